@@ -1,0 +1,66 @@
+"""Bulk-synchronous parallel (BSP) programs on MPI ranks and on virtual processors, with costs and predictions.
+
+    bsp.py          the programming interface: what a program calls
+    mail.py         messages: send, inbox
+    queues.py       typed queues: whole arrays of small messages
+    arrays.py       registered arrays: put, get
+    agreement.py    do all processors do the same, and who failed
+    ledger.py       what each superstep cost; report.py prints it
+    machine.py      parameters and predictions
+    launch.py       run, attach: programs on MPI ranks
+    simulation.py   simulate: programs on virtual processors
+    transport/      MPI ranks and virtual processors
+    routing/        how messages get to their destinations
+    collectives/    communication primitives
+    benchmarks/     measurements and comparisons
+    cli.py          the command `pybsp`
+"""
+
+from ._version import __version__
+from .arrays import Array, Ticket
+from .bsp import BSP
+from .errors import (
+    AbortError,
+    BoundsError,
+    BSPError,
+    CostError,
+    LauncherError,
+    ProcessorError,
+    RoutingError,
+    SyncError,
+    TicketError,
+    UsageError,
+)
+from .launch import attach, run
+from .ledger import Ledger, Record
+from .machine import BSPMachine
+from .mail import Inbox, Message
+from .queues import Queue
+from .simulation import Simulation, simulate
+
+__all__ = [
+    "BSP",
+    "AbortError",
+    "Array",
+    "BSPError",
+    "BSPMachine",
+    "BoundsError",
+    "CostError",
+    "Inbox",
+    "LauncherError",
+    "Ledger",
+    "Message",
+    "ProcessorError",
+    "Queue",
+    "Record",
+    "RoutingError",
+    "Simulation",
+    "SyncError",
+    "Ticket",
+    "TicketError",
+    "UsageError",
+    "__version__",
+    "attach",
+    "run",
+    "simulate",
+]

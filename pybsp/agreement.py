@@ -1,0 +1,139 @@
+"""Do all processors do the same? What each does travels with every exchange; this reads it, and words the errors.
+
+All processors see the same, so all raise in the same exchange, and none is left waiting.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .errors import BSPError, ProcessorError, SyncError, describe, where
+from .transport import EXIT, EXPLAIN, FAIL, KIND, Arrival, Transport
+
+GRACE = 10.0  # seconds that a failing processor waits for the others; PYBSP_GRACE overrides
+
+
+class Failure(NamedTuple):
+    """What a failing processor says of itself."""
+
+    superstep: int
+    label: str
+    primary: bool  # False where it fails because another processor of a part did
+    summary: str
+
+
+class Position(NamedTuple):
+    """What a processor says that it was doing, when not all did the same."""
+
+    what: str
+    superstep: int
+    label: str
+    line: str
+
+
+def failure_of(error: BaseException, superstep: int, label: str) -> Failure:
+    """What to tell the others about an exception."""
+    summary = "".join(traceback.format_exception_only(type(error), error)).strip()
+    return Failure(superstep, label, not isinstance(error, (ProcessorError, SyncError)), summary)
+
+
+def culprit(notes: Sequence[Any]) -> int:
+    """The lowest pid that failed of itself, else the lowest that failed."""
+    failed = [pid for pid, note in enumerate(notes) if isinstance(note, Failure)]
+    return next((pid for pid in failed if notes[pid].primary), failed[0])
+
+
+def processor_error(notes: Sequence[Any]) -> ProcessorError:
+    """The error of the processors that did not fail."""
+    pid = culprit(notes)
+    failure: Failure = notes[pid]
+    place = describe(failure.superstep, failure.label)
+    return ProcessorError(
+        f"processor {pid} failed in {place}: {failure.summary}", pid, failure.superstep, failure.label
+    )
+
+
+def settle(
+    transport: Transport, arrival: Arrival, kind: int, what: str, superstep: int, label: str
+) -> Sequence[Any] | None:
+    """Check that all processors were doing the same; returns what each said to all.
+
+    Raises:
+        ProcessorError: a processor failed.
+        SyncError: they did different things; the text says who did what, in which superstep, at which line.
+    """
+    if arrival.kinds is None:
+        return arrival.notes
+    kinds = [word & KIND for word in arrival.kinds]
+    if FAIL in kinds:
+        assert arrival.notes is not None
+        raise processor_error(arrival.notes)
+    if kinds.count(kind) == len(kinds):
+        return arrival.notes
+    raise mismatch(transport, kinds, Position(what, superstep, label, where()))
+
+
+def mismatch(transport: Transport, kinds: Sequence[int], position: Position) -> SyncError:
+    """Ask everybody what it was doing, and word the difference; all processors call this together."""
+    notes = transport.exchange(EXPLAIN, tuple(position), {}).notes
+    assert notes is not None
+    doing: dict[str, list[int]] = {}
+    for pid, note in enumerate(notes):
+        what, superstep, label, line = note
+        doing.setdefault(f"{what} in {describe(superstep, label)}, at {line}", []).append(pid)
+    error = SyncError(
+        "the processors did not do the same: " + "; ".join(f"{pids(who)} {what}" for what, who in doing.items())
+    )
+    error.speaker = next((pid for pid, kind in enumerate(kinds) if kind != EXIT), 0)  # type: ignore[attr-defined]
+    return error
+
+
+def pids(numbers: Sequence[int]) -> str:
+    """`processor 3`, or `processors 0, 2, 5-7`."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    text = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+    return f"processor {text}" if len(numbers) == 1 else f"processors {text}"
+
+
+def compare_declarations(notes: Sequence[Any], superstep: int) -> None:
+    """Check that all processors registered the same: the notes are lists of (kind, dtype, shape, line).
+
+    Raises:
+        SyncError: they did not; the text says who registered what, and where.
+    """
+
+    def gist(note: Sequence[tuple[Any, ...]] | None) -> list[Any]:
+        return [(kind, what) for kind, what, _, _ in note or ()]
+
+    first = gist(notes[0])
+    if all(gist(note) == first for note in notes[1:]):
+        return
+    longest = max(len(note or ()) for note in notes)
+    for k in range(longest):
+        said: dict[tuple[str, str], list[int]] = {}
+        for pid, note in enumerate(notes):
+            if note and k < len(note):
+                kind, what, _, line = note[k]
+                said.setdefault((f"{kind} {what}", f"at {line}"), []).append(pid)
+            else:
+                said.setdefault(("nothing", ""), []).append(pid)
+        if len({what for what, _ in said}) > 1:
+            text = "; ".join(f"{pids(who)}: {what} {line}".rstrip() for (what, line), who in said.items())
+            raise SyncError(
+                f"the processors did not register the same before the sync that ends {describe(superstep, '')}: as "
+                f"number {k + 1} of that superstep, {text}"
+            )
+
+
+def speaker(error: BSPError) -> int:
+    """The processor that prints an error which all processors raise."""
+    if isinstance(error, ProcessorError):
+        return error.pid
+    return getattr(error, "speaker", 0)

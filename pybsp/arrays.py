@@ -1,0 +1,319 @@
+"""Registered arrays: `x.put` and `x.get` reach into what other processors own.
+
+A put's values, and the index arrays of puts and gets, are copied at the call into a buffer for their destination. At the sync
+the gets' requests arrive with the puts; every processor reads what it was asked for, then writes what was put, by source and call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .convert import as_array, what
+from .errors import BoundsError, TicketError, UsageError, describe
+from .transport import PUTS, REPLIES, Parcel, Segment
+from .transport.memory import NOTHING, BufferPool, Growing, aligned
+
+if TYPE_CHECKING:
+    from .bsp import BSP
+
+
+class _Stored:
+    """An index array's place in the buffer: picklable, while slices and ints stay what they are."""
+
+    __slots__ = ("offset", "shape")
+
+    def __init__(self, offset: int, shape: tuple[int, ...]) -> None:
+        self.offset, self.shape = offset, shape
+
+    def __reduce__(self) -> tuple[type, tuple[int, tuple[int, ...]]]:
+        return _Stored, (self.offset, self.shape)
+
+
+class _Outgoing:
+    """Puts to, or requests of, one processor."""
+
+    __slots__ = ("buffer", "records", "words")
+
+    def __init__(self, pool: BufferPool) -> None:
+        self.records: list[tuple[Any, ...]] = []
+        self.buffer = Growing(pool)
+        self.words = 0
+
+
+class Ticket:
+    """What a get will bring: `value` after the next sync, read-only, valid until the sync after it."""
+
+    __slots__ = ("_array", "_made", "_shape", "_value")
+
+    def __init__(self, array: Array, shape: tuple[int, ...]) -> None:
+        self._array, self._shape = array, shape
+        self._made = array._bsp._superstep
+        self._value: NDArray[Any] | None = None
+
+    @property
+    def value(self) -> NDArray[Any]:
+        if self._value is None:
+            raise TicketError(
+                f"ticket.value: the get was called in {describe(self._made, '')}; its value is there after the sync that "
+                "ends this superstep; call bsp.sync() first"
+            )
+        return self._value
+
+
+class Array:
+    """An array of which each processor owns `local`; made by `bsp.array` on all processors alike.
+
+    put and get work from the sync after the one that made it until the sync after `free`.
+    """
+
+    def __init__(self, bsp: BSP, number: int, local: NDArray[Any], created: str) -> None:
+        self._bsp, self._number, self._local, self._created = bsp, number, local, created
+        self._shapes: list[tuple[int, ...]] | None = None  # of all processors, known from the next sync
+        self._freed = False
+
+    @property
+    def local(self) -> NDArray[Any]:
+        """This processor's part: always the same object, written by puts at a sync."""
+        return self._local
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shape of each processor's part, by pid.
+
+        Raises:
+            UsageError: before the sync after the array was made.
+        """
+        if self._shapes is None:
+            raise UsageError(self._early("array.shapes"))
+        return list(self._shapes)
+
+    def put(self, dest: int, values: Any, at: Any = None) -> None:
+        """Write values into processor dest's part at the next sync; they are copied now.
+
+        Args:
+            dest: the processor that owns what is written.
+            values: what casts to the array's dtype (`same_kind`) and broadcasts to the indexed shape.
+            at: None (all of it), a basic index, integer arrays, or a tuple with one of these per axis.
+
+        Raises:
+            UsageError: a wrong dest, values that do not fit, use before the array is registered or after it was freed.
+            BoundsError: an index, or a slice's end, outside of processor dest's part.
+
+        BSP cost: one message of ceil(bytes / 8) words.
+        """
+        bsp = self._bsp
+        dest = self._processor(dest, "array.put", "dest")
+        shape = self._check_index(dest, at, "array.put")
+        items = as_array(values, self._local.dtype, "array.put")
+        try:
+            items = np.broadcast_to(items, shape) if items.shape != shape else items
+        except ValueError:
+            raise UsageError(
+                f"array.put: argument values: expected shape {shape}, as at={_show(at)} has on processor {dest}, or what "
+                f"broadcasts to it, got {items.shape}"
+            ) from None
+        out = bsp._puts.get(dest)
+        if out is None:
+            out = bsp._puts[dest] = _Outgoing(bsp._pool)
+        size = items.dtype.itemsize * items.size
+        stored = _store(at, out.buffer)
+        offset = out.buffer.reserve(size)
+        if size:
+            # The one copy of a put.
+            np.copyto(np.ndarray(shape, items.dtype, out.buffer.array[offset : offset + size]), items)
+            out.words += (size + 7) >> 3
+        out.records.append((self._number, stored, offset, shape))
+
+    def get(self, source: int, at: Any = None) -> Ticket:
+        """Ask for values of processor source's part, as they are when the superstep ends.
+
+        Args:
+            source: the processor that owns what is read.
+            at: as in `put`.
+
+        Returns:
+            a ticket; `ticket.value` is the array after the next sync.
+
+        Raises:
+            as `put`.
+
+        BSP cost: one message of ceil(bytes / 8) words, counted at its source; the request counts none.
+        """
+        bsp = self._bsp
+        source = self._processor(source, "array.get", "source")
+        shape = self._check_index(source, at, "array.get")
+        out = bsp._gets.get(source)
+        if out is None:
+            out = bsp._gets[source] = _Outgoing(bsp._pool)
+            bsp._tickets[source] = []
+        out.records.append((self._number, _store(at, out.buffer)))
+        ticket = Ticket(self, shape)
+        bsp._tickets[source].append(ticket)
+        return ticket
+
+    def free(self) -> None:
+        """Give the array up on all processors alike; takes effect at the next sync."""
+        self._bsp._check_open("array.free")
+        if self._freed:
+            raise UsageError(f"array.free: the array made at {self._created} is freed already")
+        self._freed = True
+        self._bsp._free_array(self)
+
+    def _processor(self, pid: Any, operation: str, argument: str) -> int:
+        if type(pid) is not int or not 0 <= pid < self._bsp._limit:
+            pid = self._bsp._processor(operation, argument, pid)
+        if self._shapes is None:
+            raise UsageError(self._early(operation))
+        if self._number not in self._bsp._arrays:
+            raise UsageError(f"{operation}: the array made at {self._created} was freed; make another")
+        return int(pid)
+
+    def _early(self, operation: str) -> str:
+        return (
+            f"{operation}: the array made at {self._created} is not registered yet: that takes effect at the next sync; "
+            "call bsp.sync() first (array.local may be used at once)"
+        )
+
+    def _check_index(self, pid: int, at: Any, operation: str) -> tuple[int, ...]:
+        """The shape that `at` selects on processor pid; raises where it reaches outside."""
+        assert self._shapes is not None
+        shape = self._shapes[pid]
+        if at is None:
+            return shape
+        if type(at) is int and len(shape) == 1:
+            if -shape[0] <= at < shape[0]:
+                return ()
+            raise self._outside(operation, at, pid, f"index {at}")
+        if isinstance(at, np.ndarray) and at.ndim == 1 and len(shape) == 1 and at.dtype.kind in "iu":
+            if at.size == 0 or (at.min() >= -shape[0] and at.max() < shape[0]):
+                return at.shape
+            raise self._outside(operation, at, pid, f"indices from {at.min()} to {at.max()}")
+        parts = at if isinstance(at, tuple) else (at,)
+        axes = iter(range(len(shape)))
+        for part in parts:
+            if isinstance(part, slice):
+                axis = next(axes, None)
+                if axis is not None and not any(q is Ellipsis for q in parts):
+                    for end in (part.start, part.stop):
+                        if end is not None and not -shape[axis] <= end <= shape[axis]:
+                            raise self._outside(operation, at, pid, f"the slice's end {end} on axis {axis}")
+            elif isinstance(part, (list, np.ndarray)):
+                array = np.asarray(part)
+                if array.dtype.kind not in "iu" and array.size:
+                    raise UsageError(
+                        f"{operation}: argument at: expected None, ints, slices or integer arrays, got {what(array)}; "
+                        "turn a mask into indices with np.nonzero"
+                    )
+                next(axes, None)
+            elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+                next(axes, None)
+            elif part is not None and part is not Ellipsis:
+                raise UsageError(
+                    f"{operation}: argument at: expected None, ints, slices or integer arrays, got {what(part)}"
+                )
+        try:
+            # An array of the remote shape that takes no memory: numpy itself says what the index selects.
+            return np.broadcast_to(np.empty((), bool), shape)[_plain(at)].shape
+        except IndexError as error:
+            raise self._outside(operation, at, pid, str(error)) from None
+
+    def _outside(self, operation: str, at: Any, pid: int, why: str) -> BoundsError:
+        assert self._shapes is not None
+        return BoundsError(
+            f"{operation}: argument at: expected an index within shape {self._shapes[pid]}, processor {pid}'s part of the "
+            f"array made at {self._created}, got {_show(at)} ({why}); `array.shapes` has all shapes"
+        )
+
+    def __repr__(self) -> str:
+        return f"<array of {self._local.dtype}, shape {self._local.shape} here, made at {self._created}>"
+
+
+def pack(outgoing: dict[int, _Outgoing], stream: int, parcels: dict[int, Parcel]) -> None:
+    """Put puts or requests into the parcels."""
+    for dest, out in outgoing.items():
+        data = out.buffer.filled() if out.buffer.used else None
+        messages = sum(1 for record in out.records if 0 not in record[3]) if stream == PUTS else 0
+        parcels.setdefault(dest, {})[stream] = Segment(out.records, out.words, messages, data)
+
+
+def replies(arrays: dict[int, Array], requests: list[tuple[int, Segment]], pool: BufferPool) -> dict[int, Parcel]:
+    """Read what was asked for, before any put is written: a parcel for each processor that asked."""
+    parcels: dict[int, Parcel] = {}
+    for source, segment in requests:
+        found = []
+        for number, stored in segment.meta:
+            local = arrays[number].local
+            chosen = local if stored is None else local[_restore(stored, segment.data)]
+            found.append(np.asarray(chosen, local.dtype))  # the dtype: a single string would come out shorter
+        buffer = Growing(pool)
+        words = messages = 0
+        for values in found:
+            offset = buffer.reserve(values.nbytes)
+            if values.nbytes:
+                place = buffer.array[offset : offset + values.nbytes]
+                np.copyto(np.ndarray(values.shape, values.dtype, place), values)
+                words += (values.nbytes + 7) >> 3
+                messages += 1
+        parcels[source] = {REPLIES: Segment(None, words, messages, buffer.filled())}
+    return parcels
+
+
+def fill(tickets: list[Ticket], segment: Segment) -> None:
+    """Hand the values to the tickets of one source, in the order of the gets."""
+    data = NOTHING if segment.data is None else segment.data.view()
+    data.flags.writeable = False
+    at = 0
+    for ticket in tickets:
+        dtype = ticket._array.local.dtype
+        size = dtype.itemsize * int(np.prod(ticket._shape, dtype=np.int64))
+        value: NDArray[Any] = np.ndarray(ticket._shape, dtype, data[at : at + size])
+        value.flags.writeable = False
+        ticket._value = value
+        at = aligned(at + size)
+
+
+def write(arrays: dict[int, Array], segment: Segment) -> None:
+    """Write one source's puts, in the order of its calls."""
+    data = NOTHING if segment.data is None else segment.data
+    for number, stored, offset, shape in segment.meta:
+        local = arrays[number].local
+        size = local.dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        values: NDArray[Any] = np.ndarray(shape, local.dtype, data[offset : offset + size])
+        local[() if stored is None else _restore(stored, data)] = values
+
+
+def _plain(at: Any) -> Any:
+    """An index that numpy takes as it is: empty lists become integer arrays."""
+    if isinstance(at, tuple):
+        return tuple(_plain(part) for part in at)
+    return np.asarray(at, np.intp) if isinstance(at, list) else at
+
+
+def _store(at: Any, buffer: Growing) -> Any:
+    """An index for a record: its arrays are copied into the buffer."""
+    if isinstance(at, tuple):
+        return tuple(_store(part, buffer) for part in at)
+    if isinstance(at, (list, np.ndarray)):
+        array = np.asarray(at)
+        offset = buffer.reserve(8 * array.size)
+        if array.size:
+            np.copyto(np.ndarray(array.shape, np.int64, buffer.array[offset : buffer.used]), array, casting="unsafe")
+        return _Stored(offset, array.shape)
+    return at
+
+
+def _restore(stored: Any, data: Any) -> Any:
+    if isinstance(stored, tuple):
+        return tuple(_restore(part, data) for part in stored)
+    if isinstance(stored, _Stored):
+        size = 8 * int(np.prod(stored.shape, dtype=np.int64))
+        return np.ndarray(stored.shape, np.int64, (NOTHING if data is None else data)[stored.offset : stored.offset + size])
+    return stored
+
+
+def _show(at: Any) -> str:
+    return what(at) if isinstance(at, np.ndarray) else f"{at!r:.80}"
+

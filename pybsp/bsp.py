@@ -1,0 +1,667 @@
+"""The BSP programming interface: what a program sees of its processor.
+
+    program -> pools (mail, queues, puts and gets) -> router -> transport, and back at the sync
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from . import agreement, arrays
+from .arrays import Array, Ticket
+from .errors import BSPError, CostError, SyncError, UsageError, describe, where
+from .ledger import Ledger, Log
+from .machine import BSPMachine
+from .mail import Inbox, Mail
+from .queues import Queue
+from .routing import Router, router
+from .transport import (
+    END,
+    FAIL,
+    FLAG_GETS,
+    GETS,
+    JOINED,
+    KIND,
+    LEDGER,
+    MAIL,
+    PUTS,
+    REPLIES,
+    REPLY,
+    SPLIT,
+    SYNC,
+    Arrival,
+    Charge,
+    Parcel,
+    Segment,
+    Transport,
+)
+
+POISON = 0xA5
+_NONE: dict[int, Parcel] = {}
+_EMPTY = Inbox()
+
+
+class BSP:
+    """One processor of a BSP machine; made by `pybsp.run`, `pybsp.simulate`, `pybsp.attach` and `bsp.split`.
+
+    Attributes:
+        p: processors.
+        pid: this one, 0 to p - 1.
+        machine: the parameters in force, equal bit for bit on all processors.
+        inbox: the messages that arrived with the last sync.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        router_name: str,
+        machine: BSPMachine,
+        checked: bool,
+        virtual: bool = False,
+        measure: bool = False,
+        context: int = 0,
+    ) -> None:
+        self.p, self.pid, self.machine = transport.p, transport.pid, machine
+        self.inbox: Inbox = _EMPTY
+        self._transport = transport
+        self._router: Router = router(router_name, transport)
+        self._route = self._router.route
+        self._checked, self._virtual, self._measure, self._context = checked, virtual, measure, context
+        self._pool = transport.pool
+        self._limit = self.p  # destinations below it are valid; 0 while nothing may be called
+        self._closed = ""  # why nothing may be called
+        self._failed: BSPError | None = None  # agreed by all processors
+        # The pools: what goes out with the next sync.
+        self._mail = Mail(self._pool)
+        self._outgoing_pools: dict[Queue, None] = {}
+        self._puts: dict[int, arrays._Outgoing] = {}
+        self._gets: dict[int, arrays._Outgoing] = {}
+        self._tickets: dict[int, list[Ticket]] = {}
+        # Registrations.
+        self._declared: list[tuple[str, str, Any, str]] = []
+        self._new: list[Array] = []
+        self._freed: list[Array] = []
+        self._leaving: list[Array] = []  # freed, and gone once this sync has delivered
+        self._arrays: dict[int, Array] = {}
+        self._array_count = 0
+        self._queues: list[Queue] = []
+        self._filled: list[Queue] = []  # queues whose content goes at the next sync
+        self._fresh: Sequence[tuple[int, Parcel]] = ()  # what arrived last, to be poisoned when checked
+        # The ledger.
+        self._log = Log()
+        self._label = ""
+        self._label_number = 0.0
+        self._work = 0.0
+        self._part_seconds = 0.0
+        self._combined: list[Any] = []
+        self._started = transport.time()
+        self._left = time.perf_counter()
+
+    # -- messages -------------------------------------------------------------------------------------------------
+
+    def send(self, dest: int, payload: Any, tag: Any = None) -> None:
+        """Send a message, copied now, which is in dest's inbox after the next sync.
+
+        Args:
+            dest: a processor, 0 to p - 1, this one included.
+            payload: a numpy array or a buffer (they travel without pickle), or any picklable object.
+            tag: any picklable value.
+
+        Raises:
+            UsageError: a wrong dest, or something that cannot be pickled. Nothing is sent then.
+
+        BSP cost: one message of ceil(bytes / 8) words; a number counts one word, another object its pickle.
+        """
+        if type(dest) is not int or not 0 <= dest < self._limit:
+            dest = self._processor("bsp.send", "dest", dest)
+        self._mail.send(dest, payload, tag)
+
+    def queue(self, dtype: DTypeLike = np.float64) -> Queue:
+        """Make a typed queue; all processors alike. It may be used at once, and is compared at the next sync.
+
+        Raises:
+            UsageError: a dtype that has no fixed size, or is not plain data.
+        """
+        self._check_open("bsp.queue")
+        made = _plain_dtype("bsp.queue", dtype)
+        if made.itemsize == 0 or made.subdtype is not None:
+            raise UsageError(
+                f"bsp.queue: argument dtype: expected items of at least one byte and no sub-array, got {made}; "
+                "use a structured dtype"
+            )
+        line = where()
+        queue = Queue(self, JOINED + len(self._queues), made, line)
+        self._queues.append(queue)
+        self._declared.append(("queue of", str(made), None, line))
+        return queue
+
+    def array(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
+        """Make an array of zeros and register it, on all processors alike; shapes may differ.
+
+        `local` is usable at once; put and get from the next sync on.
+
+        Raises:
+            UsageError: a dtype that has no fixed size or is not plain data, or a shape that is none.
+        """
+        self._check_open("bsp.array")
+        made = _plain_dtype("bsp.array", dtype)
+        try:
+            local = np.zeros(shape, made)
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"bsp.array: argument shape: expected an int or a tuple of ints of at least 0, got {shape!r} ({error})"
+            ) from None
+        line = where()
+        array = Array(self, self._array_count, local, line)
+        self._array_count += 1
+        self._new.append(array)
+        self._declared.append(("array of", str(made), local.shape, line))
+        return array
+
+    def _free_array(self, array: Array) -> None:
+        self._freed.append(array)
+        self._declared.append(("free of array", str(array._number), None, where()))
+
+    # -- supersteps -----------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """End the superstep: what was sent, put and asked for arrives; collective.
+
+        Raises:
+            ProcessorError: another processor failed.
+            SyncError: another processor ended, or did something else, or registered something else.
+
+        BSP cost: w + g*h + l.
+        """
+        if not self._limit:
+            self._check_open("bsp.sync")
+        self._end_superstep(SYNC, None, "called bsp.sync()")
+
+    def _end_superstep(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
+        """End the superstep by an exchange of that kind; returns what each processor said to all."""
+        enter = time.perf_counter()
+        work = self._work
+        before = self._transport.time() if self._virtual else self._left
+        if self._virtual:
+            seconds = self._part_seconds + (enter - self._left if self._measure else work / self.machine.r)
+        else:
+            seconds = enter - self._left
+        # 1. What the program left in the pools.
+        parcels = _NONE
+        words_out = messages_out = words_in = messages_in = 0
+        flags = 0
+        if self._mail.outgoing or self._outgoing_pools or self._puts or self._gets:
+            parcels = self._pack()
+            flags = FLAG_GETS if self._gets else 0
+            words_out, messages_out = _count(parcels.items(), self.pid)
+        if self._declared or self._checked:
+            note = (note, self._declared, (self._label, where()) if self._checked else None)
+        elif note is not None:
+            note = (note, None, None)
+        # 2. The exchange. Its errors leave the pools empty and deliver nothing.
+        tickets = self._tickets
+        if flags:
+            self._gets, self._tickets = {}, {}
+        arrival = self._route(kind | flags, note, parcels, Charge(seconds, counts=True))
+        notes: Sequence[Any] | None = None
+        getting = False
+        if arrival.kinds is not None:
+            notes = self._settle(arrival, kind, what)
+            getting = any(word & ~KIND for word in arrival.kinds)
+        # 3. What arrived.
+        if self._filled or self._checked:
+            self._forget()
+        arrived = arrival.parcels
+        if arrived:
+            words_in, messages_in = _count(arrived, self.pid)
+        if getting:
+            counts = self._answer(arrived, tickets)
+            words_out, messages_out = words_out + counts[0], messages_out + counts[1]
+            words_in, messages_in = words_in + counts[2], messages_in + counts[3]
+        if arrived:
+            self._deliver(arrival)
+        else:
+            self.inbox = _EMPTY
+        if self._leaving:
+            for array in self._leaving:
+                del self._arrays[array._number]
+            self._leaving = []
+        # 4. The ledger.
+        self._work = self._part_seconds = 0.0
+        leave = time.perf_counter()
+        measured = (self._transport.time() if self._virtual else leave) - before
+        self._log.numbers.extend(
+            (self._label_number, work, seconds, measured, words_out, words_in, messages_out, messages_in)
+        )
+        self._left = leave
+        return None if notes is None else [None if said is None else said[0] for said in notes]
+
+    def _pack(self) -> dict[int, Parcel]:
+        parcels: dict[int, Parcel] = {}
+        if self._mail.outgoing:
+            self._mail.pack(parcels)
+        if self._outgoing_pools:
+            for queue in self._outgoing_pools:
+                queue.pack(parcels)
+            self._outgoing_pools = {}
+        if self._puts:
+            arrays.pack(self._puts, PUTS, parcels)
+            self._puts = {}
+        if self._gets:
+            arrays.pack(self._gets, GETS, parcels)
+        return parcels
+
+    def _settle(self, arrival: Arrival, kind: int, what: str) -> Sequence[Any] | None:
+        """Check that all did and registered the same; registrations take effect."""
+        try:
+            notes = agreement.settle(self._transport, arrival, kind, what, self._superstep, self._label)
+            if notes is None:
+                return None
+            declared = [said[1] if said else None for said in notes]
+            if any(declared):
+                agreement.compare_declarations(declared, self._superstep)
+                self._register(declared)
+            if self._checked:
+                self._compare_labels([said[2] for said in notes])
+        except BSPError as error:
+            self._break(error)
+            raise
+        return notes
+
+    def _register(self, declared: Sequence[Any]) -> None:
+        shapes = [[shape for kind, _, shape, _ in note if kind == "array of"] for note in declared]
+        for array, of_all in zip(self._new, zip(*shapes, strict=True), strict=True):
+            array._shapes = list(of_all)
+            self._arrays[array._number] = array
+        # A put or get after free in the same superstep is legal, so the array goes after this sync's delivery.
+        self._leaving = self._freed
+        self._new, self._freed, self._declared = [], [], []
+
+    def _compare_labels(self, notes: Sequence[tuple[str, str]]) -> None:
+        if any(label != notes[0][0] for label, _ in notes):
+            said: dict[str, list[int]] = {}
+            for pid, (label, line) in enumerate(notes):
+                said.setdefault(f'"{label}" at {line}', []).append(pid)
+            text = "; ".join(f"{agreement.pids(who)}: {what}" for what, who in said.items())
+            raise SyncError(f"the processors labelled superstep {self._superstep} differently: {text}")
+
+    def _answer(
+        self, arrived: Sequence[tuple[int, Parcel]], tickets: dict[int, list[Ticket]]
+    ) -> tuple[int, int, int, int]:
+        """Answer the gets, and fill this processor's tickets: the second exchange of a superstep with gets."""
+        requests = [(source, parcel[GETS]) for source, parcel in arrived if GETS in parcel]
+        parcels = arrays.replies(self._arrays, requests, self._pool)
+        arrival = self._route(REPLY, None, parcels, Charge(0.0, counts=True))
+        for source, parcel in arrival.parcels:
+            arrays.fill(tickets[source], parcel[REPLIES])
+        if self._checked:
+            self._fresh = list(arrival.parcels)
+        return (*_count(parcels.items(), self.pid), *_count(arrival.parcels, self.pid))
+
+    def _deliver(self, arrival: Arrival) -> None:
+        mail: list[tuple[int, Segment]] = []
+        queued: dict[int, list[tuple[int, Segment]]] = {}
+        for source, parcel in arrival.parcels:
+            for stream, segment in parcel.items():
+                if stream == MAIL:
+                    mail.append((source, segment))
+                elif stream == PUTS:
+                    arrays.write(self._arrays, segment)
+                elif stream >= JOINED:
+                    queued.setdefault(stream, []).append((source, segment))
+        self.inbox = Inbox(mail) if mail else _EMPTY
+        for stream, segments in queued.items():
+            queue = self._queues[stream - JOINED]
+            queue.deliver(segments, arrival.joined.get(stream))
+            self._filled.append(queue)
+        if self._checked:
+            self._fresh = [*self._fresh, *arrival.parcels]
+
+    def _forget(self) -> None:
+        """What arrived with the last sync is no longer there; in checked mode, views that were kept are poisoned."""
+        for queue in self._filled:
+            queue._clear()
+        self._filled = []
+        if self._checked:
+            for _, parcel in self._fresh:
+                for segment in parcel.values():
+                    if segment.data is not None:
+                        segment.data.fill(POISON)
+            self._fresh = ()
+
+    @contextmanager
+    def superstep(self, label: str) -> Iterator[None]:
+        """A labelled superstep: syncs when the block ends normally. Syncs inside the block carry the label too."""
+        if not isinstance(label, str):
+            raise UsageError(f"bsp.superstep: argument label: expected a str, got {type(label).__name__} {label!r}")
+        self._check_open("bsp.superstep")
+        outer = self._label
+        self._set_label(label)
+        try:
+            yield
+            self.sync()
+        finally:
+            if self._failed is None:
+                self._set_label(outer)
+
+    def _set_label(self, label: str) -> None:
+        self._label = label
+        labels = self._log.labels
+        self._label_number = float(labels.setdefault(label, len(labels)))
+
+    # -- parts ----------------------------------------------------------------------------------------------------
+
+    def split(self, color: Any, key: Any = None) -> _Split:
+        """A BSP machine of a subset of the processors, which synchronises independently: `with bsp.split(c) as part`.
+
+        Collective, and itself a superstep with h = 0. While the block lasts, only the part is used.
+
+        Args:
+            color: processors with equal colors make one part; any hashable value. None: no part (`part` is None).
+            key: orders the processors of a part, then pid; None: by pid.
+
+        Raises:
+            UsageError: something was sent since the last sync.
+            SyncError: another processor did something else.
+        """
+        self._check_open("bsp.split")
+        if self._mail.outgoing or self._outgoing_pools or self._puts or self._gets:
+            raise UsageError(
+                "bsp.split: split is a superstep of its own in which nothing is sent, but something was sent since the last "
+                "sync; call bsp.sync() first"
+            )
+        try:
+            hash(color)
+        except TypeError:
+            raise UsageError(
+                f"bsp.split: argument color: expected a hashable value, got {type(color).__name__}"
+            ) from None
+        return _Split(self, color, key)
+
+    # -- costs ----------------------------------------------------------------------------------------------------
+
+    def work(self, flops: float) -> None:
+        """Charge work to this superstep.
+
+        Args:
+            flops: floating-point operations, at least 0.
+        """
+        if not flops >= 0:
+            raise UsageError(f"bsp.work: argument flops: expected a number of at least 0, got {flops!r}")
+        self._work += flops
+
+    def time(self) -> float:
+        """Seconds since the program began; virtual on virtual processors."""
+        now = self._transport.time() - self._started
+        if self._virtual:
+            running = time.perf_counter() - self._left if self._measure else self._work / self.machine.r
+            now += self._part_seconds + running
+        return now
+
+    @contextmanager
+    def expect(
+        self,
+        supersteps: int | None = None,
+        h: int | None = None,
+        messages: int | None = None,
+        work: float | None = None,
+    ) -> Iterator[None]:
+        """Assert what the block costs at most on this processor, without talking to the others.
+
+        Args:
+            supersteps: syncs.
+            h: words, the larger of sent and received in each superstep, summed.
+            messages: likewise.
+            work: flop charged.
+
+        Raises:
+            CostError: it cost more; the text has both figures.
+        """
+        first = len(self._log)
+        work_before = self._work
+        yield
+        rows = self._log.table(first)
+        counted = {
+            "supersteps": (len(rows), supersteps),
+            "h": (int(np.maximum(rows[:, 4], rows[:, 5]).sum()), h),
+            "messages": (int(np.maximum(rows[:, 6], rows[:, 7]).sum()), messages),
+            "work": (float(rows[:, 1].sum()) + self._work - work_before, work),
+        }
+        over = [
+            f"{name}: expected at most {most}, counted {got}"
+            for name, (got, most) in counted.items()
+            if most is not None and got > most
+        ]
+        if over:
+            raise CostError(f"bsp.expect on processor {self.pid}: " + "; ".join(over))
+
+    @property
+    def ledger(self) -> Ledger:
+        """The records of all supersteps so far, combined over the processors. Collective, and no superstep."""
+        self._check_open("bsp.ledger")
+        self._exchange_ledger()
+        return Ledger(self.machine, self._combined)
+
+    def _exchange_ledger(self) -> None:
+        """Bring `_combined` up to date: processor 0 combines what is new, and tells the others."""
+        labels = list(self._log.labels)
+        mine = self._log.table(len(self._combined))
+        arrival = self._transport.exchange(LEDGER, None, {0: {MAIL: Segment((labels, mine), 0, 0, None)}})
+        try:
+            what = "asked for bsp.ledger"
+            agreement.settle(self._transport, arrival, LEDGER, what, self._superstep, self._label)
+        except BSPError as error:
+            self._break(error)
+            raise
+        fresh: list[Any] | None = None
+        if self.pid == 0:
+            tables = [parcel[MAIL].meta[1] for _, parcel in arrival.parcels]
+            fresh = list(Ledger.combine(self.machine, tables, labels))
+        arrival = self._transport.exchange(LEDGER, fresh, {})
+        assert arrival.notes is not None
+        self._combined = [*self._combined, *arrival.notes[0]]
+
+    # -- life cycle -----------------------------------------------------------------------------------------------
+
+    @property
+    def _superstep(self) -> int:
+        """The number of the superstep that goes on, from 0."""
+        return len(self._log)
+
+    def abort(self, message: str) -> NoReturn:
+        """End the whole job now, from any processor, without a sync.
+
+        Raises:
+            AbortError: where there is no MPI job of several ranks to end.
+        """
+        text = f"pybsp: processor {self.pid} aborted in {describe(self._superstep, self._label)}: {message}"
+        self._transport.abort(text)
+        raise SystemExit(1)
+
+    def _check_open(self, operation: str) -> None:
+        if not self._limit:
+            raise UsageError(f"{operation}: {self._closed}") from self._failed
+
+    def _processor(self, operation: str, argument: str, pid: Any) -> int:
+        """A processor's number that is no plain int in range: an integer of numpy, or an error."""
+        if isinstance(pid, np.integer) and 0 <= pid < self._limit:
+            return int(pid)
+        self._refuse(operation, argument, pid)
+
+    def _refuse(self, operation: str, argument: str, pid: Any) -> NoReturn:
+        self._check_open(operation)
+        raise UsageError(
+            f"{operation}: argument {argument}: expected a processor from 0 to {self.p - 1}, got {pid!r}"
+        )
+
+    def _break(self, error: BSPError) -> None:
+        """All processors know of this error: nothing more is exchanged."""
+        self._failed = error
+        self._close(f"the run has failed: {error}")
+
+    def _close(self, why: str) -> None:
+        self._limit, self._closed = 0, why
+
+    def _leftover(self) -> str:
+        """What was sent since the last sync, in words."""
+        names = {
+            "bsp.send": self._mail.outgoing,
+            "queue.send": self._outgoing_pools,
+            "array.put": self._puts,
+            "array.get": self._gets,
+        }
+        return ", ".join(name for name, pool in names.items() if pool)
+
+    def _finish(self, note: Any = None) -> None:
+        """The program has ended here: meet the others, who must have ended too."""
+        if self._failed is not None:
+            raise self._failed  # a program that caught the error cannot go on without the others
+        left = self._leftover()
+        if left:
+            raise UsageError(
+                f"{left}: something was sent in {describe(self._superstep, self._label)}, after the last sync, and would never "
+                "arrive; call bsp.sync() before the program ends"
+            )
+        arrival = self._transport.exchange(END, note, {})
+        try:
+            agreement.settle(self._transport, arrival, END, "ended", self._superstep, self._label)
+        except BSPError as error:
+            self._break(error)
+            raise
+        self._close("the run has ended; nothing can be sent or synced after it")
+
+    def _report_failure(self, error: BaseException) -> Sequence[Any]:
+        """Tell the others that this processor failed; returns what all said.
+
+        Raises:
+            TimeoutError: they did not come within the grace period.
+        """
+        failure = agreement.failure_of(error, self._superstep, self._label)
+        grace = None if self._virtual else grace_period()
+        arrival = self._transport.exchange(FAIL, failure, {}, grace=grace)
+        self._close("the run has failed")
+        assert arrival.notes is not None
+        return arrival.notes
+
+
+class _Split:
+    """The context of `bsp.split`."""
+
+    def __init__(self, parent: BSP, color: Any, key: Any) -> None:
+        self._parent, self._color, self._key = parent, color, key
+        self.part: BSP | None = None
+
+    def __enter__(self) -> Any:
+        parent = self._parent
+        parent._check_open("bsp.split")
+        label, number = parent._label, parent._label_number
+        parent._set_label(label or "split")
+        mine = (self._color, self._key, parent._context)
+        notes = parent._end_superstep(SPLIT, mine, "called bsp.split()")
+        parent._label, parent._label_number = label, number
+        assert notes is not None
+        if self._color is None:
+            return None
+        members = [pid for pid, note in enumerate(notes) if note[0] == self._color]
+        try:
+            members.sort(key=lambda pid: (notes[pid][1] is not None, notes[pid][1] or 0, pid))
+        except TypeError as error:
+            raise UsageError(
+                f"bsp.split: argument key: expected keys that compare, got {[notes[m][1] for m in members]} ({error})"
+            ) from None
+        context = 1 + max(note[2] for note in notes)
+        transport = parent._transport.subset(members, context)
+        self.part = BSP(
+            transport,
+            parent._router.name,
+            dataclasses.replace(parent.machine, p=len(members)),
+            parent._checked,
+            parent._virtual,
+            parent._measure,
+            context,
+        )
+        self._parent_computed = time.perf_counter() - parent._left
+        parent._close("a part made by bsp.split is in use; leave its with block first")
+        return self.part
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        part, parent = self.part, self._parent
+        if part is None:
+            return
+        usable = True
+        try:
+            if isinstance(error, KeyboardInterrupt) or _killed(error):
+                usable = False
+            elif error is None:
+                try:
+                    part._finish()
+                except UsageError as late:
+                    part._report_failure(late)
+                    raise
+            elif part._failed is None:
+                try:
+                    part._report_failure(error)
+                except TimeoutError:
+                    usable = False  # the failure is reported to all processors next, which ends the job
+        finally:
+            if parent._failed is None:
+                parent._limit, parent._closed = parent.p, ""
+            if parent._virtual:
+                parent._part_seconds += part.time()
+                parent._left = time.perf_counter() - self._parent_computed
+            if usable:
+                part._transport.free()
+
+
+def _killed(error: BaseException | None) -> bool:
+    """Whether the virtual machine is being taken down around this processor."""
+    return type(error).__name__ == "GreenletExit"
+
+
+def grace_period() -> float:
+    """Seconds that a failing processor waits for the others before it ends the job."""
+    text = os.environ.get("PYBSP_GRACE", "")
+    try:
+        grace = float(text) if text else agreement.GRACE
+    except ValueError:
+        grace = -1.0
+    if not grace >= 0:
+        raise UsageError(f"PYBSP_GRACE: expected seconds, a number of at least 0, got {text!r}")
+    return grace
+
+
+def _count(parcels: Any, pid: int) -> tuple[int, int]:
+    """Words and messages of parcels, without what a processor sends to itself: that crosses no network."""
+    words = messages = 0
+    for other, parcel in parcels:
+        if other != pid:
+            for segment in parcel.values():
+                words += segment[1]
+                messages += segment[2]
+    return words, messages
+
+
+def _plain_dtype(operation: str, dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        made = np.dtype(dtype)
+    except TypeError as error:
+        raise UsageError(
+            f"{operation}: argument dtype: expected a numpy dtype, got {dtype!r} ({error})"
+        ) from None
+    if made.hasobject:
+        raise UsageError(
+            f"{operation}: argument dtype: expected plain data, got {made}, whose items are Python objects; "
+            "send objects with bsp.send"
+        )
+    return made

@@ -1,0 +1,40 @@
+"""Values as arrays of a given dtype, by the casting that queues and puts allow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import UsageError
+
+
+def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
+    """The values as an array of the dtype; arrays cast by `same_kind`, Python integers to any number that holds them.
+
+    Raises:
+        UsageError: the values do not cast.
+    """
+    try:
+        if isinstance(values, (np.ndarray, np.generic)):
+            made = np.asarray(values)
+            return made if made.dtype == dtype else made.astype(dtype, casting="same_kind")
+        made = np.asarray(values) if dtype.names is None else np.asarray(values, dtype)
+        if made.dtype == dtype:
+            return made
+        if made.size == 0 or (made.dtype.kind in "iu" and dtype.kind in "iufc"):
+            return np.asarray(values, dtype)
+        return made.astype(dtype, casting="same_kind")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{operation}: argument values: expected {dtype} or what casts to it (same_kind), got {what(values)} "
+            f"({error}); convert with .astype, or use that dtype from the start"
+        ) from None
+
+
+def what(thing: Any) -> str:
+    """A short description of an argument for an error."""
+    if isinstance(thing, np.ndarray):
+        return f"{thing.dtype} of shape {thing.shape}"
+    return f"{type(thing).__name__} {thing!r:.60}"

@@ -1,0 +1,227 @@
+"""Messages: `bsp.send` and `bsp.inbox`.
+
+A message is copied once, at the call, into a buffer for its destination; a record says where in the buffer it lies. Received arrays
+and memoryviews are read-only views of what arrived. Small things (numbers, short pickles) lie in the record itself.
+"""
+
+from __future__ import annotations
+
+import array
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from .errors import BoundsError, UsageError
+from .transport import MAIL, Bytes, Parcel, Segment
+from .transport.memory import NOTHING, BufferPool, Growing
+
+# Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag.
+NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE = range(1, 7)
+SHORT = 1024  # pickles up to this length lie in the record
+
+_NUMBERS = frozenset({int, float, complex, bool})
+_PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
+_Record = tuple[Any, ...]
+
+
+class Message(NamedTuple):
+    """A received message; arrays are read-only and valid until the next sync."""
+
+    source: int
+    tag: Any
+    payload: Any
+
+
+class _Outgoing:
+    """What goes to one destination."""
+
+    __slots__ = ("buffer", "records", "words")
+
+    def __init__(self, pool: BufferPool) -> None:
+        self.records: list[_Record] = []
+        self.buffer = Growing(pool)
+        self.words = 0
+
+
+class Mail:
+    """The messages of one superstep that this processor sends."""
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        self.outgoing: dict[int, _Outgoing] = {}
+
+    def send(self, dest: int, payload: Any, tag: Any) -> None:
+        """Copy a message for a destination that has been checked."""
+        out = self.outgoing.get(dest)
+        if out is None:
+            out = self.outgoing[dest] = _Outgoing(self._pool)
+        sign = 1
+        if tag is not None and type(tag) not in _PLAIN_TAGS:
+            tag, sign = _pickled(tag, "tag"), -1
+        kind = type(payload)
+        if kind in _NUMBERS:
+            out.records.append((sign * NUMBER, tag, 8, payload))
+            out.words += 1
+        elif kind is np.ndarray and not payload.dtype.hasobject:
+            self._send_array(out, sign, tag, payload)
+        elif isinstance(payload, np.generic) and payload.dtype.kind in "biufcmM":
+            out.records.append((sign * NUMBER, tag, 8, payload))
+            out.words += 1
+        elif kind is bytes:
+            size = len(payload)
+            out.records.append((sign * BYTES, tag, size, out.buffer.append(payload)))
+            out.words += words_of(size)
+        elif not isinstance(payload, (np.ndarray, np.generic)) and (view := _buffer(payload)) is not None:
+            size = view.nbytes
+            flat = view.cast("B") if size and view.c_contiguous else memoryview(view.tobytes())
+            offset = out.buffer.append(flat)
+            out.records.append((sign * BUFFER, tag, size, offset, view.format, view.shape))
+            out.words += words_of(size)
+        else:
+            self._send_object(out, sign, tag, payload)
+
+    def _send_array(self, out: _Outgoing, sign: int, tag: Any, payload: Any) -> None:
+        size = payload.nbytes
+        offset = out.buffer.reserve(size)
+        dtype = payload.dtype
+        if size:
+            place = out.buffer.array[offset : offset + size]
+            # The one copy; it also packs an array that is not contiguous.
+            np.copyto(np.ndarray(payload.shape, dtype, place), payload)
+        # A dtype without fields is known by its short string, which is quicker to pickle and to read.
+        code = dtype.str if dtype.names is None and dtype.kind != "V" else dtype
+        out.records.append((sign * ARRAY, tag, size, offset, code, payload.shape))
+        out.words += (size + 7) >> 3
+
+    def _send_object(self, out: _Outgoing, sign: int, tag: Any, payload: Any) -> None:
+        buffers: list[pickle.PickleBuffer] = []
+        data = _pickled(payload, "payload", buffers)
+        size = len(data)
+        if not buffers and size <= SHORT:
+            out.records.append((sign * SHORT_PICKLE, tag, size, data))
+            out.words += words_of(size)
+            return
+        places = [(out.buffer.append(data), size)]
+        for buffer in buffers:
+            raw = buffer.raw()
+            places.append((out.buffer.append(raw), raw.nbytes))
+            size += raw.nbytes
+        out.records.append((sign * PICKLE, tag, size, places))
+        out.words += words_of(size)
+
+    def pack(self, parcels: dict[int, Parcel]) -> None:
+        """Put what was sent into the parcels, and start afresh."""
+        for dest, out in self.outgoing.items():
+            data = out.buffer.filled() if out.buffer.used else None
+            parcels.setdefault(dest, {})[MAIL] = Segment(out.records, out.words, len(out.records), data)
+        self.outgoing = {}
+
+
+class Inbox(Sequence[Message]):
+    """The messages that arrived with the last sync: ordered by source, then by send; read as often as wanted."""
+
+    def __init__(self, arrived: Sequence[tuple[int, Segment]] = ()) -> None:
+        self._arrived = arrived
+        self._read: list[Message] | None = None
+        self._kept: list[Bytes] = []
+
+    def __len__(self) -> int:
+        return sum(len(segment.meta) for _, segment in self._arrived)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of data in all messages (a number is 8)."""
+        return sum(record[2] for _, segment in self._arrived for record in segment.meta)
+
+    def _messages(self) -> list[Message]:
+        if self._read is None:
+            self._read = [
+                message for source, segment in self._arrived for message in _unpack(source, segment)
+            ]
+        return self._read
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages())
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        try:
+            return self._messages()[index]
+        except IndexError:
+            raise BoundsError(
+                f"bsp.inbox[{index}]: expected an index below {len(self)}, the number of messages that arrived; "
+                "`len(bsp.inbox)` tells it, and iterating needs no index"
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"<inbox: {len(self)} messages, {self.nbytes} bytes>"
+
+
+def words_of(size: int) -> int:
+    """Words of 8 bytes that `size` bytes count."""
+    return (size + 7) >> 3
+
+
+def _pickled(thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
+    try:
+        return pickle.dumps(thing, 5, buffer_callback=None if buffers is None else buffers.append)
+    except Exception as error:
+        raise UsageError(
+            f"bsp.send: argument {argument}: expected something that can be pickled, got {type(thing).__name__} ({error}); "
+            "send the data that it is made from instead"
+        ) from error
+
+
+def _buffer(payload: Any) -> memoryview | None:
+    """A view of a payload that is a buffer; None where it is none, or has a layout that only pickle keeps."""
+    if isinstance(payload, (str, tuple, list, dict, set, frozenset)) or payload is None:
+        return None
+    try:
+        view = memoryview(payload)
+    except (TypeError, BufferError, ValueError):
+        return None
+    return view
+
+
+def _unpack(source: int, segment: Segment) -> Iterator[Message]:
+    data: Bytes = NOTHING if segment.data is None else segment.data.view()
+    data.flags.writeable = False
+    for kind, tag, size, *rest in segment.meta:
+        if kind < 0:
+            kind, tag = -kind, pickle.loads(tag)
+        payload: Any
+        if kind == NUMBER:
+            payload = rest[0]
+        elif kind == ARRAY:
+            offset, code, shape = rest
+            dtype = np.dtype(code)
+            payload = np.ndarray(shape, dtype, data[offset : offset + size])
+        elif kind == BYTES:
+            payload = data[rest[0] : rest[0] + size].tobytes()  # a copy: bytes cannot be a view
+        elif kind == SHORT_PICKLE:
+            payload = pickle.loads(rest[0])
+        elif kind == PICKLE:
+            (start, length), *places = rest[0]
+            buffers = [data[at : at + n] for at, n in places]
+            payload = pickle.loads(data[start : start + length], buffers=buffers)
+        else:
+            offset, form, shape = rest
+            payload = _memoryview(data[offset : offset + size], form, shape)
+        yield Message(source, tag, payload)
+
+
+def _memoryview(data: Bytes, form: str, shape: tuple[int, ...]) -> memoryview:
+    view = memoryview(data)
+    if form == "B" and len(shape) == 1:
+        return view
+    if 0 in shape:
+        return memoryview(array.array(form if form in "bBuhHiIlLqQfd" else "B")).toreadonly()
+    try:
+        return view.cast(form, shape)  # type: ignore[call-overload, no-any-return]
+    except (ValueError, TypeError):
+        return view  # a format that memoryview itself cannot make: its bytes

@@ -1,0 +1,176 @@
+"""Typed queues: fine-grained messages, sent as whole arrays.
+
+`queue.send(dests, values)` sorts the items by destination with one counting sort and copies each destination's items to where they
+leave from; what arrives is one array. No Python statement is run per item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .convert import as_array, what
+from .errors import UsageError
+from .transport import Bytes, Parcel, Segment
+from .transport.memory import NOTHING, Growing
+
+if TYPE_CHECKING:
+    from .bsp import BSP
+
+
+class Queue:
+    """Messages of one dtype; made by `bsp.queue` on all processors alike, and usable at once."""
+
+    def __init__(self, bsp: BSP, stream: int, dtype: np.dtype[Any], created: str) -> None:
+        self._bsp, self._stream, self.dtype, self._created = bsp, stream, dtype, created
+        self._words = (dtype.itemsize + 7) >> 3
+        self._out: dict[int, Growing] = {}
+        self._single: tuple[list[int], list[Any]] = ([], [])
+        self._sort_type = np.uint8 if bsp.p <= 1 << 8 else np.uint16 if bsp.p <= 1 << 16 else np.intp
+        self._clear()
+
+    def send(self, dests: Any, values: Any) -> None:
+        """Send items to processors; they are copied now and arrive with the next sync.
+
+        Args:
+            dests: an int, or integers of shape (m,).
+            values: of the queue's dtype (or cast to it, `same_kind`): a scalar, or shape (m,). A scalar goes to each
+                of several dests; several values go to one dest.
+
+        Raises:
+            UsageError: a dest outside of 0..p-1, or values whose shape or dtype does not fit. Nothing is sent then.
+
+        BSP cost: each item is a message of ceil(itemsize / 8) words.
+        """
+        bsp = self._bsp
+        if type(dests) is int and type(values) in (int, float):
+            if not 0 <= dests < bsp._limit:
+                bsp._refuse("queue.send", "dests", dests)
+            item = as_array(values, self.dtype, "queue.send")
+            if not self._single[0]:
+                bsp._outgoing_pools[self] = None
+            self._single[0].append(dests)
+            self._single[1].append(item)
+            return
+        self._send_arrays(dests, values)
+
+    def _send_arrays(self, dests: Any, values: Any) -> None:
+        bsp = self._bsp
+        target = np.asarray(dests)
+        if target.size == 0 and target.ndim == 1:
+            target = target.astype(np.intp)
+        if target.dtype.kind not in "iu" or target.ndim > 1:
+            raise UsageError(
+                f"queue.send: argument dests: expected an int or integers of shape (m,), got {what(dests)}"
+            )
+        items = as_array(values, self.dtype, "queue.send")
+        if items.ndim > 1 or (items.ndim == 1 and target.ndim == 1 and items.shape != target.shape):
+            raise UsageError(
+                f"queue.send: argument values: expected a scalar or shape {target.shape or '(m,)'} as dests has, "
+                f"got shape {items.shape}"
+            )
+        if target.size and not (0 <= target.min() and target.max() < bsp._limit):
+            wrong = target.ravel()[(target.ravel() < 0) | (target.ravel() >= bsp._limit)]
+            bsp._refuse("queue.send", "dests", int(wrong[0]))
+        if bsp._limit == 0:
+            bsp._refuse("queue.send", "dests", dests)
+        self._flush_single()
+        if target.ndim == 0:
+            self._place(int(target), items.reshape(-1), None)
+        elif target.size:
+            if items.ndim == 0:
+                items = np.broadcast_to(items, target.shape)
+            # A stable counting sort: numpy sorts small unsigned integers by radix.
+            order = np.argsort(target.astype(self._sort_type), kind="stable")
+            counts = np.bincount(target, minlength=bsp.p)
+            start = 0
+            for dest in np.flatnonzero(counts).tolist():
+                end = start + int(counts[dest])
+                self._place(dest, items, order[start:end])
+                start = end
+        bsp._outgoing_pools[self] = None
+
+    def _place(self, dest: int, items: NDArray[Any], chosen: NDArray[np.intp] | None) -> None:
+        """Copy items (those chosen) behind what goes to dest already: the one copy of sending."""
+        out = self._out.get(dest)
+        if out is None:
+            out = self._out[dest] = Growing(self._bsp._pool)
+        count = items.size if chosen is None else chosen.size
+        if not count:
+            return
+        offset = out.reserve(count * self.dtype.itemsize, exact=True)
+        place = out.array[offset : out.used].view(self.dtype)
+        if chosen is None:
+            place[:] = items
+        else:
+            np.take(items, chosen, out=place, mode="clip")  # mode: the default one would copy twice
+
+    def _flush_single(self) -> None:
+        """Items sent one at a time, as one array; keeps the order of calls."""
+        dests, values = self._single
+        if dests:
+            self._single = ([], [])
+            self._send_arrays(np.array(dests), np.array(values, self.dtype))
+
+    def pack(self, parcels: dict[int, Parcel]) -> None:
+        """Put what was sent into the parcels, and start afresh."""
+        self._flush_single()
+        size = self.dtype.itemsize
+        for dest, out in self._out.items():
+            if out.used:
+                count = out.used // size
+                segment = Segment(None, count * self._words, count, out.array[: out.used])
+                parcels.setdefault(dest, {})[self._stream] = segment
+        self._out = {}
+
+    def discard(self) -> None:
+        self._out, self._single = {}, ([], [])
+
+    def _clear(self) -> None:
+        self._arrived: Sequence[tuple[int, Segment]] = ()
+        self._joined: Bytes | None = None
+        self._values: NDArray[Any] | None = None
+        self._sources: NDArray[np.intp] | None = None
+
+    def deliver(self, arrived: list[tuple[int, Segment]], joined: Bytes | None) -> None:
+        """Take what came with a sync."""
+        self._clear()
+        self._arrived, self._joined = arrived, joined
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The items that arrived with the last sync, shape (n,): ordered by source, then by send. Read-only."""
+        if self._values is None:
+            pieces = [segment.data for _, segment in self._arrived if segment.data is not None]
+            if self._joined is not None:
+                whole = self._joined
+            elif len(pieces) == 1:
+                whole = pieces[0]
+            else:
+                # Virtual processors hand over each source's array as it is: joining them is the one copy.
+                whole = np.concatenate(pieces) if pieces else NOTHING
+            self._values = whole.view(self.dtype)
+            self._values.flags.writeable = False
+        return self._values
+
+    @property
+    def sources(self) -> NDArray[np.intp]:
+        """The sender of each item, shape (n,)."""
+        if self._sources is None:
+            self._sources = np.repeat(
+                np.array([source for source, _ in self._arrived], np.intp),
+                np.array([segment.messages for _, segment in self._arrived], np.intp),
+            )
+            self._sources.flags.writeable = False
+        return self._sources
+
+    def __len__(self) -> int:
+        """Items that arrived with the last sync."""
+        return sum(segment.messages for _, segment in self._arrived)
+
+    def __repr__(self) -> str:
+        return f"<queue of {self.dtype}: {len(self)} items arrived>"
+

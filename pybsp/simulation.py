@@ -1,0 +1,155 @@
+"""`simulate`: a program on virtual processors in this process, with virtual time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import agreement, ledger
+from .bsp import BSP, _killed
+from .errors import BSPError, UsageError
+from .ledger import Ledger
+from .machine import BSPMachine, machine_in_force
+from .routing import router as make_router
+from .transport.virtual import Meeting, Scheduler, VirtualTransport
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a simulated run gives.
+
+    results: of each processor, by pid.
+    ledger: its records; `predicted` and `measured` are virtual.
+    time: virtual seconds.
+    """
+
+    results: list[Any]
+    ledger: Ledger
+    time: float
+
+
+@dataclass
+class Settings:
+    """What `pybsp simulate` says of the runs in a program."""
+
+    p: int
+    measure: bool = False
+    ledger: str | None = None
+    runs: int = 0
+
+
+_settings: Settings | None = None
+
+
+def settings() -> Settings | None:
+    """The settings of `pybsp simulate`, while it executes a program."""
+    return _settings
+
+
+def set_settings(new: Settings | None) -> None:
+    """Make `run` simulate from now on, or no longer."""
+    global _settings
+    _settings = new
+
+
+def simulate(
+    main: Callable[..., Any],
+    *args: Any,
+    p: int | None = None,
+    machine: BSPMachine | None = None,
+    router: str = "direct",
+    measure: bool = False,
+    checked: bool | None = None,
+    **kwargs: Any,
+) -> Simulation:
+    """Run a program on p virtual processors: `main(bsp, *args, **kwargs)` on each. Deterministic; needs no MPI.
+
+    Args:
+        main: the program.
+        p: processors; None: as many as the machine has.
+        machine: its parameters, by which virtual time runs; None: the file that PYBSP_MACHINE names, else nominal.
+        router: how messages travel; see `pybsp.routing`.
+        measure: whether what computing takes here counts as work; else only `bsp.work` does.
+        checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
+
+    Raises:
+        what main raised, on the lowest processor that failed.
+        SyncError: the processors did not do the same.
+        UsageError: neither p nor machine, or a p that is none.
+    """
+    if p is None:
+        if machine is None:
+            raise UsageError("pybsp.simulate: expected p=, the number of processors, or machine=")
+        p = machine.p
+    if type(p) is not int or p < 1:
+        raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
+    machine, warning = machine_in_force(machine, p)
+    if warning is not None:
+        print(f"pybsp: {warning}", file=sys.stderr)
+    if checked is None:
+        checked = os.environ.get("PYBSP_CHECKED", "") not in ("", "0")
+    scheduler = Scheduler()
+    meeting = Meeting(p, scheduler, machine)
+    processors = [BSP(VirtualTransport(meeting, pid), router, machine, checked, True, measure) for pid in range(p)]
+    make_router(router, processors[0]._transport)
+    results: list[Any] = [None] * p
+    errors: dict[int, BaseException] = {}
+
+    def body(bsp: BSP) -> Callable[[], None]:
+        def run_processor() -> None:
+            try:
+                results[bsp.pid] = main(bsp, *args, **kwargs)
+                bsp._finish()
+            except BaseException as error:
+                if _killed(error) or isinstance(error, KeyboardInterrupt):
+                    raise
+                errors[bsp.pid] = error
+                if bsp._failed is None:
+                    # A sync that others are in ends with this one's failure; if all have failed, with everybody's.
+                    bsp._report_failure(error)
+
+        return run_processor
+
+    scheduler.run([body(bsp) for bsp in processors])
+    if errors:
+        own = [pid for pid, error in errors.items() if agreement.failure_of(error, 0, "").primary]
+        pid = min(own or errors)
+        error = errors[pid]
+        if hasattr(error, "add_note") and p > 1 and not isinstance(error, BSPError):
+            error.add_note(f"(on virtual processor {pid} of {p})")
+        raise error
+    tables = [bsp._log.table() for bsp in processors]
+    combined = Ledger.combine(machine, tables, list(processors[0]._log.labels))
+    return Simulation(results, combined, meeting.clock)
+
+
+def run_simulated(
+    main: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    router: str,
+    machine: BSPMachine | None,
+    checked: bool | None,
+    settings: Settings | None,
+) -> Any:
+    """`run` on virtual processors: processor 0's result."""
+    chosen = settings or Settings(p=1, ledger=os.environ.get("PYBSP_LEDGER"))
+    done = simulate(
+        main,
+        *args,
+        p=chosen.p,
+        machine=machine,
+        router=router,
+        measure=chosen.measure,
+        checked=checked,
+        **kwargs,
+    )
+    if chosen.ledger:
+        hosts = [os.uname().nodename] * chosen.p
+        ledger.append_run(chosen.ledger, done.ledger.as_json(hosts, router, virtual=True), first=chosen.runs == 0)
+        chosen.runs += 1
+    return done.results[0]

@@ -1,0 +1,101 @@
+"""Who the processors are, and how what one hands over reaches the others.
+
+A transport knows one operation, `exchange`: every processor calls it, says what it is doing (a *kind*), hands over
+a *parcel* for each processor that it has something for, and gets what the others said and sent. Everything above - routers,
+the BSP interface - is built from it, so another transport (shared memory within a node, say) is one more class here.
+
+    mpi.py       the processors are MPI ranks
+    virtual.py   the processors are greenlets in this process, and time is the machine's
+    waiting.py   how an MPI rank waits without standing in the way of the others
+    memory.py    buffers that are used again when nobody holds on to them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from .memory import BufferPool, Bytes
+
+# What a processor is doing when it enters an exchange. All must do the same; FLAG_GETS may differ.
+SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT = range(1, 10)
+FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies that follows"
+KIND = 15  # the mask of the kind without the flags
+
+# Streams: a parcel has at most one segment of each. Queues have JOINED and up, one stream each.
+MAIL, PUTS, GETS, REPLIES = range(4)
+JOINED = 8
+
+
+class Segment(NamedTuple):
+    """One stream's part of a parcel: what lies in `data` (described by `meta`), and what it counts."""
+
+    meta: Any
+    words: int
+    messages: int
+    data: Bytes | None
+
+
+Parcel = dict[int, Segment]
+Parcels = Mapping[int, Parcel]
+
+
+class Charge(NamedTuple):
+    """What a processor did in the superstep that it ends; a virtual clock runs by it."""
+
+    seconds: float
+    counts: bool  # whether this exchange ends a superstep (control exchanges cost nothing)
+
+
+FREE = Charge(0.0, counts=False)
+
+
+class Arrival(NamedTuple):
+    """What an exchange brings.
+
+    kinds: what each processor was doing, by pid; None where all did the same, without flags and notes.
+    notes: what each processor said to all, by pid; None likewise.
+    parcels: (source, parcel) in the order of sources.
+    joined: for streams from JOINED on that arrived in one piece, the data of all sources in order.
+    """
+
+    kinds: Sequence[int] | None
+    notes: Sequence[Any] | None
+    parcels: Sequence[tuple[int, Parcel]]
+    joined: Mapping[int, Bytes]
+
+
+class Transport(Protocol):
+    """The processors of one BSP machine, as one of them sees them."""
+
+    p: int
+    pid: int
+    pool: BufferPool
+
+    def exchange(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        """Meet all processors; returns when everything for this one has arrived and its own may be reused.
+
+        Args:
+            kind: what this processor is doing, with its flags.
+            note: something small and picklable for all processors, or None.
+            parcels: by destination.
+            charge: what the superstep so far has cost here.
+            grace: seconds after which TimeoutError is raised if not all have come; None waits for ever.
+        """
+
+    def subset(self, members: Sequence[int], context: int) -> Transport:
+        """The transport of some of the processors (in the order given), of which this one is a member.
+
+        `context` tells apart transports that share processors; equal on all members.
+        """
+
+    def time(self) -> float:
+        """Seconds on this processor's clock; virtual on virtual processors."""
+
+    def abort(self, message: str) -> None:
+        """End all processors now, without their help."""
+
+    def free(self) -> None:
+        """Give back what the transport holds; it is not used afterwards."""

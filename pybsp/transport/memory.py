@@ -1,0 +1,96 @@
+"""Buffers that are used again when nobody holds on to them, and buffers that grow while they are filled.
+
+Fresh memory costs a page fault for every 4 KiB, which for large messages is more than copying them. So large buffers
+are kept and used again as soon as no array or memoryview refers to them, which the reference count tells.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+
+ALIGN = 16  # of everything inside a buffer: enough for any numpy dtype
+SMALL = 1 << 16  # below this the allocator's own recycling is as good
+KEEP = 16  # buffers kept of each size class
+
+NOTHING: Bytes = np.empty(0, np.uint8)
+
+
+def aligned(size: int) -> int:
+    """The size rounded up to the alignment."""
+    return (size + ALIGN - 1) & -ALIGN
+
+
+def _references(buffer: Bytes) -> int:
+    return sys.getrefcount(buffer)
+
+
+_UNHELD = _references(next(iter([np.empty(1, np.uint8)]))) + 1  # held by one container and one loop variable
+
+
+class BufferPool:
+    """Recycles large buffers by size class (powers of two)."""
+
+    def __init__(self) -> None:
+        self._classes: dict[int, deque[Bytes]] = {}
+
+    def take(self, size: int) -> Bytes:
+        """A writable buffer of exactly `size` bytes whose content is undefined and which nobody else reads."""
+        if size < SMALL:
+            return np.empty(size, np.uint8)
+        bits = (size - 1).bit_length()
+        kept = self._classes.get(bits)
+        if kept is None:
+            kept = self._classes[bits] = deque(maxlen=KEEP)  # a buffer that falls out belongs to its holders alone
+        for buffer in kept:
+            if _references(buffer) <= _UNHELD:
+                return buffer[:size]
+        fresh = np.empty(1 << bits, np.uint8)  # pages that are never touched cost nothing
+        kept.append(fresh)
+        return fresh[:size]
+
+    def trim(self) -> None:
+        """Forget all buffers; those in use stay with their holders."""
+        self._classes.clear()
+
+
+class Growing:
+    """A buffer that is filled from the front, and moves to a larger one when it is full."""
+
+    __slots__ = ("_pool", "array", "used")
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        self.array = NOTHING
+        self.used = 0
+
+    def reserve(self, size: int, exact: bool = False) -> int:
+        """Make room for `size` bytes and return their offset: aligned, or right behind what is there if `exact`."""
+        offset = self.used if exact else aligned(self.used)
+        end = offset + size
+        if end > self.array.size:
+            larger = self._pool.take(max(end, 2 * self.array.size, 256))
+            larger[: self.used] = self.array[: self.used]  # a copy, but only until the buffer has found its size
+            self.array = larger
+        self.used = end
+        return offset
+
+    def append(self, data: bytes | memoryview | Bytes) -> int:
+        """Copy bytes to the end, aligned; returns their offset."""
+        size = len(data)
+        offset = self.reserve(size)
+        self.array[offset : self.used] = np.frombuffer(data, np.uint8) if size else NOTHING
+        return offset
+
+    def filled(self) -> Bytes:
+        """A view of what is filled so far, padded to the alignment."""
+        self.reserve(0)
+        end = aligned(self.used)
+        if end > self.array.size:
+            self.reserve(end - self.used, exact=True)
+        return self.array[:end]

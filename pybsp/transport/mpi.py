@@ -1,0 +1,329 @@
+"""Processors as MPI ranks.
+
+An exchange is one small message from each processor to each other one, its *head*, by persistent requests (half the time of
+an Alltoall, and one latency instead of log p of them): what the sender is doing, and a *manifest* of what follows. The data follows
+at once, without waiting for an answer; the receiver knows from the manifests how much comes from whom, and receives it where it
+is to be read.
+
+Only tests and non-blocking calls are used, see waiting.py. Processors of different transports share one communicator; a
+context, part of the tag, keeps them apart, so a split needs no MPI collective.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import LauncherError
+from . import FREE, JOINED, KIND, Arrival, Bytes, Charge, Parcel, Parcels, Segment
+from .memory import NOTHING, BufferPool, aligned
+from .waiting import Waiter
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+HEAD = 256  # bytes of a head: one word, and the manifest where it fits
+STRIDE = HEAD // 8
+INLINE = HEAD - 8
+LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
+CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
+
+QUIET = Arrival(None, None, (), {})
+_LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+_LAUNCHER_RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
+
+
+def launched() -> tuple[int, int]:
+    """Number of processes that a launcher started beside this one (1 without a launcher), and this one's number."""
+    for size, rank in zip(_LAUNCHER_SIZES, _LAUNCHER_RANKS, strict=True):
+        if os.environ.get(size, "").isdigit():
+            return int(os.environ[size]), int(os.environ.get(rank, "0"))
+    return 1, 0
+
+
+def load() -> ModuleType:
+    """The module mpi4py.MPI, with MPI initialised.
+
+    MPI that a host program set up is used as it is. Where pybsp is first, it asks for FUNNELED threads: only one thread calls
+    MPI, and MULTIPLE costs MPICH 2 us a call.
+
+    Raises:
+        ImportError, RuntimeError: no MPI library can be loaded.
+    """
+    if "mpi4py.MPI" not in sys.modules:
+        import mpi4py
+
+        if mpi4py.rc.thread_level == "multiple":  # mpi4py's default: nobody asked for anything else
+            mpi4py.rc.thread_level = "funneled"
+    from mpi4py import MPI
+
+    if not MPI.Is_initialized():  # the host set mpi4py.rc.initialize = False, and has not got round to it
+        import atexit
+
+        MPI.Init_thread(MPI.THREAD_FUNNELED)
+        atexit.register(lambda: None if MPI.Is_finalized() else MPI.Finalize())
+    return MPI
+
+
+def check_launcher(size: int) -> None:
+    """Raise LauncherError where a launcher started several processes and the library sees one."""
+    expected, _ = launched()
+    if size == 1 and expected > 1:
+        from mpi4py import MPI
+
+        library = MPI.Get_library_version().split("\n")[0].split(",")[0].strip().rstrip("\x00")
+        launcher = "MPICH's (Hydra)" if "PMI_SIZE" in os.environ else "Open MPI's"
+        raise LauncherError(
+            f"pybsp: the launcher started {expected} processes, but MPI says of each that it is rank 0 of 1: the launcher "
+            f"is {launcher}, the MPI library that Python loads is {library!r}. Use the mpiexec that belongs to the library "
+            f"(`pybsp run -n {expected} program.py` finds the one beside {sys.executable}), or set "
+            "MPI4PY_MPIABI / install the wheel that belongs to the launcher"
+        )
+
+
+class MPITransport:
+    """The ranks of one communicator, or some of them. See `Transport` for what its methods promise."""
+
+    def __init__(
+        self,
+        comm: MPI.Intracomm,
+        ranks: Sequence[int],
+        pid: int,
+        context: int = 0,
+        waiter: Waiter | None = None,
+        owns: bool = False,
+    ) -> None:
+        from mpi4py import MPI
+
+        self.p, self.pid = len(ranks), pid
+        self.waiter = waiter or Waiter()
+        self.pool = BufferPool()
+        self._comm, self._ranks, self._owns = comm, list(ranks), owns
+        self._byte = MPI.BYTE
+        self._startall, self._testall = MPI.Prequest.Startall, MPI.Request.Testall
+        self._head_tag, self._manifest_tag, self._data_tag = (3 * context + k for k in range(3))
+        self._heads_out = np.zeros((self.p, HEAD), np.uint8)
+        self._heads_in = np.zeros((self.p, HEAD), np.uint8)
+        self._words_out = memoryview(self._heads_out).cast("B").cast("q")
+        self._words_in = memoryview(self._heads_in).cast("B").cast("q")
+        self._peers = [d for d in range(self.p) if d != pid]
+        heads_in, heads_out = self._heads_in, self._heads_out
+        self._receives = [comm.Recv_init([heads_in[d], HEAD, MPI.BYTE], ranks[d], self._head_tag) for d in self._peers]
+        self._short = {
+            d: comm.Send_init([heads_out[d], 8, MPI.BYTE], ranks[d], self._head_tag) for d in self._peers
+        }
+        self._long = {
+            d: comm.Send_init([heads_out[d], HEAD, MPI.BYTE], ranks[d], self._head_tag) for d in self._peers
+        }
+        self._quiet = self._receives + list(self._short.values())
+        self._quiet_kind = 0  # the kind that all heads hold, without manifests
+        self._quiet_words: list[int] = []
+
+    @classmethod
+    def duplicate(cls, comm: MPI.Intracomm) -> MPITransport:
+        """The transport of all ranks of a communicator, on a duplicate of it."""
+        from mpi4py import MPI
+
+        waiter = Waiter()
+        copy, request = comm.Idup()
+        waiter.until(request.Test)
+        copy.Set_errhandler(MPI.ERRORS_RETURN)
+        return cls(copy, range(copy.size), copy.rank, waiter=waiter, owns=True)
+
+    def exchange(
+        self,
+        kind: int,
+        note: object,
+        parcels: Parcels,
+        charge: Charge = FREE,
+        grace: float | None = None,
+    ) -> Arrival:
+        if parcels or note is not None or grace is not None:
+            return self._exchange(kind, note, parcels, grace)
+        # The superstep in which this processor sends nothing.
+        if kind != self._quiet_kind:
+            self._hush(kind)
+        requests = self._quiet
+        self._startall(requests)
+        if not self._testall(requests):
+            self._wait(requests)
+        if self._words_in[::STRIDE].tolist() == self._quiet_words:
+            return QUIET
+        return self._receive(kind, None, {}, [], None)
+
+    def _hush(self, kind: int) -> None:
+        """Make all heads say: this kind, no manifest."""
+        for d in range(self.p):
+            self._words_out[d * STRIDE] = kind
+        self._words_in[self.pid * STRIDE] = kind
+        self._quiet_kind, self._quiet_words = kind, [kind] * self.p
+
+    def _wait(self, requests: list[Any], deadline: float | None = None) -> bool:
+        testall = self._testall
+        return self.waiter.until(lambda: testall(requests), deadline)
+
+    def _exchange(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+        deadline = None if grace is None else time.perf_counter() + grace
+        self._hush(kind)
+        self._quiet_kind = 0
+        heads, sends = list(self._receives), []
+        comm, ranks, byte = self._comm, self._ranks, self._byte
+        plain = b"" if note is None else pickle.dumps((note, ()), 5)
+        # 1. The heads, with the manifests that fit.
+        for d in self._peers:
+            parcel = parcels.get(d)
+            manifest = plain if parcel is None else pickle.dumps((note, _contents(parcel)), 5)
+            size = len(manifest)
+            self._words_out[d * STRIDE] = kind | size << LENGTH
+            if 0 < size <= INLINE:
+                self._heads_out[d, 8 : 8 + size] = np.frombuffer(manifest, np.uint8)
+                heads.append(self._long[d])
+            else:
+                heads.append(self._short[d])
+                if size:
+                    sends.append(comm.Isend([manifest, size, byte], ranks[d], self._manifest_tag))
+        self._words_in[self.pid * STRIDE] = kind | (note is not None or self.pid in parcels) << LENGTH
+        self._startall(heads)
+        # 2. The data, without waiting.
+        for d, parcel in parcels.items():
+            if d != self.pid:
+                for segment in parcel.values():
+                    for chunk in _chunks(segment.data):
+                        sends.append(comm.Isend([chunk, chunk.size, byte], ranks[d], self._data_tag))
+        if not self._testall(heads) and not self._wait(heads, deadline):
+            raise TimeoutError
+        return self._receive(kind, note, parcels, sends, deadline)
+
+    def _receive(
+        self, kind: int, note: object, parcels: Parcels, sends: list[Any], deadline: float | None
+    ) -> Arrival:
+        """With all heads here: read the manifests, receive the data, see the sends off."""
+        comm, ranks, byte, p = self._comm, self._ranks, self._byte, self.p
+        words = self._words_in[::STRIDE].tolist()
+        # 3. The manifests that did not fit.
+        manifests: dict[int, Bytes] = {}
+        requests = []
+        for s in self._peers:
+            size = words[s] >> LENGTH
+            if size > INLINE:
+                manifests[s] = np.empty(size, np.uint8)
+                requests.append(comm.Irecv([manifests[s], size, byte], ranks[s], self._manifest_tag))
+            elif size:
+                manifests[s] = self._heads_in[s, 8 : 8 + size]
+        if requests:
+            self._wait(requests)
+        contents: dict[int, Any] = {}
+        notes: list[Any] | None = None
+        for s, manifest in manifests.items():
+            said, contents[s] = pickle.loads(manifest)
+            if said is not None:
+                notes = notes or [None] * p
+                notes[s] = said
+        if note is not None:
+            notes = notes or [None] * p
+            notes[self.pid] = note
+        # 4. The data: one buffer for each joined stream, one for all the rest.
+        own = parcels.get(self.pid)
+        arrived, joined, places = self._places(contents, own)
+        requests = []
+        for s, place in places:
+            for chunk in _chunks(place):
+                requests.append(comm.Irecv([chunk, chunk.size, byte], ranks[s], self._data_tag))
+        requests += sends
+        if requests and not self._testall(requests):
+            self._wait(requests)
+        kinds = [word & (1 << LENGTH) - 1 for word in words]
+        uniform = notes is None and not kind & ~KIND and kinds.count(kind) == p
+        return Arrival(None if uniform else kinds, notes, arrived, joined)
+
+    def _places(
+        self, contents: dict[int, Any], own: Parcel | None
+    ) -> tuple[list[tuple[int, Parcel]], dict[int, Bytes], list[tuple[int, Bytes]]]:
+        """Parcels by source, the buffers of the joined streams, and where each message from whom goes, in order."""
+        sources = sorted([*contents, self.pid] if own else contents)
+        totals: dict[int, int] = {}
+        rest = 0
+        for s in sources:
+            if s == self.pid and own is not None:
+                for stream, segment in own.items():
+                    if stream >= JOINED and segment.data is not None:
+                        totals[stream] = totals.get(stream, 0) + segment.data.size
+                continue
+            for stream, _, _, _, size in contents[s]:
+                if stream >= JOINED:
+                    totals[stream] = totals.get(stream, 0) + size
+                else:
+                    rest += aligned(size)
+        joined = {stream: self.pool.take(total) for stream, total in totals.items()}
+        used = dict.fromkeys(totals, 0)
+        loose, at = (self.pool.take(rest) if rest else NOTHING), 0
+        arrived: list[tuple[int, Parcel]] = []
+        places: list[tuple[int, Bytes]] = []
+        for s in sources:
+            parcel: Parcel = {}
+            if s == self.pid and own is not None:
+                for stream, segment in own.items():
+                    if stream >= JOINED and segment.data is not None:
+                        # Copied, as MPI would, so that the queue is one array; mail to oneself is handed over.
+                        place = joined[stream][used[stream] : used[stream] + segment.data.size]
+                        place[:] = segment.data
+                        used[stream] += segment.data.size
+                        segment = segment._replace(data=place)
+                    parcel[stream] = segment
+            else:
+                for stream, meta, words, messages, size in contents[s]:
+                    if stream >= JOINED:
+                        place = joined[stream][used[stream] : used[stream] + size]
+                        used[stream] += size
+                    else:
+                        place = loose[at : at + size]
+                        at += aligned(size)
+                    places.append((s, place))
+                    parcel[stream] = Segment(meta, words, messages, place)
+            if parcel:
+                arrived.append((s, parcel))
+        return arrived, joined, places
+
+    def subset(self, members: Sequence[int], context: int) -> MPITransport:
+        ranks = [self._ranks[m] for m in members]
+        part = MPITransport(self._comm, ranks, members.index(self.pid), context, self.waiter)
+        part.pool = self.pool
+        return part
+
+    def time(self) -> float:
+        return time.perf_counter()
+
+    def abort(self, message: str) -> None:
+        print(message, file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        self._comm.Abort(1)
+
+    def free(self) -> None:
+        for request in (*self._quiet, *self._long.values()):
+            request.Free()
+        if self._owns:
+            self._comm.Free()
+
+
+def _contents(parcel: Parcel) -> list[tuple[int, Any, int, int, int]]:
+    return [
+        (stream, meta, words, messages, 0 if data is None else data.size)
+        for stream, (meta, words, messages, data) in parcel.items()
+    ]
+
+
+def _chunks(data: Bytes | None) -> Iterable[Bytes]:
+    if data is None or not data.size:
+        return ()
+    if data.size <= CHUNK:
+        return (data,)
+    return [data[at : at + CHUNK] for at in range(0, data.size, CHUNK)]
+
+

@@ -1,0 +1,153 @@
+"""Processors as greenlets in this process, taking turns: deterministic, any number, without MPI.
+
+A processor runs until it enters an exchange, then the next one that can runs. Parcels are handed over as they are (what they hold
+was copied when it was sent). Time is virtual: an exchange that ends a superstep takes what the machine says it costs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import greenlet
+
+from ..errors import AbortError, SyncError
+from ..machine import BSPMachine
+from . import FREE, KIND, Arrival, Charge, Parcel, Parcels
+from .memory import BufferPool
+
+NOBODY: Sequence[tuple[int, Parcel]] = ()
+
+
+class Scheduler:
+    """Runs each greenlet in turn until it waits."""
+
+    def __init__(self) -> None:
+        self.ready: deque[greenlet.greenlet] = deque()
+        self._hub = greenlet.getcurrent()
+
+    def wait(self) -> None:
+        """Let others run until somebody has put the current greenlet back among the ready ones."""
+        if not self.ready:
+            self._hub.switch()
+        else:
+            self.ready.popleft().switch()
+
+    def run(self, bodies: Sequence[Any]) -> None:
+        """Run all bodies to their ends, in order, each until it waits.
+
+        Raises:
+            SyncError: all of those left wait for one that will not come.
+        """
+        tasks = [greenlet.greenlet(body, self._hub) for body in bodies]
+        self.ready.extend(tasks)
+        try:
+            while self.ready:
+                self.ready.popleft().switch()
+            if not all(task.dead for task in tasks):
+                waiting = [pid for pid, task in enumerate(tasks) if not task.dead]
+                raise SyncError(f"processors {waiting[:10]} wait for others that will not come")
+        finally:
+            for task in tasks:
+                if not task.dead:
+                    task.throw(greenlet.GreenletExit)
+
+
+class Meeting:
+    """What the processors of one virtual machine (or of a part of it) share: who has come, and with what."""
+
+    def __init__(self, p: int, scheduler: Scheduler, machine: BSPMachine, clock: float = 0.0) -> None:
+        self.p, self.scheduler, self.machine, self.clock = p, scheduler, machine, clock
+        self.generation = 0
+        self.seconds = 0.0  # of computing, of the slowest processor in the superstep that goes on
+        self.traffic: dict[int, list[int]] = {}  # pid: words out, words in, messages out, messages in
+        self.last: tuple[Sequence[int] | None, Sequence[Any] | None, dict[int, list[tuple[int, Parcel]]]]
+        self.parts: dict[Any, Meeting] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self.kinds = [0] * self.p
+        self.notes: list[Any] = [None] * self.p
+        self.inbound: dict[int, list[tuple[int, Parcel]]] = {}
+        self.waiting: list[greenlet.greenlet] = []
+        self.arrived = 0
+        self.said = False
+
+    def close(self, charge: Charge) -> None:
+        """The last has come: let the clock run, lay out the result, wake the others."""
+        first = self.kinds[0]
+        uniform = not self.said and not first & ~KIND and self.kinds.count(first) == self.p
+        for dest, parcels in self.inbound.items():
+            parcels.sort(key=lambda pair: pair[0])
+            for source, parcel in parcels:
+                if source != dest:
+                    words = messages = 0
+                    for segment in parcel.values():
+                        words += segment.words
+                        messages += segment.messages
+                    if messages:
+                        here, there = self.traffic.setdefault(dest, [0] * 4), self.traffic.setdefault(source, [0] * 4)
+                        here[1] += words
+                        here[3] += messages
+                        there[0] += words
+                        there[2] += messages
+        if charge.counts and not any(kind & ~KIND for kind in self.kinds):
+            h = max((max(t[0], t[1]) for t in self.traffic.values()), default=0)
+            messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
+            self.clock += self.seconds + self.machine.time(0, h, messages)
+            self.seconds = 0.0
+            self.traffic = {}
+        self.generation += 1
+        self.last = (None if uniform else self.kinds, self.notes if self.said else None, self.inbound)
+        self.scheduler.ready.extend(self.waiting)
+        self._clear()
+
+
+class VirtualTransport:
+    """One virtual processor. See `Transport` for what its methods promise."""
+
+    def __init__(self, meeting: Meeting, pid: int, root: VirtualTransport | None = None) -> None:
+        self.p, self.pid = meeting.p, pid
+        self.pool = root.pool if root else BufferPool()
+        self._meeting = meeting
+
+    def exchange(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        meeting, pid = self._meeting, self.pid
+        meeting.kinds[pid] = kind
+        if note is not None:
+            meeting.notes[pid] = note
+            meeting.said = True
+        for dest, parcel in parcels.items():
+            meeting.inbound.setdefault(dest, []).append((pid, parcel))
+        if charge.seconds > meeting.seconds:
+            meeting.seconds = charge.seconds
+        meeting.arrived += 1
+        if meeting.arrived < self.p:
+            meeting.waiting.append(greenlet.getcurrent())
+            meeting.scheduler.wait()
+        else:
+            meeting.close(charge)
+        kinds, notes, inbound = meeting.last
+        return Arrival(kinds, notes, inbound.get(pid, NOBODY), {})
+
+    def subset(self, members: Sequence[int], context: int) -> VirtualTransport:
+        meeting = self._meeting
+        key = (meeting.generation, tuple(members))
+        part = meeting.parts.get(key)
+        if part is None:
+            part = Meeting(len(members), meeting.scheduler, meeting.machine, meeting.clock)
+            meeting.parts = {k: v for k, v in meeting.parts.items() if k[0] == meeting.generation}
+            meeting.parts[key] = part
+        return VirtualTransport(part, members.index(self.pid), self)
+
+    def time(self) -> float:
+        return self._meeting.clock
+
+    def abort(self, message: str) -> None:
+        raise AbortError(message)
+
+    def free(self) -> None:
+        pass

@@ -1,0 +1,77 @@
+"""Waiting politely.
+
+An MPI library that waits spins, and with more ranks than cores it spins on the core that the awaited rank needs: MPICH's
+barrier of 4 ranks on 2 cores takes milliseconds instead of a microsecond. So no blocking MPI call waits here: a wait
+tests, spinning for about 100 us, then yielding the core between tests, and after about a millisecond sleeping in short steps.
+Between tests Python sees Ctrl-C.
+
+A processor count says little (containers and emulated hosts share cores without knowing it), so the time to spin
+follows what waits turn out to take: it halves when spinning was in vain and grows when it was not.
+PYBSP_WAIT overrides: `spin` never yields, `yield` does so at once and never sleeps, `sleep` sleeps at once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from ..errors import UsageError
+
+SPIN = 100e-6
+YIELD = 1e-3
+STEP = 50e-6  # the shortest sleep; longer waits sleep for a 32nd of what they have waited, up to a millisecond
+LONGEST_STEP = 1e-3
+
+_MODES = {"polite": (SPIN, YIELD), "spin": (float("inf"), 0.0), "yield": (0.0, float("inf")), "sleep": (0.0, 0.0)}
+
+
+class Waiter:
+    """How one processor waits."""
+
+    def __init__(self) -> None:
+        mode = os.environ.get("PYBSP_WAIT", "polite")
+        if mode not in _MODES:
+            raise UsageError(f"PYBSP_WAIT: expected one of {', '.join(_MODES)}, got {mode!r}")
+        self._most, self._yield = _MODES[mode]
+        self._adapts = mode == "polite"
+        self._spin = self._most
+
+    def crowd(self) -> None:
+        """The host has more ranks than cores: do not spin at all."""
+        if self._adapts:
+            self._most = self._spin = 0.0
+
+    def until(self, test: Callable[[], bool], deadline: float | None = None) -> bool:
+        """Wait until `test` is true; False if the deadline (of `time.perf_counter`) came first."""
+        if test():
+            return True
+        clock = time.perf_counter
+        start = clock()
+        never = float("inf") if deadline is None else deadline
+        limit = min(start + self._spin, never)
+        while clock() < limit:
+            if test():
+                if self._spin < self._most:
+                    self._spin = min(self._most, 2 * self._spin + self._most / 16)
+                return True
+        limit = min(limit + self._yield, never)
+        while clock() < limit:
+            os.sched_yield()
+            if test():
+                self._adapt(clock() - start)
+                return True
+        self._adapt(float("inf"))
+        while not test():
+            now = clock()
+            if now > never:
+                return False
+            time.sleep(min(LONGEST_STEP, max(STEP, (now - start) / 32)))
+        return True
+
+    def _adapt(self, waited: float) -> None:
+        if self._adapts:
+            if waited > self._most:
+                self._spin /= 2
+            else:
+                self._spin = min(self._most, 2 * self._spin + self._most / 16)
