@@ -156,7 +156,7 @@ def versions(virtual: bool) -> dict[str, str]:
         from mpi4py import MPI
 
         found["mpi4py"] = mpi4py.__version__
-        found["mpi"] = MPI.Get_library_version().strip("\x00 \n").split("\n")[0].strip()
+        found["mpi"] = " ".join(MPI.Get_library_version().strip("\x00 \n").split("\n")[0].split())
     return found
 
 

@@ -1,0 +1,131 @@
+"""The command `pybsp` (`python -m pybsp` is the same program)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import report, simulation
+from ._version import __version__
+from .errors import BSPError, LauncherError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status: 0, 1 after a failure, 2 for wrong usage."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.action(options)
+    except (BSPError, BrokenPipeError) as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return 0
+        print(f"pybsp {options.command}: {error}", file=sys.stderr)
+        return 2
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pybsp", description="Run BSP programs and look at what they cost.")
+    parser.add_argument("--version", action="version", version=f"pybsp {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run a program on MPI ranks")
+    run.add_argument("-n", type=_count, default=os.cpu_count() or 1, help="processors (default: cores)")
+    _program_options(run)
+    run.set_defaults(action=_run)
+
+    simulate = commands.add_parser("simulate", help="run a program on virtual processors in one process")
+    simulate.add_argument("-p", type=_count, required=True, help="processors")
+    simulate.add_argument("--measure", action="store_true", help="count the time of computing as work")
+    _program_options(simulate)
+    simulate.set_defaults(action=_simulate)
+
+    show = commands.add_parser("report", help="print a ledger: what each superstep cost")
+    show.add_argument("ledger", help="a file written by --ledger")
+    show.add_argument("--all", action="store_true", help="a line for each superstep, not for each label")
+    show.set_defaults(action=lambda options: report.report(options.ledger, options.all))
+    return parser
+
+
+def _program_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ledger", metavar="FILE", help="write what each superstep cost, as JSON")
+    parser.add_argument("--machine", metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)")
+    parser.add_argument("--checked", action="store_true", help="check what is too dear for every superstep")
+    parser.add_argument("program", help="a Python file that calls pybsp.run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+
+
+def _count(text: str) -> int:
+    number = int(text) if text.isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return number
+
+
+def _environment(options: argparse.Namespace) -> dict[str, str]:
+    """What the options say, as the environment variables that `run` reads."""
+    found = {}
+    if not Path(options.program).is_file():
+        raise LauncherError(f"program {options.program}: there is no such file")
+    if options.machine:
+        found["PYBSP_MACHINE"] = str(Path(options.machine).resolve())
+    if options.checked:
+        found["PYBSP_CHECKED"] = "1"
+    if options.ledger:
+        found["PYBSP_LEDGER"] = str(Path(options.ledger).resolve())
+    return found
+
+
+def _run(options: argparse.Namespace) -> int:
+    environment = _environment(options)
+    command = [*launcher(options.n, tuple(environment)), sys.executable, options.program, *options.arguments]
+    os.environ.update(environment)
+    sys.stdout.flush()
+    os.execvp(command[0], command)
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    environment = _environment(options)
+    ledger = environment.pop("PYBSP_LEDGER", None)
+    os.environ.update(environment)
+    simulation.set_settings(simulation.Settings(options.p, options.measure, ledger))
+    sys.argv = [options.program, *options.arguments]
+    sys.path.insert(0, str(Path(options.program).resolve().parent))
+    try:
+        runpy.run_path(options.program, run_name="__main__")
+    finally:
+        simulation.set_settings(None)
+    return 0
+
+
+def launcher(n: int, exported: Sequence[str] = ()) -> list[str]:
+    """The command that starts n processes: the mpiexec beside this Python (it came with the library), else on PATH.
+
+    Args:
+        n: processes.
+        exported: environment variables that must reach processes on other hosts.
+
+    Raises:
+        LauncherError: there is no mpiexec.
+    """
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise LauncherError(
+            f"no mpiexec beside {sys.executable} nor on PATH; pip install 'pybsp[mpich]' brings one, and "
+            "`pybsp simulate -p N program.py` needs none"
+        )
+    command = [found, "-n", str(n)]
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    if "Open MPI" in version or "prte" in version.lower():
+        if n > (os.cpu_count() or 1):
+            command += ["--map-by", ":OVERSUBSCRIBE"]
+        for variable in exported:
+            command += ["-x", variable]
+    return command

@@ -1,0 +1,85 @@
+"""Programs on every kind of processor: fixture `spmd` runs one on virtual processors, or on the ranks of this job.
+
+The tests in tests/spmd/ run twice: in a plain `pytest` on virtual processors, for each p; and under mpiexec, started by
+tests/test_under_mpiexec.py, on MPI ranks. Both with checks off and on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pybsp
+import pytest
+
+SIZES = (1, 2, 3, 4, 5, 8)
+
+
+class Spmd:
+    """Runs a program on p processors, wherever this session runs them."""
+
+    def __init__(self, p: int, checked: bool, mpi: bool) -> None:
+        self.p, self.checked, self.mpi = p, checked, mpi
+
+    def __call__(self, main: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+        """The results of all processors, by pid (on MPI: on every rank)."""
+        if not self.mpi:
+            return pybsp.simulate(main, *args, p=self.p, checked=self.checked, **kwargs).results
+        outcomes = self._on_ranks(main, *args, **kwargs)
+        for _, error in outcomes:
+            if error is not None and not isinstance(error, pybsp.ProcessorError):
+                raise error
+        return [result for result, _ in outcomes]
+
+    def errors(self, main: Callable[..., Any], *args: Any, **kwargs: Any) -> list[BaseException | None]:
+        """What each processor raised, by pid; None for one that ended well."""
+        if self.mpi:
+            return [error for _, error in self._on_ranks(main, *args, **kwargs)]
+        raised: list[BaseException | None] = [None] * self.p
+
+        def watched(bsp: pybsp.BSP) -> None:
+            try:
+                main(bsp, *args)
+                bsp._finish()
+            except Exception as error:
+                raised[bsp.pid] = error
+                raise
+
+        try:
+            pybsp.simulate(watched, p=self.p, checked=self.checked, **kwargs)
+        except Exception as error:
+            assert error in raised  # noqa: PT017 - what simulate raises is one of theirs
+        return raised
+
+    def _on_ranks(self, main: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        from mpi4py import MPI
+
+        outcome: tuple[Any, Any] = (None, None)
+        try:
+            outcome = (pybsp.run(main, *args, checked=self.checked, **kwargs), None)
+        except Exception as error:
+            outcome = (None, error)
+        return MPI.COMM_WORLD.allgather(outcome)
+
+
+def _under_mpi(config: pytest.Config) -> bool:
+    return bool(config.getoption("--with-mpi") or config.getoption("--only-mpi"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "spmd" not in metafunc.fixturenames:
+        return
+    mpi = _under_mpi(metafunc.config)
+    if mpi:
+        from mpi4py import MPI
+
+        sizes: tuple[int, ...] = (MPI.COMM_WORLD.size,)
+    else:
+        sizes = SIZES
+    marks = [pytest.mark.mpi] if mpi else []
+    cases = [
+        pytest.param(Spmd(p, checked, mpi), id=f"p{p}{'-checked' if checked else ''}", marks=marks)
+        for p in sizes
+        for checked in (False, True)
+    ]
+    metafunc.parametrize("spmd", cases)

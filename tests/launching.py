@@ -1,0 +1,59 @@
+"""Starting programs as a user does, with a time limit, and without leaving processes behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from pybsp.cli import launcher
+
+
+class Ended(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+def mpiexec(p: int) -> list[str]:
+    """The command that starts p ranks with the launcher that belongs to the MPI library."""
+    return launcher(p)
+
+
+def start(command: list[str], **environment: str) -> subprocess.Popen[str]:
+    """Start a command in a process group of its own."""
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+
+
+def finish(job: subprocess.Popen[str], limit: float = 60) -> Ended:
+    """Wait for a command; one that hangs fails the test with what it printed."""
+    try:
+        out, err = job.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+        out, err = job.communicate()
+        raise AssertionError(f"no end within {limit} s\nstdout:\n{out}\nstderr:\n{err}") from None
+    return Ended(job.returncode, out, err)
+
+
+def run(command: list[str], limit: float = 60, **environment: str) -> Ended:
+    """Start a command and wait for it."""
+    return finish(start(command, **environment), limit)
+
+
+def python(program: Path | str, *arguments: str) -> list[str]:
+    """The command that runs a program with this Python."""
+    return [sys.executable, str(program), *arguments]

@@ -1,0 +1,25 @@
+"""One rank of a pytest session under mpiexec: its output goes to a file of its own.
+
+python tests/one_rank.py DIRECTORY PYTEST-ARGUMENTS
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def main() -> int:
+    directory = Path(sys.argv[1])
+    rank = os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or "0"
+    log = os.open(directory / f"rank-{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    code = int(pytest.main(sys.argv[2:]))
+    (directory / f"exit-{rank}").write_text(str(code))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The tests in tests/spmd/ on MPI ranks: each p is one mpiexec with a time limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import SIZES
+from .launching import mpiexec
+
+HERE = Path(__file__).parent
+LIMIT = 420  # seconds for one p; a hanging test is ended by pytest-timeout before
+
+
+@pytest.mark.timeout(LIMIT + 30)
+@pytest.mark.parametrize("p", SIZES)
+def test_all_spmd_tests_pass_on_mpi_ranks(p: int, tmp_path: Path) -> None:
+    command = [
+        *mpiexec(p),
+        *(sys.executable, str(HERE / "one_rank.py"), str(tmp_path), "--only-mpi", "-x", "-q"),
+        *("-p", "no:cacheprovider", "--timeout=60", str(HERE / "spmd")),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as job:
+        try:
+            output, _ = job.communicate(timeout=LIMIT)
+            late = ""
+        except subprocess.TimeoutExpired:
+            os.killpg(job.pid, signal.SIGKILL)
+            output, _ = job.communicate()
+            late = f"no end within {LIMIT} s; "
+    logs = {rank: tmp_path / f"rank-{rank}.txt" for rank in range(p)}
+    texts = {rank: log.read_text() if log.exists() else "(never started)" for rank, log in logs.items()}
+    codes = {rank: tmp_path / f"exit-{rank}" for rank in range(p)}
+    bad = [rank for rank in range(p) if not codes[rank].exists() or codes[rank].read_text() != "0"]
+    assert not (bad or late or job.returncode), (
+        f"{late}mpiexec -n {p} ended with {job.returncode}; ranks {bad} failed; rank {bad[0] if bad else 0} printed:\n"
+        f"{texts[bad[0] if bad else 0][-6000:]}\nmpiexec printed:\n{output.decode()[-1000:]}"
+    )
+    assert all(" passed" in text for text in texts.values())
