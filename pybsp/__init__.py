@@ -1,5 +1,7 @@
 """Bulk-synchronous parallel (BSP) programs on MPI ranks and on virtual processors, with costs and predictions.
 
+What is where:
+
     bsp.py          the programming interface: what a program calls
     mail.py         messages: send, inbox
     queues.py       typed queues: whole arrays of small messages

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .errors import BSPError, ProcessorError, SyncError, describe, where
-from .transport import EXIT, EXPLAIN, FAIL, KIND, Arrival, Transport
+from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, Arrival, Transport
 
 GRACE = 10.0  # seconds that a failing processor waits for the others; PYBSP_GRACE overrides
 
@@ -22,15 +22,7 @@ class Failure(NamedTuple):
     label: str
     primary: bool  # False where it fails because another processor of a part did
     summary: str
-
-
-class Position(NamedTuple):
-    """What a processor says that it was doing, when not all did the same."""
-
-    what: str
-    superstep: int
-    label: str
-    line: str
+    ends: bool = False  # outside of any run: its process ends
 
 
 def failure_of(error: BaseException, superstep: int, label: str) -> Failure:
@@ -49,10 +41,8 @@ def processor_error(notes: Sequence[Any]) -> ProcessorError:
     """The error of the processors that did not fail."""
     pid = culprit(notes)
     failure: Failure = notes[pid]
-    place = describe(failure.superstep, failure.label)
-    return ProcessorError(
-        f"processor {pid} failed in {place}: {failure.summary}", pid, failure.superstep, failure.label
-    )
+    place = "outside of a run" if failure.ends else f"in {describe(failure.superstep, failure.label)}"
+    return ProcessorError(f"processor {pid} failed {place}: {failure.summary}", pid, failure.superstep, failure.label)
 
 
 def settle(
@@ -72,17 +62,20 @@ def settle(
         raise processor_error(arrival.notes)
     if kinds.count(kind) == len(kinds):
         return arrival.notes
-    raise mismatch(transport, kinds, Position(what, superstep, label, where()))
+    if kind not in (BEGIN, EXIT):
+        what += f" in {describe(superstep, label)}"
+    if kind != EXIT:
+        what += f", at {where()}"
+    raise mismatch(transport, kinds, what)
 
 
-def mismatch(transport: Transport, kinds: Sequence[int], position: Position) -> SyncError:
-    """Ask everybody what it was doing, and word the difference; all processors call this together."""
-    notes = transport.exchange(EXPLAIN, tuple(position), {}).notes
+def mismatch(transport: Transport, kinds: Sequence[int], position: str) -> SyncError:
+    """Ask everybody what it was doing, where, and word the difference; all processors call this together."""
+    notes = transport.exchange(EXPLAIN, position, {}).notes
     assert notes is not None
     doing: dict[str, list[int]] = {}
-    for pid, note in enumerate(notes):
-        what, superstep, label, line = note
-        doing.setdefault(f"{what} in {describe(superstep, label)}, at {line}", []).append(pid)
+    for pid, what in enumerate(notes):
+        doing.setdefault(what, []).append(pid)
     error = SyncError(
         "the processors did not do the same: " + "; ".join(f"{pids(who)} {what}" for what, who in doing.items())
     )

@@ -32,14 +32,14 @@ class _Stored:
         return _Stored, (self.offset, self.shape)
 
 
-class _Outgoing:
-    """Puts to, or requests of, one processor."""
+class _Outgoing(Growing):
+    """Puts to, or requests of, one processor: the data, and a record for each."""
 
-    __slots__ = ("buffer", "records", "words")
+    __slots__ = ("records", "words")
 
     def __init__(self, pool: BufferPool) -> None:
+        super().__init__(pool)
         self.records: list[tuple[Any, ...]] = []
-        self.buffer = Growing(pool)
         self.words = 0
 
 
@@ -119,11 +119,11 @@ class Array:
         if out is None:
             out = bsp._puts[dest] = _Outgoing(bsp._pool)
         size = items.dtype.itemsize * items.size
-        stored = _store(at, out.buffer)
-        offset = out.buffer.reserve(size)
+        stored = _store(at, out)
+        offset = out.reserve(size)
         if size:
             # The one copy of a put.
-            np.copyto(np.ndarray(shape, items.dtype, out.buffer.array[offset : offset + size]), items)
+            np.copyto(np.ndarray(shape, items.dtype, out.array[offset : offset + size]), items)
             out.words += (size + 7) >> 3
         out.records.append((self._number, stored, offset, shape))
 
@@ -149,7 +149,7 @@ class Array:
         if out is None:
             out = bsp._gets[source] = _Outgoing(bsp._pool)
             bsp._tickets[source] = []
-        out.records.append((self._number, _store(at, out.buffer)))
+        out.records.append((self._number, _store(at, out)))
         ticket = Ticket(self, shape)
         bsp._tickets[source].append(ticket)
         return ticket
@@ -234,7 +234,7 @@ class Array:
 def pack(outgoing: dict[int, _Outgoing], stream: int, parcels: dict[int, Parcel]) -> None:
     """Put puts or requests into the parcels."""
     for dest, out in outgoing.items():
-        data = out.buffer.filled() if out.buffer.used else None
+        data = out.filled() if out.used else None
         messages = sum(1 for record in out.records if 0 not in record[3]) if stream == PUTS else 0
         parcels.setdefault(dest, {})[stream] = Segment(out.records, out.words, messages, data)
 
@@ -310,10 +310,11 @@ def _restore(stored: Any, data: Any) -> Any:
         return tuple(_restore(part, data) for part in stored)
     if isinstance(stored, _Stored):
         size = 8 * int(np.prod(stored.shape, dtype=np.int64))
-        return np.ndarray(stored.shape, np.int64, (NOTHING if data is None else data)[stored.offset : stored.offset + size])
+        return np.ndarray(
+            stored.shape, np.int64, (NOTHING if data is None else data)[stored.offset : stored.offset + size]
+        )
     return stored
 
 
 def _show(at: Any) -> str:
     return what(at) if isinstance(at, np.ndarray) else f"{at!r:.80}"
-

@@ -1,5 +1,7 @@
 """The BSP programming interface: what a program sees of its processor.
 
+Data goes one way:
+
     program -> pools (mail, queues, puts and gets) -> router -> transport, and back at the sync
 """
 
@@ -207,7 +209,11 @@ class BSP:
             note = (note, self._declared, (self._label, where()) if self._checked else None)
         elif note is not None:
             note = (note, None, None)
-        # 2. The exchange. Its errors leave the pools empty and deliver nothing.
+        # 2. The exchange. Its errors leave the pools empty and deliver nothing. What arrived last is given up first, so
+        #    that its memory can be received into again.
+        if self._filled or self._checked:
+            self._forget()
+        self.inbox = _EMPTY
         tickets = self._tickets
         if flags:
             self._gets, self._tickets = {}, {}
@@ -218,8 +224,6 @@ class BSP:
             notes = self._settle(arrival, kind, what)
             getting = any(word & ~KIND for word in arrival.kinds)
         # 3. What arrived.
-        if self._filled or self._checked:
-            self._forget()
         arrived = arrival.parcels
         if arrived:
             words_in, messages_in = _count(arrived, self.pid)
@@ -229,8 +233,6 @@ class BSP:
             words_in, messages_in = words_in + counts[2], messages_in + counts[3]
         if arrived:
             self._deliver(arrival)
-        else:
-            self.inbox = _EMPTY
         if self._leaving:
             for array in self._leaving:
                 del self._arrays[array._number]
@@ -499,9 +501,7 @@ class BSP:
 
     def _refuse(self, operation: str, argument: str, pid: Any) -> NoReturn:
         self._check_open(operation)
-        raise UsageError(
-            f"{operation}: argument {argument}: expected a processor from 0 to {self.p - 1}, got {pid!r}"
-        )
+        raise UsageError(f"{operation}: argument {argument}: expected a processor from 0 to {self.p - 1}, got {pid!r}")
 
     def _break(self, error: BSPError) -> None:
         """All processors know of this error: nothing more is exchanged."""
@@ -656,9 +656,7 @@ def _plain_dtype(operation: str, dtype: DTypeLike) -> np.dtype[Any]:
     try:
         made = np.dtype(dtype)
     except TypeError as error:
-        raise UsageError(
-            f"{operation}: argument dtype: expected a numpy dtype, got {dtype!r} ({error})"
-        ) from None
+        raise UsageError(f"{operation}: argument dtype: expected a numpy dtype, got {dtype!r} ({error})") from None
     if made.hasobject:
         raise UsageError(
             f"{operation}: argument dtype: expected plain data, got {made}, whose items are Python objects; "

@@ -99,6 +99,9 @@ def _simulate(options: argparse.Namespace) -> int:
     sys.path.insert(0, str(Path(options.program).resolve().parent))
     try:
         runpy.run_path(options.program, run_name="__main__")
+    except BSPError as error:  # the program's, not one about how this command was used
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
     finally:
         simulation.set_settings(None)
     return 0

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import atexit
 import os
+import select
+import signal
 import socket
 import sys
+import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import agreement, ledger
 from .agreement import Failure, culprit, settle
 from .bsp import BSP, _killed, grace_period
-from .errors import BSPError, LauncherError, ProcessorError, UsageError
+from .errors import BSPError, LauncherError, ProcessorError, UsageError, describe
 from .machine import BSPMachine, machine_in_force
 from .routing import router
 from .simulation import run_simulated, settings
-from .transport import BEGIN, EXIT, FAIL, KIND
+from .transport import BEGIN, EXIT, FAIL, KIND, Arrival
 from .transport.mpi import MPITransport, check_launcher, launched, load
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ Result = TypeVar("Result")
 _world: MPITransport | None = None  # of all ranks; made by the first run, used by all
 _world_open = False  # whether all ranks still meet there
 _running = False
+_alone = False  # no MPI library can be loaded; said once
 _runs_recorded = 0
 
 
@@ -98,9 +103,9 @@ def attach(
 
     Args, raises: as in `run`.
     """
-    load()
-    transport = MPITransport.duplicate(comm)
     _install_hook()
+    _check_launcher(_usable_mpi("pybsp.attach").COMM_WORLD.size)
+    transport = MPITransport.duplicate(comm)
     usable = False
     try:
         with _session(transport, "pybsp.attach", router, machine, checked, world=False) as bsp:
@@ -116,38 +121,62 @@ def attach(
 
 def _world_transport() -> MPITransport | None:
     """The transport of all ranks; None where there is no MPI library, and none is needed."""
-    global _world, _world_open
+    global _world, _world_open, _alone
+    _install_hook()
+    if _alone:
+        return None
     if _world is None:
         try:
-            mpi = load()
+            mpi = _usable_mpi("pybsp.run")
         except (ImportError, RuntimeError, OSError) as error:
-            size, rank = launched()
+            size, _ = launched()
             if size > 1:
-                raise LauncherError(
-                    f"pybsp: a launcher started {size} processes, but Python can load no MPI library ({error}); install one: "
-                    "pip install 'pybsp[mpich]', and start with its mpiexec (`pybsp run -n ...`)"
+                raise _said_by_first(
+                    LauncherError(
+                        f"pybsp: a launcher started {size} processes, but Python can load no MPI library "
+                        f"({_first_line(error)}); install one: pip install 'pybsp[mpich]', and start with its mpiexec "
+                        "(`pybsp run -n ...`)"
+                    )
                 ) from None
             print(
                 f"pybsp: no MPI library can be loaded ({_first_line(error)}); running on one virtual processor. "
                 "pip install 'pybsp[mpich]' brings one.",
                 file=sys.stderr,
             )
-            _world_open = False
+            _alone = True
             return None
-        try:
-            check_launcher(mpi.COMM_WORLD.size)
-        except LauncherError as error:
-            if launched()[1] != 0:
-                _silence(error)  # all say the same: the first does
-            _install_hook()
-            raise
+        _check_launcher(mpi.COMM_WORLD.size)
         _world = MPITransport.duplicate(mpi.COMM_WORLD)
         _world_open = True
-        _install_hook()
         atexit.register(_leave_job)
     elif not _world_open:
         raise BSPError("pybsp.run: other ranks of this job have ended already; no run is possible any more")
     return _world
+
+
+def _usable_mpi(operation: str) -> Any:
+    mpi = load()
+    if mpi.Is_finalized():
+        raise BSPError(f"{operation}: MPI has been finalized in this process; call it before MPI.Finalize()")
+    return mpi
+
+
+def _check_launcher(size: int) -> None:
+    try:
+        check_launcher(size)
+    except LauncherError as error:
+        raise _said_by_first(error) from None
+
+
+def _said_by_first(error: LauncherError) -> LauncherError:
+    """An error that all ranks find without being able to meet: the first prints it."""
+    if launched()[1] != 0:
+        _mark(error, quiet=True)
+        if "OMPI_COMM_WORLD_SIZE" in os.environ:
+            time.sleep(grace_period())  # this launcher ends all ranks as soon as one has ended so: let the first speak
+    else:
+        _mark(error, quiet=False)
+    return error
 
 
 @contextmanager
@@ -185,6 +214,7 @@ def _begin(
 ) -> tuple[BSP, list[str]]:
     """Agree on the machine, the router and the checks."""
     router(router_name, transport)
+    grace_period()  # a wrong PYBSP_GRACE is an error now, not when it is needed
     if checked is None:
         checked = os.environ.get("PYBSP_CHECKED", "") not in ("", "0")
     warning = None
@@ -197,7 +227,7 @@ def _begin(
     try:
         notes = settle(transport, arrival, BEGIN, f"called {operation}", 0, "")
     except BSPError as error:
-        _note_exits(arrival.kinds)
+        _note_exits(arrival)
         _mark(error, quiet=agreement.speaker(error) != transport.pid)
         raise
     assert notes is not None
@@ -225,31 +255,55 @@ def _end(bsp: BSP, hosts: list[str]) -> None:
         bsp._exchange_ledger()
         if bsp.pid == 0:
             combined = ledger.Ledger(bsp.machine, bsp._combined)
-            ledger.append_run(
-                path, combined.as_json(hosts, bsp._router.name, virtual=False), first=_runs_recorded == 0
-            )
+            ledger.append_run(path, combined.as_json(hosts, bsp._router.name, virtual=False), first=_runs_recorded == 0)
         _runs_recorded += 1
 
 
-def _report(transport: MPITransport, bsp: BSP | None, error: BaseException) -> None:
-    """A failure that only this processor knows of: tell the others, or end the job if they do not come."""
+def _report(transport: MPITransport, bsp: BSP | None, error: BaseException, ends: bool = False) -> None:
+    """A failure that only this processor knows of: tell the others, or end the job if they do not come.
+
+    Args:
+        transport: of those who are told.
+        bsp: where it happened; None outside of a run.
+        error: the exception.
+        ends: this process ends with it.
+    """
     try:
         if bsp is not None:
             notes = bsp._report_failure(error)
         else:
-            failure = agreement.failure_of(error, 0, "")
+            failure = agreement.failure_of(error, 0, "")._replace(ends=ends)
             arrival = transport.exchange(FAIL, failure, {}, grace=grace_period())
-            _note_exits(arrival.kinds)
+            _note_exits(arrival)
             assert arrival.notes is not None
             notes = arrival.notes
     except TimeoutError:
-        traceback.print_exception(type(error), error, error.__traceback__)
+        _add_place(error, transport, bsp)
+        _print_at_once(error)
         transport.abort(
             f"pybsp: processor {transport.pid} failed, and not all others reached a sync within {grace_period():g} s "
             "(PYBSP_GRACE); ending the job"
         )
         raise
-    _mark(error, quiet=culprit(notes) != transport.pid)
+    speaks = culprit(notes) == transport.pid
+    _mark(error, quiet=not speaks)
+    if speaks:
+        _add_place(error, transport, bsp)
+    if isinstance(
+        error, SystemExit
+    ):  # no hook sees it: Python ends with its status, and prints a status that is a text
+        together = all(isinstance(note, Failure) and note.summary.startswith("SystemExit") for note in notes)
+        if speaks and not together:
+            _print_at_once(error)
+        if isinstance(error.code, str) and not (speaks and together):
+            error.code = 1  # has been printed, or will be
+
+
+def _add_place(error: BaseException, transport: MPITransport, bsp: BSP | None) -> None:
+    """Say in the traceback where in the job it was."""
+    if transport.p > 1 and hasattr(error, "add_note"):
+        place = "" if bsp is None else f", in {describe(bsp._superstep, bsp._label)}"
+        error.add_note(f"(on processor {transport.pid} of {transport.p}{place})")
 
 
 def _speaks(error: BaseException, bsp: BSP | None) -> int:
@@ -274,52 +328,119 @@ def _mark_outside(error: BaseException, transport: MPITransport) -> None:
     error.__pybsp_alone__ = transport.p < MPI.COMM_WORLD.size  # type: ignore[attr-defined]
 
 
-def _silence(error: BaseException) -> None:
-    _mark(error, quiet=True)
-
-
 def _agreed(error: BaseException) -> bool:
     return bool(getattr(error, "__pybsp_agreed__", False))
 
 
-_previous_hook: Any = None
+_Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+_hooks: list[_Hook] = []  # ours; several, if the program has put its own over one of them
+_ending = False
 
 
 def _install_hook() -> None:
-    global _previous_hook
-    if _previous_hook is None:
-        _previous_hook = sys.excepthook
-        sys.excepthook = _hook
+    """See exceptions that nobody catches, before the hook that is there now."""
+    previous = sys.excepthook
+    if previous in _hooks:
+        return
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        global _ending
+        if _ending:  # called by the program's hook, which the outer one of ours has called
+            previous(kind, error, trace)
+            return
+        _ending = True
+        try:
+            _uncaught(error, lambda: previous(kind, error, trace))
+        finally:
+            _ending = False
+
+    _hooks.append(hook)
+    sys.excepthook = hook
 
 
-def _hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _uncaught(error: BaseException, say: Callable[[], Any]) -> None:
     """An exception that nobody caught: print it once in the job, and leave no rank behind."""
-    speaking = not getattr(error, "__pybsp_quiet__", False)
-    if not _agreed(error) and _job_size() > 1 and not issubclass(kind, KeyboardInterrupt):
-        if _world_open and _world is not None:
-            _close_world()
-            _report(_world, None, error)
-            speaking = not getattr(error, "__pybsp_quiet__", False)
-        else:
-            _print(kind, error, trace)
-            load().COMM_WORLD.Abort(1)
-    if speaking:
-        _print(kind, error, trace)
-    if getattr(error, "__pybsp_alone__", False) and speaking:
-        load().COMM_WORLD.Abort(1)  # the ranks outside of the attached communicator would wait for ever
+    if _job_size() > 1 and not _agreed(error) and (isinstance(error, KeyboardInterrupt) or not _tell(error)):
+        say()
+        _abort_job()
+    if not getattr(error, "__pybsp_quiet__", False):
+        say()
+        sys.stderr.flush()
+        if getattr(error, "__pybsp_alone__", False):
+            _abort_job()  # the ranks outside of the attached communicator would wait for ever
 
 
-def _print(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    _previous_hook(kind, error, trace)
+def _tell(error: BaseException) -> bool:
+    """Tell the other ranks of a failure outside of any run, in their next one; False if there is no meeting them."""
+    if _world is not None and not _world_open:
+        return False
+    try:
+        transport = _world or _meeting_place(error)
+    except Exception:
+        return False
+    _close_world()
+    _report(transport, None, error, ends=True)
+    return True
+
+
+def _meeting_place(error: BaseException) -> MPITransport:
+    """The transport that the others make in their first run; TimeoutError if they do not come."""
+    os.environ.pop("PYBSP_WAIT", None)  # may be what is wrong
+    module = sys.modules.get("mpi4py.MPI")
+    if module is None or not module.Is_initialized():
+        with _guard("".join(traceback.format_exception(type(error), error, error.__traceback__))):
+            module = load()
+    assert module is not None
+    return MPITransport.duplicate(module.COMM_WORLD, grace=grace_period())
+
+
+@contextmanager
+def _guard(text: str) -> Iterator[None]:
+    """Print the text and end this process if the block, in which Python cannot run, exceeds the grace period.
+
+    MPI_Init waits for all ranks; those that never come to it leave no other way.
+    """
+    reads, writes = os.pipe()
     sys.stderr.flush()
     sys.stdout.flush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fork beside other threads; the child calls nothing that locks
+        child = os.fork()
+    if child == 0:
+        try:
+            os.close(writes)
+            if not select.select([reads], [], [], grace_period())[0]:  # else it is done, or dead
+                os.write(2, text.encode())
+                os.kill(os.getppid(), signal.SIGKILL)
+        finally:
+            os._exit(0)
+    os.close(reads)
+    try:
+        yield
+    finally:
+        os.close(writes)
+        os.waitpid(child, 0)
+
+
+def _print_at_once(error: BaseException) -> None:
+    """Print an exception without waiting for it to leave the program."""
+    traceback.print_exception(type(error), error, error.__traceback__)
+    sys.stderr.flush()
+
+
+def _abort_job() -> None:
+    sys.stderr.flush()
+    sys.stdout.flush()
+    load().COMM_WORLD.Abort(1)
 
 
 def _job_size() -> int:
     module = sys.modules.get("mpi4py.MPI")
-    if module is not None and module.Is_initialized() and not module.Is_finalized():
+    if module is not None and module.Is_finalized():
+        return 1  # nobody can be met any more, and nobody waits
+    if module is not None and module.Is_initialized():
         return int(module.COMM_WORLD.size)
-    return launched()[0]
+    return 1 if _alone else launched()[0]
 
 
 def _close_world() -> None:
@@ -327,24 +448,26 @@ def _close_world() -> None:
     _world_open = False
 
 
-def _note_exits(kinds: Any) -> None:
-    """After a rank has left the job, or failed outside of a run, nobody meets there again."""
-    if kinds is not None and any(kind & KIND in (EXIT, FAIL) for kind in kinds):
+def _note_exits(arrival: Arrival) -> None:
+    """After a rank has left the job nobody meets there again."""
+    if any(kind & KIND == EXIT for kind in arrival.kinds or ()) or any(
+        isinstance(note, Failure) and note.ends for note in arrival.notes or ()
+    ):
         _close_world()
 
 
 def _leave_job() -> None:
     """At exit: meet the others, so that a rank that ends while others run is an error there and no hang."""
-    if _world is None or not _world_open or _world.p == 1:
+    if _world is None or not _world_open or _job_size() != _world.p:
         return
     _close_world()
-    try:
-        arrival = _world.exchange(EXIT, None, {})
-        settle(_world, arrival, EXIT, "ended its program", 0, "")
-    except ProcessorError:
-        pass  # printed where it happened
-    except BSPError:
-        pass  # the ranks that have not ended raise it
+    with suppress(BSPError):  # a failure is printed where it happened; the ranks that have not ended raise a SyncError
+        try:
+            arrival = _world.exchange(EXIT, None, {})
+            settle(_world, arrival, EXIT, "ended its program", 0, "")
+            _world.free()
+        except KeyboardInterrupt:
+            _abort_job()
     sys.stdout.flush()
 
 

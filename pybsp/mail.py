@@ -34,14 +34,14 @@ class Message(NamedTuple):
     payload: Any
 
 
-class _Outgoing:
-    """What goes to one destination."""
+class _Outgoing(Growing):
+    """What goes to one destination: the data, and a record for each message."""
 
-    __slots__ = ("buffer", "records", "words")
+    __slots__ = ("records", "words")
 
     def __init__(self, pool: BufferPool) -> None:
+        super().__init__(pool)
         self.records: list[_Record] = []
-        self.buffer = Growing(pool)
         self.words = 0
 
 
@@ -71,12 +71,12 @@ class Mail:
             out.words += 1
         elif kind is bytes:
             size = len(payload)
-            out.records.append((sign * BYTES, tag, size, out.buffer.append(payload)))
+            out.records.append((sign * BYTES, tag, size, out.append(payload)))
             out.words += words_of(size)
         elif not isinstance(payload, (np.ndarray, np.generic)) and (view := _buffer(payload)) is not None:
             size = view.nbytes
             flat = view.cast("B") if size and view.c_contiguous else memoryview(view.tobytes())
-            offset = out.buffer.append(flat)
+            offset = out.append(flat)
             out.records.append((sign * BUFFER, tag, size, offset, view.format, view.shape))
             out.words += words_of(size)
         else:
@@ -84,12 +84,11 @@ class Mail:
 
     def _send_array(self, out: _Outgoing, sign: int, tag: Any, payload: Any) -> None:
         size = payload.nbytes
-        offset = out.buffer.reserve(size)
+        offset = out.reserve(size)
         dtype = payload.dtype
         if size:
-            place = out.buffer.array[offset : offset + size]
             # The one copy; it also packs an array that is not contiguous.
-            np.copyto(np.ndarray(payload.shape, dtype, place), payload)
+            np.copyto(np.ndarray(payload.shape, dtype, out.array, offset), payload)
         # A dtype without fields is known by its short string, which is quicker to pickle and to read.
         code = dtype.str if dtype.names is None and dtype.kind != "V" else dtype
         out.records.append((sign * ARRAY, tag, size, offset, code, payload.shape))
@@ -103,10 +102,10 @@ class Mail:
             out.records.append((sign * SHORT_PICKLE, tag, size, data))
             out.words += words_of(size)
             return
-        places = [(out.buffer.append(data), size)]
+        places = [(out.append(data), size)]
         for buffer in buffers:
             raw = buffer.raw()
-            places.append((out.buffer.append(raw), raw.nbytes))
+            places.append((out.append(raw), raw.nbytes))
             size += raw.nbytes
         out.records.append((sign * PICKLE, tag, size, places))
         out.words += words_of(size)
@@ -114,7 +113,7 @@ class Mail:
     def pack(self, parcels: dict[int, Parcel]) -> None:
         """Put what was sent into the parcels, and start afresh."""
         for dest, out in self.outgoing.items():
-            data = out.buffer.filled() if out.buffer.used else None
+            data = out.filled() if out.used else None
             parcels.setdefault(dest, {})[MAIL] = Segment(out.records, out.words, len(out.records), data)
         self.outgoing = {}
 
@@ -122,10 +121,11 @@ class Mail:
 class Inbox(Sequence[Message]):
     """The messages that arrived with the last sync: ordered by source, then by send; read as often as wanted."""
 
+    __slots__ = ("_arrived", "_read")
+
     def __init__(self, arrived: Sequence[tuple[int, Segment]] = ()) -> None:
         self._arrived = arrived
         self._read: list[Message] | None = None
-        self._kept: list[Bytes] = []
 
     def __len__(self) -> int:
         return sum(len(segment.meta) for _, segment in self._arrived)
@@ -137,9 +137,9 @@ class Inbox(Sequence[Message]):
 
     def _messages(self) -> list[Message]:
         if self._read is None:
-            self._read = [
-                message for source, segment in self._arrived for message in _unpack(source, segment)
-            ]
+            self._read = []
+            for source, segment in self._arrived:
+                _unpack(source, segment, self._read)
         return self._read
 
     def __iter__(self) -> Iterator[Message]:
@@ -188,9 +188,11 @@ def _buffer(payload: Any) -> memoryview | None:
     return view
 
 
-def _unpack(source: int, segment: Segment) -> Iterator[Message]:
-    data: Bytes = NOTHING if segment.data is None else segment.data.view()
-    data.flags.writeable = False
+def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
+    data = NOTHING
+    if segment.data is not None:
+        data = segment.data.view()
+        data.flags.writeable = False
     for kind, tag, size, *rest in segment.meta:
         if kind < 0:
             kind, tag = -kind, pickle.loads(tag)
@@ -199,8 +201,7 @@ def _unpack(source: int, segment: Segment) -> Iterator[Message]:
             payload = rest[0]
         elif kind == ARRAY:
             offset, code, shape = rest
-            dtype = np.dtype(code)
-            payload = np.ndarray(shape, dtype, data[offset : offset + size])
+            payload = np.ndarray(shape, code, data, offset)
         elif kind == BYTES:
             payload = data[rest[0] : rest[0] + size].tobytes()  # a copy: bytes cannot be a view
         elif kind == SHORT_PICKLE:
@@ -212,7 +213,7 @@ def _unpack(source: int, segment: Segment) -> Iterator[Message]:
         else:
             offset, form, shape = rest
             payload = _memoryview(data[offset : offset + size], form, shape)
-        yield Message(source, tag, payload)
+        messages.append(Message(source, tag, payload))
 
 
 def _memoryview(data: Bytes, form: str, shape: tuple[int, ...]) -> memoryview:

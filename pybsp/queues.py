@@ -173,4 +173,3 @@ class Queue:
 
     def __repr__(self) -> str:
         return f"<queue of {self.dtype}: {len(self)} items arrived>"
-

@@ -30,7 +30,12 @@ def _references(buffer: Bytes) -> int:
     return sys.getrefcount(buffer)
 
 
-_UNHELD = _references(next(iter([np.empty(1, np.uint8)]))) + 1  # held by one container and one loop variable
+def _unheld() -> int:
+    kept = deque([np.empty(1, np.uint8)])
+    return next(_references(buffer) for buffer in kept)
+
+
+_UNHELD = _unheld()  # references of a buffer that only a pool holds, seen from a loop over the pool
 
 
 class BufferPool:
@@ -46,10 +51,11 @@ class BufferPool:
         bits = (size - 1).bit_length()
         kept = self._classes.get(bits)
         if kept is None:
-            kept = self._classes[bits] = deque(maxlen=KEEP)  # a buffer that falls out belongs to its holders alone
-        for buffer in kept:
-            if _references(buffer) <= _UNHELD:
-                return buffer[:size]
+            # A buffer that falls out of the full deque belongs to its holders alone.
+            kept = self._classes[bits] = deque(maxlen=KEEP)
+        unheld = next((buffer for buffer in kept if _references(buffer) <= _UNHELD), None)
+        if unheld is not None:
+            return unheld[:size]
         fresh = np.empty(1 << bits, np.uint8)  # pages that are never touched cost nothing
         kept.append(fresh)
         return fresh[:size]
@@ -74,8 +80,9 @@ class Growing:
         offset = self.used if exact else aligned(self.used)
         end = offset + size
         if end > self.array.size:
-            larger = self._pool.take(max(end, 2 * self.array.size, 256))
-            larger[: self.used] = self.array[: self.used]  # a copy, but only until the buffer has found its size
+            larger = self._pool.take(max(aligned(end), 2 * self.array.size, 256))
+            # A copy, but only until the buffer has found its size.
+            larger[: self.used] = self.array[: self.used]
             self.array = larger
         self.used = end
         return offset
@@ -89,8 +96,4 @@ class Growing:
 
     def filled(self) -> Bytes:
         """A view of what is filled so far, padded to the alignment."""
-        self.reserve(0)
-        end = aligned(self.used)
-        if end > self.array.size:
-            self.reserve(end - self.used, exact=True)
-        return self.array[:end]
+        return self.array[: aligned(self.used)]

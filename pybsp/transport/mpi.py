@@ -19,8 +19,6 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import LauncherError
 from . import FREE, JOINED, KIND, Arrival, Bytes, Charge, Parcel, Parcels, Segment
 from .memory import NOTHING, BufferPool, aligned
@@ -109,31 +107,33 @@ class MPITransport:
         self._byte = MPI.BYTE
         self._startall, self._testall = MPI.Prequest.Startall, MPI.Request.Testall
         self._head_tag, self._manifest_tag, self._data_tag = (3 * context + k for k in range(3))
-        self._heads_out = np.zeros((self.p, HEAD), np.uint8)
-        self._heads_in = np.zeros((self.p, HEAD), np.uint8)
-        self._words_out = memoryview(self._heads_out).cast("B").cast("q")
-        self._words_in = memoryview(self._heads_in).cast("B").cast("q")
+        self._bytes_out = memoryview(bytearray(self.p * HEAD))
+        self._bytes_in = memoryview(bytearray(self.p * HEAD))
+        self._words_out, self._words_in = self._bytes_out.cast("q"), self._bytes_in.cast("q")
         self._peers = [d for d in range(self.p) if d != pid]
-        heads_in, heads_out = self._heads_in, self._heads_out
-        self._receives = [comm.Recv_init([heads_in[d], HEAD, MPI.BYTE], ranks[d], self._head_tag) for d in self._peers]
-        self._short = {
-            d: comm.Send_init([heads_out[d], 8, MPI.BYTE], ranks[d], self._head_tag) for d in self._peers
-        }
-        self._long = {
-            d: comm.Send_init([heads_out[d], HEAD, MPI.BYTE], ranks[d], self._head_tag) for d in self._peers
-        }
+        head_in = [self._bytes_in[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
+        head_out = [self._bytes_out[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
+        tag = self._head_tag
+        self._receives = [comm.Recv_init([head_in[d], HEAD, MPI.BYTE], ranks[d], tag) for d in self._peers]
+        self._short = {d: comm.Send_init([head_out[d], 8, MPI.BYTE], ranks[d], tag) for d in self._peers}
+        self._long = {d: comm.Send_init([head_out[d], HEAD, MPI.BYTE], ranks[d], tag) for d in self._peers}
         self._quiet = self._receives + list(self._short.values())
         self._quiet_kind = 0  # the kind that all heads hold, without manifests
         self._quiet_words: list[int] = []
 
     @classmethod
-    def duplicate(cls, comm: MPI.Intracomm) -> MPITransport:
-        """The transport of all ranks of a communicator, on a duplicate of it."""
+    def duplicate(cls, comm: MPI.Intracomm, grace: float | None = None) -> MPITransport:
+        """The transport of all ranks of a communicator, on a duplicate of it.
+
+        Raises:
+            TimeoutError: not all ranks have come within the grace period (seconds; None waits for ever).
+        """
         from mpi4py import MPI
 
         waiter = Waiter()
         copy, request = comm.Idup()
-        waiter.until(request.Test)
+        if not waiter.until(request.Test, None if grace is None else time.perf_counter() + grace):
+            raise TimeoutError
         copy.Set_errhandler(MPI.ERRORS_RETURN)
         return cls(copy, range(copy.size), copy.rank, waiter=waiter, owns=True)
 
@@ -171,7 +171,6 @@ class MPITransport:
 
     def _exchange(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         deadline = None if grace is None else time.perf_counter() + grace
-        self._hush(kind)
         self._quiet_kind = 0
         heads, sends = list(self._receives), []
         comm, ranks, byte = self._comm, self._ranks, self._byte
@@ -183,7 +182,7 @@ class MPITransport:
             size = len(manifest)
             self._words_out[d * STRIDE] = kind | size << LENGTH
             if 0 < size <= INLINE:
-                self._heads_out[d, 8 : 8 + size] = np.frombuffer(manifest, np.uint8)
+                self._bytes_out[d * HEAD + 8 : d * HEAD + 8 + size] = manifest
                 heads.append(self._long[d])
             else:
                 heads.append(self._short[d])
@@ -201,22 +200,20 @@ class MPITransport:
             raise TimeoutError
         return self._receive(kind, note, parcels, sends, deadline)
 
-    def _receive(
-        self, kind: int, note: object, parcels: Parcels, sends: list[Any], deadline: float | None
-    ) -> Arrival:
+    def _receive(self, kind: int, note: object, parcels: Parcels, sends: list[Any], deadline: float | None) -> Arrival:
         """With all heads here: read the manifests, receive the data, see the sends off."""
         comm, ranks, byte, p = self._comm, self._ranks, self._byte, self.p
         words = self._words_in[::STRIDE].tolist()
         # 3. The manifests that did not fit.
-        manifests: dict[int, Bytes] = {}
+        manifests: dict[int, memoryview] = {}
         requests = []
         for s in self._peers:
             size = words[s] >> LENGTH
             if size > INLINE:
-                manifests[s] = np.empty(size, np.uint8)
+                manifests[s] = memoryview(bytearray(size))
                 requests.append(comm.Irecv([manifests[s], size, byte], ranks[s], self._manifest_tag))
             elif size:
-                manifests[s] = self._heads_in[s, 8 : 8 + size]
+                manifests[s] = self._bytes_in[s * HEAD + 8 : s * HEAD + 8 + size]
         if requests:
             self._wait(requests)
         contents: dict[int, Any] = {}
@@ -325,5 +322,3 @@ def _chunks(data: Bytes | None) -> Iterable[Bytes]:
     if data.size <= CHUNK:
         return (data,)
     return [data[at : at + CHUNK] for at in range(0, data.size, CHUNK)]
-
-

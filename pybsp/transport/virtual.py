@@ -29,10 +29,13 @@ class Scheduler:
 
     def wait(self) -> None:
         """Let others run until somebody has put the current greenlet back among the ready ones."""
-        if not self.ready:
-            self._hub.switch()
+        ready = self.ready
+        if ready and ready[0]:
+            ready.popleft().switch()
         else:
-            self.ready.popleft().switch()
+            # Nobody is ready, or one that has not begun: the hub begins it, for a new greenlet starts at the recursion
+            # depth of the one that switches to it.
+            self._hub.switch()
 
     def run(self, bodies: Sequence[Any]) -> None:
         """Run all bodies to their ends, in order, each until it waits.
@@ -79,7 +82,8 @@ class Meeting:
         first = self.kinds[0]
         uniform = not self.said and not first & ~KIND and self.kinds.count(first) == self.p
         for dest, parcels in self.inbound.items():
-            parcels.sort(key=lambda pair: pair[0])
+            if len(parcels) > 1:
+                parcels.sort(key=lambda pair: pair[0])
             for source, parcel in parcels:
                 if source != dest:
                     words = messages = 0
