@@ -1,7 +1,8 @@
 """Registered arrays: `x.put` and `x.get` reach into what other processors own.
 
-A put's values, and the index arrays of puts and gets, are copied at the call into a buffer for their destination. At the sync
-the gets' requests arrive with the puts; every processor reads what it was asked for, then writes what was put, by source and call.
+A put's values, and the index arrays of puts and gets, are copied at the call into a buffer for their destination.
+At the sync the gets' requests arrive with the puts; every processor reads what it was asked for, then writes what
+was put, by source and call.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Ticket:
     def value(self) -> NDArray[Any]:
         if self._value is None:
             raise TicketError(
-                f"ticket.value: the get was called in {describe(self._made, '')}; its value is there after the sync that "
+                f"ticket.value: the get was called in {describe(self._made, '')}; its value is there after the "
+                "sync that "
                 "ends this superstep; call bsp.sync() first"
             )
         return self._value
@@ -112,7 +114,8 @@ class Array:
             items = np.broadcast_to(items, shape) if items.shape != shape else items
         except ValueError:
             raise UsageError(
-                f"array.put: argument values: expected shape {shape}, as at={_show(at)} has on processor {dest}, or what "
+                f"array.put: argument values: expected shape {shape}, as at={_show(at)} has on processor {dest}, "
+                "or what "
                 f"broadcasts to it, got {items.shape}"
             ) from None
         out = bsp._puts.get(dest)
@@ -173,7 +176,8 @@ class Array:
 
     def _early(self, operation: str) -> str:
         return (
-            f"{operation}: the array made at {self._created} is not registered yet: that takes effect at the next sync; "
+            f"{operation}: the array made at {self._created} is not registered yet: that takes effect at the next "
+            "sync; "
             "call bsp.sync() first (array.local may be used at once)"
         )
 
@@ -189,7 +193,7 @@ class Array:
             raise self._outside(operation, at, pid, f"index {at}")
         if isinstance(at, np.ndarray) and at.ndim == 1 and len(shape) == 1 and at.dtype.kind in "iu":
             if at.size == 0 or (at.min() >= -shape[0] and at.max() < shape[0]):
-                return at.shape
+                return (at.size,)
             raise self._outside(operation, at, pid, f"indices from {at.min()} to {at.max()}")
         parts = at if isinstance(at, tuple) else (at,)
         axes = iter(range(len(shape)))
@@ -216,14 +220,16 @@ class Array:
                 )
         try:
             # An array of the remote shape that takes no memory: numpy itself says what the index selects.
-            return np.broadcast_to(np.empty((), bool), shape)[_plain(at)].shape
+            selected: NDArray[Any] = np.broadcast_to(np.empty((), bool), shape)[_plain(at)]
+            return selected.shape
         except IndexError as error:
             raise self._outside(operation, at, pid, str(error)) from None
 
     def _outside(self, operation: str, at: Any, pid: int, why: str) -> BoundsError:
         assert self._shapes is not None
         return BoundsError(
-            f"{operation}: argument at: expected an index within shape {self._shapes[pid]}, processor {pid}'s part of the "
+            f"{operation}: argument at: expected an index within shape {self._shapes[pid]}, processor {pid}'s "
+            "part of the "
             f"array made at {self._created}, got {_show(at)} ({why}); `array.shapes` has all shapes"
         )
 

@@ -378,7 +378,8 @@ class BSP:
         self._check_open("bsp.split")
         if self._mail.outgoing or self._outgoing_pools or self._puts or self._gets:
             raise UsageError(
-                "bsp.split: split is a superstep of its own in which nothing is sent, but something was sent since the last "
+                "bsp.split: split is a superstep of its own in which nothing is sent, but something was sent "
+                "since the last "
                 "sync; call bsp.sync() first"
             )
         try:
@@ -497,11 +498,15 @@ class BSP:
         """A processor's number that is no plain int in range: an integer of numpy, or an error."""
         if isinstance(pid, np.integer) and 0 <= pid < self._limit:
             return int(pid)
-        self._refuse(operation, argument, pid)
+        raise self._refusal(operation, argument, pid)
 
     def _refuse(self, operation: str, argument: str, pid: Any) -> NoReturn:
+        raise self._refusal(operation, argument, pid)
+
+    def _refusal(self, operation: str, argument: str, pid: Any) -> UsageError:
+        """The error for a processor that there is none of, or for a machine that cannot be used now."""
         self._check_open(operation)
-        raise UsageError(f"{operation}: argument {argument}: expected a processor from 0 to {self.p - 1}, got {pid!r}")
+        return UsageError(f"{operation}: argument {argument}: expected a processor from 0 to {self.p - 1}, got {pid!r}")
 
     def _break(self, error: BSPError) -> None:
         """All processors know of this error: nothing more is exchanged."""
@@ -528,7 +533,8 @@ class BSP:
         left = self._leftover()
         if left:
             raise UsageError(
-                f"{left}: something was sent in {describe(self._superstep, self._label)}, after the last sync, and would never "
+                f"{left}: something was sent in {describe(self._superstep, self._label)}, after the last sync, "
+                "and would never "
                 "arrive; call bsp.sync() before the program ends"
             )
         arrival = self._transport.exchange(END, note, {})

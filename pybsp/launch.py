@@ -1,8 +1,9 @@
 """`run` and `attach`: a program on MPI ranks, from its beginning to its end, good or bad.
 
-When a processor fails, all of them learn of it in their next exchange, all raise, and the launcher sees a non-zero status of each. Only
-if some do not come to an exchange within the grace period is the job aborted. The same holds outside of `run`: once pybsp is imported
-under a launcher, an exception that nobody catches is reported to the others, and so is a program that ends early.
+When a processor fails, all of them learn of it in their next exchange, all raise, and the launcher sees a non-zero
+status of each. Only if some do not come to an exchange within the grace period is the job aborted. The same holds
+outside of `run`: once pybsp is imported under a launcher, an exception that nobody catches is reported to the
+others, and so is a program that ends early.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import agreement, ledger
 from .agreement import Failure, culprit, settle
 from .bsp import BSP, _killed, grace_period
-from .errors import BSPError, LauncherError, ProcessorError, UsageError, describe
+from .errors import BSPError, LauncherError, UsageError, describe
 from .machine import BSPMachine, machine_in_force
 from .routing import router
 from .simulation import run_simulated, settings
@@ -58,7 +59,8 @@ def run(
     Args:
         main: the program; the same on all processors.
         router: how messages travel, equal on all processors; see `pybsp.routing`.
-        machine: its parameters; None: from the file that PYBSP_MACHINE names, else nominal. Processor 0's is used by all.
+        machine: its parameters; None: from the file that PYBSP_MACHINE names, else nominal. Processor 0's is used
+            by all.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
 
     Returns:
@@ -233,11 +235,12 @@ def _begin(
     assert notes is not None
     for name, index in (("router", 2), ("checked", 3)):
         if any(said[index] != notes[0][index] for said in notes):
-            error = UsageError(
-                f"{operation}: argument {name}: expected the same on all processors, got {[said[index] for said in notes]}"
+            differing = UsageError(
+                f"{operation}: argument {name}: expected the same on all processors, got "
+                f"{[said[index] for said in notes]}"
             )
-            _mark(error, quiet=transport.pid != 0)
-            raise error
+            _mark(differing, quiet=transport.pid != 0)
+            raise differing
     hosts = [said[0] for said in notes]
     if hosts.count(hosts[transport.pid]) > (os.cpu_count() or 1):
         transport.waiter.crowd()

@@ -1,7 +1,7 @@
 """The ledger: a record for each superstep of what it cost, beside what was predicted.
 
-Each processor keeps a log of its own supersteps, 64 bytes each, without talking to the others. Only when the ledger is asked for
-are the logs combined, into maxima over the processors.
+Each processor keeps a log of its own supersteps, 64 bytes each, without talking to the others. Only when the ledger
+is asked for are the logs combined, into maxima over the processors.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def versions(virtual: bool) -> dict[str, str]:
 def append_run(path: str | os.PathLike[str], run: dict[str, Any], first: bool) -> None:
     """Add a run to a ledger file; the first run of a job begins the file anew."""
     file = Path(path)
-    content = {"format": FORMAT, "version": VERSION, "runs": []} if first else read(file)
+    content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "runs": []} if first else read(file)
     content["runs"].append(run)
     file.write_text(json.dumps(content, indent=1) + "\n")
 

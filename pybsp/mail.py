@@ -1,7 +1,8 @@
 """Messages: `bsp.send` and `bsp.inbox`.
 
-A message is copied once, at the call, into a buffer for its destination; a record says where in the buffer it lies. Received arrays
-and memoryviews are read-only views of what arrived. Small things (numbers, short pickles) lie in the record itself.
+A message is copied once, at the call, into a buffer for its destination; a record says where in the buffer it lies.
+Received arrays and memoryviews are read-only views of what arrived. Small things (numbers, short pickles) lie in
+the record itself.
 """
 
 from __future__ import annotations
@@ -172,7 +173,8 @@ def _pickled(thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | Non
         return pickle.dumps(thing, 5, buffer_callback=None if buffers is None else buffers.append)
     except Exception as error:
         raise UsageError(
-            f"bsp.send: argument {argument}: expected something that can be pickled, got {type(thing).__name__} ({error}); "
+            f"bsp.send: argument {argument}: expected something that can be pickled, got {type(thing).__name__} "
+            f"({error}); "
             "send the data that it is made from instead"
         ) from error
 
@@ -209,7 +211,7 @@ def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
         elif kind == PICKLE:
             (start, length), *places = rest[0]
             buffers = [data[at : at + n] for at, n in places]
-            payload = pickle.loads(data[start : start + length], buffers=buffers)
+            payload = pickle.loads(data[start : start + length].data, buffers=buffers)
         else:
             offset, form, shape = rest
             payload = _memoryview(data[offset : offset + size], form, shape)
@@ -217,7 +219,7 @@ def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
 
 
 def _memoryview(data: Bytes, form: str, shape: tuple[int, ...]) -> memoryview:
-    view = memoryview(data)
+    view = data.data
     if form == "B" and len(shape) == 1:
         return view
     if 0 in shape:

@@ -1,7 +1,7 @@
 """Typed queues: fine-grained messages, sent as whole arrays.
 
-`queue.send(dests, values)` sorts the items by destination with one counting sort and copies each destination's items to where they
-leave from; what arrives is one array. No Python statement is run per item.
+`queue.send(dests, values)` sorts the items by destination with one counting sort and copies each destination's
+items to where they leave from; what arrives is one array. No Python statement is run per item.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Queue:
                 f"queue.send: argument values: expected a scalar or shape {target.shape or '(m,)'} as dests has, "
                 f"got shape {items.shape}"
             )
-        if target.size and not (0 <= target.min() and target.max() < bsp._limit):
+        if target.size and not (target.min() >= 0 and target.max() < bsp._limit):
             wrong = target.ravel()[(target.ravel() < 0) | (target.ravel() >= bsp._limit)]
             bsp._refuse("queue.send", "dests", int(wrong[0]))
         if bsp._limit == 0:

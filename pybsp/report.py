@@ -57,7 +57,7 @@ def _table(records: Sequence[dict[str, Any]], every: bool) -> Table:
 
 
 def _row(group: Sequence[dict[str, Any]]) -> list[str]:
-    def total(key: str) -> float:
+    def total(key: str) -> Any:
         return sum(record[key] for record in group)
 
     predicted, measured = total("predicted"), total("measured")

@@ -1,7 +1,7 @@
 """Routers: how a set of messages gets from sources to destinations.
 
-A router realises what one exchange of a transport asks for: parcels from every processor to some others. Each delivers exactly
-what `direct` delivers, so any program runs on any of them.
+A router realises what one exchange of a transport asks for: parcels from every processor to some others. Each
+delivers exactly what `direct` delivers, so any program runs on any of them.
 
     direct.py    every parcel straight to its destination
 """

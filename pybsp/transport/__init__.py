@@ -1,8 +1,9 @@
 """Who the processors are, and how what one hands over reaches the others.
 
 A transport knows one operation, `exchange`: every processor calls it, says what it is doing (a *kind*), hands over
-a *parcel* for each processor that it has something for, and gets what the others said and sent. Everything above - routers,
-the BSP interface - is built from it, so another transport (shared memory within a node, say) is one more class here.
+a *parcel* for each processor that it has something for, and gets what the others said and sent. Everything above -
+routers, the BSP interface - is built from it, so another transport (shared memory within a node, say) is one more
+class here.
 
     mpi.py       the processors are MPI ranks
     virtual.py   the processors are greenlets in this process, and time is the machine's
@@ -15,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from .memory import BufferPool, Bytes
+from .memory import BufferPool
+from .memory import Bytes as Bytes
 
 # What a processor is doing when it enters an exchange. All must do the same; FLAG_GETS may differ.
 SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT = range(1, 10)

@@ -1,9 +1,9 @@
 """Processors as MPI ranks.
 
-An exchange is one small message from each processor to each other one, its *head*, by persistent requests (half the time of
-an Alltoall, and one latency instead of log p of them): what the sender is doing, and a *manifest* of what follows. The data follows
-at once, without waiting for an answer; the receiver knows from the manifests how much comes from whom, and receives it where it
-is to be read.
+An exchange is one small message from each processor to each other one, its *head*, by persistent requests (half the
+time of an Alltoall, and one latency instead of log p of them): what the sender is doing, and a *manifest* of what
+follows. The data follows at once, without waiting for an answer; the receiver knows from the manifests how much
+comes from whom, and receives it where it is to be read.
 
 Only tests and non-blocking calls are used, see waiting.py. Processors of different transports share one communicator; a
 context, part of the tag, keeps them apart, so a split needs no MPI collective.
@@ -49,8 +49,8 @@ def launched() -> tuple[int, int]:
 def load() -> ModuleType:
     """The module mpi4py.MPI, with MPI initialised.
 
-    MPI that a host program set up is used as it is. Where pybsp is first, it asks for FUNNELED threads: only one thread calls
-    MPI, and MULTIPLE costs MPICH 2 us a call.
+    MPI that a host program set up is used as it is. Where pybsp is first, it asks for FUNNELED threads: only one
+    thread calls MPI, and MULTIPLE costs MPICH 2 us a call.
 
     Raises:
         ImportError, RuntimeError: no MPI library can be loaded.
@@ -79,8 +79,10 @@ def check_launcher(size: int) -> None:
         library = MPI.Get_library_version().split("\n")[0].split(",")[0].strip().rstrip("\x00")
         launcher = "MPICH's (Hydra)" if "PMI_SIZE" in os.environ else "Open MPI's"
         raise LauncherError(
-            f"pybsp: the launcher started {expected} processes, but MPI says of each that it is rank 0 of 1: the launcher "
-            f"is {launcher}, the MPI library that Python loads is {library!r}. Use the mpiexec that belongs to the library "
+            f"pybsp: the launcher started {expected} processes, but MPI says of each that it is rank 0 of 1: the "
+            "launcher "
+            f"is {launcher}, the MPI library that Python loads is {library!r}. Use the mpiexec that belongs to "
+            "the library "
             f"(`pybsp run -n {expected} program.py` finds the one beside {sys.executable}), or set "
             "MPI4PY_MPIABI / install the wheel that belongs to the launcher"
         )
@@ -194,8 +196,7 @@ class MPITransport:
         for d, parcel in parcels.items():
             if d != self.pid:
                 for segment in parcel.values():
-                    for chunk in _chunks(segment.data):
-                        sends.append(comm.Isend([chunk, chunk.size, byte], ranks[d], self._data_tag))
+                    sends += [comm.Isend([c, c.size, byte], ranks[d], self._data_tag) for c in _chunks(segment.data)]
         if not self._testall(heads) and not self._wait(heads, deadline):
             raise TimeoutError
         return self._receive(kind, note, parcels, sends, deadline)
@@ -231,8 +232,7 @@ class MPITransport:
         arrived, joined, places = self._places(contents, own)
         requests = []
         for s, place in places:
-            for chunk in _chunks(place):
-                requests.append(comm.Irecv([chunk, chunk.size, byte], ranks[s], self._data_tag))
+            requests += [comm.Irecv([c, c.size, byte], ranks[s], self._data_tag) for c in _chunks(place)]
         requests += sends
         if requests and not self._testall(requests):
             self._wait(requests)

@@ -1,7 +1,8 @@
 """Processors as greenlets in this process, taking turns: deterministic, any number, without MPI.
 
-A processor runs until it enters an exchange, then the next one that can runs. Parcels are handed over as they are (what they hold
-was copied when it was sent). Time is virtual: an exchange that ends a superstep takes what the machine says it costs.
+A processor runs until it enters an exchange, then the next one that can runs. Parcels are handed over as they are
+(what they hold was copied when it was sent). Time is virtual: an exchange that ends a superstep takes what the
+machine says it costs.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class VirtualTransport:
 
     def __init__(self, meeting: Meeting, pid: int, root: VirtualTransport | None = None) -> None:
         self.p, self.pid = meeting.p, pid
-        self.pool = root.pool if root else BufferPool()
+        self.pool: BufferPool = root.pool if root else BufferPool()
         self._meeting = meeting
 
     def exchange(

@@ -1,9 +1,9 @@
 """Waiting politely.
 
-An MPI library that waits spins, and with more ranks than cores it spins on the core that the awaited rank needs: MPICH's
-barrier of 4 ranks on 2 cores takes milliseconds instead of a microsecond. So no blocking MPI call waits here: a wait
-tests, spinning for about 100 us, then yielding the core between tests, and after about a millisecond sleeping in short steps.
-Between tests Python sees Ctrl-C.
+An MPI library that waits spins, and with more ranks than cores it spins on the core that the awaited rank needs:
+MPICH's barrier of 4 ranks on 2 cores takes milliseconds instead of a microsecond. So no blocking MPI call waits
+here: a wait tests, spinning for about 100 us, then yielding the core between tests, and after about a millisecond
+sleeping in short steps. Between tests Python sees Ctrl-C.
 
 A processor count says little (containers and emulated hosts share cores without knowing it), so the time to spin
 follows what waits turn out to take: it halves when spinning was in vain and grows when it was not.
