@@ -118,16 +118,17 @@ class Array:
                 "or what "
                 f"broadcasts to it, got {items.shape}"
             ) from None
+        size = items.dtype.itemsize * items.size
+        if not size:
+            return  # legal, and nothing to do
         out = bsp._puts.get(dest)
         if out is None:
             out = bsp._puts[dest] = _Outgoing(bsp._pool)
-        size = items.dtype.itemsize * items.size
         stored = _store(at, out)
         offset = out.reserve(size)
-        if size:
-            # The one copy of a put.
-            np.copyto(np.ndarray(shape, items.dtype, out.array[offset : offset + size]), items)
-            out.words += (size + 7) >> 3
+        # The one copy of a put.
+        np.copyto(np.ndarray(shape, items.dtype, out.array[offset : offset + size]), items)
+        out.words += (size + 7) >> 3
         out.records.append((self._number, stored, offset, shape))
 
     def get(self, source: int, at: Any = None) -> Ticket:
@@ -196,12 +197,22 @@ class Array:
                 return (at.size,)
             raise self._outside(operation, at, pid, f"indices from {at.min()} to {at.max()}")
         parts = at if isinstance(at, tuple) else (at,)
+        for k, part in enumerate(parts):
+            if part is Ellipsis:  # as many whole axes as the others leave
+                named = sum(q is not None and q is not Ellipsis for q in parts)
+                parts = (*parts[:k], *[slice(None)] * (len(shape) - named), *parts[k + 1 :])
+                break
         axes = iter(range(len(shape)))
         for part in parts:
             if isinstance(part, slice):
                 axis = next(axes, None)
-                if axis is not None and not any(q is Ellipsis for q in parts):
-                    for end in (part.start, part.stop):
+                ends = (part.start, part.stop)
+                if part.step == 0 or not all(q is None or isinstance(q, (int, np.integer)) for q in (*ends, part.step)):
+                    raise UsageError(
+                        f"{operation}: argument at: expected a slice of ints whose step is not 0, got {_show(part)}"
+                    )
+                if axis is not None:
+                    for end in ends:
                         if end is not None and not -shape[axis] <= end <= shape[axis]:
                             raise self._outside(operation, at, pid, f"the slice's end {end} on axis {axis}")
             elif isinstance(part, (list, np.ndarray)):

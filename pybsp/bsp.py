@@ -468,7 +468,7 @@ class BSP:
         fresh: list[Any] | None = None
         if self.pid == 0:
             tables = [parcel[MAIL].meta[1] for _, parcel in arrival.parcels]
-            fresh = list(Ledger.combine(self.machine, tables, labels))
+            fresh = list(Ledger.combine(self.machine, tables, labels, self._virtual))
         arrival = self._transport.exchange(LEDGER, fresh, {})
         assert arrival.notes is not None
         self._combined = [*self._combined, *arrival.notes[0]]

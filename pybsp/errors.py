@@ -57,9 +57,13 @@ class RoutingError(BSPError):
 def where() -> str:
     """File and line of the innermost caller outside of pybsp: the line that the user can change."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("pybsp."):
+    while frame.f_back is not None and _is_ours(str(frame.f_globals.get("__name__", ""))):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith("pybsp.") or module == "contextlib"  # which calls our context managers
 
 
 def describe(superstep: int, label: str) -> str:

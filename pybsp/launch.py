@@ -30,7 +30,7 @@ from .machine import BSPMachine, machine_in_force
 from .routing import router
 from .simulation import run_simulated, settings
 from .transport import BEGIN, EXIT, FAIL, KIND, Arrival
-from .transport.mpi import MPITransport, check_launcher, launched, load
+from .transport.mpi import MPITransport, abort_job, check_launcher, launched, load
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -175,7 +175,7 @@ def _said_by_first(error: LauncherError) -> LauncherError:
     if launched()[1] != 0:
         _mark(error, quiet=True)
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
-            time.sleep(grace_period())  # this launcher ends all ranks as soon as one has ended so: let the first speak
+            time.sleep(_grace())  # this launcher ends all ranks as soon as one has ended so: let the first speak
     else:
         _mark(error, quiet=False)
     return error
@@ -276,7 +276,7 @@ def _report(transport: MPITransport, bsp: BSP | None, error: BaseException, ends
             notes = bsp._report_failure(error)
         else:
             failure = agreement.failure_of(error, 0, "")._replace(ends=ends)
-            arrival = transport.exchange(FAIL, failure, {}, grace=grace_period())
+            arrival = transport.exchange(FAIL, failure, {}, grace=_grace())
             _note_exits(arrival)
             assert arrival.notes is not None
             notes = arrival.notes
@@ -284,7 +284,7 @@ def _report(transport: MPITransport, bsp: BSP | None, error: BaseException, ends
         _add_place(error, transport, bsp)
         _print_at_once(error)
         transport.abort(
-            f"pybsp: processor {transport.pid} failed, and not all others reached a sync within {grace_period():g} s "
+            f"pybsp: processor {transport.pid} failed, and not all others reached a sync within {_grace():g} s "
             "(PYBSP_GRACE); ending the job"
         )
         raise
@@ -300,6 +300,14 @@ def _report(transport: MPITransport, bsp: BSP | None, error: BaseException, ends
             _print_at_once(error)
         if isinstance(error.code, str) and not (speaks and together):
             error.code = 1  # has been printed, or will be
+
+
+def _grace() -> float:
+    """The grace period where nothing can be said any more of a wrong one."""
+    try:
+        return grace_period()
+    except UsageError:
+        return agreement.GRACE
 
 
 def _add_place(error: BaseException, transport: MPITransport, bsp: BSP | None) -> None:
@@ -365,12 +373,12 @@ def _uncaught(error: BaseException, say: Callable[[], Any]) -> None:
     """An exception that nobody caught: print it once in the job, and leave no rank behind."""
     if _job_size() > 1 and not _agreed(error) and (isinstance(error, KeyboardInterrupt) or not _tell(error)):
         say()
-        _abort_job()
+        abort_job()
     if not getattr(error, "__pybsp_quiet__", False):
         say()
         sys.stderr.flush()
         if getattr(error, "__pybsp_alone__", False):
-            _abort_job()  # the ranks outside of the attached communicator would wait for ever
+            abort_job()  # the ranks outside of the attached communicator would wait for ever
 
 
 def _tell(error: BaseException) -> bool:
@@ -394,7 +402,7 @@ def _meeting_place(error: BaseException) -> MPITransport:
         with _guard("".join(traceback.format_exception(type(error), error, error.__traceback__))):
             module = load()
     assert module is not None
-    return MPITransport.duplicate(module.COMM_WORLD, grace=grace_period())
+    return MPITransport.duplicate(module.COMM_WORLD, grace=_grace())
 
 
 @contextmanager
@@ -412,7 +420,7 @@ def _guard(text: str) -> Iterator[None]:
     if child == 0:
         try:
             os.close(writes)
-            if not select.select([reads], [], [], grace_period())[0]:  # else it is done, or dead
+            if not select.select([reads], [], [], _grace())[0]:  # else it is done, or dead
                 os.write(2, text.encode())
                 os.kill(os.getppid(), signal.SIGKILL)
         finally:
@@ -429,12 +437,6 @@ def _print_at_once(error: BaseException) -> None:
     """Print an exception without waiting for it to leave the program."""
     traceback.print_exception(type(error), error, error.__traceback__)
     sys.stderr.flush()
-
-
-def _abort_job() -> None:
-    sys.stderr.flush()
-    sys.stdout.flush()
-    load().COMM_WORLD.Abort(1)
 
 
 def _job_size() -> int:
@@ -467,10 +469,10 @@ def _leave_job() -> None:
     with suppress(BSPError):  # a failure is printed where it happened; the ranks that have not ended raise a SyncError
         try:
             arrival = _world.exchange(EXIT, None, {})
-            settle(_world, arrival, EXIT, "ended its program", 0, "")
+            settle(_world, arrival, EXIT, "left the job", 0, "")
             _world.free()
         except KeyboardInterrupt:
-            _abort_job()
+            abort_job()
     sys.stdout.flush()
 
 

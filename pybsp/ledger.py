@@ -77,8 +77,14 @@ class Ledger(Sequence[Record]):
         self._records = list(records)
 
     @classmethod
-    def combine(cls, machine: BSPMachine, tables: Sequence[NDArray[np.float64]], labels: Sequence[str]) -> Ledger:
-        """The ledger from the tables of all processors, which have equal shapes."""
+    def combine(
+        cls, machine: BSPMachine, tables: Sequence[NDArray[np.float64]], labels: Sequence[str], virtual: bool
+    ) -> Ledger:
+        """The ledger from the tables of all processors, which have equal shapes.
+
+        On virtual processors `seconds` is what the clock took for computing, work and parts included; on MPI ranks
+        the work that a program charges is what a prediction is to be made from.
+        """
         most = np.array(tables[0])
         total = np.array(tables[0][:, 4])
         for table in tables[1:]:
@@ -89,7 +95,8 @@ class Ledger(Sequence[Record]):
         for name, row, words in zip(names, most.tolist(), total.tolist(), strict=True):
             _, work, seconds, measured, out, into, messages_out, messages_in = row
             h, messages = int(max(out, into)), int(max(messages_out, messages_in))
-            predicted = machine.time(work or seconds * machine.r, h, messages)
+            computing = work / machine.r if work and not virtual else seconds
+            predicted = computing + machine.time(0, h, messages)
             records.append(
                 Record(name, work, seconds, messages, int(out), int(into), h, int(words), predicted, measured)
             )

@@ -55,12 +55,12 @@ class Mail:
 
     def send(self, dest: int, payload: Any, tag: Any) -> None:
         """Copy a message for a destination that has been checked."""
-        out = self.outgoing.get(dest)
-        if out is None:
-            out = self.outgoing[dest] = _Outgoing(self._pool)
         sign = 1
         if tag is not None and type(tag) not in _PLAIN_TAGS:
             tag, sign = _pickled(tag, "tag"), -1
+        out = self.outgoing.get(dest)
+        if out is None:
+            out = self.outgoing[dest] = _Outgoing(self._pool)
         kind = type(payload)
         if kind in _NUMBERS:
             out.records.append((sign * NUMBER, tag, 8, payload))
@@ -76,8 +76,8 @@ class Mail:
             out.words += words_of(size)
         elif not isinstance(payload, (np.ndarray, np.generic)) and (view := _buffer(payload)) is not None:
             size = view.nbytes
-            flat = view.cast("B") if size and view.c_contiguous else memoryview(view.tobytes())
-            offset = out.append(flat)
+            # numpy reads a contiguous buffer of any format; memoryview.cast only those of the native ones.
+            offset = out.append(np.frombuffer(view, np.uint8) if size and view.c_contiguous else view.tobytes())
             out.records.append((sign * BUFFER, tag, size, offset, view.format, view.shape))
             out.words += words_of(size)
         else:
@@ -97,7 +97,11 @@ class Mail:
 
     def _send_object(self, out: _Outgoing, sign: int, tag: Any, payload: Any) -> None:
         buffers: list[pickle.PickleBuffer] = []
-        data = _pickled(payload, "payload", buffers)
+        try:
+            data = _pickled(payload, "payload", buffers)
+        except UsageError:
+            self.outgoing = {dest: kept for dest, kept in self.outgoing.items() if kept.records}
+            raise
         size = len(data)
         if not buffers and size <= SHORT:
             out.records.append((sign * SHORT_PICKLE, tag, size, data))
@@ -191,10 +195,8 @@ def _buffer(payload: Any) -> memoryview | None:
 
 
 def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
-    data = NOTHING
-    if segment.data is not None:
-        data = segment.data.view()
-        data.flags.writeable = False
+    data = (NOTHING if segment.data is None else segment.data).view()
+    data.flags.writeable = False
     for kind, tag, size, *rest in segment.meta:
         if kind < 0:
             kind, tag = -kind, pickle.loads(tag)

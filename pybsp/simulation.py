@@ -122,7 +122,7 @@ def simulate(
             error.add_note(f"(on virtual processor {pid} of {p})")
         raise error
     tables = [bsp._log.table() for bsp in processors]
-    combined = Ledger.combine(machine, tables, list(processors[0]._log.labels))
+    combined = Ledger.combine(machine, tables, list(processors[0]._log.labels), virtual=True)
     return Simulation(results, combined, meeting.clock)
 
 

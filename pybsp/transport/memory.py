@@ -16,7 +16,7 @@ Bytes = NDArray[np.uint8]
 
 ALIGN = 16  # of everything inside a buffer: enough for any numpy dtype
 SMALL = 1 << 16  # below this the allocator's own recycling is as good
-KEEP = 16  # buffers kept of each size class
+KEEP = 64  # buffers kept of each size class
 
 NOTHING: Bytes = np.empty(0, np.uint8)
 

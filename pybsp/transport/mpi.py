@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import LauncherError
 from . import FREE, JOINED, KIND, Arrival, Bytes, Charge, Parcel, Parcels, Segment
@@ -31,6 +31,7 @@ HEAD = 256  # bytes of a head: one word, and the manifest where it fits
 STRIDE = HEAD // 8
 INLINE = HEAD - 8
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
+DRAIN = 0.2  # seconds that a launcher gets to pass on what was printed: what it has not read when the job is aborted is lost
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
 QUIET = Arrival(None, None, (), {})
@@ -86,6 +87,17 @@ def check_launcher(size: int) -> None:
             f"(`pybsp run -n {expected} program.py` finds the one beside {sys.executable}), or set "
             "MPI4PY_MPIABI / install the wheel that belongs to the launcher"
         )
+
+
+def abort_job() -> NoReturn:
+    """End all ranks of the job, also those outside of a communicator that is in use."""
+    from mpi4py import MPI
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    time.sleep(DRAIN)
+    MPI.COMM_WORLD.Abort(1)
+    os._exit(1)  # MPICH's Abort can return before the launcher has ended this process
 
 
 class MPITransport:
@@ -298,9 +310,8 @@ class MPITransport:
         return time.perf_counter()
 
     def abort(self, message: str) -> None:
-        print(message, file=sys.stderr, flush=True)
-        sys.stdout.flush()
-        self._comm.Abort(1)
+        print(message, file=sys.stderr)
+        abort_job()
 
     def free(self) -> None:
         for request in (*self._quiet, *self._long.values()):
