@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .errors import BSPError, ProcessorError, SyncError, describe, where
@@ -29,6 +30,18 @@ def failure_of(error: BaseException, superstep: int, label: str) -> Failure:
     """What to tell the others about an exception."""
     summary = "".join(traceback.format_exception_only(type(error), error)).strip()
     return Failure(superstep, label, not isinstance(error, (ProcessorError, SyncError)), summary)
+
+
+def note_label(error: BaseException, label: str) -> None:
+    """Keep with an exception the label of the superstep that it leaves, the innermost one."""
+    if not hasattr(error, "__pybsp_label__"):
+        with suppress(AttributeError):
+            error.__pybsp_label__ = label  # type: ignore[attr-defined]
+
+
+def label_of(error: BaseException, label: str) -> str:
+    """The label of the superstep in which it was raised; `label`, the current one, where none was left."""
+    return str(getattr(error, "__pybsp_label__", label))
 
 
 def culprit(notes: Sequence[Any]) -> int:

@@ -217,7 +217,7 @@ class Array:
                             raise self._outside(operation, at, pid, f"the slice's end {end} on axis {axis}")
             elif isinstance(part, (list, np.ndarray)):
                 array = np.asarray(part)
-                if array.dtype.kind not in "iu" and array.size:
+                if array.dtype.kind not in "iu" and (array.size or array is part):  # [] is an index
                     raise UsageError(
                         f"{operation}: argument at: expected None, ints, slices or integer arrays, got {what(array)}; "
                         "turn a mask into indices with np.nonzero"
@@ -252,7 +252,7 @@ def pack(outgoing: dict[int, _Outgoing], stream: int, parcels: dict[int, Parcel]
     """Put puts or requests into the parcels."""
     for dest, out in outgoing.items():
         data = out.filled() if out.used else None
-        messages = sum(1 for record in out.records if 0 not in record[3]) if stream == PUTS else 0
+        messages = len(out.records) if stream == PUTS else 0
         parcels.setdefault(dest, {})[stream] = Segment(out.records, out.words, messages, data)
 
 

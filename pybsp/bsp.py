@@ -46,8 +46,8 @@ from .transport import (
     Segment,
     Transport,
 )
+from .transport.memory import POISON
 
-POISON = 0xA5
 _NONE: dict[int, Parcel] = {}
 _EMPTY = Inbox()
 
@@ -82,6 +82,7 @@ class BSP:
         self._limit = self.p  # destinations below it are valid; 0 while nothing may be called
         self._closed = ""  # why nothing may be called
         self._failed: BSPError | None = None  # agreed by all processors
+        self._members: list[int] = []  # of a part: which of all processors they are
         # The pools: what goes out with the next sync.
         self._mail = Mail(self._pool)
         self._outgoing_pools: dict[Queue, None] = {}
@@ -351,6 +352,9 @@ class BSP:
         try:
             yield
             self.sync()
+        except BaseException as error:
+            agreement.note_label(error, label)
+            raise
         finally:
             if self._failed is None:
                 self._set_label(outer)
@@ -510,6 +514,9 @@ class BSP:
 
     def _break(self, error: BSPError) -> None:
         """All processors know of this error: nothing more is exchanged."""
+        if self._members:
+            numbers = ", ".join(str(pid) for pid in self._members[:16]) + ", ..." * (len(self._members) > 16)
+            error.args = (f"{error} (in a part made by bsp.split; its processors, from 0, are {numbers} of all)",)
         self._failed = error
         self._close(f"the run has failed: {error}")
 
@@ -551,7 +558,7 @@ class BSP:
         Raises:
             TimeoutError: they did not come within the grace period.
         """
-        failure = agreement.failure_of(error, self._superstep, self._label)
+        failure = agreement.failure_of(error, self._superstep, agreement.label_of(error, self._label))
         grace = None if self._virtual else grace_period()
         arrival = self._transport.exchange(FAIL, failure, {}, grace=grace)
         self._close("the run has failed")
@@ -595,6 +602,7 @@ class _Split:
             parent._measure,
             context,
         )
+        self.part._members = [parent._members[m] if parent._members else m for m in members]
         self._parent_computed = time.perf_counter() - parent._left
         parent._close("a part made by bsp.split is in use; leave its with block first")
         return self.part

@@ -130,6 +130,8 @@ def _world_transport() -> MPITransport | None:
     if _world is None:
         try:
             mpi = _usable_mpi("pybsp.run")
+        except LauncherError as error:
+            raise _said_by_first(error) from None
         except (ImportError, RuntimeError, OSError) as error:
             size, _ = launched()
             if size > 1:
@@ -151,7 +153,9 @@ def _world_transport() -> MPITransport | None:
         _world = MPITransport.duplicate(mpi.COMM_WORLD)
         _world_open = True
         atexit.register(_leave_job)
-    elif not _world_open:
+        return _world
+    _usable_mpi("pybsp.run")
+    if not _world_open:
         raise BSPError("pybsp.run: other ranks of this job have ended already; no run is possible any more")
     return _world
 
@@ -313,7 +317,7 @@ def _grace() -> float:
 def _add_place(error: BaseException, transport: MPITransport, bsp: BSP | None) -> None:
     """Say in the traceback where in the job it was."""
     if transport.p > 1 and hasattr(error, "add_note"):
-        place = "" if bsp is None else f", in {describe(bsp._superstep, bsp._label)}"
+        place = "" if bsp is None else f", in {describe(bsp._superstep, agreement.label_of(error, bsp._label))}"
         error.add_note(f"(on processor {transport.pid} of {transport.p}{place})")
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .convert import as_array, what
 from .errors import UsageError
 from .transport import Bytes, Parcel, Segment
-from .transport.memory import NOTHING, Growing
+from .transport.memory import NOTHING, POISON, Growing
 
 if TYPE_CHECKING:
     from .bsp import BSP
@@ -30,6 +30,7 @@ class Queue:
         self._out: dict[int, Growing] = {}
         self._single: tuple[list[int], list[Any]] = ([], [])
         self._sort_type = np.uint8 if bsp.p <= 1 << 8 else np.uint16 if bsp.p <= 1 << 16 else np.intp
+        self._joined: Bytes | None = None
         self._clear()
 
     def send(self, dests: Any, values: Any) -> None:
@@ -77,15 +78,17 @@ class Queue:
             bsp._refuse("queue.send", "dests", int(wrong[0]))
         if bsp._limit == 0:
             bsp._refuse("queue.send", "dests", dests)
+        if not target.size or not items.size:
+            return  # legal, and nothing to do
         self._flush_single()
         if target.ndim == 0:
             self._place(int(target), items.reshape(-1), None)
-        elif target.size:
+        else:
             if items.ndim == 0:
                 items = np.broadcast_to(items, target.shape)
             # A stable counting sort: numpy sorts small unsigned integers by radix.
             order = np.argsort(target.astype(self._sort_type), kind="stable")
-            counts = np.bincount(target, minlength=bsp.p)
+            counts = np.bincount(target.astype(np.intp, copy=False), minlength=bsp.p)
             start = 0
             for dest in np.flatnonzero(counts).tolist():
                 end = start + int(counts[dest])
@@ -99,8 +102,6 @@ class Queue:
         if out is None:
             out = self._out[dest] = Growing(self._bsp._pool)
         count = items.size if chosen is None else chosen.size
-        if not count:
-            return
         offset = out.reserve(count * self.dtype.itemsize, exact=True)
         place = out.array[offset : out.used].view(self.dtype)
         if chosen is None:
@@ -130,8 +131,10 @@ class Queue:
         self._out, self._single = {}, ([], [])
 
     def _clear(self) -> None:
+        if self._joined is not None and self._bsp._checked:
+            self._joined.fill(POISON)  # views that were kept
         self._arrived: Sequence[tuple[int, Segment]] = ()
-        self._joined: Bytes | None = None
+        self._joined = None
         self._values: NDArray[Any] | None = None
         self._sources: NDArray[np.intp] | None = None
 
@@ -145,13 +148,10 @@ class Queue:
         """The items that arrived with the last sync, shape (n,): ordered by source, then by send. Read-only."""
         if self._values is None:
             pieces = [segment.data for _, segment in self._arrived if segment.data is not None]
-            if self._joined is not None:
-                whole = self._joined
-            elif len(pieces) == 1:
-                whole = pieces[0]
-            else:
+            if self._joined is None and len(pieces) > 1:
                 # Virtual processors hand over each source's array as it is: joining them is the one copy.
-                whole = np.concatenate(pieces) if pieces else NOTHING
+                self._joined = np.concatenate(pieces)
+            whole = self._joined if self._joined is not None else pieces[0] if pieces else NOTHING
             self._values = whole.view(self.dtype)
             self._values.flags.writeable = False
         return self._values

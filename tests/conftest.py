@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pybsp
 import pytest
+
+import pybsp
 
 SIZES = (1, 2, 3, 4, 5, 8)
 

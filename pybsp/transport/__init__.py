@@ -77,7 +77,7 @@ class Transport(Protocol):
     def exchange(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:
-        """Meet all processors; returns when everything for this one has arrived and its own may be reused.
+        """Meet all processors; returns when everything for this one has arrived.
 
         Args:
             kind: what this processor is doing, with its flags.

@@ -18,6 +18,8 @@ ALIGN = 16  # of everything inside a buffer: enough for any numpy dtype
 SMALL = 1 << 16  # below this the allocator's own recycling is as good
 KEEP = 64  # buffers kept of each size class
 
+POISON = 0xA5  # fills, in checked mode, what is no longer valid
+
 NOTHING: Bytes = np.empty(0, np.uint8)
 
 

@@ -11,10 +11,13 @@ context, part of the tag, keeps them apart, so a split needs no MPI collective.
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import sys
 import time
+import warnings
+from collections import deque
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,11 +30,13 @@ from .waiting import Waiter
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-HEAD = 256  # bytes of a head: one word, and the manifest where it fits
+# Bytes of a head: one word, and the manifest where it fits. Over TCP, libfabric reports a longer message as sent only when
+# it has been acknowledged, a second latency later.
+HEAD = 128
 STRIDE = HEAD // 8
 INLINE = HEAD - 8
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
-DRAIN = 0.2  # seconds that a launcher gets to pass on what was printed: what it has not read when the job is aborted is lost
+DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
 QUIET = Arrival(None, None, (), {})
@@ -55,18 +60,30 @@ def load() -> ModuleType:
 
     Raises:
         ImportError, RuntimeError: no MPI library can be loaded.
+        LauncherError: the library cannot start under this launcher.
     """
-    if "mpi4py.MPI" not in sys.modules:
-        import mpi4py
+    import mpi4py
 
-        if mpi4py.rc.thread_level == "multiple":  # mpi4py's default: nobody asked for anything else
-            mpi4py.rc.thread_level = "funneled"
+    level = mpi4py.rc.thread_level
+    if level == "multiple":  # mpi4py's default: nobody asked for anything else
+        level = "funneled"
+    if "mpi4py.MPI" not in sys.modules:
+        mpi4py.rc.thread_level = level
+        initialize = mpi4py.rc.initialize
+        if "OMPI_COMM_WORLD_SIZE" in os.environ:
+            mpi4py.rc.initialize = False  # look first which library it is: MPICH's init would end the process
+        with warnings.catch_warnings():
+            # mpi4py warns on each rank of a launcher that does not belong to the library; _foreign says what to do.
+            warnings.filterwarnings("ignore", message="suspicious MPI", category=RuntimeWarning)
+            from mpi4py import MPI
+        mpi4py.rc.initialize = initialize
     from mpi4py import MPI
 
-    if not MPI.Is_initialized():  # the host set mpi4py.rc.initialize = False, and has not got round to it
-        import atexit
-
-        MPI.Init_thread(MPI.THREAD_FUNNELED)
+    if not MPI.Is_initialized():  # as above, or the host has set mpi4py.rc.initialize = False
+        speaks_pmix = os.environ.get("MPIR_CVAR_PMI_VERSION", "").lower() == "pmix"
+        if "OMPI_COMM_WORLD_SIZE" in os.environ and "MPICH" in MPI.Get_library_version() and not speaks_pmix:
+            raise _foreign(launched()[0], "the MPI library would see none of the others")
+        MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
         atexit.register(lambda: None if MPI.Is_finalized() else MPI.Finalize())
     return MPI
 
@@ -75,18 +92,20 @@ def check_launcher(size: int) -> None:
     """Raise LauncherError where a launcher started several processes and the library sees one."""
     expected, _ = launched()
     if size == 1 and expected > 1:
-        from mpi4py import MPI
+        raise _foreign(expected, "MPI says of each that it is rank 0 of 1")
 
-        library = MPI.Get_library_version().split("\n")[0].split(",")[0].strip().rstrip("\x00")
-        launcher = "MPICH's (Hydra)" if "PMI_SIZE" in os.environ else "Open MPI's"
-        raise LauncherError(
-            f"pybsp: the launcher started {expected} processes, but MPI says of each that it is rank 0 of 1: the "
-            "launcher "
-            f"is {launcher}, the MPI library that Python loads is {library!r}. Use the mpiexec that belongs to "
-            "the library "
-            f"(`pybsp run -n {expected} program.py` finds the one beside {sys.executable}), or set "
-            "MPI4PY_MPIABI / install the wheel that belongs to the launcher"
-        )
+
+def _foreign(expected: int, why: str) -> LauncherError:
+    from mpi4py import MPI
+
+    library = " ".join(MPI.Get_library_version().rstrip("\x00").split("\n")[0].split(",")[0].split())
+    launcher = "MPICH's (Hydra)" if "PMI_SIZE" in os.environ else "Open MPI's"
+    return LauncherError(
+        f"pybsp: the launcher started {expected} processes, but {why}: the launcher is {launcher}, the MPI library that "
+        f"Python loads is {library!r}. Use the mpiexec that belongs to the library (`pybsp run -n {expected} "
+        f"program.py` finds the one beside {sys.executable}), or set MPI4PY_MPIABI / install the wheel that belongs to "
+        "the launcher"
+    )
 
 
 def abort_job() -> NoReturn:
@@ -96,7 +115,8 @@ def abort_job() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     time.sleep(DRAIN)
-    MPI.COMM_WORLD.Abort(1)
+    if MPI.Is_initialized() and not MPI.Is_finalized():
+        MPI.COMM_WORLD.Abort(1)
     os._exit(1)  # MPICH's Abort can return before the launcher has ended this process
 
 
@@ -132,6 +152,7 @@ class MPITransport:
         self._short = {d: comm.Send_init([head_out[d], 8, MPI.BYTE], ranks[d], tag) for d in self._peers}
         self._long = {d: comm.Send_init([head_out[d], HEAD, MPI.BYTE], ranks[d], tag) for d in self._peers}
         self._quiet = self._receives + list(self._short.values())
+        self._unfinished: deque[list[Any]] = deque()  # of earlier exchanges: data that may still be leaving
         self._quiet_kind = 0  # the kind that all heads hold, without manifests
         self._quiet_words: list[int] = []
 
@@ -159,6 +180,8 @@ class MPITransport:
         charge: Charge = FREE,
         grace: float | None = None,
     ) -> Arrival:
+        if self._unfinished:
+            self._see_off(keep=1)
         if parcels or note is not None or grace is not None:
             return self._exchange(kind, note, parcels, grace)
         # The superstep in which this processor sends nothing.
@@ -178,6 +201,16 @@ class MPITransport:
             self._words_out[d * STRIDE] = kind
         self._words_in[self.pid * STRIDE] = kind
         self._quiet_kind, self._quiet_words = kind, [kind] * self.p
+
+    def _see_off(self, keep: int) -> None:
+        """Forget data that has left; wait for it, but for that of the last `keep` exchanges.
+
+        The receivers have it: what is missing is only the word that it arrived. Until then its buffers, to which the
+        requests refer, are not used again.
+        """
+        unfinished = self._unfinished
+        while unfinished and (self._testall(unfinished[0]) or len(unfinished) > keep):
+            self._wait(unfinished.popleft())
 
     def _wait(self, requests: list[Any], deadline: float | None = None) -> bool:
         testall = self._testall
@@ -214,7 +247,7 @@ class MPITransport:
         return self._receive(kind, note, parcels, sends, deadline)
 
     def _receive(self, kind: int, note: object, parcels: Parcels, sends: list[Any], deadline: float | None) -> Arrival:
-        """With all heads here: read the manifests, receive the data, see the sends off."""
+        """With all heads here: read the manifests, receive the data."""
         comm, ranks, byte, p = self._comm, self._ranks, self._byte, self.p
         words = self._words_in[::STRIDE].tolist()
         # 3. The manifests that did not fit.
@@ -245,9 +278,10 @@ class MPITransport:
         requests = []
         for s, place in places:
             requests += [comm.Irecv([c, c.size, byte], ranks[s], self._data_tag) for c in _chunks(place)]
-        requests += sends
         if requests and not self._testall(requests):
             self._wait(requests)
+        if sends and not self._testall(sends):
+            self._unfinished.append(sends)
         kinds = [word & (1 << LENGTH) - 1 for word in words]
         uniform = notes is None and not kind & ~KIND and kinds.count(kind) == p
         return Arrival(None if uniform else kinds, notes, arrived, joined)
@@ -314,6 +348,7 @@ class MPITransport:
         abort_job()
 
     def free(self) -> None:
+        self._see_off(keep=0)
         for request in (*self._quiet, *self._long.values()):
             request.Free()
         if self._owns:

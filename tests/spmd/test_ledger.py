@@ -1,0 +1,262 @@
+"""The ledger: what each kind of traffic counts, labels, virtual time; equal on MPI ranks and virtual processors."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from tests.conftest import Spmd
+
+Counts = tuple[str, float, int, int, int, int, int]
+
+
+def counted(ledger: pybsp.Ledger) -> list[Counts]:
+    """The figures that are counted, not measured."""
+    return [(r.label, r.work, r.messages, r.h_out, r.h_in, r.h, r.M) for r in ledger]
+
+
+def costs(spmd: Spmd, traffic: Callable[[pybsp.BSP, Any, Any], Any]) -> Counts:
+    """What one superstep counts, in which `traffic(bsp, array, queue)` is called; the same on all processors."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x, q = bsp.array((4, 6), np.int16), bsp.queue("S9")
+        bsp.sync()
+        traffic(bsp, x, q)
+        bsp.sync()
+        return counted(bsp.ledger)
+
+    results = spmd(main)
+    assert all(result == results[0] for result in results)
+    assert len(results[0]) == 2
+    assert results[0][0] == ("", 0.0, 0, 0, 0, 0, 0)  # making arrays and queues counts nothing
+    return tuple(results[0][1])
+
+
+PAYLOADS: dict[str, tuple[Any, int]] = {
+    "int": (5, 1),
+    "large int": (10**30, 1),
+    "float": (1.5, 1),
+    "complex": (1j, 1),
+    "numpy int8": (np.int8(1), 1),
+    "numpy longdouble": (np.longdouble(1), 1),
+    "no bytes": (b"", 0),
+    "one byte": (b"x", 1),
+    "8 bytes": (b"12345678", 1),
+    "9 bytes": (bytearray(9), 2),
+    "array": (np.zeros(5, np.int16), 2),
+    "empty array": (np.zeros(0), 0),
+    "array of two axes": (np.zeros((3, 7)), 21),
+    "strided array": (np.zeros(100, np.int8)[::3], 5),
+    "str": ("hello", (len(pickle.dumps("hello", 5)) + 7) // 8),
+    "list": ([1, 2, 3], (len(pickle.dumps([1, 2, 3], 5)) + 7) // 8),
+    "long pickle": (list(range(3000)), (len(pickle.dumps(list(range(3000)), 5)) + 7) // 8),
+}
+
+
+@pytest.mark.parametrize(("payload", "words"), PAYLOADS.values(), ids=PAYLOADS.keys())
+def test_a_message_counts_the_words_of_its_data_and_its_tag_none(spmd: Spmd, payload: Any, words: int) -> None:
+    p = spmd.p
+
+    def traffic(bsp: pybsp.BSP, _x: Any, _q: Any) -> None:
+        bsp.send((bsp.pid + 1) % bsp.p, payload, tag=("a", "long", "tag"))
+
+    assert costs(spmd, traffic) == (("", 0.0, 1, words, words, words, p * words) if p > 1 else ("", 0.0, 0, 0, 0, 0, 0))
+
+
+def test_what_is_sent_to_oneself_counts_nothing(spmd: Spmd) -> None:
+    def traffic(bsp: pybsp.BSP, x: Any, q: Any) -> None:
+        bsp.send(bsp.pid, np.zeros(100))
+        q.send([bsp.pid] * 10, b"x")
+        x.put(bsp.pid, 1)
+        x.get(bsp.pid)
+
+    assert costs(spmd, traffic) == ("", 0.0, 0, 0, 0, 0, 0)
+
+
+def test_out_and_in_are_maxima_over_processors(spmd: Spmd) -> None:
+    p = spmd.p
+
+    def traffic(bsp: pybsp.BSP, _x: Any, _q: Any) -> None:
+        bsp.send(0, np.zeros(bsp.pid + 1))  # all to processor 0
+
+    into = sum(range(2, p + 1))
+    assert costs(spmd, traffic) == ("", 0.0, p - 1, p if p > 1 else 0, into, into, into)
+
+
+def test_a_queue_counts_each_item_as_a_message(spmd: Spmd) -> None:
+    p = spmd.p
+
+    def traffic(bsp: pybsp.BSP, _x: Any, q: Any) -> None:
+        q.send(np.arange(bsp.p).repeat(3), b"x")  # 9 bytes each: two words
+        q.send([], [])
+
+    n = 3 * (p - 1)
+    assert costs(spmd, traffic) == ("", 0.0, n, 2 * n, 2 * n, 2 * n, 2 * n * p)
+
+
+def test_a_put_counts_its_data_and_its_indices_none(spmd: Spmd) -> None:
+    p = spmd.p
+
+    def traffic(bsp: pybsp.BSP, x: Any, _q: Any) -> None:
+        right = (bsp.pid + 1) % bsp.p
+        x.put(right, 1, at=(slice(0, 3), slice(0, 3)))  # 18 bytes
+        x.put(right, 2, at=(np.arange(4), np.arange(4)))  # 8 bytes
+        x.put(right, 2, at=slice(0, 0))
+
+    assert costs(spmd, traffic) == (("", 0.0, 2, 4, 4, 4, 4 * p) if p > 1 else ("", 0.0, 0, 0, 0, 0, 0))
+
+
+def test_a_get_counts_at_its_source_and_its_request_none(spmd: Spmd) -> None:
+    p = spmd.p
+
+    def traffic(bsp: pybsp.BSP, x: Any, _q: Any) -> None:
+        if bsp.pid == bsp.p - 1:
+            x.get(0, at=np.arange(4))  # 48 bytes
+            x.get(0, at=(0, 0))
+            x.get(0, at=slice(0, 0))
+
+    assert costs(spmd, traffic) == (("", 0.0, 2, 7, 7, 7, 7) if p > 1 else ("", 0.0, 0, 0, 0, 0, 0))
+
+
+def test_a_get_of_everybody_from_one(spmd: Spmd) -> None:
+    p = spmd.p
+
+    def traffic(bsp: pybsp.BSP, x: Any, _q: Any) -> None:
+        x.get(0, at=0)  # 12 bytes
+
+    n = p - 1
+    assert costs(spmd, traffic) == ("", 0.0, n, 2 * n, 2 * (p > 1), 2 * n, 2 * n)
+
+
+def test_all_kinds_of_traffic_add_up(spmd: Spmd) -> None:
+    p = spmd.p
+
+    def traffic(bsp: pybsp.BSP, x: Any, q: Any) -> None:
+        right = (bsp.pid + 1) % bsp.p
+        bsp.send(right, np.zeros(3))
+        q.send(right, b"x")
+        x.put(right, 5, at=0)
+        x.get(right, at=1)
+
+    assert costs(spmd, traffic) == (("", 0.0, 4, 9, 9, 9, 9 * p) if p > 1 else ("", 0.0, 0, 0, 0, 0, 0))
+
+
+def test_labels_and_work(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.work(10 * (bsp.pid + 1))
+        bsp.work(5)
+        bsp.sync()
+        with bsp.superstep("outer"):
+            bsp.sync()
+            with bsp.superstep("inner"):
+                bsp.work(7)
+            bsp.work(3)
+        with bsp.split(0) as part:
+            part.work(1e6)
+            part.sync()
+        bsp.sync()
+        bsp.work(99)  # after the last sync: no superstep
+        return counted(bsp.ledger)
+
+    labels = ["", "outer", "inner", "outer", "split", ""]
+    work = [10.0 * spmd.p + 5, 0, 7, 3, 0, 0]
+    expected = [(label, float(w), 0, 0, 0, 0, 0) for label, w in zip(labels, work, strict=True)]
+    assert spmd(main) == [expected] * spmd.p
+
+
+def test_a_part_has_a_ledger_of_its_own(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.sync()
+        with bsp.split(bsp.pid % 2) as part:
+            part.send((part.pid + 1) % part.p, 1)
+            part.sync()
+            for _ in range(bsp.pid % 2):
+                part.sync()
+            inside = counted(part.ledger)
+        return inside, len(bsp.ledger)
+
+    for pid, (inside, length) in enumerate(spmd(main)):
+        n = len(range(pid % 2, spmd.p, 2))
+        one = int(n > 1)
+        assert inside == [("", 0.0, one, one, one, one, n * one)] + [("", 0.0, 0, 0, 0, 0, 0)] * (pid % 2)
+        assert length == 2
+
+
+def test_asking_for_the_ledger_is_no_superstep_and_may_be_repeated(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        lengths = [len(bsp.ledger)]
+        for k in range(3):
+            with bsp.superstep(f"step {k}"):
+                bsp.send(0, k)
+            lengths += [len(bsp.ledger), len(bsp.ledger)]
+        inbox = [m.payload for m in bsp.inbox]  # still there
+        ledger = bsp.ledger
+        return lengths, [r.label for r in ledger], len(inbox), ledger[-1].label, [r.label for r in ledger[:2]], ledger.h
+
+    labels = ["step 0", "step 1", "step 2"]
+    for pid, result in enumerate(spmd(main)):
+        assert result == (
+            [0, 1, 1, 2, 2, 3, 3],
+            labels,
+            0 if pid else spmd.p,
+            "step 2",
+            labels[:2],
+            3 * (spmd.p - 1),
+        )
+
+
+def test_predicted_is_w_over_r_plus_gh_plus_l(spmd: Spmd) -> None:
+    machine = pybsp.BSPMachine(p=spmd.p, g=0.5, l=100.0, r=4.0, o_msg=0.25)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.work(40 * (bsp.pid + 1))
+        for dest in range(bsp.p):
+            bsp.send(dest, np.zeros(2))
+        bsp.sync()
+        return [r.predicted for r in bsp.ledger]
+
+    n = spmd.p - 1
+    assert spmd(main, machine=machine) == [[10.0 * spmd.p + 0.5 * 2 * n + 100 + 0.25 * n]] * spmd.p
+
+
+def test_measured_seconds_are_there(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        before = bsp.time()
+        bsp.sync()
+        bsp.sync()
+        ledger = bsp.ledger
+        return [r.measured for r in ledger], ledger.measured, bsp.time() - before
+
+    for measured, total, passed in spmd(main):
+        assert all(0 < seconds < 60 for seconds in measured)
+        assert total == sum(measured)
+        assert passed > 0
+
+
+def test_the_ledger_equals_that_of_virtual_processors(spmd: Spmd) -> None:
+    """The counted figures of a program with every kind of traffic, at random."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        random = np.random.default_rng(bsp.pid)
+        x, q = bsp.array(50, np.int16), bsp.queue(np.int32)
+        bsp.sync()
+        for k in range(6):
+            with bsp.superstep("odd" if k % 2 else ""):
+                bsp.work(float(random.integers(100)))
+                for _ in range(random.integers(4)):
+                    bsp.send(int(random.integers(bsp.p)), bytes(int(random.integers(40))))
+                    bsp.send(int(random.integers(bsp.p)), list(range(random.integers(40))))
+                    x.put(int(random.integers(bsp.p)), 1, at=slice(0, int(random.integers(50))))
+                    x.get(int(random.integers(bsp.p)), at=random.integers(0, 50, random.integers(9)))
+                q.send(random.integers(0, bsp.p, 20), 1)
+        return counted(bsp.ledger)
+
+    on_this = spmd(main)
+    simulated = pybsp.simulate(main, p=spmd.p)
+    assert on_this == simulated.results
+    assert on_this[0] == counted(simulated.ledger)

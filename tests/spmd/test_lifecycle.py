@@ -1,0 +1,306 @@
+"""From the beginning of a program to its end, good or bad: nothing hangs, and every processor learns what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from tests.conftest import Spmd
+
+from .programs import caught
+
+
+def test_nprocs_and_pid(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        return bsp.p, bsp.pid, bsp.machine.p
+
+    assert spmd(main) == [(spmd.p, pid, spmd.p) for pid in range(spmd.p)]
+
+
+def test_arguments_and_results_are_each_processors_own(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP, a: int, *rest: int, key: str) -> Any:
+        return a, rest, key, bsp.pid
+
+    assert spmd(main, 1, 2, 3, key="k") == [(1, (2, 3), "k", pid) for pid in range(spmd.p)]
+
+
+def test_the_machine_is_that_of_the_argument_on_every_processor(spmd: Spmd) -> None:
+    machine = pybsp.BSPMachine(p=spmd.p, g=0.1 + 0.2, l=1e-3, r=3.0)
+    assert spmd(lambda bsp: bsp.machine, machine=machine) == [machine] * spmd.p
+
+
+def test_run_may_be_called_any_number_of_times(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> int:
+        bsp.send(0, 1)
+        bsp.sync()
+        return len(bsp.inbox)
+
+    for _ in range(5):
+        assert spmd(main) == [spmd.p] + [0] * (spmd.p - 1)
+
+
+def test_a_run_after_a_failed_one_begins_afresh(spmd: Spmd) -> None:
+    def bad(bsp: pybsp.BSP) -> None:
+        bsp.send(0, "of the failed run")
+        if bsp.pid == bsp.p - 1:
+            raise LookupError
+        bsp.sync()
+
+    def good(bsp: pybsp.BSP) -> int:
+        bsp.sync()
+        return len(bsp.inbox)
+
+    assert None not in spmd.errors(bad)
+    assert spmd(good) == [0] * spmd.p
+
+
+@pytest.mark.parametrize("who", ["first", "last", "all but the last"])
+def test_one_ended_while_the_others_sync_is_detected_on_every_processor(spmd: Spmd, who: str) -> None:
+    """Sync mismatched with the end, on one and on all but one; the text says who did what, and at which line."""
+    p = spmd.p
+    ended = {"first": [0], "last": [p - 1], "all but the last": list(range(p - 1))}[who]
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        if bsp.pid not in ended:
+            with bsp.superstep("lonely"):
+                pass
+
+    errors = spmd.errors(main)
+    if p == 1:
+        assert errors == [None]
+        return
+    assert [type(error) for error in errors] == [pybsp.SyncError] * p
+    texts = {str(error) for error in errors}
+    assert len(texts) == 1
+    (text,) = texts
+    syncing = [pid for pid in range(p) if pid not in ended]
+    assert f"{_pids(syncing)} called bsp.sync() in superstep 1" in text
+    assert '"lonely"' in text
+    assert "test_lifecycle.py:" in text
+    assert f"{_pids(ended)} ended in superstep 1" in text
+
+
+def _pids(numbers: list[int]) -> str:
+    """As errors say it; the numbers are consecutive."""
+    if len(numbers) == 1:
+        return f"processor {numbers[0]}"
+    return f"processors {numbers[0]}-{numbers[-1]}"
+
+
+def test_sync_while_another_asks_for_the_ledger_is_detected_on_every_processor(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        return bsp.sync() if bsp.pid else bsp.ledger
+
+    errors = spmd.errors(main)
+    if spmd.p == 1:
+        assert errors == [None]
+        return
+    assert [type(error) for error in errors] == [pybsp.SyncError] * spmd.p
+    assert "processor 0 asked for bsp.ledger" in str(errors[0])
+    assert "called bsp.sync()" in str(errors[0])
+
+
+@pytest.mark.parametrize("pid", ["first", "last"])
+def test_one_raises_and_the_others_learn_who_what_and_where(spmd: Spmd, pid: str) -> None:
+    failing = 0 if pid == "first" else spmd.p - 1
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        with bsp.superstep("middle"):
+            if bsp.pid == failing:
+                raise ZeroDivisionError("by nothing")
+        bsp.sync()
+
+    errors = spmd.errors(main)
+    assert type(errors[failing]) is ZeroDivisionError
+    for number, error in enumerate(errors):
+        if number != failing:
+            assert isinstance(error, pybsp.ProcessorError)
+            assert (error.pid, error.superstep, error.label) == (failing, 1, "middle")
+            assert f'processor {failing} failed in superstep 1 ("middle"): ZeroDivisionError: by nothing' in str(error)
+
+
+def test_several_raise_and_the_others_learn_of_the_lowest(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid % 2 == 1 or bsp.p == 1:
+            raise KeyError(bsp.pid)
+        bsp.sync()
+
+    for pid, error in enumerate(spmd.errors(main)):
+        if pid % 2 == 1 or spmd.p == 1:
+            assert type(error) is KeyError
+            assert error.args == (pid,)
+        else:
+            assert isinstance(error, pybsp.ProcessorError)
+            assert error.pid == 1
+
+
+def test_one_raises_when_the_others_have_ended(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == bsp.p - 1:
+            raise KeyError("late")
+
+    errors = spmd.errors(main)
+    assert type(errors[-1]) is KeyError
+    assert [type(error) for error in errors[:-1]] == [pybsp.ProcessorError] * (spmd.p - 1)
+
+
+def test_a_program_that_catches_the_error_cannot_go_on(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        if bsp.pid == bsp.p - 1:
+            raise KeyError("gone")
+        first = caught(bsp.sync)
+        assert first.kind is pybsp.ProcessorError
+        again = [caught(bsp.sync), caught(bsp.send, 0, 1), caught(bsp.array, 1)]
+        assert [error.kind for error in again] == [pybsp.UsageError] * 3
+        assert all("the run has failed" in error.text for error in again)
+        return "as if nothing had happened"
+
+    errors = spmd.errors(main)
+    assert type(errors[-1]) is KeyError
+    assert [type(error) for error in errors[:-1]] == [pybsp.ProcessorError] * (spmd.p - 1)
+
+
+def test_nothing_of_a_failed_superstep_is_delivered(spmd: Spmd) -> None:
+    last = spmd.p - 1
+    seen: dict[int, Any] = {}
+
+    def main(bsp: pybsp.BSP) -> None:
+        x, q = bsp.array(2, np.int64), bsp.queue(np.int64)
+        bsp.send(0, "before")
+        bsp.sync()
+        for dest in range(bsp.p):
+            x.put(dest, 7)
+            bsp.send(dest, "lost")
+        ticket = x.get(0)
+        q.send(np.arange(bsp.p), 1)
+        if bsp.pid == last and bsp.p > 1:
+            raise KeyError("half-way")
+        if bsp.p == 1:
+            return
+        error = caught(bsp.sync)
+        seen[bsp.pid] = (
+            error.kind,
+            x.local.tolist(),
+            [m.payload for m in bsp.inbox],
+            len(q),
+            caught(lambda: ticket.value).kind,
+        )
+
+    errors = spmd.errors(main)
+    assert None not in errors
+    if spmd.p > 1:
+        assert type(errors[-1]) is KeyError
+        assert seen or spmd.mpi
+    for kind, local, inbox, items, ticket in seen.values():
+        assert kind is pybsp.ProcessorError
+        assert local == [0, 0]
+        assert inbox == []  # what came with the last sync ends with this one
+        assert items == 0
+        assert ticket is pybsp.TicketError
+
+
+@pytest.mark.parametrize("operation", ["bsp.send", "queue.send", "queue.send of arrays", "array.put", "array.get"])
+def test_something_sent_after_the_last_sync_is_an_error(spmd: Spmd, operation: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        x, q = bsp.array(1), bsp.queue(np.int64)
+        bsp.sync()
+        if bsp.pid == bsp.p - 1:
+            calls: dict[str, Callable[[], Any]] = {
+                "bsp.send": lambda: bsp.send(0, 1),
+                "queue.send": lambda: q.send(0, 1),
+                "queue.send of arrays": lambda: q.send([0], [1]),
+                "array.put": lambda: x.put(0, 1.0),
+                "array.get": lambda: x.get(0),
+            }
+            calls[operation]()
+
+    errors = spmd.errors(main)
+    assert type(errors[-1]) is pybsp.UsageError
+    assert str(errors[-1]).startswith(
+        f"{operation.split(' of ')[0]}: something was sent in superstep 1, after the last sync"
+    )
+    assert [type(error) for error in errors[:-1]] == [pybsp.ProcessorError] * (spmd.p - 1)
+
+
+def test_nothing_may_be_called_after_the_run_has_ended(spmd: Spmd) -> None:
+    kept: list[Any] = []
+
+    def main(bsp: pybsp.BSP) -> None:
+        x, q = bsp.array(1), bsp.queue(np.int64)
+        bsp.sync()
+        kept[:] = [bsp, x, q]
+
+    spmd(main)
+    bsp, x, q = kept
+    calls = [bsp.sync, lambda: bsp.send(0, 1), lambda: x.put(0, 1.0), lambda: q.send(0, 1), lambda: bsp.array(1)]
+    for call in calls:
+        error = caught(call)
+        assert error.kind is pybsp.UsageError
+        assert "the run has ended" in error.text
+
+
+def test_labels_that_differ_are_an_error_in_checked_mode_alone(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.superstep("odd" if bsp.pid % 2 else "even"):
+            pass
+
+    errors = spmd.errors(main)
+    if spmd.checked and spmd.p > 1:
+        assert [type(error) for error in errors] == [pybsp.SyncError] * spmd.p
+        assert '"odd"' in str(errors[0])
+        assert '"even"' in str(errors[0])
+        assert "test_lifecycle.py:" in str(errors[0])
+    else:
+        assert errors == [None] * spmd.p
+
+
+def test_a_label_that_is_no_str_is_an_error(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        number: Any = 5
+        return caught(bsp.superstep(number).__enter__)
+
+    for error in spmd(main):
+        assert error.kind is pybsp.UsageError
+        assert "bsp.superstep: argument label: expected a str, got int 5" in error.text
+
+
+def test_a_superstep_block_that_raises_does_not_sync(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        def block() -> None:
+            with bsp.superstep("broken"):
+                bsp.send(0, 1)
+                raise LookupError
+
+        error = caught(block)
+        before = len(bsp.inbox)
+        bsp.sync()
+        return error.kind, before, len(bsp.inbox)
+
+    assert spmd(main) == [(LookupError, 0, 0 if pid else spmd.p) for pid in range(spmd.p)]
+
+
+def test_an_unknown_router_is_an_error_on_every_processor(spmd: Spmd) -> None:
+    error = caught(spmd, lambda bsp: None, router="carrier pigeon")
+    assert error.kind is pybsp.RoutingError
+    assert "direct" in error.text
+    assert "'carrier pigeon'" in error.text
+
+
+def test_abort_ends_virtual_processors_from_any_of_them_without_a_sync(spmd: Spmd) -> None:
+    """On MPI ranks it ends the job; tests/test_failures.py looks at that from outside."""
+    if spmd.mpi:
+        pytest.skip("ends the whole job")
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == bsp.p - 1:
+            bsp.abort("enough")
+        bsp.sync()
+
+    with pytest.raises(pybsp.AbortError, match=f"processor {spmd.p - 1} aborted in superstep 0: enough"):
+        pybsp.simulate(main, p=spmd.p, checked=spmd.checked)

@@ -1,0 +1,532 @@
+"""send and inbox: delivery, order, tags, every kind of payload, errors."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import datetime
+import pickle
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import pybsp
+from tests.conftest import Spmd
+
+from .programs import caught, plain
+
+
+class Named(NamedTuple):
+    x: int
+    y: Any
+
+
+class Tagged(np.ndarray[Any, Any]):
+    """A numpy subclass."""
+
+
+class Stubborn:
+    """Cannot be pickled."""
+
+    def __reduce__(self) -> Any:
+        raise RuntimeError("not me")
+
+
+def view(array: Any) -> memoryview:
+    """An array as a memoryview; numpy's types say nothing of buffers before Python 3.12."""
+    return memoryview(array)
+
+
+def around(bsp: pybsp.BSP, payload: Any, tag: Any = None) -> pybsp.Message:
+    """Send to the right, and the message from the left."""
+    bsp.send((bsp.pid + 1) % bsp.p, payload, tag)
+    bsp.sync()
+    (message,) = bsp.inbox
+    return message
+
+
+def test_delivery_is_for_the_next_superstep_only_and_unread_messages_are_discarded(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        lengths = [len(bsp.inbox)]
+        bsp.send((bsp.pid + 1) % bsp.p, "x")
+        lengths.append(len(bsp.inbox))
+        bsp.sync()
+        lengths.append(len(bsp.inbox))
+        bsp.sync()  # nothing has been read
+        lengths.append(len(bsp.inbox))
+        return lengths, list(bsp.inbox), bsp.inbox.nbytes
+
+    assert spmd(main) == [([0, 0, 1, 0], [], 0)] * spmd.p
+
+
+def test_send_copies_tag_and_payload_at_the_call(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        dest = (bsp.pid + 1) % bsp.p
+        payloads: list[Any] = [np.arange(4), bytearray(b"abc"), [1, [2]], {"k": np.zeros(3)}, array.array("i", [1, 2])]
+        payloads.append(memoryview(bytearray(b"xyz")))
+        tag = [1, 2]
+        for payload in payloads:
+            bsp.send(dest, payload, tag)
+        tag.append(3)
+        payloads[0][:] = 9
+        payloads[1][0] = 0
+        payloads[2][1].append(5)
+        payloads[3]["k"][:] = 7
+        payloads[4][0] = 6
+        payloads[5][0] = 1
+        bsp.sync()
+        return [(m.tag, plain(m.payload)) for m in bsp.inbox]
+
+    expected = [
+        np.arange(4),
+        memoryview(b"abc"),
+        [1, [2]],
+        {"k": np.zeros(3)},
+        memoryview(array.array("i", [1, 2])),
+        memoryview(b"xyz"),
+    ]
+    assert spmd(main) == [[([1, 2], plain(payload)) for payload in expected]] * spmd.p
+
+
+def test_a_message_to_oneself_is_a_copy(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        values, thing = np.arange(3), [1]
+        bsp.send(bsp.pid, values)
+        bsp.send(bsp.pid, thing)
+        values[0], thing[0] = 9, 9
+        bsp.sync()
+        first, second = (m.payload for m in bsp.inbox)
+        return first.tolist(), second, second is thing
+
+    assert spmd(main) == [([0, 1, 2], [1], False)] * spmd.p
+
+
+def test_an_object_sent_to_several_arrives_as_one_of_each(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        thing = {"n": [bsp.pid]}
+        for dest in range(bsp.p):
+            bsp.send(dest, thing)
+        bsp.sync()
+        for m in bsp.inbox:
+            m.payload["n"].append(bsp.pid)  # what arrived is this processor's own
+        return [m.payload["n"] for m in bsp.inbox]
+
+    assert spmd(main) == [[[source, pid] for source in range(spmd.p)] for pid in range(spmd.p)]
+
+
+def test_the_inbox_is_ordered_by_source_then_by_send(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        for k in range(3):
+            for dest in reversed(range(bsp.p)):
+                bsp.send(dest, np.array(k) if k % 2 else k, tag=k)
+        bsp.sync()
+        return [(m.source, m.tag, int(m.payload)) for m in bsp.inbox]
+
+    assert spmd(main) == [[(source, k, k) for source in range(spmd.p) for k in range(3)]] * spmd.p
+
+
+def test_an_empty_payload_is_still_a_message(spmd: Spmd) -> None:
+    empty: list[Any] = [b"", np.empty(0), bytearray(), np.empty((3, 0), np.int8), None, "", [], (), memoryview(b"")]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        for payload in empty:
+            bsp.send((bsp.pid + 1) % bsp.p, payload)
+        bsp.sync()
+        return len(bsp.inbox), [plain(m.payload) for m in bsp.inbox]
+
+    expected = [memoryview(payload) if isinstance(payload, bytearray) else payload for payload in empty]
+    assert spmd(main) == [(len(empty), [plain(payload) for payload in expected])] * spmd.p
+
+
+@pytest.mark.parametrize("payload", [b"", np.empty(0)], ids=["bytes", "array"])
+def test_an_empty_payload_alone_is_still_a_message(spmd: Spmd, payload: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        message = around(bsp, payload)
+        return message.source, message.tag, plain(message.payload), len(bsp.inbox), bsp.inbox.nbytes
+
+    for pid, result in enumerate(spmd(main)):
+        assert result == ((pid - 1) % spmd.p, None, plain(payload), 1, 0)
+
+
+def test_none_sent_one_sent_and_many(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        seen = []
+        for n in (0, 1, 1500):
+            for k in range(n):
+                bsp.send(k % bsp.p, (bsp.pid, k))
+            bsp.sync()
+            seen.append([m.payload for m in bsp.inbox])
+        return seen
+
+    for pid, seen in enumerate(spmd(main)):
+        for n, messages in zip((0, 1, 1500), seen, strict=True):
+            assert messages == [(source, k) for source in range(spmd.p) for k in range(n) if k % spmd.p == pid]
+
+
+def test_the_size_of_the_inbox_is_known_without_consuming_it(spmd: Spmd) -> None:
+    """Messages and bytes; a number is 8 bytes, other objects their pickle."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        right = (bsp.pid + 1) % bsp.p
+        for payload in (5, np.zeros(3, np.int16), b"12345", {"a": 1}):
+            bsp.send(right, payload, tag="a long tag that counts nothing")
+        bsp.sync()
+        size = len(bsp.inbox), bsp.inbox.nbytes
+        return size, (len(bsp.inbox), bsp.inbox.nbytes), len(list(bsp.inbox)), len(list(bsp.inbox))
+
+    size = (4, 8 + 6 + 5 + len(pickle.dumps({"a": 1}, 5)))
+    assert spmd(main) == [(size, size, 4, 4)] * spmd.p
+
+
+def test_reading_twice_by_index_negative_index_and_slice(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        for k in range(5):
+            bsp.send((bsp.pid + 1) % bsp.p, k)
+        bsp.sync()
+        inbox = bsp.inbox
+        return (
+            [m.payload for m in inbox] + [m.payload for m in inbox],
+            [inbox[k].payload for k in (0, 4, -1, -5)],
+            [[m.payload for m in inbox[part]] for part in (slice(1, 3), slice(None, None, -2), slice(7, 9))],
+            [inbox.index(inbox[2]), inbox[3] in inbox, [m.payload for m in reversed(inbox)]],
+        )
+
+    assert (
+        spmd(main)
+        == [
+            (
+                [*range(5), *range(5)],
+                [0, 4, 4, 0],
+                [[1, 2], [4, 2, 0], []],
+                [2, True, [4, 3, 2, 1, 0]],
+            )
+        ]
+        * spmd.p
+    )
+
+
+def test_reading_past_the_end_is_an_error(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        errors = [caught(lambda: bsp.inbox[0]), caught(lambda: bsp.inbox[-1])]
+        bsp.send((bsp.pid + 1) % bsp.p, 1)
+        bsp.sync()
+        errors += [caught(lambda: bsp.inbox[1]), caught(lambda: bsp.inbox[-2])]
+        bsp.sync()
+        return [*errors, caught(lambda: bsp.inbox[0])]
+
+    for errors in spmd(main):
+        for error, index, there in zip(errors, (0, -1, 1, -2, 0), (0, 0, 1, 1, 0), strict=True):
+            assert error.kind is pybsp.BoundsError
+            assert error.text.startswith(f"bsp.inbox[{index}]: expected an index below {there},")
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 255, 256, 1000, 1024, 5000, 100_000])
+def test_tags_and_payloads_of_every_size(spmd: Spmd, size: int) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        right = (bsp.pid + 1) % bsp.p
+        data = bytes(range(256)) * (size // 256 + 1)
+        bsp.send(right, data[:size], tag=data[:size])
+        bsp.send(right, "é" * size, tag="ü" * size)
+        bsp.send(right, list(data[:size]), tag=tuple(data[:size]))
+        bsp.send(right, np.frombuffer(data[:size], np.uint8), tag=-size)
+        bsp.sync()
+        return [(m.tag, m.payload.tobytes() if isinstance(m.payload, np.ndarray) else m.payload) for m in bsp.inbox]
+
+    data = (bytes(range(256)) * (size // 256 + 1))[:size]
+    expected = [(data, data), ("ü" * size, "é" * size), (tuple(data), list(data)), (-size, data)]
+    assert spmd(main) == [expected] * spmd.p
+
+
+TAGS = [
+    None,
+    0,
+    -1,
+    2**80,
+    1.5,
+    True,
+    "",
+    "tag",
+    b"",
+    (),
+    (1, "a", (2.0, None)),
+    Named(1, 2),
+    frozenset({1}),
+    [1],
+    {"a": 1},
+]
+
+
+def test_any_picklable_value_is_a_tag(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        for tag in TAGS:
+            bsp.send((bsp.pid + 1) % bsp.p, 0, tag)
+        bsp.send((bsp.pid + 1) % bsp.p, np.arange(2), tag=np.arange(3))
+        bsp.sync()
+        return [plain(m.tag) for m in bsp.inbox]
+
+    assert spmd(main) == [[plain(tag) for tag in [*TAGS, np.arange(3)]]] * spmd.p
+
+
+def _subclass(values: Any) -> Any:
+    return np.asarray(values).view(Tagged)
+
+
+STRUCTURE = np.dtype([("a", "i4"), ("b", "f8", (2,)), ("c", "S5")])
+ARRAYS: dict[str, Any] = {
+    **{
+        kind: np.arange(5).astype(kind)
+        for kind in ("b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D", "?", ">i4", ">f8", "U3", "S4")
+    },
+    "datetime64": np.array(["2020-02-29T12", "NaT"], "M8[h]"),
+    "timedelta64 of 25 s": np.array([1, 2], "m8[25s]"),
+    "void": np.array([b"abc", b"def"], "V3"),
+    "structured": np.array([(1, (2, 3), b"four"), (5, (6, 7), b"eight")], STRUCTURE),
+    "one structured item": np.array((1, (2, 3), b"four"), STRUCTURE),
+    "nested structure": np.zeros(3, np.dtype([("s", STRUCTURE), ("t", "M8[D]")])),
+    "structure with gaps": np.zeros(3, np.dtype({"names": ["x"], "formats": ["i2"], "offsets": [4], "itemsize": 10})),
+    "0-d": np.array(3.5),
+    "0-d bool": np.array(True),
+    "empty": np.empty(0, np.int16),
+    "empty of two axes": np.empty((0, 7), complex),
+    "five axes": np.arange(32).reshape(2, 2, 2, 2, 2),
+    "Fortran order": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+    "transposed": np.arange(12).reshape(3, 4).T,
+    "strided": np.arange(20)[1::3],
+    "reversed": np.arange(5)[::-1],
+    "broadcast": np.broadcast_to(np.array([1, 2, 3]), (4, 3)),
+    "read-only": np.frombuffer(b"abcdefgh", np.int32),
+    "unaligned": np.frombuffer(b"x" + np.arange(3.0).tobytes(), np.float64, offset=1),
+    "a large one": np.arange(70_000),
+}
+
+
+@pytest.mark.parametrize("payload", ARRAYS.values(), ids=ARRAYS.keys())
+def test_a_numpy_array_arrives_as_a_read_only_array_of_the_same_dtype_and_shape(spmd: Spmd, payload: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        got = around(bsp, payload).payload
+        return plain(got), got.flags.writeable, caught(got.fill, 0).kind, got.flags.aligned
+
+    for got in spmd(main):
+        assert got == (plain(payload), False, ValueError, True)
+
+
+OBJECTS: dict[str, Any] = {
+    "int": 5,
+    "large int": 10**40,
+    "float": -0.0,
+    "complex": 1 - 2j,
+    "bool": True,
+    "none": None,
+    "ellipsis": Ellipsis,
+    "str": "grüße \U0001f600",
+    "bytes": b"\x00\xff",
+    "numpy int8": np.int8(-3),
+    "numpy uint64": np.uint64(2**64 - 1),
+    "numpy float16": np.float16(0.5),
+    "numpy bool": np.bool_(False),
+    "numpy complex": np.complex64(1j),
+    "numpy datetime64": np.datetime64("2020-01-01"),
+    "numpy timedelta64": np.timedelta64(3, "ms"),
+    "numpy str": np.str_("abc"),
+    "numpy bytes": np.bytes_(b"abc"),
+    "numpy void": np.void(b"abcd"),
+    "numpy structured item": np.array([(1, (2, 3), b"four")], STRUCTURE)[0],
+    "numpy dtype": np.dtype("f4"),
+    "numpy subclass": _subclass([1.5, 2.5]),
+    "numpy subclass of a filled masked array": np.ma.MaskedArray([1, 2, 3], [False, True, False])
+    .filled(9)
+    .view(Tagged),
+    "masked array": np.ma.MaskedArray([1, 2, 3], [False, True, False]),
+    "record array": np.rec.array([(1, 2.0)], dtype="i4,f8"),
+    "object array": np.array([1, "two", [3], None], object),
+    "structured with objects": np.array([(1, "x")], [("a", "i4"), ("b", object)]),
+    "tuple": (1, (2, "three")),
+    "named tuple": Named(1, [2]),
+    "list": [1, [2, {"three": 4}]],
+    "dict": {"a": 1, 2: (3,)},
+    "set": {1, 2, 3},
+    "ordered dict": OrderedDict(b=1, a=2),
+    "date": datetime.date(2020, 1, 1),
+    "range": range(3, 9, 2),
+    "class": OrderedDict,
+    "exception": KeyError,
+    "large list": list(range(5000)),
+    "array in a dict": {"x": np.arange(4.0), "y": [np.arange(3, dtype=np.int8), "z"]},
+    "large arrays in a tuple": (np.arange(3000), np.arange(2000.0).reshape(2, 1000).T, b"q" * 3000),
+    "strided array in a list": [np.arange(10)[::3]],
+    "bytearray in a list": [bytearray(b"abc")],
+    "empty array in a list": [np.empty(0), np.empty((2, 0), np.int8)],
+}
+
+
+@pytest.mark.parametrize("payload", OBJECTS.values(), ids=OBJECTS.keys())
+def test_any_picklable_object_arrives_equal_and_of_the_same_type(spmd: Spmd, payload: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        return plain(around(bsp, payload).payload)
+
+    assert spmd(main) == [plain(payload)] * spmd.p
+
+
+def test_arrays_within_objects_travel_out_of_band_and_are_read_only(spmd: Spmd) -> None:
+    """Their pickle has no room for them, and what arrives is a view of the receive buffer."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        message = around(bsp, {"x": np.arange(1000.0), "n": 3})
+        x = message.payload["x"]
+        return x.flags.writeable, x.flags.owndata, float(x.sum()), bsp.inbox.nbytes
+
+    pickled = len(pickle.dumps({"x": np.arange(1000.0), "n": 3}, 5, buffer_callback=lambda _: None))
+    assert spmd(main) == [(False, False, 499500.0, pickled + 8000)] * spmd.p
+
+
+BUFFERS: dict[str, Any] = {
+    "bytearray": bytearray(b"abc"),
+    "empty bytearray": bytearray(),
+    "memoryview": memoryview(b"abcd"),
+    "slice of a memoryview": memoryview(b"abcdefgh")[1:7:2],
+    "reversed memoryview": memoryview(b"abc")[::-1],
+    "shorts": memoryview(array.array("h", [1, -2, 3])),
+    "array.array of doubles": array.array("d", [1.5, 2.5]),
+    "empty array.array": array.array("d"),
+    "two axes": view(np.arange(6.0).reshape(2, 3)),
+    "Fortran order": view(np.asfortranarray(np.arange(6, dtype=np.int32).reshape(2, 3))),
+    "no axes": view(np.array(2.5)),
+    "bools": view(np.array([True, False])),
+    "characters": memoryview(b"abc").cast("c"),
+    "large": bytearray(range(256)) * 300,
+}
+
+
+@pytest.mark.parametrize("payload", BUFFERS.values(), ids=BUFFERS.keys())
+def test_other_buffers_arrive_as_read_only_memoryviews(spmd: Spmd, payload: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        got = around(bsp, payload).payload
+        return plain(got), got.readonly, bsp.inbox.nbytes
+
+    sent = view(payload)
+    assert spmd(main) == [(("memoryview", sent.format, sent.shape, sent.tobytes()), True, sent.nbytes)] * spmd.p
+
+
+EXOTIC: dict[str, Any] = {
+    "ctypes": (ctypes.c_int32 * 3)(1, 2, 3),
+    "big endian": view(np.array([1, 2], ">i4")),
+    "structure": view(np.array([(1, 2.0)], "i4,f8")),
+    "strided structure": view(np.array([(1, 2.0), (3, 4.0), (5, 6.0)], "i4,f8")[::2]),
+    "complex": view(np.array([1j, 2])),
+    "half": view(np.array([0.5, 2], np.float16)),
+    "zero by three": view(np.empty((0, 3), np.int32)),
+    "empty big endian": view(np.empty(0, ">i4")),
+}
+
+
+@pytest.mark.parametrize("payload", EXOTIC.values(), ids=EXOTIC.keys())
+def test_buffers_of_a_format_that_memoryview_cannot_make_arrive_with_their_bytes(spmd: Spmd, payload: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        got = around(bsp, payload).payload
+        return type(got), got.readonly, got.tobytes(), bsp.inbox.nbytes
+
+    data = memoryview(payload).tobytes()
+    assert spmd(main) == [(memoryview, True, data, len(data))] * spmd.p
+
+
+def test_a_view_kept_past_the_next_sync_is_poisoned_in_checked_mode(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        right = (bsp.pid + 1) % bsp.p
+        bsp.send(right, np.full(5, 3, np.uint8))
+        bsp.send(right, bytearray(b"abc"))
+        bsp.send(right, [np.full(4, 7, np.uint8)])
+        bsp.send(right, b"bytes are copies")
+        bsp.sync()
+        kept = [m.payload for m in bsp.inbox]
+        copied = kept[0].copy()
+        bsp.sync()
+        return kept[0].tolist(), kept[1].tobytes(), kept[2][0].tolist(), kept[3], copied.tolist()
+
+    for first, second, third, data, copied in spmd(main):
+        assert data == b"bytes are copies"
+        assert copied == [3] * 5
+        if spmd.checked:
+            assert first == [0xA5] * 5
+            assert second == b"\xa5" * 3
+            assert third == [0xA5] * 4
+
+
+def test_views_stay_valid_while_the_superstep_lasts_whatever_is_sent(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        right = (bsp.pid + 1) % bsp.p
+        good = []
+        for k in range(6):
+            bsp.send(right, np.full(40_000, k))
+            bsp.sync()
+            view = bsp.inbox[0].payload
+            bsp.send(right, np.full(40_000, -1))
+            bsp.send(bsp.pid, np.full(40_000, -2))
+            good.append(bool((view == k).all()))
+            bsp.sync()
+        return good
+
+    assert spmd(main) == [[True] * 6] * spmd.p
+
+
+@pytest.mark.parametrize("dest", ["p", -1, "0", 0.0, None, True, [0], np.float64(0), np.int64(-1)], ids=repr)
+def test_pid_equal_to_nprocs_and_what_is_no_processor_is_rejected(spmd: Spmd, dest: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        error = caught(bsp.send, bsp.p if dest == "p" else dest, 1)
+        bsp.sync()
+        return error, len(bsp.inbox)
+
+    for error, messages in spmd(main):
+        assert error.kind is pybsp.UsageError
+        assert error.text.startswith(f"bsp.send: argument dest: expected a processor from 0 to {spmd.p - 1}, got ")
+        assert messages == 0
+
+
+def test_a_destination_may_be_an_integer_of_numpy(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        kinds: list[Any] = [np.int8, np.uint8, np.int64, np.uint64, np.intp]
+        for kind in kinds:
+            bsp.send(kind((bsp.pid + 1) % bsp.p), 1)
+        bsp.sync()
+        return len(bsp.inbox)
+
+    assert spmd(main) == [5] * spmd.p
+
+
+def test_what_cannot_be_pickled_is_an_error_at_the_call_and_nothing_is_sent(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        errors = []
+        for payload, tag in ((lambda: 0, None), (Stubborn(), 1), (1, Stubborn()), (np.zeros(2), lambda: 0)):
+            errors.append(caught(bsp.send, 0, payload, tag))
+        bsp.sync()
+        before = len(bsp.inbox)
+        caught(bsp.send, 0, Stubborn())
+        with bsp.split(0) as part:  # nothing was sent, so a split is allowed
+            inside = part.p
+        caught(bsp.send, 0, 1, Stubborn())  # and so is the end
+        return errors, before, inside
+
+    for errors, messages, inside in spmd(main):
+        assert [error.kind for error in errors] == [pybsp.UsageError] * 4
+        for error, argument in zip(errors, ("payload", "payload", "tag", "tag"), strict=True):
+            assert f"bsp.send: argument {argument}: expected something that can be pickled, got " in error.text
+        assert messages == 0
+        assert inside == spmd.p
+
+
+def test_unequal_traffic(spmd: Spmd) -> None:
+    """Only some send; manifests that fit into a head and such that do not."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        got = []
+        for k in range(4):
+            if bsp.pid == k % bsp.p:
+                for _ in range(10**k // 2):
+                    bsp.send(0, k, tag="t" * k)
+            bsp.sync()
+            got.append([(m.source, m.tag, m.payload) for m in bsp.inbox])
+        return got
+
+    expected = [[(k % spmd.p, "t" * k, k)] * (10**k // 2) for k in range(4)]
+    assert spmd(main) == [expected] + [[[]] * 4] * (spmd.p - 1)

@@ -1,0 +1,560 @@
+"""put and get: the order inside one superstep, indices, dtypes, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from tests.conftest import Spmd
+
+from .programs import caught, plain
+
+POINT = np.dtype([("name", "S3"), ("at", "f4", (2,)), ("n", "i2")])
+
+
+def test_put_copies_its_source_at_the_call(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(3, np.int64)
+        bsp.sync()
+        values, where = np.array([1, 2, 3]), np.array([2, 1, 0])
+        x.put((bsp.pid + 1) % bsp.p, values, at=where)
+        values[:], where[:] = 99, 0
+        bsp.sync()
+        return x.local.tolist()
+
+    assert spmd(main) == [[3, 2, 1]] * spmd.p
+
+
+def test_get_copies_its_index_at_the_call(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(3, np.int64)
+        x.local[:] = [5, 6, 7]
+        bsp.sync()
+        where = np.array([2, 0])
+        ticket = x.get((bsp.pid + 1) % bsp.p, at=where)
+        where[:] = 1
+        bsp.sync()
+        return ticket.value.tolist()
+
+    assert spmd(main) == [[7, 5]] * spmd.p
+
+
+def test_nothing_is_visible_at_the_destination_before_the_sync(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x, go = bsp.array(2, np.int64), bsp.array(1, np.int64)
+        bsp.sync()
+        for dest in range(bsp.p):
+            x.put(dest, bsp.pid + 1, at=0)
+        go.local[0] = 1
+        before = x.local.tolist()
+        bsp.sync()
+        return before, x.local.tolist()
+
+    assert spmd(main) == [([0, 0], [spmd.p, 0])] * spmd.p
+
+
+def test_get_reads_its_source_as_it_is_when_all_have_ended_the_superstep(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(1, np.int64)
+        x.local[0] = -1
+        bsp.sync()
+        tickets = [x.get(k, at=0) for k in range(bsp.p)]
+        x.local[0] = 100 + bsp.pid  # after the call, before the sync
+        bsp.sync()
+        x.local[0] = -2
+        return [int(ticket.value) for ticket in tickets]
+
+    assert spmd(main) == [[100 + k for k in range(spmd.p)]] * spmd.p
+
+
+def test_get_from_a_cell_that_is_also_put_sees_the_old_value(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(1, np.int64)
+        x.local[0] = 10 + bsp.pid
+        bsp.sync()
+        right = (bsp.pid + 1) % bsp.p
+        x.put(right, 50 + bsp.pid, at=0)
+        ticket = x.get(right, at=0)
+        bsp.sync()
+        return int(ticket.value), int(x.local[0])
+
+    for pid, result in enumerate(spmd(main)):
+        assert result == (10 + (pid + 1) % spmd.p, 50 + (pid - 1) % spmd.p)
+
+
+def test_a_put_beats_a_get_on_the_same_destination(spmd: Spmd) -> None:
+    """A get brings a ticket; a program that stores its value after the sync does so after the puts by design."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(2, np.int64)
+        x.local[:] = [1, 2]
+        bsp.sync()
+        ticket = x.get(bsp.pid, at=1)
+        x.put(bsp.pid, 7, at=0)
+        x.put(bsp.pid, 8, at=1)
+        bsp.sync()
+        return x.local.tolist(), int(ticket.value)
+
+    assert spmd(main) == [([7, 8], 2)] * spmd.p
+
+
+def test_overlapping_puts_by_source_then_by_call(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(6, np.int64)
+        bsp.sync()
+        for dest in reversed(range(bsp.p)):
+            x.put(dest, 10 * bsp.pid + 1)
+            x.put(dest, 10 * bsp.pid + 2, at=slice(bsp.pid % 6, None))
+            x.put(dest, [10 * bsp.pid + 3] * 2, at=[0, bsp.pid % 6])
+        bsp.sync()
+        return x.local.tolist()
+
+    expected = np.zeros(6, np.int64)
+    for source in range(spmd.p):
+        expected[:] = 10 * source + 1
+        expected[source % 6 :] = 10 * source + 2
+        expected[[0, source % 6]] = 10 * source + 3
+    assert spmd(main) == [expected.tolist()] * spmd.p
+
+
+def test_one_put_that_writes_a_cell_twice_leaves_the_last_value(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(3, np.int64)
+        bsp.sync()
+        x.put(bsp.pid, [1, 2, 3, 4], at=[1, 1, 2, 1])
+        bsp.sync()
+        return x.local.tolist()
+
+    assert spmd(main) == [[0, 4, 3]] * spmd.p
+
+
+def test_overlapping_gets_all_see_the_same(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(10, np.int64)
+        x.local[:] = np.arange(10) + 100 * bsp.pid
+        bsp.sync()
+        last = bsp.p - 1
+        tickets = [x.get(last), x.get(last, at=slice(2, 5)), x.get(last, at=[3, 3, 2]), x.get(last, at=3)]
+        bsp.sync()
+        return [ticket.value.tolist() for ticket in tickets]
+
+    base = 100 * (spmd.p - 1)
+    whole = list(range(base, base + 10))
+    assert spmd(main) == [[whole, whole[2:5], [base + 3, base + 3, base + 2], base + 3]] * spmd.p
+
+
+def test_a_processor_may_address_itself_by_the_same_rules(spmd: Spmd) -> None:
+    """A put's value is that at the call, a get's value that at the end."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(3, np.int64)
+        bsp.sync()
+        x.local[:] = [1, 2, 3]
+        x.put(bsp.pid, x.local[:2], at=slice(1, 3))
+        ticket = x.get(bsp.pid)
+        x.local[:] = [4, 5, 6]
+        before = x.local.tolist()
+        bsp.sync()
+        return before, ticket.value.tolist(), x.local.tolist()
+
+    assert spmd(main) == [([4, 5, 6], [4, 5, 6], [4, 1, 2])] * spmd.p
+
+
+def test_a_transfer_of_zero_bytes_is_legal_anywhere_and_does_nothing(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(4, np.int64)
+        x.local[:] = 5
+        bsp.sync()
+        right = (bsp.pid + 1) % bsp.p
+        nowhere: list[Any] = [slice(4, 4), slice(0, 0), [], np.empty(0, np.int64), slice(3, 1)]
+        for at in nowhere:
+            x.put(right, [], at=at)
+        x.put(right, 9, at=[])
+        nowhere = [slice(4, 4), [], np.empty((2, 0), np.intp)]
+        tickets = [x.get(right, at=at) for at in nowhere]
+        bsp.sync()
+        shapes = [ticket.value.shape for ticket in tickets]
+        x.put(right, [], at=[])  # also where nothing follows
+        return shapes, x.local.tolist()
+
+    assert spmd(main) == [([(0,), (0,), (2, 0)], [5] * 4)] * spmd.p
+
+
+def test_many_small_transfers(spmd: Spmd) -> None:
+    n = 600
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(n * bsp.p, np.int64)
+        bsp.sync()
+        for k in range(n):
+            x.put((bsp.pid + k) % bsp.p, k, at=bsp.pid * n + k)
+        bsp.sync()
+        tickets = [x.get((bsp.pid + k) % bsp.p, at=bsp.pid * n + k) for k in range(n)]
+        bsp.sync()
+        return [int(ticket.value) for ticket in tickets]
+
+    assert spmd(main) == [list(range(n))] * spmd.p
+
+
+INDICES: dict[str, Any] = {
+    "none": None,
+    "int": 2,
+    "negative int": -1,
+    "numpy int": np.int8(1),
+    "slice": slice(1, 3),
+    "slice to the end": slice(2, None),
+    "slice with step": slice(0, 4, 2),
+    "negative step": slice(None, None, -1),
+    "negative step with ends": slice(3, 0, -2),
+    "negative ends": slice(-3, -1),
+    "index array": np.array([3, 0, 2]),
+    "negative indices": np.array([-1, 0, -2]),
+    "unsigned indices": np.array([3, 1], np.uint8),
+    "index array of two dimensions": np.array([[0, 1], [2, 3]]),
+    "list": [1, 3],
+    "empty list": [],
+    "ellipsis": Ellipsis,
+    "ellipsis then int": (Ellipsis, 2),
+    "two ints": (1, 2),
+    "int and slice": (1, slice(0, 5, 2)),
+    "slice and int": (slice(None), -1),
+    "two slices": (slice(1, 3), slice(None, None, -1)),
+    "tuple of index arrays": (np.array([0, 3, 1]), np.array([4, 0, 0])),
+    "tuple of lists": ([0, 1], [1, 2]),
+    "index array and slice": (np.array([0, 2]), slice(1, 4)),
+    "slice and index array": (slice(0, 2), [4, 0]),
+    "open mesh": np.ix_([0, 2], [1, 3, 4]),
+    "empty tuple": (),
+    "new axis": (None, 1),
+}
+
+
+@pytest.mark.parametrize("at", INDICES.values(), ids=INDICES.keys())
+def test_put_and_get_at_every_kind_of_index(spmd: Spmd, at: Any) -> None:
+    before = np.arange(20, dtype=np.int32).reshape(4, 5)
+    chosen = before if at is None else before[at]
+    expected = before.copy()
+    if at is None:
+        expected[:] = 100 + np.arange(chosen.size).reshape(chosen.shape)
+    else:
+        expected[at] = 100 + np.arange(chosen.size).reshape(chosen.shape)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((4, 5), np.int32)
+        x.local[:] = np.arange(20).reshape(4, 5)
+        bsp.sync()
+        ticket = x.get((bsp.pid + 1) % bsp.p, at=at)
+        x.put((bsp.pid + 1) % bsp.p, 100 + np.arange(chosen.size).reshape(chosen.shape), at=at)
+        bsp.sync()
+        return plain(ticket.value.copy()), plain(x.local)
+
+    assert spmd(main) == [(plain(np.asarray(chosen).copy()), plain(expected))] * spmd.p
+
+
+DTYPES: dict[str, Any] = {
+    "bool": np.array([True, False, True]),
+    "int8": np.array([-1, 2, 3], np.int8),
+    "uint64": np.array([2**64 - 1, 0, 1], np.uint64),
+    "float16": np.array([0.5, -1, np.inf], np.float16),
+    "longdouble": np.array([1, 2, 3], np.longdouble) / 3,
+    "complex": np.array([1 + 2j, -3j, 0]),
+    "datetime64": np.array(["2001-01-01", "1969-07-20", "NaT"], "M8[D]"),
+    "timedelta64": np.array([1, 2, 3], "m8[ms]"),
+    "bytes": np.array([b"a", b"bcd", b""], "S3"),
+    "str": np.array(["é", "xy", ""], "U4"),
+    "big endian": np.array([1, 2, 3], ">i4"),
+    "void": np.array([b"ab", b"cd", b"ef"], "V2"),
+    "structured": np.array([(b"abc", (1, 2), 3), (b"d", (3, 4), -5), (b"", (0, 0), 0)], POINT),
+    "aligned structure": np.array([(1, 2.5), (3, 4.5), (5, 6.5)], np.dtype("i1,f8", align=True)),
+}
+
+
+@pytest.mark.parametrize("values", DTYPES.values(), ids=DTYPES.keys())
+def test_put_and_get_on_any_dtype(spmd: Spmd, values: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(7, values.dtype)
+        bsp.sync()
+        right = (bsp.pid + 1) % bsp.p
+        x.put(right, values, at=slice(0, 3))
+        x.put(right, values[1], at=3)
+        x.put(right, values[::-1], at=[6, 5, 4])
+        bsp.sync()
+        tickets = [x.get(right), x.get(right, at=1), x.get(right, at=[4, 0])]
+        bsp.sync()
+        return [plain(ticket.value) for ticket in tickets]
+
+    whole = np.zeros(7, values.dtype)
+    whole[:3], whole[3], whole[[6, 5, 4]] = values, values[1], values[::-1]
+    one = np.asarray(whole[1], values.dtype)
+    assert spmd(main) == [[plain(whole), plain(one), plain(whole[[4, 0]])]] * spmd.p
+
+
+def test_put_into_one_field_by_a_whole_item(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(2, POINT)
+        bsp.sync()
+        x.put(bsp.pid, (b"abc", (1.0, 2.0), 3), at=0)
+        x.put(bsp.pid, [(b"x", (4.0, 5.0), 6)], at=slice(1, 2))
+        bsp.sync()
+        return x.local.tolist()
+
+    expected = np.array([(b"abc", (1.0, 2.0), 3), (b"x", (4.0, 5.0), 6)], POINT).tolist()
+    assert [plain(result) for result in spmd(main)] == [plain(expected)] * spmd.p
+
+
+def test_a_scalar_and_a_row_broadcast_to_the_indexed_shape(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((3, 4))
+        bsp.sync()
+        x.put(bsp.pid, 1)
+        x.put(bsp.pid, [1, 2, 3, 4], at=slice(0, 2))
+        x.put(bsp.pid, [[7], [8]], at=(slice(1, 3), [0, 3]))
+        bsp.sync()
+        return x.local.tolist()
+
+    assert spmd(main) == [[[1, 2, 3, 4], [7, 2, 3, 7], [8, 1, 1, 8]]] * spmd.p
+
+
+def test_values_may_have_any_layout(spmd: Spmd) -> None:
+    base = np.arange(24).reshape(4, 6)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((2, 3), np.int64)
+        seen = []
+        bsp.sync()
+        for values in (base[::2, ::2], np.asfortranarray(base[:2, :3]), base[::-2, 5::-2], base.T[:2, :3]):
+            x.put(bsp.pid, values)
+            bsp.sync()
+            seen.append(bool((x.local == values).all()))
+        return seen
+
+    assert spmd(main) == [[True] * 4] * spmd.p
+
+
+def test_casting_is_same_kind(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        floats, ints, flags = bsp.array(2, np.float32), bsp.array(2, np.int16), bsp.array(2, bool)
+        bsp.sync()
+        me = bsp.pid
+        floats.put(me, np.array([0.5, 1.5]))
+        floats.put(me, 3, at=0)
+        ints.put(me, np.array([70000, 1]), at=slice(None))  # as numpy: same_kind may lose bits
+        ints.put(me, [5, 6])
+        flags.put(me, [True, False])
+        wrong = [
+            caught(ints.put, me, 1.5, at=0),
+            caught(ints.put, me, [1.0, 2.0]),
+            caught(ints.put, me, np.array([1j, 2j])),
+            caught(ints.put, me, 10**6, at=0),
+            caught(ints.put, me, "one", at=0),
+            caught(ints.put, me, None, at=0),
+            caught(flags.put, me, [1, 0]),
+            caught(floats.put, me, 1j, at=0),
+            caught(floats.put, me, [[1.0], [2.0, 3.0]]),
+            caught(floats.put, me, np.array(["2001-01-01"], "M8[D]"), at=slice(0, 1)),
+        ]
+        bsp.sync()
+        return floats.local.tolist(), ints.local.tolist(), flags.local.tolist(), wrong
+
+    for floats, ints, flags, wrong in spmd(main):
+        assert (floats, ints, flags) == ([3.0, 1.5], [5, 6], [True, False])
+        assert [error.kind for error in wrong] == [pybsp.UsageError] * len(wrong)
+        assert all(error.text.startswith("array.put: argument values: expected ") for error in wrong)
+        assert all("got " in error.text for error in wrong)
+        assert "expected int16 or what casts to it (same_kind), got float 1.5" in wrong[0].text
+
+
+def test_values_of_a_wrong_shape_are_an_error_at_the_call(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((2, 3))
+        bsp.sync()
+        wrong = [
+            caught(x.put, 0, np.zeros(2)),
+            caught(x.put, 0, np.zeros((3, 2))),
+            caught(x.put, 0, np.zeros((1, 2, 3))),
+            caught(x.put, 0, [1, 2], at=(0, 0)),
+            caught(x.put, 0, [], at=0),
+            caught(x.put, 0, [1, 2, 3], at=([0, 1], [0, 1])),
+        ]
+        bsp.sync()
+        return wrong, x.local.any()
+
+    for wrong, touched in spmd(main):
+        assert [error.kind for error in wrong] == [pybsp.UsageError] * len(wrong)
+        assert all("array.put: argument values: expected shape" in error.text for error in wrong)
+        assert "expected shape (2, 3)" in wrong[0].text
+        assert "got (2,)" in wrong[0].text
+        assert not touched
+
+
+OUTSIDE: dict[str, Any] = {
+    "int": 4,
+    "negative int": -5,
+    "huge int": 2**40,
+    "second axis": (0, 5),
+    "slice end": slice(0, 5),
+    "slice start": slice(5, None),
+    "negative slice end": slice(-5, None),
+    "slice end on the second axis": (slice(None), slice(2, 6)),
+    "slice end after an ellipsis": (Ellipsis, slice(0, 6)),
+    "index array": np.array([0, 4]),
+    "negative index array": np.array([-5]),
+    "list": [0, 1, 7],
+    "tuple of index arrays": ([0, 1], [0, 5]),
+    "three axes": (0, 0, 0),
+    "three slices": (slice(None), slice(None), slice(None)),
+    "arrays that do not broadcast": ([0, 1], [0, 1, 2]),
+}
+
+
+@pytest.mark.parametrize("at", OUTSIDE.values(), ids=OUTSIDE.keys())
+def test_out_of_bounds_is_an_error_at_the_call(spmd: Spmd, at: Any) -> None:
+    """Reading and writing; nothing of it is transferred."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((4, 5), np.int64)
+        bsp.sync()
+        errors = caught(x.put, bsp.p - 1, 1, at=at), caught(x.get, bsp.p - 1, at=at)
+        bsp.sync()
+        return errors, bool(x.local.any()), len(bsp.inbox)
+
+    for (put, get), touched, messages in spmd(main):
+        assert put.kind is get.kind is pybsp.BoundsError
+        assert issubclass(pybsp.BoundsError, IndexError)
+        for error, name in ((put, "array.put"), (get, "array.get")):
+            assert error.text.startswith(f"{name}: argument at: expected an index within shape (4, 5)")
+            assert f"processor {spmd.p - 1}'s part" in error.text
+            assert "got " in error.text
+            assert "test_put_get.py:" in error.text
+        assert not touched
+        assert not messages
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        1.0,
+        "0",
+        True,
+        slice("a"),
+        slice(0.0, 2),
+        slice(0, 2, 0),
+        np.array([True, False, True, False]),
+        np.array([0.5]),
+        np.empty(0),
+        [0.0],
+        {0},
+        (0, "x"),
+        (0, None, 1.5),
+    ],
+    ids=repr,
+)
+def test_an_index_of_a_wrong_type_is_an_error_at_the_call(spmd: Spmd, at: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((4, 5), np.int64)
+        bsp.sync()
+        return caught(x.put, 0, 1, at=at), caught(x.get, 0, at=at)
+
+    for errors in spmd(main):
+        for error in errors:
+            assert error.kind is pybsp.UsageError
+            assert "argument at: expected " in error.text
+            assert "got " in error.text
+
+
+@pytest.mark.parametrize("pid", ["p", -1, "1", 0.0, None, True, [0], np.float64(0)], ids=repr)
+def test_pid_equal_to_nprocs_and_what_is_no_processor_is_rejected(spmd: Spmd, pid: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(1)
+        bsp.sync()
+        wrong = bsp.p if pid == "p" else pid
+        return caught(x.put, wrong, 1.0), caught(x.get, wrong)
+
+    for put, get in spmd(main):
+        assert put.kind is get.kind is pybsp.UsageError
+        assert put.text.startswith(f"array.put: argument dest: expected a processor from 0 to {spmd.p - 1}, got ")
+        assert get.text.startswith(f"array.get: argument source: expected a processor from 0 to {spmd.p - 1}, got ")
+
+
+def test_a_processor_may_be_an_integer_of_numpy(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(1, np.int64)
+        bsp.sync()
+        last: Any = np.uint8(bsp.p - 1)
+        me: Any = np.int64(bsp.pid)
+        x.put(last, 4)
+        ticket = x.get(me)
+        bsp.sync()
+        return int(x.local[0]), ticket.value.tolist()
+
+    assert spmd(main) == [(4 if pid == spmd.p - 1 else 0, [0]) for pid in range(spmd.p)]
+
+
+def test_a_ticket_read_too_early_is_an_error(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(2)
+        bsp.sync()
+        ticket = x.get(0)
+        early = caught(lambda: ticket.value)
+        bsp.sync()
+        return early, ticket.value.tolist(), ticket.value.flags.writeable, caught(ticket.value.fill, 1)
+
+    for early, value, writeable, write in spmd(main):
+        assert early.kind is pybsp.TicketError
+        assert "superstep 1" in early.text
+        assert "bsp.sync()" in early.text
+        assert value == [0.0, 0.0]
+        assert not writeable
+        assert write.kind is ValueError
+
+
+def test_a_ticket_is_filled_on_a_processor_that_alone_asks(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(1, np.int64)
+        x.local[0] = bsp.pid
+        bsp.sync()
+        tickets = [x.get(k, at=0) for k in range(bsp.p)] if bsp.pid == bsp.p - 1 else []
+        bsp.sync()
+        return [int(ticket.value) for ticket in tickets]
+
+    assert spmd(main) == [[]] * (spmd.p - 1) + [list(range(spmd.p))]
+
+
+def test_a_kept_ticket_value_is_poisoned_in_checked_mode(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(4, np.uint8)
+        x.local[:] = 7
+        bsp.sync()
+        ticket = x.get((bsp.pid + 1) % bsp.p)
+        bsp.sync()
+        kept, copied = ticket.value, ticket.value.copy()
+        bsp.sync()
+        return kept.tolist(), copied.tolist()
+
+    for kept, copied in spmd(main):
+        assert copied == [7] * 4
+        if spmd.checked:
+            assert kept == [0xA5] * 4
+
+
+def test_puts_gets_messages_and_queues_share_a_superstep(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x, q = bsp.array(2, np.int64), bsp.queue(np.int32)
+        x.local[:] = bsp.pid
+        bsp.sync()
+        right = (bsp.pid + 1) % bsp.p
+        x.put(right, 100 + bsp.pid, at=1)
+        bsp.send(right, "hello")
+        ticket = x.get(right, at=1)
+        q.send(right, bsp.pid)
+        bsp.send(right, np.arange(3))
+        bsp.sync()
+        payloads = [plain(m.payload) for m in bsp.inbox]
+        return x.local.tolist(), int(ticket.value), q.values.tolist(), payloads
+
+    for pid, result in enumerate(spmd(main)):
+        left, right = (pid - 1) % spmd.p, (pid + 1) % spmd.p
+        assert result == ([pid, 100 + left], right, [left], [plain("hello"), plain(np.arange(3))])

@@ -1,0 +1,299 @@
+"""Typed queues: whole arrays of small messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from tests.conftest import Spmd
+
+from .programs import caught, plain
+
+ITEM = np.dtype([("key", "i4"), ("value", "f8"), ("name", "S3")])
+
+
+def test_items_are_ordered_by_source_then_by_send(spmd: Spmd) -> None:
+    n = 500
+
+    def dests(pid: int) -> Any:
+        return np.random.default_rng(pid).integers(0, spmd.p, n)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(np.int64)
+        q.send(dests(bsp.pid), bsp.pid * n + np.arange(n))
+        bsp.sync()
+        return plain(q.values), plain(q.sources), len(q)
+
+    for pid, (values, sources, length) in enumerate(spmd(main)):
+        expected = np.concatenate([s * n + np.flatnonzero(dests(s) == pid) for s in range(spmd.p)])
+        assert values == plain(expected)
+        assert sources == plain((expected // n).astype(np.intp))
+        assert length == expected.size
+
+
+def test_scalar_and_array_sends_keep_the_order_of_calls_for_each_destination(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(np.float64)
+        everybody = np.arange(bsp.p)
+        for k in range(3):
+            for dest in range(bsp.p):
+                q.send(dest, 10 * k + 1)
+            q.send(everybody, 10 * k + 2.0)
+            q.send(everybody[::-1], np.full(bsp.p, 10 * k + 3))
+            q.send(np.int64(0), np.float32(10 * k + 4))
+            q.send(bsp.p - 1, [10 * k + 5, 10 * k + 6])
+        bsp.sync()
+        return q.values.tolist(), q.sources.tolist()
+
+    for pid, (values, sources) in enumerate(spmd(main)):
+        one = []
+        for k in (0, 10, 20):
+            one += [k + 1, k + 2, k + 3]
+            one += [k + 4] if pid == 0 else []
+            one += [k + 5, k + 6] if pid == spmd.p - 1 else []
+        assert values == one * spmd.p
+        assert sources == [s for s in range(spmd.p) for _ in one]
+
+
+def test_sending_copies_at_the_call(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(np.int64)
+        dests, values = np.full(3, (bsp.pid + 1) % bsp.p), np.arange(3)
+        q.send(dests, values)
+        dests[:], values[:] = bsp.pid, 9
+        bsp.sync()
+        return q.values.tolist(), q.sources.tolist()
+
+    assert spmd(main) == [([0, 1, 2], [(pid - 1) % spmd.p] * 3) for pid in range(spmd.p)]
+
+
+@pytest.mark.parametrize("kind", ["b", "B", "h", "H", "i", "I", "q", "Q", ">i4"])
+def test_destinations_of_any_integer_dtype(spmd: Spmd, kind: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(np.int64)
+        q.send(np.arange(bsp.p).astype(kind), np.arange(bsp.p))
+        q.send(np.array((bsp.pid + 1) % bsp.p).astype(kind), 100)
+        q.send(list(range(bsp.p)), np.arange(bsp.p) + 50)
+        bsp.sync()
+        return q.values.tolist()
+
+    for pid, values in enumerate(spmd(main)):
+        assert values == [
+            item for source in range(spmd.p) for item in (pid, *[100] * (pid == (source + 1) % spmd.p), pid + 50)
+        ]
+
+
+QUEUE_DTYPES: dict[str, Any] = {
+    "int8": np.array([-1, 2], np.int8),
+    "uint64": np.array([2**64 - 1, 0], np.uint64),
+    "bool": np.array([True, False]),
+    "float16": np.array([0.5, np.nan], np.float16),
+    "complex": np.array([1j, 2.0]),
+    "datetime64": np.array(["2001-01-01", "NaT"], "M8[D]"),
+    "three bytes": np.array([b"abc", b"d"], "S3"),
+    "str": np.array(["ä", "bc"], "U2"),
+    "big endian": np.array([1, 2], ">i8"),
+    "structured": np.array([(1, 2.5, b"abc"), (3, 4.5, b"d")], ITEM),
+    "aligned": np.array([(1, 2.5), (3, 4.5)], np.dtype("i1,f8", align=True)),
+}
+
+
+@pytest.mark.parametrize("values", QUEUE_DTYPES.values(), ids=QUEUE_DTYPES.keys())
+def test_queues_of_any_dtype(spmd: Spmd, values: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(values.dtype)
+        q.send((bsp.pid + 1) % bsp.p, values)
+        q.send([(bsp.pid + 1) % bsp.p] * 2, values[::-1])
+        q.send((bsp.pid + 1) % bsp.p, values[1])
+        bsp.sync()
+        return plain(q.values.copy())
+
+    expected = np.concatenate([values, values[::-1], values[1:]]).astype(values.dtype)  # numpy joins in native order
+    assert spmd(main) == [plain(expected)] * spmd.p
+
+
+def test_structured_items_one_at_a_time_as_tuples(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(ITEM)
+        q.send((bsp.pid + 1) % bsp.p, (1, 2.0, b"x"))
+        q.send([(bsp.pid + 1) % bsp.p], [(3, 4.0, b"y")])
+        bsp.sync()
+        return q.values["key"].tolist(), q.values["name"].tolist()
+
+    assert spmd(main) == [([1, 3], [b"x", b"y"])] * spmd.p
+
+
+def test_empty_sends_are_legal_anywhere_and_do_nothing(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(np.int32)
+        q.send([], [])
+        q.send(np.empty(0, np.int64), np.empty(0, np.int32))
+        q.send(0, [])
+        q.send([], 5)
+        bsp.sync()
+        sizes = (len(q), q.values.shape, q.sources.shape, str(q.values.dtype))
+        q.send(0, 1) if bsp.pid == 0 else q.send([], [])
+        bsp.sync()
+        q.send([], [])  # also where nothing follows
+        return sizes, q.values.tolist()
+
+    expected = (0, (0,), (0,), "int32")
+    assert spmd(main) == [(expected, [1])] + [(expected, [])] * (spmd.p - 1)
+
+
+def test_a_queue_is_usable_at_once_and_never_fills_the_inbox(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        first = bsp.queue(np.int64)
+        first.send((bsp.pid + 1) % bsp.p, 1)
+        before = len(first)
+        bsp.sync()
+        second = bsp.queue(np.int64)  # made later, used beside the first
+        counts = [(len(first), len(second), len(bsp.inbox))]
+        second.send(bsp.pid, 2)
+        bsp.send(bsp.pid, "mail")
+        bsp.sync()
+        counts.append((len(first), len(second), len(bsp.inbox)))
+        bsp.sync()
+        counts.append((len(first), len(second), len(bsp.inbox)))
+        return before, counts
+
+    assert spmd(main) == [(0, [(1, 0, 0), (0, 1, 1), (0, 0, 0)])] * spmd.p
+
+
+def test_many_queues_at_once(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        queues = [bsp.queue(f"S{k}") for k in range(1, 40)]
+        for k, queue in enumerate(reversed(queues)):
+            queue.send((bsp.pid + k) % bsp.p, b"x" * 50)
+        bsp.sync()
+        return [(len(q), q.sources.tolist(), q.values.dtype.itemsize) for q in queues]
+
+    for pid, got in enumerate(spmd(main)):
+        assert got == [(1, [(pid - (38 - k)) % spmd.p], k + 1) for k in range(39)]
+
+
+def test_values_and_sources_are_read_only(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(np.int64)
+        flags = [q.values.flags.writeable, q.sources.flags.writeable]
+        q.send(np.arange(bsp.p), 1)
+        bsp.sync()
+        return [*flags, q.values.flags.writeable, q.sources.flags.writeable]
+
+    assert spmd(main) == [[False] * 4] * spmd.p
+
+
+def test_kept_values_are_poisoned_in_checked_mode(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(np.uint8)
+        q.send(np.arange(bsp.p), 7)
+        bsp.sync()
+        kept, copied = q.values, q.values.copy()
+        bsp.sync()
+        return kept.tolist(), copied.tolist(), q.values.tolist()
+
+    for kept, copied, now in spmd(main):
+        assert copied == [7] * spmd.p
+        assert now == []
+        if spmd.checked:
+            assert kept == [0xA5] * spmd.p
+
+
+def test_casting_is_same_kind(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        ints, floats = bsp.queue(np.int16), bsp.queue(np.float32)
+        ints.send(bsp.pid, [1, 2])
+        ints.send(bsp.pid, np.array([3], np.int64))
+        floats.send(bsp.pid, 4)
+        floats.send([bsp.pid], np.array([5.5]))
+        wrong = [
+            caught(ints.send, 0, 1.5),
+            caught(ints.send, 0, [1.5]),
+            caught(ints.send, 0, 10**6),
+            caught(ints.send, 0, "x"),
+            caught(ints.send, [0], np.array([1j])),
+            caught(floats.send, 0, 1j),
+            caught(floats.send, 0, None),
+        ]
+        bsp.sync()
+        return ints.values.tolist(), floats.values.tolist(), wrong
+
+    for ints, floats, wrong in spmd(main):
+        assert (ints, floats) == ([1, 2, 3], [4.0, 5.5])
+        assert [error.kind for error in wrong] == [pybsp.UsageError] * len(wrong)
+        assert all(error.text.startswith("queue.send: argument values: expected ") for error in wrong)
+        assert all("got " in error.text for error in wrong)
+
+
+DESTS = ["p", -1, [0, "p"], [0, -1], 0.0, [0.5], "0", None, True, [True], [[0]], np.zeros((1, 1), int)]
+
+
+@pytest.mark.parametrize("dests", DESTS, ids=repr)
+def test_pid_equal_to_nprocs_and_what_is_no_processor_is_rejected(spmd: Spmd, dests: Any) -> None:
+    """The whole send is refused: nothing of it is delivered."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(np.int64)
+        wrong = [bsp.p if d == "p" else d for d in dests] if isinstance(dests, list) else dests
+        wrong = bsp.p if isinstance(dests, str) and dests == "p" else wrong
+        errors = [caught(q.send, wrong, 1), caught(q.send, wrong, 1.5), caught(q.send, wrong, np.int64(1))]
+        bsp.sync()
+        return errors, len(q)
+
+    for errors, items in spmd(main):
+        for error in errors:
+            assert error.kind is pybsp.UsageError
+        assert errors[0].text.startswith("queue.send: argument dests: expected ")
+        assert "got " in errors[0].text
+        assert items == 0
+
+
+def test_values_of_a_wrong_shape_are_an_error_at_the_call(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(np.int64)
+        wrong = [
+            caught(q.send, [0, 0], [1, 2, 3]),
+            caught(q.send, [0, 0], [1]),
+            caught(q.send, [], [1]),
+            caught(q.send, [0], [[1]]),
+            caught(q.send, 0, [[1, 2]]),
+        ]
+        bsp.sync()
+        return wrong, len(q)
+
+    for wrong, items in spmd(main):
+        assert [error.kind for error in wrong] == [pybsp.UsageError] * len(wrong)
+        assert all("queue.send: argument values: expected a scalar or shape" in error.text for error in wrong)
+        assert items == 0
+
+
+@pytest.mark.parametrize("dtype", [object, "S0", "V0", "U", ("i4", (2,)), "no such", [("a", object)]], ids=repr)
+def test_a_dtype_that_a_queue_cannot_have_is_an_error_at_the_call(spmd: Spmd, dtype: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        return caught(bsp.queue, dtype)
+
+    for error in spmd(main):
+        assert error.kind is pybsp.UsageError
+        assert error.text.startswith("bsp.queue: argument dtype: expected ")
+
+
+def test_large_sends(spmd: Spmd) -> None:
+    """Larger than any head, and than the buffers that are used again."""
+    n = 60_000
+
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue(np.int64)
+        sums = []
+        for k in range(3):
+            q.send(np.arange(n) % bsp.p, np.arange(n) + k)
+            bsp.sync()
+            sums.append((int(q.values.sum()), len(q), np.unique(q.sources).tolist()))
+        return sums
+
+    for pid, sums in enumerate(spmd(main)):
+        mine = np.arange(pid, n, spmd.p)
+        expected = [(spmd.p * int((mine + k).sum()), spmd.p * mine.size, list(range(spmd.p))) for k in range(3)]
+        assert sums == expected

@@ -1,0 +1,278 @@
+"""split: BSP machines of a subset of the processors, which synchronise independently, and nest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pybsp
+from tests.conftest import Spmd
+
+from .programs import caught
+
+
+def test_equal_colors_make_one_part_ordered_by_pid(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        with bsp.split(bsp.pid % 3) as part:
+            part.send((part.pid + 1) % part.p, bsp.pid)
+            part.sync()
+            return part.p, part.pid, [m.payload for m in part.inbox], part.machine.p
+
+    for pid, (p, number, inbox, machine_p) in enumerate(spmd(main)):
+        members = list(range(pid % 3, spmd.p, 3))
+        assert (p, members[number], machine_p) == (len(members), pid, len(members))
+        assert inbox == [members[number - 1]]
+
+
+def test_any_hashable_value_is_a_color_and_none_is_no_part(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        colors = [None, "red", ("a", 1), 2.5]
+        with bsp.split(colors[bsp.pid % 4]) as part:
+            inside = part and (part.p, part.pid)
+        bsp.send(0, 1)  # the whole goes on, for those without a part too
+        bsp.sync()
+        return inside, len(bsp.inbox), caught(bsp.split, [1])
+
+    for pid, (inside, messages, error) in enumerate(spmd(main)):
+        members = list(range(pid % 4, spmd.p, 4))
+        assert inside == (None if pid % 4 == 0 else (len(members), members.index(pid)))
+        assert messages == (spmd.p if pid == 0 else 0)
+        assert error.kind is pybsp.UsageError
+        assert error.text.startswith("bsp.split: argument color: expected a hashable value, got list")
+
+
+def test_the_key_orders_the_processors_of_a_part_then_pid(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        numbers = []
+        for key in (-bsp.pid, bsp.pid % 2, 7, None, f"{99 - bsp.pid}"):
+            with bsp.split(0, key) as part:
+                numbers.append(part.pid)
+        return numbers
+
+    p = spmd.p
+    evens_first = [*range(0, p, 2), *range(1, p, 2)]
+    for pid, numbers in enumerate(spmd(main)):
+        assert numbers == [p - 1 - pid, evens_first.index(pid), pid, pid, p - 1 - pid]
+
+
+def test_keys_that_do_not_compare_are_an_error_on_every_processor(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.split(0, "a" if bsp.pid else 1):
+            bsp.work(1)
+
+    errors = spmd.errors(main)
+    if spmd.p == 1:
+        assert errors == [None]
+    else:
+        assert all(isinstance(error, pybsp.BSPError) for error in errors)
+        assert "bsp.split: argument key: expected keys that compare" in str(errors[0])
+
+
+def test_parts_synchronise_independently_a_different_number_of_times(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        color = bsp.pid % 3
+        got = []
+        with bsp.split(color) as part:
+            for k in range(5 * color + 1):
+                part.send((part.pid + 1) % part.p, (color, k))
+                part.sync()
+                got += [m.payload for m in part.inbox]
+        bsp.send((bsp.pid + 1) % bsp.p, color)
+        bsp.sync()
+        return got, [m.payload for m in bsp.inbox]
+
+    for pid, (got, after) in enumerate(spmd(main)):
+        assert got == [(pid % 3, k) for k in range(5 * (pid % 3) + 1)]
+        assert after == [(pid - 1) % spmd.p % 3]
+
+
+def test_parts_nest(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        trail = []
+        with bsp.split(bsp.pid % 2) as half:
+            half.send(0, bsp.pid)
+            half.sync()
+            trail.append([m.payload for m in half.inbox])
+            with half.split(half.pid // 2) as pair:
+                pair.send(pair.p - 1, ("pair", bsp.pid))
+                pair.sync()
+                trail.append([m.payload for m in pair.inbox])
+                with pair.split(pair.pid) as alone:
+                    alone.send(0, "me")
+                    alone.sync()
+                    trail.append([alone.p, len(alone.inbox)])
+                pair.send(0, "back")
+                pair.sync()
+                trail.append([len(pair.inbox)])
+            half.send(half.p - 1, 1)
+            half.sync()
+            trail.append([len(half.inbox)])
+        return trail
+
+    for pid, trail in enumerate(spmd(main)):
+        half = list(range(pid % 2, spmd.p, 2))
+        me = half.index(pid)
+        pair = half[me // 2 * 2 : me // 2 * 2 + 2]
+        assert trail == [
+            half if me == 0 else [],
+            [("pair", other) for other in pair] if pid == pair[-1] else [],
+            [1, 1],
+            [len(pair) if pid == pair[0] else 0],
+            [len(half) if me == len(half) - 1 else 0],
+        ]
+
+
+def test_parts_have_arrays_and_queues_of_their_own(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        with bsp.split(bsp.pid % 2) as part:
+            x, q = part.array(part.p, np.int64), part.queue(np.int64)
+            q.send(np.arange(part.p), bsp.pid)
+            part.sync()
+            first = q.values.tolist()
+            for dest in range(part.p):
+                x.put(dest, bsp.pid, at=part.pid)
+            ticket = x.get(part.p - 1)
+            part.sync()
+            return first, x.local.tolist(), ticket.value.tolist()
+
+    for pid, (first, local, old) in enumerate(spmd(main)):
+        members = list(range(pid % 2, spmd.p, 2))
+        assert first == local == members
+        assert old == [0] * len(members)
+
+
+def test_many_splits_one_after_the_other(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        total = 0
+        for k in range(30):
+            with bsp.split((bsp.pid + k) % (1 + k % 3)) as part:
+                part.send(0, 1)
+                part.sync()
+                total += len(part.inbox)
+        return total
+
+    results = spmd(main)
+    assert sum(results) == 30 * spmd.p
+
+
+def test_using_the_parent_inside_the_block_is_an_error(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x, q = bsp.array(1), bsp.queue(np.int64)
+        bsp.sync()
+        with bsp.split(bsp.pid % 2) as part:
+            errors = [
+                caught(bsp.sync),
+                caught(bsp.send, 0, 1),
+                caught(x.put, 0, 1.0),
+                caught(x.get, 0),
+                caught(x.free),
+                caught(q.send, 0, 1),
+                caught(q.send, [0], [1]),
+                caught(bsp.array, 1),
+                caught(bsp.queue),
+                caught(lambda: bsp.ledger),
+                caught(lambda: bsp.split(0)),
+                caught(bsp.superstep("x").__enter__),
+            ]
+        bsp.sync()  # usable again
+        return errors, caught(part.sync), caught(part.send, 0, 1), len(bsp.inbox), len(q)
+
+    for errors, sync_after, send_after, messages, items in spmd(main):
+        for error in errors:
+            assert error.kind is pybsp.UsageError
+            assert "a part made by bsp.split is in use" in error.text
+        assert sync_after.kind is send_after.kind is pybsp.UsageError
+        assert "ended" in sync_after.text
+        assert (messages, items) == (0, 0)
+
+
+def test_something_sent_before_split_is_an_error(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.send(0, 1)
+        error = caught(lambda: bsp.split(0).__enter__())
+        bsp.sync()
+        return error, len(bsp.inbox)
+
+    for pid, (error, messages) in enumerate(spmd(main)):
+        assert error.kind is pybsp.UsageError
+        assert error.text.startswith("bsp.split: ")
+        assert messages == (spmd.p if pid == 0 else 0)
+
+
+def test_something_sent_in_a_part_after_its_last_sync_is_an_error(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.split(0) as part:
+            if part.pid == part.p - 1:
+                part.send(0, 1)
+        bsp.sync()
+
+    errors = spmd.errors(main)
+    assert type(errors[-1]) is pybsp.UsageError
+    assert "after the last sync" in str(errors[-1])
+    assert [type(error) for error in errors[:-1]] == [pybsp.ProcessorError] * (spmd.p - 1)
+
+
+def test_an_error_inside_a_part_fails_everybody(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.split(bsp.pid % 2) as part:
+            part.sync()
+            if bsp.pid == bsp.p - 1:
+                raise LookupError("lost")
+            part.sync()
+        bsp.sync()
+        bsp.sync()
+
+    errors = spmd.errors(main)
+    assert type(errors[-1]) is LookupError
+    for error in errors[:-1]:
+        assert type(error) is pybsp.ProcessorError
+        assert "LookupError: lost" in str(error)
+
+
+def test_a_part_whose_processors_do_different_things_fails_everybody(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.split(bsp.pid // 2) as part:
+            if bsp.pid == 1:
+                part.sync()
+        bsp.sync()
+
+    errors = spmd.errors(main)
+    if spmd.p == 1:
+        assert errors == [None]
+        return
+    assert [type(error) for error in errors[:2]] == [pybsp.SyncError] * 2
+    assert all(isinstance(error, pybsp.ProcessorError) for error in errors[2:])
+    assert "test_split.py:" in str(errors[0])
+
+
+def test_one_splits_while_the_others_sync(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == bsp.p - 1:
+            with bsp.split(0):
+                pass
+        else:
+            bsp.sync()
+
+    errors = spmd.errors(main)
+    if spmd.p == 1:
+        assert errors == [None]
+        return
+    assert [type(error) for error in errors] == [pybsp.SyncError] * spmd.p
+    for error in errors:
+        assert "called bsp.sync()" in str(error)
+        assert f"processor {spmd.p - 1} called bsp.split()" in str(error)
+        assert "test_split.py:" in str(error)
+
+
+def test_leaving_the_block_early_by_return(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        def inner() -> int:
+            with bsp.split(bsp.pid % 2) as part:
+                return int(part.p)
+
+        size = inner()
+        bsp.sync()
+        return size
+
+    assert spmd(main) == [len(range(pid % 2, spmd.p, 2)) for pid in range(spmd.p)]

@@ -1,0 +1,229 @@
+"""Virtual processors: any number of them, deterministic, in one process, without MPI."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+
+from .launching import run
+
+
+def counted(ledger: pybsp.Ledger) -> list[Any]:
+    return [(r.label, r.work, r.messages, r.h_out, r.h_in, r.h, r.M, r.predicted, r.measured) for r in ledger]
+
+
+def test_4096_processors() -> None:
+    def main(bsp: pybsp.BSP) -> int:
+        total = 0
+        for k in range(3):
+            bsp.send((bsp.pid + k) % bsp.p, bsp.pid)
+            bsp.sync()
+            total += bsp.inbox[0].payload
+        return total
+
+    done = pybsp.simulate(main, p=4096)
+    assert done.results == [sum((pid - k) % 4096 for k in range(3)) for pid in range(4096)]
+    assert [(r.h, r.M) for r in done.ledger] == [(0, 0), (1, 4096), (1, 4096)]
+
+
+def test_4096_processors_split_into_pairs() -> None:
+    def main(bsp: pybsp.BSP) -> int:
+        with bsp.split(bsp.pid // 2) as pair:
+            pair.send(1 - pair.pid, bsp.pid)
+            pair.sync()
+            return int(pair.inbox[0].payload)
+
+    assert pybsp.simulate(main, p=4096).results == [pid ^ 1 for pid in range(4096)]
+
+
+def test_deep_recursion_in_every_processor() -> None:
+    def down(bsp: pybsp.BSP, depth: int) -> int:
+        if depth:
+            return down(bsp, depth - 1)
+        bsp.sync()
+        return bsp.pid
+
+    assert pybsp.simulate(down, 400, p=64).results == list(range(64))
+
+
+def test_two_simulations_are_equal_in_results_ledger_and_time() -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        random = np.random.default_rng(bsp.pid)
+        q = bsp.queue(np.int64)
+        for _ in range(5):
+            bsp.work(float(random.integers(1000)))
+            q.send(random.integers(0, bsp.p, 30), random.integers(0, 99, 30))
+            bsp.send(int(random.integers(bsp.p)), "x" * int(random.integers(99)))
+            bsp.sync()
+        return q.values.tolist(), [(m.source, m.payload) for m in bsp.inbox], bsp.time()
+
+    first, second = (pybsp.simulate(main, p=16) for _ in range(2))
+    assert first.results == second.results
+    assert first.time == second.time > 0
+    assert counted(first.ledger) == counted(second.ledger)
+
+
+def test_virtual_time_is_w_over_r_plus_gh_plus_l() -> None:
+    machine = pybsp.BSPMachine(p=3, g=0.5, l=100.0, r=4.0)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        times = [bsp.time()]
+        bsp.work(8.0 * bsp.pid)  # at most 16 flop: 4 s
+        times.append(bsp.time())
+        bsp.send(0, np.zeros(10))  # h = 20: 10 s
+        bsp.sync()
+        times.append(bsp.time())
+        bsp.sync()
+        bsp.work(40)  # after the last sync
+        return [*times, bsp.time()]
+
+    done = pybsp.simulate(main, machine=machine)  # p is the machine's
+    assert done.results == [[0.0, 2.0 * pid, 114.0, 224.0] for pid in range(3)]
+    assert [r.predicted for r in done.ledger] == [114.0, 100.0]
+    assert [r.measured for r in done.ledger] == [114.0, 100.0]
+    assert done.ledger.predicted == done.ledger.measured == 214.0
+
+
+def test_virtual_time_of_gets_and_of_messages() -> None:
+    machine = pybsp.BSPMachine(p=2, g=1.0, l=10.0, r=1.0, o_msg=1000.0)
+
+    def main(bsp: pybsp.BSP) -> float:
+        x = bsp.array(8)
+        bsp.sync()
+        if bsp.pid == 0:
+            x.get(1)  # 8 words from processor 1
+            bsp.send(1, 5)  # a word and a message to it
+        bsp.sync()
+        return bsp.time()
+
+    done = pybsp.simulate(main, machine=machine)
+    # Processor 0 receives 8 words in a message and sends 1 in another.
+    assert (done.ledger[1].h, done.ledger[1].messages, done.ledger[1].M) == (8, 1, 9)
+    assert done.results == [10.0 + 10.0 + 8.0 + 1000.0] * 2
+
+
+def test_parts_run_beside_each_other_in_virtual_time() -> None:
+    machine = pybsp.BSPMachine(p=4, g=1.0, l=10.0, r=1.0)
+
+    def main(bsp: pybsp.BSP) -> float:
+        with bsp.split(bsp.pid % 2) as part:  # 10
+            for _ in range(3 if bsp.pid % 2 else 1):
+                part.work(5)
+                part.sync()  # 15 each: 15 in one part, 45 in the other
+        bsp.sync()  # 10 after the slower of them
+        return bsp.time()
+
+    done = pybsp.simulate(main, machine=machine)
+    assert done.results == [65.0] * 4
+
+
+def test_the_original_exception_of_the_lowest_failing_processor_is_raised() -> None:
+    original = {pid: LookupError(f"of {pid}") for pid in range(4)}
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        if bsp.pid in (3, 2):
+            raise original[bsp.pid]
+        bsp.sync()
+
+    with pytest.raises(LookupError) as caught:
+        pybsp.simulate(main, p=4)
+    assert caught.value is original[2]
+    assert caught.traceback[-1].path == Path(__file__)  # a debugger stops where it was raised
+
+
+def test_processors_that_do_different_things_raise_a_sync_error() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 2:
+            bsp.sync()
+
+    with pytest.raises(pybsp.SyncError, match=r"processors 0-1, 3 ended .*processor 2 called bsp.sync\(\)") as caught:
+        pybsp.simulate(main, p=4)
+    assert "test_virtual.py:" in str(caught.value)
+
+
+def test_a_simulation_within_a_simulation() -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.sync()
+        inner = pybsp.simulate(lambda part: part.pid * 10, p=bsp.pid + 1).results
+        bsp.sync()
+        return inner
+
+    assert pybsp.simulate(main, p=3).results == [[0], [0, 10], [0, 10, 20]]
+
+
+@pytest.mark.parametrize("p", [0, -1, 1.5, True, "4"])
+def test_a_p_that_is_none_is_an_error(p: Any) -> None:
+    with pytest.raises(pybsp.UsageError, match="argument p: expected a whole number of at least 1, got "):
+        pybsp.simulate(lambda bsp: None, p=p)
+
+
+def test_neither_p_nor_machine_is_an_error() -> None:
+    with pytest.raises(pybsp.UsageError, match="expected p=, the number of processors, or machine="):
+        pybsp.simulate(lambda bsp: None)
+
+
+def test_work_is_measured_where_it_is_asked_for() -> None:
+    def main(bsp: pybsp.BSP) -> int:
+        total = sum(range(200_000))
+        bsp.sync()
+        return total
+
+    plain, measured = pybsp.simulate(main, p=2), pybsp.simulate(main, p=2, measure=True)
+    assert plain.ledger[0].seconds == 0
+    assert measured.ledger[0].seconds > 0
+    assert measured.time > plain.time
+
+
+def test_simulating_imports_no_mpi(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, pybsp\n"
+        "def main(bsp):\n"
+        "    bsp.send(0, bsp.pid)\n"
+        "    bsp.sync()\n"
+        "    return [m.payload for m in bsp.inbox]\n"
+        "print(pybsp.simulate(main, p=3).results[0], 'mpi4py.MPI' in sys.modules)\n"
+    )
+    ended = run([sys.executable, str(program)])
+    assert (ended.code, ended.out, ended.err) == (0, "[0, 1, 2] False\n", "")
+
+
+def test_pybsp_simulate_executes_the_file_once_and_run_returns_the_result_of_processor_0(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, pybsp\n"
+        "print('executed', __name__, sys.argv[1:])\n"
+        "def main(bsp, add):\n"
+        "    bsp.send(0, bsp.pid)\n"
+        "    bsp.sync()\n"
+        "    return sum(m.payload for m in bsp.inbox) + add\n"
+        "print(pybsp.run(main, 100), pybsp.run(main, 200), 'mpi4py.MPI' in sys.modules)\n"
+    )
+    ended = run([sys.executable, "-m", "pybsp", "simulate", "-p", "5", str(program), "a", "-b"])
+    assert (ended.code, ended.out, ended.err) == (0, "executed __main__ ['a', '-b']\n110 210 False\n", "")
+
+
+def test_a_debugger_stops_inside_a_processor(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import pybsp\n"
+        "def main(bsp):\n"
+        "    bsp.sync()\n"
+        "    if bsp.pid == 1: breakpoint()\n"
+        "    bsp.sync()\n"
+        "    return bsp.pid\n"
+        "print(pybsp.simulate(main, p=3).results)\n"
+    )
+    commands = tmp_path / "commands"
+    commands.write_text("p 'here', bsp.pid\nc\n")
+    ended = run(["sh", "-c", f"{sys.executable} {program} < {commands}"])
+    assert ended.code == 0, ended.err
+    assert "('here', 1)" in ended.out
+    assert ended.out.endswith("[0, 1, 2]\n")
