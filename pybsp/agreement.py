@@ -59,7 +59,7 @@ def processor_error(notes: Sequence[Any]) -> ProcessorError:
 
 
 def settle(
-    transport: Transport, arrival: Arrival, kind: int, what: str, superstep: int, label: str
+    transport: Transport, arrival: Arrival, kind: int, what: str, superstep: int, label: str, line: str = ""
 ) -> Sequence[Any] | None:
     """Check that all processors were doing the same; returns what each said to all.
 
@@ -78,7 +78,7 @@ def settle(
     if kind not in (BEGIN, EXIT):
         what += f" in {describe(superstep, label)}"
     if kind != EXIT:
-        what += f", at {where()}"
+        what += f", at {line or where()}"
     raise mismatch(transport, kinds, what)
 
 

@@ -7,7 +7,7 @@ was put, by source and call.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +59,7 @@ class Ticket:
         if self._value is None:
             raise TicketError(
                 f"ticket.value: the get was called in {describe(self._made, '')}; its value is there after the "
-                "sync that "
-                "ends this superstep; call bsp.sync() first"
+                "sync that ends this superstep; call bsp.sync() first"
             )
         return self._value
 
@@ -92,7 +91,7 @@ class Array:
             raise UsageError(self._early("array.shapes"))
         return list(self._shapes)
 
-    def put(self, dest: int, values: Any, at: Any = None) -> None:
+    def put(self, dest: SupportsIndex, values: Any, at: Any = None) -> None:
         """Write values into processor dest's part at the next sync; they are copied now.
 
         Args:
@@ -115,8 +114,7 @@ class Array:
         except ValueError:
             raise UsageError(
                 f"array.put: argument values: expected shape {shape}, as at={_show(at)} has on processor {dest}, "
-                "or what "
-                f"broadcasts to it, got {items.shape}"
+                f"or what broadcasts to it, got {items.shape}"
             ) from None
         size = items.dtype.itemsize * items.size
         if not size:
@@ -131,7 +129,7 @@ class Array:
         out.words += (size + 7) >> 3
         out.records.append((self._number, stored, offset, shape))
 
-    def get(self, source: int, at: Any = None) -> Ticket:
+    def get(self, source: SupportsIndex, at: Any = None) -> Ticket:
         """Ask for values of processor source's part, as they are when the superstep ends.
 
         Args:
@@ -178,8 +176,7 @@ class Array:
     def _early(self, operation: str) -> str:
         return (
             f"{operation}: the array made at {self._created} is not registered yet: that takes effect at the next "
-            "sync; "
-            "call bsp.sync() first (array.local may be used at once)"
+            "sync; call bsp.sync() first (array.local may be used at once)"
         )
 
     def _check_index(self, pid: int, at: Any, operation: str) -> tuple[int, ...]:
@@ -240,8 +237,7 @@ class Array:
         assert self._shapes is not None
         return BoundsError(
             f"{operation}: argument at: expected an index within shape {self._shapes[pid]}, processor {pid}'s "
-            "part of the "
-            f"array made at {self._created}, got {_show(at)} ({why}); `array.shapes` has all shapes"
+            f"part of the array made at {self._created}, got {_show(at)} ({why}); `array.shapes` has all shapes"
         )
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -111,7 +111,7 @@ class BSP:
 
     # -- messages -------------------------------------------------------------------------------------------------
 
-    def send(self, dest: int, payload: Any, tag: Any = None) -> None:
+    def send(self, dest: SupportsIndex, payload: Any, tag: Any = None) -> None:
         """Send a message, copied now, which is in dest's inbox after the next sync.
 
         Args:
@@ -383,8 +383,7 @@ class BSP:
         if self._mail.outgoing or self._outgoing_pools or self._puts or self._gets:
             raise UsageError(
                 "bsp.split: split is a superstep of its own in which nothing is sent, but something was sent "
-                "since the last "
-                "sync; call bsp.sync() first"
+                "since the last sync; call bsp.sync() first"
             )
         try:
             hash(color)
@@ -533,7 +532,7 @@ class BSP:
         }
         return ", ".join(name for name, pool in names.items() if pool)
 
-    def _finish(self, note: Any = None) -> None:
+    def _finish(self, line: str = "") -> None:
         """The program has ended here: meet the others, who must have ended too."""
         if self._failed is not None:
             raise self._failed  # a program that caught the error cannot go on without the others
@@ -541,12 +540,11 @@ class BSP:
         if left:
             raise UsageError(
                 f"{left}: something was sent in {describe(self._superstep, self._label)}, after the last sync, "
-                "and would never "
-                "arrive; call bsp.sync() before the program ends"
+                "and would never arrive; call bsp.sync() before the program ends"
             )
-        arrival = self._transport.exchange(END, note, {})
+        arrival = self._transport.exchange(END, None, {})
         try:
-            agreement.settle(self._transport, arrival, END, "ended", self._superstep, self._label)
+            agreement.settle(self._transport, arrival, END, "ended", self._superstep, self._label, line)
         except BSPError as error:
             self._break(error)
             raise

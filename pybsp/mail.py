@@ -178,8 +178,7 @@ def _pickled(thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | Non
     except Exception as error:
         raise UsageError(
             f"bsp.send: argument {argument}: expected something that can be pickled, got {type(thing).__name__} "
-            f"({error}); "
-            "send the data that it is made from instead"
+            f"({error}); send the data that it is made from instead"
         ) from error
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import agreement, ledger
 from .bsp import BSP, _killed
-from .errors import BSPError, UsageError
+from .errors import BSPError, UsageError, where
 from .ledger import Ledger
 from .machine import BSPMachine, machine_in_force
 from .routing import router as make_router
@@ -89,6 +89,7 @@ def simulate(
     machine, warning = machine_in_force(machine, p)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
+    line = where()  # a virtual processor's own frames end inside pybsp
     if checked is None:
         checked = os.environ.get("PYBSP_CHECKED", "") not in ("", "0")
     scheduler = Scheduler()
@@ -102,7 +103,7 @@ def simulate(
         def run_processor() -> None:
             try:
                 results[bsp.pid] = main(bsp, *args, **kwargs)
-                bsp._finish()
+                bsp._finish(line)
             except BaseException as error:
                 if _killed(error) or isinstance(error, KeyboardInterrupt):
                     raise

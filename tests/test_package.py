@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import zipfile
 from pathlib import Path
@@ -47,14 +46,13 @@ def test_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
         "if pybsp.run(main) == 3:\n"
         "    print(pybsp.__file__)\n"
     )
-    environment = {"PYTHONPATH": str(site)}
     for command in (
         [*mpiexec(3), *python(program)],
         [sys.executable, "-m", "pybsp", "simulate", "-p", "3", str(program)],
     ):
-        ended = run(["env", "-C", str(tmp_path), *command], **environment)
+        ended = run(["env", "-C", str(tmp_path), *command], PYTHONPATH=str(site))
         assert ended.code == 0, ended.err
-        assert ended.out.strip() == str(site / "pybsp" / "__init__.py"), os.linesep.join(ended)
+        assert ended.out.strip() == str(site / "pybsp" / "__init__.py"), ended.out + ended.err
 
 
 def test_all_public_names_are_exported_and_documented() -> None:

@@ -143,7 +143,8 @@ def test_processors_that_do_different_things_raise_a_sync_error() -> None:
         if bsp.pid == 2:
             bsp.sync()
 
-    with pytest.raises(pybsp.SyncError, match=r"processors 0-1, 3 ended .*processor 2 called bsp.sync\(\)") as caught:
+    who = r"processors 0-1, 3 ended in superstep 0, at .*test_virtual.py:\d+; processor 2 called bsp.sync\(\)"
+    with pytest.raises(pybsp.SyncError, match=who) as caught:
         pybsp.simulate(main, p=4)
     assert "test_virtual.py:" in str(caught.value)
 
