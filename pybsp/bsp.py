@@ -455,7 +455,7 @@ class BSP:
         """The records of all supersteps so far, combined over the processors. Collective, and no superstep."""
         self._check_open("bsp.ledger")
         self._exchange_ledger()
-        return Ledger(self.machine, self._combined)
+        return Ledger(self.machine, self._combined, self._virtual)
 
     def _exchange_ledger(self) -> None:
         """Bring `_combined` up to date: processor 0 combines what is new, and tells the others."""

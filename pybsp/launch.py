@@ -262,7 +262,7 @@ def _end(bsp: BSP, hosts: list[str]) -> None:
         bsp._exchange_ledger()
         if bsp.pid == 0:
             combined = ledger.Ledger(bsp.machine, bsp._combined)
-            ledger.append_run(path, combined.as_json(hosts, bsp._router.name, virtual=False), first=_runs_recorded == 0)
+            ledger.append_run(path, combined.as_json(hosts, bsp._router.name), first=_runs_recorded == 0)
         _runs_recorded += 1
 
 

@@ -70,10 +70,15 @@ class Log:
 
 
 class Ledger(Sequence[Record]):
-    """The records of all supersteps so far, combined over the processors."""
+    """The records of all supersteps so far, combined over the processors.
 
-    def __init__(self, machine: BSPMachine, records: Sequence[Record] = ()) -> None:
+    machine: whose parameters the predictions are made from.
+    virtual: whether the times are virtual.
+    """
+
+    def __init__(self, machine: BSPMachine, records: Sequence[Record] = (), virtual: bool = False) -> None:
         self.machine = machine
+        self.virtual = virtual
         self._records = list(records)
 
     @classmethod
@@ -100,7 +105,7 @@ class Ledger(Sequence[Record]):
             records.append(
                 Record(name, work, seconds, messages, int(out), int(into), h, int(words), predicted, measured)
             )
-        return cls(machine, records)
+        return cls(machine, records, virtual)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -133,7 +138,7 @@ class Ledger(Sequence[Record]):
     def __repr__(self) -> str:
         return f"<ledger: {len(self)} supersteps, h = {self.h} words in all>"
 
-    def as_json(self, hosts: Sequence[str], router: str, virtual: bool) -> dict[str, Any]:
+    def as_json(self, hosts: Sequence[str], router: str) -> dict[str, Any]:
         """The ledger of one run, with what one needs to know about where it was taken."""
         machine = self.machine
         return {
@@ -146,10 +151,10 @@ class Ledger(Sequence[Record]):
                 "calibrated": machine.calibrated,
             },
             "router": router,
-            "virtual": virtual,
+            "virtual": self.virtual,
             "hosts": list(hosts),
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "versions": versions(virtual),
+            "versions": versions(self.virtual),
             "units": {"work": "flop", "seconds": "s", "h": "words of 8 bytes", "predicted": "s", "measured": "s"},
             "supersteps": [record._asdict() for record in self],
         }

@@ -24,6 +24,12 @@ def report(path: str, every: bool) -> int:
                 "The predictions are by nominal parameters, which nobody has measured on this machine.",
                 highlight=False,
             )
+        if not run["virtual"] and not all(record["work"] for record in run["supersteps"]):
+            console.print(
+                "Where w is 0 the program charged no work, and the prediction contains the computing measured.",
+                highlight=False,
+                soft_wrap=True,
+            )
         if run["virtual"]:
             console.print("Times are virtual: measured is what the machine's parameters say.", highlight=False)
     return 0

@@ -151,6 +151,6 @@ def run_simulated(
     )
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
-        ledger.append_run(chosen.ledger, done.ledger.as_json(hosts, router, virtual=True), first=chosen.runs == 0)
+        ledger.append_run(chosen.ledger, done.ledger.as_json(hosts, router), first=chosen.runs == 0)
         chosen.runs += 1
     return done.results[0]

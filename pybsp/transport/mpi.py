@@ -30,8 +30,8 @@ from .waiting import Waiter
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-# Bytes of a head: one word, and the manifest where it fits. Over TCP, libfabric reports a longer message as sent only when
-# it has been acknowledged, a second latency later.
+# Bytes of a head: one word, and the manifest where it fits. Over TCP, libfabric reports a longer message as sent only
+# when it has been acknowledged, a second latency later.
 HEAD = 128
 STRIDE = HEAD // 8
 INLINE = HEAD - 8
@@ -101,8 +101,8 @@ def _foreign(expected: int, why: str) -> LauncherError:
     library = " ".join(MPI.Get_library_version().rstrip("\x00").split("\n")[0].split(",")[0].split())
     launcher = "MPICH's (Hydra)" if "PMI_SIZE" in os.environ else "Open MPI's"
     return LauncherError(
-        f"pybsp: the launcher started {expected} processes, but {why}: the launcher is {launcher}, the MPI library that "
-        f"Python loads is {library!r}. Use the mpiexec that belongs to the library (`pybsp run -n {expected} "
+        f"pybsp: the launcher started {expected} processes, but {why}: the launcher is {launcher}, the MPI library "
+        f"that Python loads is {library!r}. Use the mpiexec that belongs to the library (`pybsp run -n {expected} "
         f"program.py` finds the one beside {sys.executable}), or set MPI4PY_MPIABI / install the wheel that belongs to "
         "the launcher"
     )

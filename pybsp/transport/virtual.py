@@ -7,6 +7,7 @@ machine says it costs.
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -46,6 +47,10 @@ class Scheduler:
         """
         tasks = [greenlet.greenlet(body, self._hub) for body in bodies]
         self.ready.extend(tasks)
+        young, *older = gc.get_threshold()
+        if young:
+            # A full collection walks what all processors hold: let as many more objects be made between two of them.
+            gc.set_threshold(max(young, 64 * len(tasks)), *older)
         try:
             while self.ready:
                 self.ready.popleft().switch()
@@ -53,6 +58,7 @@ class Scheduler:
                 waiting = [pid for pid, task in enumerate(tasks) if not task.dead]
                 raise SyncError(f"processors {waiting[:10]} wait for others that will not come")
         finally:
+            gc.set_threshold(young, *older)
             for task in tasks:
                 if not task.dead:
                     task.throw(greenlet.GreenletExit)

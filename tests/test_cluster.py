@@ -1,0 +1,88 @@
+"""A program across hosts that share no memory, where emulated hosts are at hand."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from .launching import python, run
+
+CHECKOUT = Path(__file__).parent.parent
+CLUSTER = Path(os.environ.get("PYBSP_CLUSTER") or CHECKOUT.parent / "shared" / "cluster" / "cluster")
+NEEDS = ("gcc", "ip", "unshare", "setpriv", "flock", "mpiexec")
+
+
+def _missing() -> str:
+    """What an emulated cluster lacks here; empty where nothing does."""
+    if not CLUSTER.is_file():
+        return f"no emulated cluster: PYBSP_CLUSTER is not set to its script, and there is no {CLUSTER}"
+    absent = [tool for tool in NEEDS if shutil.which(tool) is None]
+    if absent:
+        return f"the emulated cluster needs {', '.join(absent)} on PATH"
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        return "the emulated cluster needs root and /dev/net/tun"
+    version = subprocess.run(["mpiexec", "--version"], capture_output=True, text=True, check=False).stdout
+    if "hydra" not in version.lower():
+        return "the emulated cluster needs MPICH's mpiexec (Hydra) first on PATH"
+    return ""
+
+
+missing = _missing()
+pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
+
+PROGRAM = """
+import socket, sys
+import numpy as np
+import pybsp
+
+def main(bsp):
+    x, q = bsp.array(4), bsp.queue(np.int64)
+    right = (bsp.pid + 1) % bsp.p
+    bsp.send(right, np.full(100_000, bsp.pid))
+    q.send(np.arange(bsp.p), np.full(bsp.p, bsp.pid))
+    bsp.sync()
+    with bsp.superstep("put"):
+        assert (bsp.inbox[0].payload == (bsp.pid - 1) % bsp.p).all()
+        assert q.values.tolist() == list(range(bsp.p))
+        x.put(right, bsp.pid)
+        if "fails" in sys.argv and bsp.pid == 2:
+            raise ValueError("boom")
+    assert (x.local == (bsp.pid - 1) % bsp.p).all()
+    bsp.send(0, socket.gethostname())
+    bsp.sync()
+    return [m.payload for m in bsp.inbox]
+
+hosts = pybsp.run(main)
+if hosts:
+    print("hosts", *hosts)
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    path = tmp_path / "program.py"
+    path.write_text(dedent(PROGRAM))
+    return [str(CLUSTER), "-n", "4", "--", *python(path)]
+
+
+@pytest.mark.timeout(60)
+def test_a_program_runs_across_hosts(command: list[str]) -> None:
+    ended = run(command, 30, PYTHONPATH=str(CHECKOUT))
+    assert ended.code == 0, ended
+    hosts = re.search(r"^hosts (.*)$", ended.out, re.MULTILINE)
+    assert hosts, ended
+    assert len(set(hosts.group(1).split())) == 4
+
+
+@pytest.mark.timeout(60)
+def test_a_failure_on_one_host_ends_the_job_on_all(command: list[str]) -> None:
+    ended = run([*command, "fails"], 30, PYTHONPATH=str(CHECKOUT))
+    assert ended.code != 0
+    assert ended.err.count("Traceback") == 1, ended.err
+    assert "ValueError: boom" in ended.err

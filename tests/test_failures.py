@@ -1,0 +1,697 @@
+"""When things go wrong: every program here fails in some way, and the job must say so once and end at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from .launching import Ended, finish, mpiexec, python, run, start
+
+GRACE = "1"  # seconds, where a test waits for it
+LONG = "100"  # where it must not come to that
+LIMIT = 30  # seconds for a job that ends by itself
+
+Program = Callable[..., Path]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Writes a program; what `main` gets from `HEAD` is there."""
+
+    def write(text: str, name: str = "program.py") -> Path:
+        path = tmp_path / name
+        path.write_text(HEAD + dedent(text))
+        return path
+
+    return write
+
+
+HEAD = """\
+import os, sys, time
+import numpy as np
+import pybsp
+RANK = int(os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0)
+def catching(main, *args, **kwargs):
+    try:
+        pybsp.run(main, *args, **kwargs)
+    except pybsp.BSPError as error:
+        sys.stdout.write(f"<{RANK} {type(error).__name__}: {error}>\\n")
+        sys.stdout.flush()
+        raise
+"""
+
+RAISES = """
+def main(bsp):
+    bsp.sync()
+    with bsp.superstep("exchange"):
+        if bsp.pid == 3:
+            raise ValueError("boom")
+if __name__ == "__main__":
+    catching(main)
+"""
+
+
+def ranks(p: int, path: Path, *arguments: str, grace: str = LONG, limit: float = LIMIT) -> Ended:
+    """Run a program on p ranks."""
+    return run([*mpiexec(p), *python(path, *arguments)], limit, PYBSP_GRACE=grace)
+
+
+def said(ended: Ended) -> dict[int, str]:
+    """What the ranks of a program that uses `catching` raised, by rank."""
+    return {int(pid): text for pid, text in re.findall(r"<(\d+) (.*?)>\n", ended.out, re.DOTALL)}
+
+
+def failed_once(ended: Ended, error: str) -> None:
+    """The job failed, and all it printed of it is one traceback, of that error."""
+    printed = ended.out + ended.err
+    assert ended.code != 0, printed
+    assert ended.err.count("Traceback") == 1, printed
+    assert re.search(rf"^{re.escape(error)}", ended.err, re.MULTILINE), printed
+    assert "Exception ignored" not in ended.err, printed
+
+
+def left_behind(directory: Path) -> list[str]:
+    """The processes that run a program in a directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(directory) in command:
+                found.append(f"{entry.name}: {command}")
+    return found
+
+
+def all_gone(directory: Path) -> None:
+    """No process of that program is left, or soon will not be."""
+    until = time.monotonic() + 3
+    while left_behind(directory) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left_behind(directory) == []
+
+
+# -- a processor raises ------------------------------------------------------------------------------------------------
+
+
+def named_everywhere(ended: Ended, p: int, pid: int, superstep: str, error: str) -> None:
+    texts = said(ended)
+    assert sorted(texts) == [other for other in range(p) if other != pid], ended.out
+    for text in texts.values():
+        assert text == f"ProcessorError: processor {pid} failed in {superstep}: {error}"
+
+
+def test_a_processor_raises_under_mpiexec(program: Program) -> None:
+    ended = ranks(8, program(RAISES))
+    failed_once(ended, "ValueError: boom")
+    named_everywhere(ended, 8, 3, 'superstep 1 ("exchange")', "ValueError: boom")
+    assert sys.version_info < (3, 11) or '(on processor 3 of 8, in superstep 1 ("exchange"))' in ended.err
+
+
+def test_a_processor_raises_under_pybsp_run(program: Program) -> None:
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "4", str(program(RAISES))], LIMIT, PYBSP_GRACE=LONG)
+    failed_once(ended, "ValueError: boom")
+    named_everywhere(ended, 4, 3, 'superstep 1 ("exchange")', "ValueError: boom")
+
+
+def test_a_processor_raises_in_a_console_script(program: Program) -> None:
+    path = program("def main():\n    catching(lambda bsp: 1 // (bsp.pid - 2) + (bsp.sync() or 0))\n", "prog.py")
+    script = f"import sys; sys.path.insert(0, {str(path.parent)!r}); from prog import main; sys.exit(main())"
+    ended = run([*mpiexec(4), sys.executable, "-c", script], LIMIT, PYBSP_GRACE=LONG)
+    failed_once(ended, "ZeroDivisionError")
+    assert sorted(said(ended)) == [0, 1, 3]
+
+
+ATTACHED = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+comm = {comm}
+if comm is None:
+    world.Barrier()
+else:
+    with pybsp.attach(comm) as bsp:
+        bsp.sync()
+        if bsp.pid == 1:
+            raise ValueError("boom")
+        bsp.sync()
+"""
+
+
+def test_a_processor_raises_under_attach_on_the_world(program: Program) -> None:
+    failed_once(ranks(4, program(ATTACHED.format(comm="world"))), "ValueError: boom")
+
+
+def test_a_processor_raises_under_attach_on_some_ranks_and_the_others_in_a_barrier_are_not_left(
+    program: Program, tmp_path: Path
+) -> None:
+    comm = "world.Create_group(world.group.Incl([1, 3])) if world.rank in (1, 3) else None"
+    failed_once(ranks(4, program(ATTACHED.format(comm=comm))), "ValueError: boom")
+    all_gone(tmp_path)
+
+
+def test_an_attached_failure_that_is_caught_ends_nothing(program: Program) -> None:
+    ended = ranks(
+        3,
+        program("""
+            from mpi4py import MPI
+            part = MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank == 0)
+            for wanted in (ValueError, pybsp.ProcessorError) * 2:
+                try:
+                    with pybsp.attach(part) as bsp:
+                        if bsp.pid == 0:
+                            raise ValueError("boom")
+                        bsp.sync()
+                except (ValueError, pybsp.ProcessorError):
+                    pass
+            MPI.COMM_WORLD.Barrier()
+            print("fine", flush=True)
+        """),
+    )
+    assert (ended.code, ended.out.count("fine"), ended.err) == (0, 3, "")
+
+
+def test_a_processor_raises_under_pytest_and_the_session_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        dedent("""
+            import pybsp, pytest
+            pytestmark = pytest.mark.mpi
+            def fails(bsp):
+                bsp.sync()
+                if bsp.pid == 1:
+                    raise ValueError("boom")
+                bsp.sync()
+            def test_fails():
+                pybsp.run(fails)
+            def test_wrong_router():
+                pybsp.run(fails, router="none" if pybsp.run(lambda bsp: bsp.pid) == 0 else "direct")
+            def test_goes_on():
+                assert pybsp.run(lambda bsp: bsp.p) == 2
+        """)
+    )
+    runner = Path(__file__).parent / "one_rank.py"
+    command = [*mpiexec(2), *python(runner, str(tmp_path), "--only-mpi", "-p", "no:cacheprovider", "--tb=short")]
+    ended = run([*command, "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)], LIMIT, PYBSP_GRACE=LONG)
+    logs = [(tmp_path / f"rank-{rank}.txt").read_text() for rank in range(2)]
+    for log in logs:
+        assert re.search(r"FAILED .*test_fails", log), log
+        assert re.search(r"FAILED .*test_wrong_router", log), log
+        assert "2 failed, 1 passed" in log, log
+    assert "pybsp.errors.ProcessorError: processor 1 failed in superstep 1: ValueError: boom" in logs[0]
+    assert "ValueError: boom" in logs[1]
+    assert ended.code != 0
+
+
+def test_two_processors_raise_at_once_and_the_lowest_speaks(program: Program) -> None:
+    ended = ranks(
+        6,
+        program("""
+            def main(bsp):
+                if bsp.pid in (2, 4):
+                    raise ValueError(f"boom {bsp.pid}")
+                bsp.sync()
+            catching(main)
+        """),
+    )
+    failed_once(ended, "ValueError: boom 2")
+    assert sorted(said(ended)) == [0, 1, 3, 5]
+
+
+def test_all_processors_raise_and_one_speaks(program: Program) -> None:
+    failed_once(ranks(4, program("pybsp.run(lambda bsp: 1 // 0)")), "ZeroDivisionError")
+
+
+def test_a_processor_raises_inside_a_part(program: Program) -> None:
+    ended = ranks(
+        5,
+        program("""
+            def main(bsp):
+                with bsp.split(bsp.pid % 2) as part:
+                    part.sync()
+                    if bsp.pid == 3:
+                        raise ValueError("boom")
+                    part.sync()
+                bsp.sync()
+            catching(main)
+        """),
+    )
+    failed_once(ended, "ValueError: boom")
+    texts = said(ended)
+    part = "(in a part made by bsp.split; its processors, from 0, are 1, 3 of all)"
+    assert texts.pop(1) == f"ProcessorError: processor 1 failed in superstep 1: ValueError: boom {part}"
+    assert sorted(texts) == [0, 2, 4]
+    assert set(texts.values()) == {"ProcessorError: processor 3 failed in superstep 1: ValueError: boom"}
+
+
+def test_a_processor_raises_before_the_first_run(program: Program) -> None:
+    ended = ranks(
+        4,
+        program("""
+            if RANK == 2:
+                raise ValueError("boom")
+            catching(lambda bsp: bsp.sync())
+        """),
+    )
+    failed_once(ended, "ValueError: boom")
+    assert set(said(ended).values()) == {"ProcessorError: processor 2 failed outside of a run: ValueError: boom"}
+    assert sorted(said(ended)) == [0, 1, 3]
+
+
+def test_all_raise_before_the_first_run_and_one_speaks(program: Program) -> None:
+    failed_once(ranks(4, program("undefined\npybsp.run(lambda bsp: None)")), "NameError")
+
+
+def test_a_processor_raises_before_the_first_run_and_the_others_never_come_to_it(
+    program: Program, tmp_path: Path
+) -> None:
+    ended = ranks(3, program("if RANK == 1: raise ValueError('boom')\ntime.sleep(1000)"), grace=GRACE)
+    failed_once(ended, "ValueError: boom")
+    all_gone(tmp_path)
+
+
+def test_a_processor_raises_between_two_runs(program: Program) -> None:
+    ended = ranks(
+        4,
+        program("""
+            pybsp.run(lambda bsp: bsp.sync())
+            if RANK == 0:
+                raise ValueError("boom")
+            catching(lambda bsp: bsp.sync())
+        """),
+    )
+    failed_once(ended, "ValueError: boom")
+    assert set(said(ended).values()) == {"ProcessorError: processor 0 failed outside of a run: ValueError: boom"}
+
+
+def test_a_processor_raises_after_the_last_run(program: Program) -> None:
+    ended = ranks(4, program("pybsp.run(lambda bsp: bsp.sync())\nif RANK == 1: raise ValueError('boom')"))
+    failed_once(ended, "ValueError: boom")
+
+
+def test_a_processor_raises_and_the_others_catch_it_and_go_on(program: Program) -> None:
+    ended = ranks(
+        3,
+        program("""
+            def main(bsp):
+                if bsp.pid == 1:
+                    raise ValueError("boom")
+                bsp.sync()
+            try:
+                pybsp.run(main)
+            except pybsp.ProcessorError:
+                pass
+            catching(lambda bsp: bsp.sync())
+        """),
+    )
+    assert ended.err.count("ValueError: boom") == 1
+    assert sorted(said(ended)) == [0, 2]
+    assert "processor 1 left the job" in said(ended)[0]
+    assert ended.code != 0
+
+
+def test_every_processor_catches_the_failure_and_the_next_run_works(program: Program) -> None:
+    ended = ranks(
+        3,
+        program("""
+            def main(bsp):
+                if bsp.pid == 1:
+                    raise ValueError("boom")
+                bsp.sync()
+            for _ in range(3):
+                try:
+                    pybsp.run(main)
+                except (pybsp.ProcessorError, ValueError):
+                    pass
+            assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 3
+        """),
+    )
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_an_error_that_the_program_swallows_is_raised_at_its_end(program: Program) -> None:
+    ended = ranks(
+        3,
+        program("""
+            def main(bsp):
+                if bsp.pid == 1:
+                    raise ValueError("boom")
+                try:
+                    bsp.sync()
+                except pybsp.ProcessorError:
+                    pass
+            catching(main)
+        """),
+    )
+    failed_once(ended, "ValueError: boom")
+    assert sorted(said(ended)) == [0, 2]
+
+
+def test_exit_on_one_rank_inside_of_a_run(program: Program) -> None:
+    ended = ranks(
+        4,
+        program("""
+            def main(bsp):
+                if bsp.pid == 2:
+                    sys.exit(3)
+                bsp.sync()
+            catching(main)
+        """),
+    )
+    failed_once(ended, "SystemExit: 3")
+    named_everywhere(ended, 4, 2, "superstep 0", "SystemExit: 3")
+
+
+def test_exit_with_a_text_on_one_rank_is_printed_once(program: Program) -> None:
+    ended = ranks(3, program("catching(lambda bsp: sys.exit('bad input') if bsp.pid == 2 else bsp.sync())"))
+    failed_once(ended, "SystemExit: bad input")
+    assert ended.err.count("bad input") - ended.err.count("sys.exit('bad input')") == 1
+
+
+def test_exit_on_one_rank_between_two_runs(program: Program) -> None:
+    ended = ranks(
+        4,
+        program("""
+            pybsp.run(lambda bsp: bsp.sync())
+            if RANK == 2:
+                sys.exit(3)
+            catching(lambda bsp: bsp.sync())
+        """),
+    )
+    failed_once(ended, "pybsp.errors.SyncError: the processors did not do the same")
+    assert sorted(said(ended)) == [0, 1, 3]
+    assert re.search(r"processor 2 left the job(;|$)", said(ended)[3], re.MULTILINE)
+    assert re.search(r"processors 0-1, 3 called pybsp.run, at \S*program.py:\d+", said(ended)[3])
+
+
+@pytest.mark.parametrize(("status", "code", "printed"), [("0", 0, ""), ("5", 5, ""), ("'bad input'", 1, "bad input\n")])
+def test_exit_on_all_ranks_alike_is_an_ordinary_end(program: Program, status: str, code: int, printed: str) -> None:
+    ended = ranks(4, program(f"def main(bsp):\n    bsp.sync()\n    sys.exit({status})\npybsp.run(main)"))
+    assert "Traceback" not in ended.err
+    assert ended.err.count("bad input") == len(printed) // 10
+    assert ended.code == code if code == 0 else ended.code != 0
+
+
+# -- the others are stuck ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stuck", ["time.sleep(1000)", "MPI.COMM_WORLD.recv(source=1)"])
+def test_others_are_stuck_in_something_else(program: Program, tmp_path: Path, stuck: str) -> None:
+    path = program(f"""
+        from mpi4py import MPI
+        def main(bsp):
+            bsp.sync()
+            if bsp.pid == 1:
+                raise ValueError("boom")
+            {stuck}
+        pybsp.run(main)
+    """)
+    begin = time.monotonic()
+    ended = ranks(3, path, grace=GRACE)
+    assert time.monotonic() - begin < 10
+    failed_once(ended, "ValueError: boom")
+    assert "not all others reached a sync within 1 s (PYBSP_GRACE); ending the job" in ended.err
+    all_gone(tmp_path)
+
+
+def test_others_are_stuck_in_a_part(program: Program, tmp_path: Path) -> None:
+    path = program("""
+        def main(bsp):
+            with bsp.split(0) as part:
+                if bsp.pid == 1:
+                    raise ValueError("boom")
+                if bsp.pid == 0:
+                    time.sleep(1000)
+                part.sync()
+        pybsp.run(main)
+    """)
+    failed_once(ranks(3, path, grace=GRACE), "ValueError: boom")
+    all_gone(tmp_path)
+
+
+def test_a_wrong_grace_period_is_an_error_at_the_beginning(program: Program) -> None:
+    ended = ranks(3, program("pybsp.run(lambda bsp: bsp.sync())"), grace="soon")
+    failed_once(ended, "pybsp.errors.UsageError: PYBSP_GRACE: expected seconds")
+
+
+# -- the processors do not do the same ---------------------------------------------------------------------------------
+
+MISMATCHES = {
+    "ends while others sync": (
+        "if bsp.pid != 1:\n        bsp.sync()",
+        r"processor 1 ended in superstep 1, at \S+program.py:\d+",
+        r"processors 0, 2-3 called bsp\.sync\(\) in superstep 1, at \S+program.py:15",
+    ),
+    "splits while others sync": (
+        'if bsp.pid == 0:\n        bsp.split(0).__enter__()\n    else:\n        with bsp.superstep("x"): pass',
+        r"processor 0 called bsp\.split\(\) in superstep 1 \(\"split\"\), at \S+program.py:15",
+        r'processors 1-3 called bsp\.sync\(\) in superstep 1 \("x"\), at ',
+    ),
+    "asks for the ledger alone": (
+        "if bsp.pid == 3:\n        bsp.ledger\n    bsp.sync()",
+        r"processor 3 asked for bsp\.ledger in superstep 1, at \S+program.py:15",
+        r"processors 0-2 called bsp\.sync\(\) in superstep 1, at \S+program.py:16",
+    ),
+    "registers something else": (
+        "bsp.array(3, np.int32 if bsp.pid == 2 else np.float64)\n    bsp.sync()",
+        r"processor 2: array of int32 at \S+program.py:14",
+        r"processors 0-1, 3: array of float64 at \S+program.py:14",
+    ),
+    "registers less": (
+        "if bsp.pid:\n        bsp.queue(np.int64)\n    bsp.sync()",
+        r"processor 0: nothing",
+        r"processors 1-3: queue of int64 at \S+program.py:15",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISMATCHES)
+def test_processors_do_different_things(program: Program, case: str) -> None:
+    body, *parts = MISMATCHES[case]
+    ended = ranks(4, program(f"def main(bsp):\n    bsp.sync(); \\\n    {body}\ncatching(main)".replace("; \\\n", "\n")))
+    failed_once(ended, "pybsp.errors.SyncError: the processors did not")
+    texts = said(ended)
+    assert sorted(texts) == [0, 1, 2, 3], ended.out
+    assert len(set(texts.values())) == 1
+    for part in parts:
+        assert re.search(part, texts[0]), texts[0]
+
+
+def test_different_numbers_of_runs(program: Program) -> None:
+    ended = ranks(3, program("for _ in range(2 + (RANK == 1)):\n    catching(lambda bsp: bsp.sync())"))
+    failed_once(ended, "pybsp.errors.SyncError: the processors did not do the same")
+    assert sorted(said(ended)) == [1]
+    assert re.search(r"processors 0, 2 left the job; processor 1 called pybsp.run, at \S+program.py", ended.err)
+
+
+@pytest.mark.parametrize("argument", ["router", "checked"])
+def test_different_arguments(program: Program, argument: str) -> None:
+    values = {"router": "'direct' if RANK else 'other'", "checked": "RANK == 1"}
+    ended = ranks(3, program(f"catching(lambda bsp: bsp.sync(), {argument}={values[argument]})"))
+    if argument == "router" and "RoutingError" in ended.err:
+        failed_once(ended, "pybsp.errors.RoutingError: router: expected one of ")
+    else:
+        failed_once(
+            ended, f"pybsp.errors.UsageError: pybsp.run: argument {argument}: expected the same on all processors"
+        )
+    assert sorted(said(ended)) == [0, 1, 2]
+
+
+def test_attach_ends_on_one_rank_while_others_sync(program: Program) -> None:
+    ended = ranks(
+        3,
+        program("""
+            from mpi4py import MPI
+            with pybsp.attach(MPI.COMM_WORLD) as bsp:
+                if bsp.pid:
+                    bsp.sync()
+        """),
+    )
+    failed_once(ended, "pybsp.errors.SyncError: the processors did not do the same")
+
+
+def test_a_part_ends_on_one_processor_while_others_sync(program: Program) -> None:
+    ended = ranks(
+        5,
+        program("""
+            def main(bsp):
+                with bsp.split(bsp.pid // 3) as part:
+                    if bsp.pid != 4:
+                        part.sync()
+            catching(main)
+        """),
+    )
+    failed_once(ended, "pybsp.errors.SyncError: the processors did not do the same")
+    assert sorted(said(ended)) == [0, 1, 2, 3, 4]
+
+
+# -- after the end -----------------------------------------------------------------------------------------------------
+
+
+def test_a_send_after_the_last_sync_is_an_error(program: Program) -> None:
+    ended = ranks(3, program("catching(lambda bsp: bsp.send(0, 1) if bsp.pid == 1 else None)"))
+    failed_once(ended, "pybsp.errors.UsageError: bsp.send: something was sent in superstep 0, after the last sync")
+    assert sorted(said(ended)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("use", ["sync()", "send(0, 1)", "array(3)", "queue()", "split(0)", "ledger"])
+def test_using_bsp_after_the_end_is_an_error(program: Program, use: str) -> None:
+    ended = ranks(2, program(f"kept = pybsp.run(lambda bsp: bsp)\nkept.{use}"))
+    name = use.split("(")[0]
+    failed_once(ended, f"pybsp.errors.UsageError: bsp.{name}: the run has ended")
+
+
+def test_a_run_inside_of_a_run_is_an_error(program: Program) -> None:
+    ended = ranks(2, program("pybsp.run(lambda bsp: pybsp.run(lambda inner: None))"))
+    failed_once(ended, "pybsp.errors.UsageError: pybsp.run: a run is going on in this process")
+
+
+# -- signals, and ranks that die ---------------------------------------------------------------------------------------
+
+WAITING = {
+    "in a sync": "time.sleep(1000) if bsp.pid == 0 else bsp.sync()",
+    "computing": "[k * k for k in iter(int, 1)]",
+}
+
+
+def signalled(program: Program, tmp_path: Path, number: signal.Signals, rank: int | None, waiting: str) -> Ended:
+    """Send a signal to the launcher or to a rank of a job whose ranks have all begun."""
+    path = program(f"""
+        from pathlib import Path
+        def main(bsp):
+            bsp.sync()
+            Path({str(tmp_path)!r}, f"pid-{{bsp.pid}}").write_text(str(os.getpid()))
+            bsp.sync()
+            {WAITING[waiting]}
+        pybsp.run(main)
+    """)
+    job = start([*mpiexec(3), *python(path)], PYBSP_GRACE=LONG)
+    files = [tmp_path / f"pid-{k}" for k in range(3)]
+    until = time.monotonic() + LIMIT
+    while not all(file.exists() and file.read_text() for file in files) and time.monotonic() < until:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    os.kill(job.pid if rank is None else int(files[rank].read_text()), number)
+    begin = time.monotonic()
+    ended = finish(job, LIMIT)
+    assert time.monotonic() - begin < 5
+    assert ended.code != 0, ended
+    all_gone(tmp_path)
+    return ended
+
+
+@pytest.mark.parametrize("waiting", WAITING)
+@pytest.mark.parametrize("rank", [None, 1], ids=["launcher", "rank"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_job(
+    program: Program, tmp_path: Path, number: signal.Signals, rank: int | None, waiting: str
+) -> None:
+    signalled(program, tmp_path, number, rank, waiting)
+
+
+@pytest.mark.parametrize("waiting", WAITING)
+def test_a_rank_that_is_killed_ends_the_job(program: Program, tmp_path: Path, waiting: str) -> None:
+    signalled(program, tmp_path, signal.SIGKILL, 1, waiting)
+
+
+def test_an_interrupt_between_two_runs_ends_the_job(program: Program, tmp_path: Path) -> None:
+    path = program("""
+        import signal
+        pybsp.run(lambda bsp: bsp.sync())
+        if RANK == 1:
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(1000)
+    """)
+    ended = ranks(3, path)
+    assert ended.code != 0
+    assert ended.err.count("KeyboardInterrupt") == 1
+    all_gone(tmp_path)
+
+
+def test_an_interrupt_of_a_rank_that_has_ended_and_waits_for_the_others(program: Program, tmp_path: Path) -> None:
+    path = program("""
+        import signal
+        pybsp.run(lambda bsp: bsp.sync())
+        if RANK == 1:
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.alarm(1)
+        else:
+            time.sleep(1000)
+    """)
+    assert ranks(3, path).code != 0
+    all_gone(tmp_path)
+
+
+def test_a_rank_that_leaves_without_python_ends_the_job(program: Program, tmp_path: Path) -> None:
+    ended = ranks(3, program("pybsp.run(lambda bsp: bsp.sync() or (os._exit(4) if bsp.pid == 1 else bsp.sync()))"))
+    assert ended.code != 0
+    all_gone(tmp_path)
+
+
+# -- abort -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pid", [0, 2])
+def test_abort_works_from_any_processor_without_a_sync(program: Program, tmp_path: Path, pid: int) -> None:
+    path = program(f"""
+        def main(bsp):
+            with bsp.superstep("read"):
+                if bsp.pid == {pid}:
+                    bsp.abort("no such thing")
+                time.sleep(1000)
+        pybsp.run(main)
+    """)
+    ended = ranks(3, path)
+    assert ended.code != 0
+    line = f'pybsp: processor {pid} aborted in superstep 0 ("read"): no such thing'
+    assert ended.err.count(line) == 1, ended.err
+    assert "Traceback" not in ended.err
+    all_gone(tmp_path)
+
+
+def test_abort_from_some_ranks_ends_those_outside_too(program: Program, tmp_path: Path) -> None:
+    path = program("""
+        from mpi4py import MPI
+        part = MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank == 0)
+        if MPI.COMM_WORLD.rank == 0:
+            MPI.COMM_WORLD.Barrier()
+        with pybsp.attach(part) as bsp:
+            if bsp.pid == 1:
+                bsp.abort("no such thing")
+            bsp.sync()
+    """)
+    ended = ranks(3, path)
+    assert ended.code != 0
+    assert ended.err.count("no such thing") == 1
+    all_gone(tmp_path)
+
+
+# -- on virtual processors ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("end", "error"), [("1 // 0", "ZeroDivisionError"), ("bsp.send(9, 1)", "pybsp.errors.UsageError")]
+)
+def test_a_failure_under_pybsp_simulate_is_the_programs(program: Program, end: str, error: str) -> None:
+    path = program(
+        f"def main(bsp):\n    bsp.sync()\n    if bsp.pid == 1:\n        {end}\n    bsp.sync()\npybsp.run(main)"
+    )
+    ended = run([sys.executable, "-m", "pybsp", "simulate", "-p", "4", str(path)], LIMIT)
+    failed_once(ended, error)
+    assert ended.code == 1
+
+
+def test_wrong_usage_of_the_command_has_status_2(tmp_path: Path) -> None:
+    for command in ("run", "simulate"):
+        flag = "-n" if command == "run" else "-p"
+        missing = run([sys.executable, "-m", "pybsp", command, flag, "2", str(tmp_path / "none.py")], LIMIT)
+        assert missing.code == 2
+        assert "there is no such file" in missing.err
+        assert run([sys.executable, "-m", "pybsp", command, flag, "0", "x.py"], LIMIT).code == 2

@@ -1,0 +1,357 @@
+"""How jobs start: launchers, MPI libraries, MPI that a host program set up, and how ranks wait."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from .launching import Ended, mpiexec, python, run
+
+LIMIT = 30  # seconds for a job
+Program = Callable[..., Path]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Writes a program."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "program.py"
+        path.write_text(dedent(text))
+        return path
+
+    return write
+
+
+def ranks(p: int, path: Path, limit: float = LIMIT, **environment: str) -> Ended:
+    """Run a program on p ranks."""
+    return run([*mpiexec(p), *python(path)], limit, **environment)
+
+
+def ended_well(ended: Ended) -> str:
+    """What a job printed that ended well, and without a complaint."""
+    assert ended.code == 0, ended
+    assert ended.err == "", ended
+    return ended.out
+
+
+# -- launchers ---------------------------------------------------------------------------------------------------------
+
+SIZE = """
+import sys, pybsp
+size, pid = pybsp.run(lambda bsp: bsp.sync() or bsp.p), pybsp.run(lambda bsp: bsp.pid)
+sys.stdout.write(f"p {size} {pid}\\n")
+sys.stdout.flush()
+"""
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 8])
+def test_mpiexec_starts_as_many_processors_as_it_says(program: Program, p: int) -> None:
+    assert sorted(ended_well(ranks(p, program(SIZE))).split("\n")[:-1]) == [f"p {p} {pid}" for pid in range(p)]
+
+
+def test_pybsp_run_starts_as_many_processors_as_it_says(program: Program) -> None:
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "3", str(program(SIZE))], LIMIT)
+    assert sorted(ended_well(ended).split("\n")[:-1]) == [f"p 3 {pid}" for pid in range(3)]
+
+
+def test_without_a_launcher_there_is_one_processor(program: Program) -> None:
+    assert ended_well(run(python(program(SIZE)), LIMIT)) == "p 1 0\n"
+
+
+@pytest.mark.parametrize("how", ["run", "attach"])
+@pytest.mark.parametrize(
+    ("prefix", "launcher"), [("PMI", "MPICH's (Hydra)"), ("OMPI_COMM_WORLD", "Open MPI's")], ids=["hydra", "openmpi"]
+)
+def test_a_launcher_that_does_not_belong_to_the_library(program: Program, how: str, prefix: str, launcher: str) -> None:
+    text = "import pybsp\npybsp.run(lambda bsp: bsp.sync())\n"
+    if how == "attach":
+        text = "import pybsp\nfrom mpi4py import MPI\nwith pybsp.attach(MPI.COMM_WORLD): pass\n"
+    path = program(text)
+    printed = []
+    for rank in ("0", "2"):
+        size = {f"{prefix}_SIZE": "4", f"{prefix}_RANK": rank}
+        ended = run(python(path), LIMIT, PYBSP_GRACE="0.5", **size)
+        assert ended.code != 0
+        # mpi4py warns by itself where the program imports it first
+        printed.append(
+            re.sub(r".*RuntimeWarning: suspicious MPI(.|\n)*?different MPI implementation\.\n", "", ended.err)
+        )
+    assert printed[0].count("pybsp.errors.LauncherError: ") == 1
+    assert f": the launcher is {launcher}, " in printed[0]
+    assert "the launcher started 4 processes, but MPI says of each that it is rank 0 of 1" in printed[0] or (
+        how == "run"
+        and "the launcher started 4 processes, but the MPI library would see none of the others" in printed[0]
+    )
+    assert re.search(r"the MPI library that Python loads is '(MPICH|Open MPI)", printed[0])
+    assert "pybsp run -n 4" in printed[0]
+    assert printed[1] == ""
+
+
+def test_an_allocation_without_a_launcher_is_no_launcher(program: Program) -> None:
+    assert ended_well(run(python(program(SIZE)), LIMIT, SLURM_NTASKS="4", SLURM_PROCID="0")) == "p 1 0\n"
+
+
+# -- no MPI library ----------------------------------------------------------------------------------------------------
+
+WITHOUT_MPI = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name == "mpi4py.MPI":
+            raise {error}
+sys.meta_path.insert(0, Absent())
+"""
+ABSENT = [
+    "ImportError('libmpi.so: cannot open shared object file')",
+    "RuntimeError('cannot load MPI library\\nlibmpi.so: no such file')",
+]
+
+
+@pytest.mark.parametrize("error", ABSENT)
+def test_without_an_mpi_library_it_runs_on_a_virtual_processor_and_says_so_once(program: Program, error: str) -> None:
+    ended = run(python(program(WITHOUT_MPI.format(error=error) + SIZE + SIZE)), LIMIT)
+    assert (ended.code, ended.out) == (0, "p 1 0\n" * 2)
+    assert ended.err.count("no MPI library can be loaded") == 1
+    assert ended.err.count("\n") == 1
+    assert "running on one virtual processor" in ended.err
+
+
+def test_a_library_that_mpi4py_cannot_open_is_no_library(program: Program) -> None:
+    ended = run(python(program(SIZE)), LIMIT, MPI4PY_LIBMPI="/nonexistent/libmpi.so")
+    if "MPI4PY" not in ended.err and "virtual processor" not in ended.err:
+        pytest.skip("this mpi4py was built for one library and does not heed MPI4PY_LIBMPI")
+    assert (ended.code, ended.out) == (0, "p 1 0\n")
+    assert ended.err.count("no MPI library can be loaded") == 1
+
+
+def test_without_an_mpi_library_under_a_launcher_is_an_error_that_is_printed_once(program: Program) -> None:
+    path = program(WITHOUT_MPI.format(error=ABSENT[0]) + SIZE)
+    ended = ranks(3, path, PYBSP_GRACE="1")
+    assert ended.code != 0
+    assert (
+        ended.err.count("LauncherError: pybsp: a launcher started 3 processes, but Python can load no MPI library") == 1
+    )
+    assert "pip install 'pybsp[mpich]'" in ended.err
+
+
+def test_a_simulation_needs_no_mpi(program: Program) -> None:
+    text = (
+        WITHOUT_MPI.format(error=ABSENT[0]) + "import pybsp\nprint(pybsp.simulate(lambda bsp: bsp.pid, p=3).results)\n"
+    )
+    assert ended_well(run(python(program(text)), LIMIT)) == "[0, 1, 2]\n"
+
+
+def test_importing_pybsp_and_simulating_does_not_initialise_mpi(program: Program) -> None:
+    text = "import sys, pybsp\npybsp.simulate(lambda bsp: bsp.sync(), p=3)\nprint('mpi4py.MPI' in sys.modules)\n"
+    assert ended_well(ranks(1, program(text))) == "False\n"
+
+
+# -- MPI that a host program set up ------------------------------------------------------------------------------------
+
+
+def test_where_pybsp_is_first_it_asks_for_funneled_threads_at_most(program: Program) -> None:
+    path = program("""
+        import pybsp
+        pybsp.run(lambda bsp: bsp.sync())
+        import mpi4py
+        from mpi4py import MPI
+        assert mpi4py.rc.thread_level == "funneled", mpi4py.rc.thread_level
+        assert MPI.Query_thread() <= MPI.THREAD_FUNNELED, MPI.Query_thread()
+    """)
+    ended_well(ranks(2, path))
+
+
+def test_a_thread_level_that_the_host_asks_for_is_asked_for(program: Program) -> None:
+    path = program("""
+        import mpi4py
+        mpi4py.rc.thread_level = "serialized"
+        import pybsp
+        pybsp.run(lambda bsp: bsp.sync())
+        from mpi4py import MPI
+        assert MPI.Query_thread() >= MPI.THREAD_SERIALIZED
+    """)
+    ended_well(ranks(2, path))
+
+
+@pytest.mark.parametrize("level", ["single", "funneled", "serialized", "multiple"])
+def test_the_hosts_thread_level_is_left_alone(program: Program, level: str) -> None:
+    path = program(f"""
+        import mpi4py
+        mpi4py.rc.thread_level = "{level}"
+        from mpi4py import MPI
+        before = MPI.Query_thread()
+        import pybsp
+        assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 2
+        assert MPI.Query_thread() == before
+    """)
+    ended_well(ranks(2, path))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_mpi_that_the_host_initialises_and_finalises_itself(program: Program, when: str) -> None:
+    first, second = ("import pybsp", "") if when == "after" else ("", "import pybsp")
+    path = program(f"""
+        import mpi4py
+        mpi4py.rc.initialize = False
+        mpi4py.rc.finalize = False
+        {first}
+        from mpi4py import MPI
+        MPI.Init_thread(MPI.THREAD_SERIALIZED)
+        {second}
+        assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 2
+        with pybsp.attach(MPI.COMM_WORLD) as bsp:
+            bsp.sync()
+        MPI.Finalize()
+        try:
+            pybsp.run(lambda bsp: None)
+        except pybsp.BSPError as error:
+            print(error)
+    """)
+    out = ended_well(ranks(2, path))
+    assert out.count("pybsp.run: MPI has been finalized in this process; call it before MPI.Finalize()") == 2
+
+
+def test_mpi_that_the_host_left_uninitialised_is_initialised(program: Program) -> None:
+    path = program("""
+        import mpi4py
+        mpi4py.rc.initialize = False
+        import pybsp
+        from mpi4py import MPI
+        assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 2
+        assert MPI.Query_thread() <= MPI.THREAD_FUNNELED
+    """)
+    ended_well(ranks(2, path))
+
+
+@pytest.mark.timeout(120)
+def test_attaching_5000_times_does_not_run_out_of_communicators(program: Program) -> None:
+    path = program("""
+        from mpi4py import MPI
+        import pybsp
+        for k in range(5000):
+            with pybsp.attach(MPI.COMM_WORLD) as bsp:
+                bsp.send(1 - bsp.pid, k)
+                bsp.sync()
+                assert bsp.inbox[0].payload == k
+    """)
+    ended_well(ranks(2, path, limit=100))
+
+
+def test_attaching_does_not_disturb_the_hosts_messages(program: Program) -> None:
+    path = program("""
+        from mpi4py import MPI
+        import pybsp
+        world = MPI.COMM_WORLD
+        request = world.irecv(source=MPI.ANY_SOURCE, tag=MPI.ANY_TAG)
+        with pybsp.attach(world) as bsp:
+            bsp.send(1 - bsp.pid, "ours")
+            bsp.sync()
+            world.send("theirs", 1 - world.rank)
+            bsp.sync()
+        assert request.wait() == "theirs"
+    """)
+    ended_well(ranks(2, path))
+
+
+def test_attached_machines_of_different_communicators_nest_and_alternate(program: Program) -> None:
+    path = program("""
+        from mpi4py import MPI
+        import pybsp
+        world = MPI.COMM_WORLD
+        half = world.Split(world.rank % 2, -world.rank)
+        with pybsp.attach(world) as outer, pybsp.attach(half) as inner:
+            for k in range(20):
+                outer.send((outer.pid + 1) % outer.p, ("outer", k))
+                inner.send((inner.pid + 1) % inner.p, ("inner", k))
+                outer.sync()
+                inner.sync()
+                assert [m.payload for m in outer.inbox] == [("outer", k)]
+                assert [m.payload for m in inner.inbox] == [("inner", k)]
+        assert (inner.p, inner.pid) == (half.size, half.rank)
+    """)
+    ended_well(ranks(4, path))
+
+
+def test_run_may_be_called_many_times(program: Program) -> None:
+    path = program("""
+        import pybsp
+        for k in range(500):
+            assert pybsp.run(lambda bsp, more: bsp.pid + more, k) - k in (0, 1)
+    """)
+    ended_well(ranks(2, path))
+
+
+# -- the user's hook ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["before the import", "after the import", "after, chaining"])
+def test_the_users_excepthook_is_called_once_in_the_job(program: Program, place: str) -> None:
+    chain = "previous(kind, error, trace)" if place == "after, chaining" else "None"
+    hook = f"""
+import sys
+previous = sys.excepthook
+def mine(kind, error, trace):
+    print("hook got", kind.__name__, error, flush=True)
+    {chain}
+sys.excepthook = mine
+"""
+    body = "def main(bsp):\n    if bsp.pid == 1: raise ValueError('boom')\n    bsp.sync()\npybsp.run(main)\n"
+    text = hook + "import pybsp\n" + body if place == "before the import" else "import pybsp\n" + hook + body
+    ended = ranks(3, program(text))
+    assert ended.code != 0
+    assert ended.out == "hook got ValueError boom\n", ended
+    assert ended.err.count("Traceback") == (place == "after, chaining"), ended
+
+
+# -- waiting -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["polite", "spin", "yield", "sleep"])
+def test_every_way_to_wait_works(program: Program, mode: str) -> None:
+    path = program("""
+        import pybsp
+        def main(bsp):
+            for _ in range(20):
+                bsp.sync()
+            return bsp.p
+        assert pybsp.run(main) == 3
+    """)
+    ended_well(ranks(3, path, PYBSP_WAIT=mode))
+
+
+@pytest.mark.parametrize("how", ["run(lambda bsp: bsp.sync())", "attach(MPI.COMM_WORLD).__enter__()"])
+def test_a_wrong_way_to_wait_is_an_error_that_is_printed_once(program: Program, how: str) -> None:
+    ended = ranks(3, program(f"from mpi4py import MPI\nimport pybsp\npybsp.{how}\n"), PYBSP_WAIT="patiently")
+    assert ended.code != 0
+    assert ended.err.count("Traceback") == 1, ended.err
+    line = "pybsp.errors.UsageError: PYBSP_WAIT: expected one of polite, spin, yield, sleep, got 'patiently'"
+    assert ended.err.count(line) == 1
+
+
+def test_more_ranks_than_cores_synchronise_quickly(program: Program) -> None:
+    """A sanity bound: a library that spins takes many milliseconds."""
+    path = program("""
+        import time
+        import pybsp
+        def main(bsp):
+            seconds = []
+            for _ in range(200):
+                begin = time.perf_counter()
+                bsp.sync()
+                seconds.append(time.perf_counter() - begin)
+            return sorted(seconds)[100]
+        import sys
+        sys.stdout.write(f"{pybsp.run(main)}\\n")
+        sys.stdout.flush()
+    """)
+    p = 2 * (os.cpu_count() or 1)
+    medians = [float(line) for line in ended_well(ranks(p, path)).split()]
+    assert len(medians) == p
+    assert max(medians) < 5e-3
