@@ -201,7 +201,10 @@ def print_costs(ledger: pybsp.Ledger) -> None:
             f"{predicted * 1e3:15.3f} {measured * 1e3:14.3f} {measured / predicted:19.2f}"
         )
     uncharged = [label for label in labels if not any(record.work for record in ledger if record.label == label)]
-    print(f"{', '.join(uncharged)} charge no work: what is predicted for them contains their measured computing")
+    if ledger.virtual:
+        print("on virtual processors, whose clock runs by these parameters: measured is what they say")
+    elif uncharged:
+        print(f"{', '.join(uncharged)} charge no work: what is predicted for them contains their measured computing")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pybsp
 import pytest
+
+import pybsp
 
 from .launching import mpiexec, python, run
 

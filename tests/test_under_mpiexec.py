@@ -37,7 +37,8 @@ def test_all_spmd_tests_pass_on_mpi_ranks(p: int, tmp_path: Path) -> None:
     texts = {rank: log.read_text() if log.exists() else "(never started)" for rank, log in logs.items()}
     codes = {rank: tmp_path / f"exit-{rank}" for rank in range(p)}
     bad = [rank for rank in range(p) if not codes[rank].exists() or codes[rank].read_text() != "0"]
-    assert not (bad or late or job.returncode), (
+    failed = bool(bad) or bool(late) or job.returncode != 0
+    assert not failed, (
         f"{late}mpiexec -n {p} ended with {job.returncode}; ranks {bad} failed; rank {bad[0] if bad else 0} printed:\n"
         f"{texts[bad[0] if bad else 0][-6000:]}\nmpiexec printed:\n{output.decode()[-1000:]}"
     )
