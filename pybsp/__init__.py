@@ -10,6 +10,7 @@ What is where:
     ledger.py       what each superstep cost; report.py prints it
     machine.py      parameters and predictions
     launch.py       run, attach: programs on MPI ranks
+    world.py        all ranks of a job, and how it ends
     simulation.py   simulate: programs on virtual processors
     transport/      MPI ranks and virtual processors
     routing/        how messages get to their destinations

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -15,6 +16,8 @@ from .launching import python, run
 
 CHECKOUT = Path(__file__).parent.parent
 CLUSTER = Path(os.environ.get("PYBSP_CLUSTER") or CHECKOUT.parent / "shared" / "cluster" / "cluster")
+# The mpiexec beside this Python comes first, as in `pybsp run`.
+SEARCH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 NEEDS = ("gcc", "ip", "unshare", "setpriv", "flock", "mpiexec")
 
 
@@ -22,12 +25,13 @@ def _missing() -> str:
     """What an emulated cluster lacks here; empty where nothing does."""
     if not CLUSTER.is_file():
         return f"no emulated cluster: PYBSP_CLUSTER is not set to its script, and there is no {CLUSTER}"
-    absent = [tool for tool in NEEDS if shutil.which(tool) is None]
+    absent = [tool for tool in NEEDS if shutil.which(tool, path=SEARCH) is None]
     if absent:
         return f"the emulated cluster needs {', '.join(absent)} on PATH"
     if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
         return "the emulated cluster needs root and /dev/net/tun"
-    version = subprocess.run(["mpiexec", "--version"], capture_output=True, text=True, check=False).stdout
+    mpiexec = str(shutil.which("mpiexec", path=SEARCH))
+    version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False).stdout
     if "hydra" not in version.lower():
         return "the emulated cluster needs MPICH's mpiexec (Hydra) first on PATH"
     return ""
@@ -73,7 +77,7 @@ def command(tmp_path: Path) -> list[str]:
 
 @pytest.mark.timeout(60)
 def test_a_program_runs_across_hosts(command: list[str]) -> None:
-    ended = run(command, 30, PYTHONPATH=str(CHECKOUT))
+    ended = run(command, 30, PATH=SEARCH)
     assert ended.code == 0, ended
     hosts = re.search(r"^hosts (.*)$", ended.out, re.MULTILINE)
     assert hosts, ended
@@ -82,7 +86,7 @@ def test_a_program_runs_across_hosts(command: list[str]) -> None:
 
 @pytest.mark.timeout(60)
 def test_a_failure_on_one_host_ends_the_job_on_all(command: list[str]) -> None:
-    ended = run([*command, "fails"], 30, PYTHONPATH=str(CHECKOUT))
+    ended = run([*command, "fails"], 30, PATH=SEARCH)
     assert ended.code != 0
     assert ended.err.count("Traceback") == 1, ended.err
     assert "ValueError: boom" in ended.err
