@@ -6,14 +6,30 @@ All processors see the same, so all raise in the same exchange, and none is left
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from .errors import BSPError, ProcessorError, SyncError, describe, where
+from .errors import BSPError, ProcessorError, SyncError, UsageError, describe, where
 from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, Arrival, Transport
 
 GRACE = 10.0  # seconds that a failing processor waits for the others; PYBSP_GRACE overrides
+
+
+Result = TypeVar("Result")
+
+
+def once(look: Callable[..., Result]) -> Callable[..., Result]:
+    """Remember the result for the last object: virtual processors all look at one list, and the first does the work."""
+    last: list[Any] = [None, None]
+
+    def looked(notes: Any, *arguments: Any) -> Result:
+        if last[0] is not notes:
+            last[:] = notes, look(notes, *arguments)
+        result: Result = last[1]
+        return result
+
+    return looked
 
 
 class Failure(NamedTuple):
@@ -58,6 +74,12 @@ def processor_error(notes: Sequence[Any]) -> ProcessorError:
     return ProcessorError(f"processor {pid} failed {place}: {failure.summary}", pid, failure.superstep, failure.label)
 
 
+@once
+def without_flags(words: Sequence[int]) -> list[int]:
+    """What each processor was doing."""
+    return [word & KIND for word in words]
+
+
 def settle(
     transport: Transport, arrival: Arrival, kind: int, what: str, superstep: int, label: str, line: str = ""
 ) -> Sequence[Any] | None:
@@ -69,7 +91,7 @@ def settle(
     """
     if arrival.kinds is None:
         return arrival.notes
-    kinds = [word & KIND for word in arrival.kinds]
+    kinds = without_flags(arrival.kinds)
     if FAIL in kinds:
         assert arrival.notes is not None
         raise processor_error(arrival.notes)
@@ -108,23 +130,49 @@ def pids(numbers: Sequence[int]) -> str:
     return f"processor {text}" if len(numbers) == 1 else f"processors {text}"
 
 
-def compare_declarations(notes: Sequence[Any], superstep: int) -> None:
-    """Check that all processors registered the same: the notes are lists of (kind, dtype, shape, line).
+class Said(NamedTuple):
+    """What all processors said with a sync or a split, looked through.
 
-    Raises:
-        SyncError: they did not; the text says who registered what, and where.
+    own: what each said besides, by pid (a split's color and key).
+    shapes: for each array that was registered, its shape on each processor; None where nothing was registered.
     """
 
-    def gist(note: Sequence[tuple[Any, ...]] | None) -> list[Any]:
-        return [(kind, what) for kind, what, _, _ in note or ()]
+    own: list[Any]
+    shapes: list[list[tuple[int, ...]]] | None
 
-    first = gist(notes[0])
-    if all(gist(note) == first for note in notes[1:]):
+
+@once
+def look_through(notes: Sequence[Any], superstep: int) -> Said:
+    """Check that all registered the same, and labelled alike where that is checked.
+
+    The notes are None or (own, [(kind, dtype, shape, line), ...], None or (label, line)).
+
+    Raises:
+        SyncError: they did not; the text says who did what, and where.
+    """
+    declared: list[Any] = [note[1] if note else None for note in notes]
+    labels: list[Any] = [note[2] if note else None for note in notes]
+    shapes = None
+    if any(declared):
+        _compare_declarations(declared, superstep)
+        of_each = [[shape for kind, _, shape, _ in note if kind == "array of"] for note in declared]
+        shapes = [list(of_all) for of_all in zip(*of_each, strict=True)]
+    if labels[0] is not None and any(label[0] != labels[0][0] for label in labels):
+        said: dict[str, list[int]] = {}
+        for pid, (label, line) in enumerate(labels):
+            said.setdefault(f'"{label}" at {line}', []).append(pid)
+        text = "; ".join(f"{pids(who)}: {what}" for what, who in said.items())
+        raise SyncError(f"the processors labelled superstep {superstep} differently: {text}")
+    return Said([None if note is None else note[0] for note in notes], shapes)
+
+
+def _compare_declarations(declared: Sequence[Any], superstep: int) -> None:
+    gists = [[(kind, what) for kind, what, _, _ in note or ()] for note in declared]
+    if all(gist == gists[0] for gist in gists):
         return
-    longest = max(len(note or ()) for note in notes)
-    for k in range(longest):
+    for k in range(max(len(gist) for gist in gists)):
         said: dict[tuple[str, str], list[int]] = {}
-        for pid, note in enumerate(notes):
+        for pid, note in enumerate(declared):
             if note and k < len(note):
                 kind, what, _, line = note[k]
                 said.setdefault((f"{kind} {what}", f"at {line}"), []).append(pid)
@@ -136,6 +184,27 @@ def compare_declarations(notes: Sequence[Any], superstep: int) -> None:
                 f"the processors did not register the same before the sync that ends {describe(superstep, '')}: as "
                 f"number {k + 1} of that superstep, {text}"
             )
+
+
+@once
+def parts(own: Sequence[Any]) -> dict[Any, list[int]]:
+    """The members of each part of a split, in the order of their keys, by color; `own` holds (color, key, context).
+
+    Raises:
+        UsageError: the keys of a part do not compare.
+    """
+    found: dict[Any, list[int]] = {}
+    for pid, (color, _, _) in enumerate(own):
+        found.setdefault(color, []).append(pid)
+    for members in found.values():
+        keys = {pid: own[pid][1] for pid in members}
+        try:
+            members.sort(key=lambda pid: (keys[pid] is not None, 0 if keys[pid] is None else keys[pid], pid))
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"bsp.split: argument key: expected keys that compare, got {list(keys.values())} ({error})"
+            ) from None
+    return found
 
 
 def speaker(error: BSPError) -> int:

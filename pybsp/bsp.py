@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pickle
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, NoReturn, SupportsIndex
 
@@ -20,7 +21,7 @@ from numpy.typing import DTypeLike
 
 from . import agreement, arrays
 from .arrays import Array, Ticket
-from .errors import BSPError, CostError, SyncError, UsageError, describe, where
+from .errors import BSPError, CostError, UsageError, describe, where
 from .ledger import Ledger, Log
 from .machine import BSPMachine
 from .mail import Inbox, Mail
@@ -106,7 +107,11 @@ class BSP:
         self._work = 0.0
         self._part_seconds = 0.0
         self._combined: list[Any] = []
-        self._started = transport.time()
+        self._begin()
+
+    def _begin(self) -> None:
+        """The program begins on this processor: its clocks run from here."""
+        self._started = self._transport.time()
         self._left = time.perf_counter()
 
     # -- messages -------------------------------------------------------------------------------------------------
@@ -246,7 +251,7 @@ class BSP:
             (self._label_number, work, seconds, measured, words_out, words_in, messages_out, messages_in)
         )
         self._left = leave
-        return None if notes is None else [None if said is None else said[0] for said in notes]
+        return notes
 
     def _pack(self) -> dict[int, Parcel]:
         parcels: dict[int, Parcel] = {}
@@ -269,33 +274,22 @@ class BSP:
             notes = agreement.settle(self._transport, arrival, kind, what, self._superstep, self._label)
             if notes is None:
                 return None
-            declared = [said[1] if said else None for said in notes]
-            if any(declared):
-                agreement.compare_declarations(declared, self._superstep)
-                self._register(declared)
-            if self._checked:
-                self._compare_labels([said[2] for said in notes])
+            said = agreement.look_through(notes, self._superstep)
         except BSPError as error:
             self._break(error)
             raise
-        return notes
+        if said.shapes is not None:
+            self._register(said.shapes)
+        own: Sequence[Any] = said.own
+        return own
 
-    def _register(self, declared: Sequence[Any]) -> None:
-        shapes = [[shape for kind, _, shape, _ in note if kind == "array of"] for note in declared]
-        for array, of_all in zip(self._new, zip(*shapes, strict=True), strict=True):
-            array._shapes = list(of_all)
+    def _register(self, shapes: list[list[tuple[int, ...]]]) -> None:
+        for array, of_all in zip(self._new, shapes, strict=True):
+            array._shapes = of_all
             self._arrays[array._number] = array
         # A put or get after free in the same superstep is legal, so the array goes after this sync's delivery.
         self._leaving = self._freed
         self._new, self._freed, self._declared = [], [], []
-
-    def _compare_labels(self, notes: Sequence[tuple[str, str]]) -> None:
-        if any(label != notes[0][0] for label, _ in notes):
-            said: dict[str, list[int]] = {}
-            for pid, (label, line) in enumerate(notes):
-                said.setdefault(f'"{label}" at {line}', []).append(pid)
-            text = "; ".join(f"{agreement.pids(who)}: {what}" for what, who in said.items())
-            raise SyncError(f"the processors labelled superstep {self._superstep} differently: {text}")
 
     def _answer(
         self, arrived: Sequence[tuple[int, Parcel]], tickets: dict[int, list[Ticket]]
@@ -343,7 +337,13 @@ class BSP:
 
     @contextmanager
     def superstep(self, label: str) -> Iterator[None]:
-        """A labelled superstep: syncs when the block ends normally. Syncs inside the block carry the label too."""
+        """A labelled superstep: syncs when the block ends normally. Syncs inside the block carry the label too.
+
+        Collective, with the same label on all processors (compared when checked).
+
+        Raises:
+            UsageError: a label that is no str; and what `sync` raises.
+        """
         if not isinstance(label, str):
             raise UsageError(f"bsp.superstep: argument label: expected a str, got {type(label).__name__} {label!r}")
         self._check_open("bsp.superstep")
@@ -391,17 +391,29 @@ class BSP:
             raise UsageError(
                 f"bsp.split: argument color: expected a hashable value, got {type(color).__name__}"
             ) from None
+        try:
+            pickle.dumps((color, key), 5)
+        except Exception as error:
+            raise UsageError(
+                f"bsp.split: arguments color and key: expected values that can be pickled, got {color!r:.60} and "
+                f"{key!r:.60} ({error})"
+            ) from None
+        if color != color:
+            raise UsageError(f"bsp.split: argument color: expected a value that equals itself, got {color!r}")
         return _Split(self, color, key)
 
     # -- costs ----------------------------------------------------------------------------------------------------
 
     def work(self, flops: float) -> None:
-        """Charge work to this superstep.
+        """Charge work to this superstep, on this processor; others may charge other amounts.
 
         Args:
             flops: floating-point operations, at least 0.
+
+        Raises:
+            UsageError: no such number.
         """
-        if not flops >= 0:
+        if not isinstance(flops, (int, float, np.number)) or not flops >= 0:
             raise UsageError(f"bsp.work: argument flops: expected a number of at least 0, got {flops!r}")
         self._work += flops
 
@@ -432,6 +444,9 @@ class BSP:
         Raises:
             CostError: it cost more; the text has both figures.
         """
+        for name, most in (("supersteps", supersteps), ("h", h), ("messages", messages), ("work", work)):
+            if most is not None and not (isinstance(most, (int, float, np.number)) and most >= 0):
+                raise UsageError(f"bsp.expect: argument {name}: expected None or a number of at least 0, got {most!r}")
         first = len(self._log)
         work_before = self._work
         yield
@@ -459,6 +474,7 @@ class BSP:
 
     def _exchange_ledger(self) -> None:
         """Bring `_combined` up to date: processor 0 combines what is new, and tells the others."""
+        entered = time.perf_counter()
         labels = list(self._log.labels)
         mine = self._log.table(len(self._combined))
         arrival = self._transport.exchange(LEDGER, None, {0: {MAIL: Segment((labels, mine), 0, 0, None)}})
@@ -475,6 +491,7 @@ class BSP:
         arrival = self._transport.exchange(LEDGER, fresh, {})
         assert arrival.notes is not None
         self._combined = [*self._combined, *arrival.notes[0]]
+        self._left += time.perf_counter() - entered  # what the ledger takes is no part of what it measures
 
     # -- life cycle -----------------------------------------------------------------------------------------------
 
@@ -548,10 +565,11 @@ class BSP:
         except BSPError as error:
             self._break(error)
             raise
-        self._close("the run has ended; nothing can be sent or synced after it")
+        what = "part" if self._members else "run"
+        self._close(f"the {what} has ended; nothing can be sent or synced after it")
 
-    def _report_failure(self, error: BaseException) -> Sequence[Any]:
-        """Tell the others that this processor failed; returns what all said.
+    def _report_failure(self, error: BaseException) -> Arrival:
+        """Tell the others that this processor failed; returns what all were doing, and said.
 
         Raises:
             TimeoutError: they did not come within the grace period.
@@ -560,8 +578,7 @@ class BSP:
         grace = None if self._virtual else grace_period()
         arrival = self._transport.exchange(FAIL, failure, {}, grace=grace)
         self._close("the run has failed")
-        assert arrival.notes is not None
-        return arrival.notes
+        return arrival
 
 
 class _Split:
@@ -582,13 +599,7 @@ class _Split:
         assert notes is not None
         if self._color is None:
             return None
-        members = [pid for pid, note in enumerate(notes) if note[0] == self._color]
-        try:
-            members.sort(key=lambda pid: (notes[pid][1] is not None, notes[pid][1] or 0, pid))
-        except TypeError as error:
-            raise UsageError(
-                f"bsp.split: argument key: expected keys that compare, got {[notes[m][1] for m in members]} ({error})"
-            ) from None
+        members = agreement.parts(notes)[self._color]
         context = 1 + max(note[2] for note in notes)
         transport = parent._transport.subset(members, context)
         self.part = BSP(
@@ -612,6 +623,7 @@ class _Split:
         if part is None:
             return
         usable = True
+        spent = part.time()  # before others are waited for
         try:
             if isinstance(error, KeyboardInterrupt) or _killed(error):
                 usable = False
@@ -619,18 +631,21 @@ class _Split:
                 try:
                     part._finish()
                 except UsageError as late:
-                    part._report_failure(late)
+                    with suppress(TimeoutError):  # the failure is reported to all processors next, which ends the job
+                        usable = False
+                        part._report_failure(late)
+                        usable = True
                     raise
             elif part._failed is None:
-                try:
+                with suppress(TimeoutError):
+                    usable = False
                     part._report_failure(error)
-                except TimeoutError:
-                    usable = False  # the failure is reported to all processors next, which ends the job
+                    usable = True
         finally:
             if parent._failed is None:
                 parent._limit, parent._closed = parent.p, ""
             if parent._virtual:
-                parent._part_seconds += part.time()
+                parent._part_seconds += spent
                 parent._left = time.perf_counter() - self._parent_computed
             if usable:
                 part._transport.free()

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from . import report, simulation
 from ._version import __version__
-from .errors import BSPError, LauncherError
+from .errors import BSPError, LauncherError, UsageError
+from .machine import BSPMachine
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,10 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         status: int = options.action(options)
-    except (BSPError, BrokenPipeError) as error:
-        if isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            return 0
+    except BSPError as error:
         print(f"pybsp {options.command}: {error}", file=sys.stderr)
         return 2
     return status
@@ -49,8 +47,16 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("report", help="print a ledger: what each superstep cost")
     show.add_argument("ledger", help="a file written by --ledger")
     show.add_argument("--all", action="store_true", help="a line for each superstep, not for each label")
-    show.set_defaults(action=lambda options: report.report(options.ledger, options.all))
+    show.set_defaults(action=_report)
     return parser
+
+
+def _report(options: argparse.Namespace) -> int:
+    try:
+        return report.report(options.ledger, options.all)
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
 
 
 def _program_options(parser: argparse.ArgumentParser) -> None:
@@ -74,10 +80,14 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
     if not Path(options.program).is_file():
         raise LauncherError(f"program {options.program}: there is no such file")
     if options.machine:
+        BSPMachine.load(options.machine)
         found["PYBSP_MACHINE"] = str(Path(options.machine).resolve())
     if options.checked:
         found["PYBSP_CHECKED"] = "1"
     if options.ledger:
+        folder = Path(options.ledger).resolve().parent
+        if not (folder.is_dir() and os.access(folder, os.W_OK)) or Path(options.ledger).is_dir():
+            raise UsageError(f"--ledger: expected a file that can be written, got {options.ledger}")
         found["PYBSP_LEDGER"] = str(Path(options.ledger).resolve())
     return found
 

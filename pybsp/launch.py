@@ -22,7 +22,7 @@ from .errors import BSPError, UsageError
 from .machine import BSPMachine, machine_in_force
 from .routing import router
 from .simulation import run_simulated, settings
-from .transport import BEGIN
+from .transport import BEGIN, LEDGER
 from .transport.mpi import MPITransport
 from .world import (
     agreed,
@@ -74,6 +74,8 @@ def run(
         LauncherError: the launcher and the MPI library do not belong together.
     """
     global _running
+    if not callable(main):
+        raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
     simulated = settings()
     if simulated is not None:
         result: Result = run_simulated(
@@ -138,7 +140,8 @@ def _session(
     try:
         bsp, hosts = _begin(transport, operation, router_name, machine, checked)
         yield bsp
-        _end(bsp, hosts)
+        # Parts of the job that are attached at the same time would write over each other.
+        _end(bsp, hosts, records=world or transport.p == usable_mpi(operation).COMM_WORLD.size)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or _killed(error):
             if transport.p > 1:
@@ -191,14 +194,27 @@ def _begin(
     return BSP(transport, router_name, notes[0][1], checked), hosts
 
 
-def _end(bsp: BSP, hosts: list[str]) -> None:
-    """Agree that the program has ended; processor 0 writes the ledger where it is asked for."""
+def _end(bsp: BSP, hosts: list[str], records: bool) -> None:
+    """Agree that the program has ended; processor 0 writes the ledger where it is asked for.
+
+    Raises:
+        UsageError: the ledger cannot be written; on all processors.
+    """
     global _runs_recorded
     bsp._finish()
     path = os.environ.get("PYBSP_LEDGER")
-    if path:
+    if path and records:
         bsp._exchange_ledger()
+        trouble = None
         if bsp.pid == 0:
             combined = ledger.Ledger(bsp.machine, bsp._combined)
-            ledger.append_run(path, combined.as_json(hosts, bsp._router.name), first=_runs_recorded == 0)
+            try:
+                ledger.append_run(path, combined.as_json(hosts, bsp._router.name), first=_runs_recorded == 0)
+            except (OSError, UsageError) as error:
+                trouble = f"PYBSP_LEDGER: expected a file that can be written, got {path} ({error})"
         _runs_recorded += 1
+        notes = bsp._transport.exchange(LEDGER, trouble, {}).notes
+        if notes is not None:
+            failed = UsageError(notes[0])
+            mark(failed, quiet=bsp.pid != 0)
+            raise failed

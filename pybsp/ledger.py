@@ -192,7 +192,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise UsageError(f"ledger file {path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise UsageError(f"ledger file {path}: is not JSON ({error})") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("version") != VERSION:
+    if (
+        not isinstance(content, dict)
+        or content.get("format") != FORMAT
+        or content.get("version") != VERSION
+        or "runs" not in content
+    ):
         raise UsageError(
             f'ledger file {path}: expected "format": "{FORMAT}" and "version": {VERSION}; write one with '
             "`pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`"

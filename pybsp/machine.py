@@ -43,7 +43,11 @@ class BSPMachine:
     calibrated: bool = True
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.p, int) and self.p >= 1):
+        for name in ("g", "l", "r", "o_msg"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
+                raise UsageError(f"BSPMachine: {name} must be a number, got {value!r}")
+        if type(self.p) is not int or self.p < 1:
             raise UsageError(f"BSPMachine: p must be a whole number of at least 1, got {self.p!r}")
         for name in ("g", "l", "o_msg"):
             value = getattr(self, name)

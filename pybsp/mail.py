@@ -88,8 +88,9 @@ class Mail:
         offset = out.reserve(size)
         dtype = payload.dtype
         if size:
-            # The one copy; it also packs an array that is not contiguous.
-            np.copyto(np.ndarray(payload.shape, dtype, out.array, offset), payload)
+            # The one copy; it also packs an array that is not contiguous. Structures go as they are, gaps included.
+            raw = dtype if dtype.names is None else np.dtype((np.void, dtype.itemsize))
+            np.copyto(np.ndarray(payload.shape, raw, out.array, offset), payload if raw is dtype else payload.view(raw))
         # A dtype without fields is known by its short string, which is quicker to pickle and to read.
         code = dtype.str if dtype.names is None and dtype.kind != "V" else dtype
         out.records.append((sign * ARRAY, tag, size, offset, code, payload.shape))
@@ -142,9 +143,10 @@ class Inbox(Sequence[Message]):
 
     def _messages(self) -> list[Message]:
         if self._read is None:
-            self._read = []
+            messages: list[Message] = []
             for source, segment in self._arrived:
-                _unpack(source, segment, self._read)
+                _unpack(source, segment, messages)
+            self._read = messages
         return self._read
 
     def __iter__(self) -> Iterator[Message]:
@@ -155,6 +157,8 @@ class Inbox(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        if not isinstance(index, (slice, int, np.integer)):
+            raise UsageError(f"bsp.inbox[...]: expected an int or a slice, got {type(index).__name__} {index!r:.40}")
         try:
             return self._messages()[index]
         except IndexError:

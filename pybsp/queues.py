@@ -60,7 +60,10 @@ class Queue:
 
     def _send_arrays(self, dests: Any, values: Any) -> None:
         bsp = self._bsp
-        target = np.asarray(dests)
+        try:
+            target = np.asarray(dests)
+        except ValueError:
+            target = np.empty((0, 0))  # ragged: refused below
         if target.size == 0 and target.ndim == 1:
             target = target.astype(np.intp)
         if target.dtype.kind not in "iu" or target.ndim > 1:
@@ -126,9 +129,6 @@ class Queue:
                 segment = Segment(None, count * self._words, count, out.array[: out.used])
                 parcels.setdefault(dest, {})[self._stream] = segment
         self._out = {}
-
-    def discard(self) -> None:
-        self._out, self._single = {}, ([], [])
 
     def _clear(self) -> None:
         if self._joined is not None and self._bsp._checked:

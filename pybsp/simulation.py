@@ -10,10 +10,9 @@ from typing import Any
 
 from . import agreement, ledger
 from .bsp import BSP, _killed
-from .errors import BSPError, UsageError, where
+from .errors import ProcessorError, SyncError, UsageError, describe, where
 from .ledger import Ledger
 from .machine import BSPMachine, machine_in_force
-from .routing import router as make_router
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
 
 
@@ -39,8 +38,10 @@ class Settings:
     measure: bool = False
     ledger: str | None = None
     runs: int = 0
+    running: bool = False
 
 
+_ALONE = Settings(p=1)  # of the runs of a program that finds no MPI library
 _settings: Settings | None = None
 
 
@@ -80,8 +81,10 @@ def simulate(
         SyncError: the processors did not do the same.
         UsageError: neither p nor machine, or a p that is none.
     """
+    if not callable(main):
+        raise UsageError(f"pybsp.simulate: argument main: expected a function of a BSP machine, got {main!r}")
     if p is None:
-        if machine is None:
+        if not isinstance(machine, BSPMachine):
             raise UsageError("pybsp.simulate: expected p=, the number of processors, or machine=")
         p = machine.p
     if type(p) is not int or p < 1:
@@ -95,12 +98,12 @@ def simulate(
     scheduler = Scheduler()
     meeting = Meeting(p, scheduler, machine)
     processors = [BSP(VirtualTransport(meeting, pid), router, machine, checked, True, measure) for pid in range(p)]
-    make_router(router, processors[0]._transport)
     results: list[Any] = [None] * p
     errors: dict[int, BaseException] = {}
 
     def body(bsp: BSP) -> Callable[[], None]:
         def run_processor() -> None:
+            bsp._begin()
             try:
                 results[bsp.pid] = main(bsp, *args, **kwargs)
                 bsp._finish(line)
@@ -119,8 +122,19 @@ def simulate(
         own = [pid for pid, error in errors.items() if agreement.failure_of(error, 0, "").primary]
         pid = min(own or errors)
         error = errors[pid]
-        if hasattr(error, "add_note") and p > 1 and not isinstance(error, BSPError):
-            error.add_note(f"(on virtual processor {pid} of {p})")
+        failed = processors[pid]
+        place = describe(failed._superstep, agreement.label_of(error, failed._label))
+        if hasattr(error, "add_note") and p > 1 and not isinstance(error, SyncError):
+            error.add_note(f"(on virtual processor {pid} of {p}, in {place})")
+        if (
+            isinstance(error, SystemExit)
+            and not error.code
+            and not all(isinstance(e, SystemExit) for e in errors.values())
+        ):
+            # It ended its processor alone, which is no good end, whatever status it asked for.
+            raise ProcessorError(
+                f"processor {pid} called sys.exit in {place}", pid, failed._superstep, failed._label
+            ) from error
         raise error
     tables = [bsp._log.table() for bsp in processors]
     combined = Ledger.combine(machine, tables, list(processors[0]._log.labels), virtual=True)
@@ -138,17 +152,25 @@ def run_simulated(
     settings: Settings | None,
 ) -> Any:
     """`run` on virtual processors: processor 0's result."""
-    chosen = settings or Settings(p=1, ledger=os.environ.get("PYBSP_LEDGER"))
-    done = simulate(
-        main,
-        *args,
-        p=chosen.p,
-        machine=machine,
-        router=router,
-        measure=chosen.measure,
-        checked=checked,
-        **kwargs,
-    )
+    chosen = settings or _ALONE
+    if chosen.running:
+        raise UsageError("pybsp.run: a run is going on in this process; call functions of its bsp instead")
+    chosen.running = True
+    try:
+        done = simulate(
+            main,
+            *args,
+            p=chosen.p,
+            machine=machine,
+            router=router,
+            measure=chosen.measure,
+            checked=checked,
+            **kwargs,
+        )
+    finally:
+        chosen.running = False
+    if chosen is _ALONE:
+        chosen.ledger = os.environ.get("PYBSP_LEDGER")
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
         ledger.append_run(chosen.ledger, done.ledger.as_json(hosts, router), first=chosen.runs == 0)

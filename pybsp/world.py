@@ -107,13 +107,10 @@ def report_failure(transport: MPITransport, bsp: BSP | None, error: BaseExceptio
     """
     try:
         if bsp is not None:
-            notes = bsp._report_failure(error)
+            arrival = bsp._report_failure(error)
         else:
             failure = agreement.failure_of(error, 0, "")._replace(ends=ends)
             arrival = transport.exchange(FAIL, failure, {}, grace=_grace())
-            note_exits(arrival)
-            assert arrival.notes is not None
-            notes = arrival.notes
     except TimeoutError:
         _add_place(error, transport, bsp)
         _print_at_once(error)
@@ -122,13 +119,15 @@ def report_failure(transport: MPITransport, bsp: BSP | None, error: BaseExceptio
             "(PYBSP_GRACE); ending the job"
         )
         raise
+    note_exits(arrival)
+    notes = arrival.notes
+    assert notes is not None
     speaks = culprit(notes) == transport.pid
     mark(error, quiet=not speaks)
     if speaks:
         _add_place(error, transport, bsp)
-    if isinstance(
-        error, SystemExit
-    ):  # no hook sees it: Python ends with its status, and prints a status that is a text
+    if isinstance(error, SystemExit):
+        # No hook sees it: Python ends with its status, and prints a status that is a text.
         together = all(isinstance(note, Failure) and note.summary.startswith("SystemExit") for note in notes)
         if speaks and not together:
             _print_at_once(error)
@@ -297,7 +296,7 @@ def note_exits(arrival: Arrival) -> None:
 
 def _leave_job() -> None:
     """At exit: meet the others, so that a rank that ends while others run is an error there and no hang."""
-    if _world is None or not _world_open or _job_size() != _world.p:
+    if _world is None or not _world_open or load().Is_finalized():
         return
     _close_world()
     with suppress(BSPError):  # a failure is printed where it happened; the ranks that have not ended raise a SyncError

@@ -34,6 +34,6 @@ def router(name: str, transport: Transport) -> Router:
     Raises:
         RoutingError: there is none of that name.
     """
-    if name not in _ROUTERS:
+    if not isinstance(name, str) or name not in _ROUTERS:
         raise RoutingError(f"router: expected one of {', '.join(sorted(_ROUTERS))}, got {name!r}")
     return _ROUTERS[name](transport)

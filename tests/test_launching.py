@@ -355,3 +355,23 @@ def test_more_ranks_than_cores_synchronise_quickly(program: Program) -> None:
     medians = [float(line) for line in ended_well(ranks(p, path)).split()]
     assert len(medians) == p
     assert max(medians) < 5e-3
+
+
+def test_a_ledger_that_cannot_be_written_is_an_error_once_and_no_hang(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import pybsp\npybsp.run(lambda bsp: bsp.sync())\n")
+    nowhere = str(tmp_path / "absent" / "ledger.json")
+    ended = run([*mpiexec(2), *python(program)], 30, PYBSP_LEDGER=nowhere)
+    assert ended.code != 0
+    assert ended.err.count("Traceback") == 1, ended.err
+    assert "PYBSP_LEDGER: expected a file that can be written" in ended.err
+    early = run([sys.executable, "-m", "pybsp", "run", "-n", "2", "--ledger", nowhere, str(program)], 30)
+    assert early.code == 2
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_a_program_may_finalize_mpi_itself_after_its_runs(p: int, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import pybsp\npybsp.run(lambda bsp: bsp.sync())\nfrom mpi4py import MPI\nMPI.Finalize()\n")
+    ended = run([*mpiexec(p), *python(program)], 30)
+    assert ended.code == 0, ended.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,48 @@ def test_a_debugger_stops_inside_a_processor(tmp_path: Path) -> None:
     assert ended.code == 0, ended.err
     assert "('here', 1)" in ended.out
     assert ended.out.endswith("[0, 1, 2]\n")
+
+
+def test_measured_work_is_that_of_one_processor_also_around_parts_and_ledgers() -> None:
+    def burn() -> None:
+        end = time.perf_counter() + 0.03
+        while time.perf_counter() < end:
+            pass
+
+    def in_a_part(bsp: pybsp.BSP) -> None:
+        with bsp.split(0):
+            burn()
+        bsp.sync()
+
+    def before_the_ledger(bsp: pybsp.BSP) -> None:
+        burn()
+        assert len(bsp.ledger) == 0
+        bsp.sync()
+
+    for main in (in_a_part, before_the_ledger):
+        assert 0.03 <= pybsp.simulate(main, p=8, measure=True).time < 0.2  # all eight together: 0.24
+
+
+def test_a_processor_that_exits_alone_is_no_good_end() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 1:
+            sys.exit(0)
+        bsp.sync()
+
+    with pytest.raises(pybsp.ProcessorError, match=r"processor 1 called sys.exit in superstep 0"):
+        pybsp.simulate(main, p=3)
+
+
+def test_registering_does_not_take_time_by_the_square_of_p() -> None:
+    def main(bsp: pybsp.BSP) -> int:
+        x = bsp.array(1)
+        bsp.sync()
+        return len(x.shapes)
+
+    def seconds(p: int) -> float:
+        start = time.process_time()
+        pybsp.simulate(main, p=p)
+        return time.process_time() - start
+
+    seconds(64)
+    assert seconds(2048) < 2.0  # the square took 2.6 s here, and grew fourfold to 4096

@@ -62,10 +62,6 @@ class BufferPool:
         kept.append(fresh)
         return fresh[:size]
 
-    def trim(self) -> None:
-        """Forget all buffers; those in use stay with their holders."""
-        self._classes.clear()
-
 
 class Growing:
     """A buffer that is filled from the front, and moves to a larger one when it is full."""

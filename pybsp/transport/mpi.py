@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import LauncherError
+from ..errors import AbortError, LauncherError
 from . import FREE, JOINED, KIND, Arrival, Bytes, Charge, Parcel, Parcels, Segment
 from .memory import NOTHING, BufferPool, aligned
 from .waiting import Waiter
@@ -344,6 +344,10 @@ class MPITransport:
         return time.perf_counter()
 
     def abort(self, message: str) -> None:
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.size == 1:
+            raise AbortError(message)  # nobody else to end, and perhaps a notebook to keep
         print(message, file=sys.stderr)
         abort_job()
 

@@ -530,3 +530,30 @@ def test_unequal_traffic(spmd: Spmd) -> None:
 
     expected = [[(k % spmd.p, "t" * k, k)] * (10**k // 2) for k in range(4)]
     assert spmd(main) == [expected] + [[[]] * 4] * (spmd.p - 1)
+
+
+class _Unreadable:
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def test_a_payload_that_cannot_be_read_is_an_error_at_every_reading(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        for payload in (1, _Unreadable(), 3):
+            bsp.send(bsp.pid, payload)
+        bsp.sync()
+        return [caught(list, bsp.inbox).kind, caught(list, bsp.inbox).kind, len(bsp.inbox)]
+
+    assert spmd(main) == [[ValueError, ValueError, 3]] * spmd.p
+
+
+def test_structures_arrive_bit_for_bit_gaps_included(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> bytes:
+        gapped = np.dtype([("a", np.int8), ("b", np.int64)], align=True)
+        made = np.arange(64, dtype=np.uint8).view(gapped)
+        bsp.send((bsp.pid + 1) % bsp.p, made)
+        bsp.sync()
+        payload: np.ndarray[Any, Any] = bsp.inbox[0].payload
+        return payload.tobytes()
+
+    assert spmd(main) == [bytes(range(64))] * spmd.p

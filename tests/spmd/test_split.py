@@ -276,3 +276,23 @@ def test_leaving_the_block_early_by_return(spmd: Spmd) -> None:
         return size
 
     assert spmd(main) == [len(range(pid % 2, spmd.p, 2)) for pid in range(spmd.p)]
+
+
+def test_keys_that_are_false_are_keys(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> int:
+        with bsp.split("all", key="" if bsp.pid == bsp.p - 1 else "a") as part:
+            return int(part.pid)
+
+    assert spmd(main) == [*range(1, spmd.p), 0]
+
+
+def test_a_color_that_cannot_be_sent_or_does_not_equal_itself_is_an_error(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> list[Any]:
+        found = [caught(bsp.split, lambda: 0), caught(bsp.split, float("nan")), caught(bsp.split, 0, key=lambda: 0)]
+        bsp.sync()
+        return found
+
+    for found in spmd(main):
+        assert [error.kind for error in found] == [pybsp.UsageError] * 3
+        assert "pickled" in found[0].text
+        assert "equals itself" in found[1].text
