@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from typing import Any
 
 from ..errors import UsageError
 
@@ -22,6 +23,7 @@ SPIN = 100e-6
 YIELD = 1e-3
 STEP = 50e-6  # the shortest sleep; longer waits sleep for a 32nd of what they have waited, up to a millisecond
 LONGEST_STEP = 1e-3
+MOMENT = 20e-6
 
 _MODES = {"polite": (SPIN, YIELD), "spin": (float("inf"), 0.0), "yield": (0.0, float("inf")), "sleep": (0.0, 0.0)}
 
@@ -42,35 +44,51 @@ class Waiter:
         if self._adapts:
             self._most = self._spin = 0.0
 
-    def until(self, test: Callable[[], bool], deadline: float | None = None) -> bool:
-        """Wait until `test` is true; False if the deadline (of `time.perf_counter`) came first."""
-        if test():
-            return True
+    def until(self, test: Callable[[Any], bool], what: Any, deadline: float | None = None) -> bool:
+        """Wait until `test(what)`, which just was false, is true.
+
+        Returns:
+            False if the deadline (of `time.perf_counter`) came first.
+        """
         clock = time.perf_counter
         start = clock()
         never = float("inf") if deadline is None else deadline
-        limit = min(start + self._spin, never)
-        while clock() < limit:
-            if test():
-                if self._spin < self._most:
-                    self._spin = min(self._most, 2 * self._spin + self._most / 16)
-                return True
+        limit = start
+        if self._spin:
+            limit = min(start + self._spin, never)
+            while clock() < limit:
+                if test(what):
+                    if self._spin < self._most:
+                        self._adapt(0.0)
+                    return True
         limit = min(limit + self._yield, never)
         while clock() < limit:
-            os.sched_yield()
-            if test():
-                self._adapt(clock() - start)
+            # One test moves the library on by little: with four for each turn on the core, supersteps of 8 ranks on 2
+            # cores take less than half the time that they take with one.
+            if test(what) or test(what) or test(what) or test(what):
+                if self._most:
+                    self._adapt(clock() - start)
                 return True
+            os.sched_yield()
         self._adapt(float("inf"))
-        while not test():
+        while not test(what):
             now = clock()
             if now > never:
                 return False
             time.sleep(min(LONGEST_STEP, max(STEP, (now - start) / 32)))
         return True
 
+    def briefly(self, test: Callable[[Any], bool], what: Any) -> bool:
+        """Wait a moment for what is all but there, and is not needed yet."""
+        clock = time.perf_counter
+        limit = clock() + MOMENT
+        while clock() < limit:
+            if test(what):
+                return True
+        return False
+
     def _adapt(self, waited: float) -> None:
-        if self._adapts:
+        if self._adapts and self._most:
             if waited > self._most:
                 self._spin /= 2
             else:
