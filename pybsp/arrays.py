@@ -276,7 +276,7 @@ def replies(arrays: dict[int, Array], requests: list[tuple[int, Segment]], pool:
 
 def fill(tickets: list[Ticket], segment: Segment) -> None:
     """Hand the values to the tickets of one source, in the order of the gets."""
-    data = NOTHING if segment.data is None else segment.data.view()
+    data = (NOTHING if segment.data is None else segment.data).view()
     data.flags.writeable = False
     at = 0
     for ticket in tickets:

@@ -331,7 +331,7 @@ class BSP:
         if self._checked:
             for _, parcel in self._fresh:
                 for segment in parcel.values():
-                    if segment.data is not None:
+                    if segment.data is not None and segment.data.size:
                         segment.data.fill(POISON)
             self._fresh = ()
 

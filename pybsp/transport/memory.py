@@ -21,6 +21,7 @@ KEEP = 64  # buffers kept of each size class
 POISON = 0xA5  # fills, in checked mode, what is no longer valid
 
 NOTHING: Bytes = np.empty(0, np.uint8)
+NOTHING.flags.writeable = False  # shared by all: what is written to is never this
 
 
 def aligned(size: int) -> int:
@@ -89,7 +90,8 @@ class Growing:
         """Copy bytes to the end, aligned; returns their offset."""
         size = len(data)
         offset = self.reserve(size)
-        self.array[offset : self.used] = np.frombuffer(data, np.uint8) if size else NOTHING
+        if size:
+            self.array[offset : self.used] = np.frombuffer(data, np.uint8)
         return offset
 
     def filled(self) -> Bytes:
