@@ -145,9 +145,13 @@ def _grace() -> float:
 
 def _add_place(error: BaseException, transport: MPITransport, bsp: BSP | None) -> None:
     """Say in the traceback where in the job it was."""
-    if transport.p > 1 and hasattr(error, "add_note"):
+    if transport.p > 1:
         place = "" if bsp is None else f", in {describe(bsp._superstep, agreement.label_of(error, bsp._label))}"
-        error.add_note(f"(on processor {transport.pid} of {transport.p}{place})")
+        text = f"(on processor {transport.pid} of {transport.p}{place})"
+        if hasattr(error, "add_note"):
+            error.add_note(text)
+        else:
+            error.__pybsp_place__ = text  # type: ignore[attr-defined]
 
 
 def speaker_of(error: BaseException, bsp: BSP | None) -> int:
@@ -209,6 +213,7 @@ def _uncaught(error: BaseException, say: Callable[[], Any]) -> None:
         abort_job()
     if not getattr(error, "__pybsp_quiet__", False):
         say()
+        _say_place(error)
         sys.stderr.flush()
         if getattr(error, "__pybsp_alone__", False):
             abort_job()  # the ranks outside of the attached communicator would wait for ever
@@ -269,7 +274,15 @@ def _guard(text: str) -> Iterator[None]:
 def _print_at_once(error: BaseException) -> None:
     """Print an exception without waiting for it to leave the program."""
     traceback.print_exception(type(error), error, error.__traceback__)
+    _say_place(error)
     sys.stderr.flush()
+
+
+def _say_place(error: BaseException) -> None:
+    """On Python 3.10, whose tracebacks have no notes."""
+    place = getattr(error, "__pybsp_place__", None)
+    if place is not None:
+        print(place, file=sys.stderr)
 
 
 def _job_size() -> int:
