@@ -6,6 +6,7 @@ What is where:
     mail.py         messages: send, inbox
     queues.py       typed queues: whole arrays of small messages
     arrays.py       registered arrays: put, get
+    outgoing.py     what these send to one destination
     agreement.py    do all processors do the same, and who failed
     ledger.py       what each superstep cost; report.py prints it
     machine.py      parameters and predictions

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .convert import as_array, what
 from .errors import BoundsError, TicketError, UsageError, describe
+from .outgoing import Outgoing, words_of
 from .transport import PUTS, REPLIES, Parcel, Segment
 from .transport.memory import NOTHING, BufferPool, Growing, aligned
 
@@ -31,17 +32,6 @@ class _Stored:
 
     def __reduce__(self) -> tuple[type, tuple[int, tuple[int, ...]]]:
         return _Stored, (self.offset, self.shape)
-
-
-class _Outgoing(Growing):
-    """Puts to, or requests of, one processor: the data, and a record for each."""
-
-    __slots__ = ("records", "words")
-
-    def __init__(self, pool: BufferPool) -> None:
-        super().__init__(pool)
-        self.records: list[tuple[Any, ...]] = []
-        self.words = 0
 
 
 class Ticket:
@@ -121,12 +111,12 @@ class Array:
             return  # legal, and nothing to do
         out = bsp._puts.get(dest)
         if out is None:
-            out = bsp._puts[dest] = _Outgoing(bsp._pool)
+            out = bsp._puts[dest] = Outgoing(bsp._pool)
         stored = _store(at, out)
         offset = out.reserve(size)
         # The one copy of a put.
-        np.copyto(np.ndarray(shape, items.dtype, out.array[offset : offset + size]), items)
-        out.words += (size + 7) >> 3
+        np.copyto(np.ndarray(shape, items.dtype, out.array, offset), items)
+        out.words += words_of(size)
         out.records.append((self._number, stored, offset, shape))
 
     def get(self, source: SupportsIndex, at: Any = None) -> Ticket:
@@ -149,7 +139,7 @@ class Array:
         shape = self._check_index(source, at, "array.get")
         out = bsp._gets.get(source)
         if out is None:
-            out = bsp._gets[source] = _Outgoing(bsp._pool)
+            out = bsp._gets[source] = Outgoing(bsp._pool)
             bsp._tickets[source] = []
         out.records.append((self._number, _store(at, out)))
         ticket = Ticket(self, shape)
@@ -244,7 +234,7 @@ class Array:
         return f"<array of {self._local.dtype}, shape {self._local.shape} here, made at {self._created}>"
 
 
-def pack(outgoing: dict[int, _Outgoing], stream: int, parcels: dict[int, Parcel]) -> None:
+def pack(outgoing: dict[int, Outgoing], stream: int, parcels: dict[int, Parcel]) -> None:
     """Put puts or requests into the parcels."""
     for dest, out in outgoing.items():
         data = out.filled() if out.used else None
@@ -256,19 +246,16 @@ def replies(arrays: dict[int, Array], requests: list[tuple[int, Segment]], pool:
     """Read what was asked for, before any put is written: a parcel for each processor that asked."""
     parcels: dict[int, Parcel] = {}
     for source, segment in requests:
-        found = []
+        buffer = Growing(pool)
+        words = messages = 0
         for number, stored in segment.meta:
             local = arrays[number].local
             chosen = local if stored is None else local[_restore(stored, segment.data)]
-            found.append(np.asarray(chosen, local.dtype))  # the dtype: a single string would come out shorter
-        buffer = Growing(pool)
-        words = messages = 0
-        for values in found:
+            values = np.asarray(chosen, local.dtype)  # the dtype: a single string would come out shorter
             offset = buffer.reserve(values.nbytes)
             if values.nbytes:
-                place = buffer.array[offset : offset + values.nbytes]
-                np.copyto(np.ndarray(values.shape, values.dtype, place), values)
-                words += (values.nbytes + 7) >> 3
+                np.copyto(np.ndarray(values.shape, values.dtype, buffer.array, offset), values)
+                words += words_of(values.nbytes)
                 messages += 1
         parcels[source] = {REPLIES: Segment(None, words, messages, buffer.filled())}
     return parcels
@@ -280,12 +267,9 @@ def fill(tickets: list[Ticket], segment: Segment) -> None:
     data.flags.writeable = False
     at = 0
     for ticket in tickets:
-        dtype = ticket._array.local.dtype
-        size = dtype.itemsize * int(np.prod(ticket._shape, dtype=np.int64))
-        value: NDArray[Any] = np.ndarray(ticket._shape, dtype, data[at : at + size])
-        value.flags.writeable = False
+        value: NDArray[Any] = np.ndarray(ticket._shape, ticket._array.local.dtype, data, at)
         ticket._value = value
-        at = aligned(at + size)
+        at = aligned(at + value.nbytes)
 
 
 def write(arrays: dict[int, Array], segment: Segment) -> None:
@@ -293,8 +277,7 @@ def write(arrays: dict[int, Array], segment: Segment) -> None:
     data = NOTHING if segment.data is None else segment.data
     for number, stored, offset, shape in segment.meta:
         local = arrays[number].local
-        size = local.dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-        values: NDArray[Any] = np.ndarray(shape, local.dtype, data[offset : offset + size])
+        values: NDArray[Any] = np.ndarray(shape, local.dtype, data, offset)
         local[() if stored is None else _restore(stored, data)] = values
 
 
@@ -313,7 +296,7 @@ def _store(at: Any, buffer: Growing) -> Any:
         array = np.asarray(at)
         offset = buffer.reserve(8 * array.size)
         if array.size:
-            np.copyto(np.ndarray(array.shape, np.int64, buffer.array[offset : buffer.used]), array, casting="unsafe")
+            np.copyto(np.ndarray(array.shape, np.int64, buffer.array, offset), array, casting="unsafe")
         return _Stored(offset, array.shape)
     return at
 
@@ -322,10 +305,7 @@ def _restore(stored: Any, data: Any) -> Any:
     if isinstance(stored, tuple):
         return tuple(_restore(part, data) for part in stored)
     if isinstance(stored, _Stored):
-        size = 8 * int(np.prod(stored.shape, dtype=np.int64))
-        return np.ndarray(
-            stored.shape, np.int64, (NOTHING if data is None else data)[stored.offset : stored.offset + size]
-        )
+        return np.ndarray(stored.shape, np.int64, NOTHING if data is None else data, stored.offset)
     return stored
 
 

@@ -25,6 +25,7 @@ from .errors import BSPError, CostError, UsageError, describe, where
 from .ledger import Ledger, Log
 from .machine import BSPMachine
 from .mail import Inbox, Mail
+from .outgoing import Outgoing
 from .queues import Queue
 from .routing import Router, router
 from .transport import (
@@ -87,8 +88,8 @@ class BSP:
         # The pools: what goes out with the next sync.
         self._mail = Mail(self._pool)
         self._outgoing_pools: dict[Queue, None] = {}
-        self._puts: dict[int, arrays._Outgoing] = {}
-        self._gets: dict[int, arrays._Outgoing] = {}
+        self._puts: dict[int, Outgoing] = {}
+        self._gets: dict[int, Outgoing] = {}
         self._tickets: dict[int, list[Ticket]] = {}
         # Registrations.
         self._declared: list[tuple[str, str, Any, str]] = []
@@ -268,10 +269,10 @@ class BSP:
             arrays.pack(self._gets, GETS, parcels)
         return parcels
 
-    def _settle(self, arrival: Arrival, kind: int, what: str) -> Sequence[Any] | None:
-        """Check that all did and registered the same; registrations take effect."""
+    def _settle(self, arrival: Arrival, kind: int, what: str, line: str = "") -> Sequence[Any] | None:
+        """Check that all did the same, and registered the same; registrations take effect. Returns what each said."""
         try:
-            notes = agreement.settle(self._transport, arrival, kind, what, self._superstep, self._label)
+            notes = agreement.settle(self._transport, arrival, kind, what, self._superstep, self._label, line)
             if notes is None:
                 return None
             said = agreement.look_through(notes, self._superstep)
@@ -380,7 +381,7 @@ class BSP:
             SyncError: another processor did something else.
         """
         self._check_open("bsp.split")
-        if self._mail.outgoing or self._outgoing_pools or self._puts or self._gets:
+        if self._leftover():
             raise UsageError(
                 "bsp.split: split is a superstep of its own in which nothing is sent, but something was sent "
                 "since the last sync; call bsp.sync() first"
@@ -478,12 +479,7 @@ class BSP:
         labels = list(self._log.labels)
         mine = self._log.table(len(self._combined))
         arrival = self._transport.exchange(LEDGER, None, {0: {MAIL: Segment((labels, mine), 0, 0, None)}})
-        try:
-            what = "asked for bsp.ledger"
-            agreement.settle(self._transport, arrival, LEDGER, what, self._superstep, self._label)
-        except BSPError as error:
-            self._break(error)
-            raise
+        self._settle(arrival, LEDGER, "asked for bsp.ledger")
         fresh: list[Any] | None = None
         if self.pid == 0:
             tables = [parcel[MAIL].meta[1] for _, parcel in arrival.parcels]
@@ -518,9 +514,6 @@ class BSP:
         """A processor's number that is no plain int in range: an integer of numpy, or an error."""
         if isinstance(pid, np.integer) and 0 <= pid < self._limit:
             return int(pid)
-        raise self._refusal(operation, argument, pid)
-
-    def _refuse(self, operation: str, argument: str, pid: Any) -> NoReturn:
         raise self._refusal(operation, argument, pid)
 
     def _refusal(self, operation: str, argument: str, pid: Any) -> UsageError:
@@ -559,12 +552,7 @@ class BSP:
                 f"{left}: something was sent in {describe(self._superstep, self._label)}, after the last sync, "
                 "and would never arrive; call bsp.sync() before the program ends"
             )
-        arrival = self._transport.exchange(END, None, {})
-        try:
-            agreement.settle(self._transport, arrival, END, "ended", self._superstep, self._label, line)
-        except BSPError as error:
-            self._break(error)
-            raise
+        self._settle(self._transport.exchange(END, None, {}), END, "ended", line)
         what = "part" if self._members else "run"
         self._close(f"the {what} has ended; nothing can be sent or synced after it")
 
@@ -591,11 +579,11 @@ class _Split:
     def __enter__(self) -> Any:
         parent = self._parent
         parent._check_open("bsp.split")
-        label, number = parent._label, parent._label_number
+        label = parent._label
         parent._set_label(label or "split")
         mine = (self._color, self._key, parent._context)
         notes = parent._end_superstep(SPLIT, mine, "called bsp.split()")
-        parent._label, parent._label_number = label, number
+        parent._set_label(label)
         assert notes is not None
         if self._color is None:
             return None
@@ -654,6 +642,11 @@ class _Split:
 def _killed(error: BaseException | None) -> bool:
     """Whether the virtual machine is being taken down around this processor."""
     return type(error).__name__ == "GreenletExit"
+
+
+def checks_wanted(checked: bool | None) -> bool:
+    """Whether to check what is too dear for every superstep: the argument, else PYBSP_CHECKED."""
+    return os.environ.get("PYBSP_CHECKED", "") not in ("", "0") if checked is None else checked
 
 
 def grace_period() -> float:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import agreement, ledger
 from .agreement import settle
-from .bsp import BSP, _killed, grace_period
+from .bsp import BSP, _killed, checks_wanted, grace_period
 from .errors import BSPError, UsageError
 from .machine import BSPMachine, machine_in_force
 from .routing import router
@@ -76,19 +76,17 @@ def run(
     global _running
     if not callable(main):
         raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
-    simulated = settings()
-    if simulated is not None:
-        result: Result = run_simulated(
-            main, args, kwargs, router=router, machine=machine, checked=checked, settings=simulated
-        )
-        return result
     if _running:
         raise UsageError("pybsp.run: a run is going on in this process; call functions of its bsp instead")
-    transport = world_transport()
-    if transport is None:
-        return run_simulated(main, args, kwargs, router=router, machine=machine, checked=checked, settings=None)  # type: ignore[no-any-return]
     _running = True
     try:
+        simulated = settings()
+        transport = None if simulated is not None else world_transport()
+        if transport is None:
+            result: Result = run_simulated(
+                main, args, kwargs, router=router, machine=machine, checked=checked, settings=simulated
+            )
+            return result
         with _session(transport, "pybsp.run", router, machine, checked, world=True) as bsp:
             return main(bsp, *args, **kwargs)
     finally:
@@ -151,7 +149,7 @@ def _session(
             mark(error, quiet=speaker_of(error, bsp) != transport.pid)
         else:
             report_failure(transport, bsp, error)
-        if not world and isinstance(error, (BSPError, Exception)):
+        if not world and isinstance(error, Exception):
             mark_outside(error, transport)
         raise
 
@@ -162,8 +160,7 @@ def _begin(
     """Agree on the machine, the router and the checks."""
     router(router_name, transport)
     grace_period()  # a wrong PYBSP_GRACE is an error now, not when it is needed
-    if checked is None:
-        checked = os.environ.get("PYBSP_CHECKED", "") not in ("", "0")
+    checked = checks_wanted(checked)
     warning = None
     if transport.pid == 0:
         machine, warning = machine_in_force(machine, transport.p)

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from .errors import BoundsError, UsageError
+from .outgoing import Outgoing, words_of
 from .transport import MAIL, Bytes, Parcel, Segment
-from .transport.memory import NOTHING, BufferPool, Growing
+from .transport.memory import NOTHING, BufferPool
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag.
 NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE = range(1, 7)
@@ -35,23 +36,12 @@ class Message(NamedTuple):
     payload: Any
 
 
-class _Outgoing(Growing):
-    """What goes to one destination: the data, and a record for each message."""
-
-    __slots__ = ("records", "words")
-
-    def __init__(self, pool: BufferPool) -> None:
-        super().__init__(pool)
-        self.records: list[_Record] = []
-        self.words = 0
-
-
 class Mail:
     """The messages of one superstep that this processor sends."""
 
     def __init__(self, pool: BufferPool) -> None:
         self._pool = pool
-        self.outgoing: dict[int, _Outgoing] = {}
+        self.outgoing: dict[int, Outgoing] = {}
 
     def send(self, dest: int, payload: Any, tag: Any) -> None:
         """Copy a message for a destination that has been checked."""
@@ -60,7 +50,7 @@ class Mail:
             tag, sign = _pickled(tag, "tag"), -1
         out = self.outgoing.get(dest)
         if out is None:
-            out = self.outgoing[dest] = _Outgoing(self._pool)
+            out = self.outgoing[dest] = Outgoing(self._pool)
         kind = type(payload)
         if kind in _NUMBERS:
             out.records.append((sign * NUMBER, tag, 8, payload))
@@ -83,7 +73,7 @@ class Mail:
         else:
             self._send_object(out, sign, tag, payload)
 
-    def _send_array(self, out: _Outgoing, sign: int, tag: Any, payload: Any) -> None:
+    def _send_array(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
         size = payload.nbytes
         offset = out.reserve(size)
         dtype = payload.dtype
@@ -94,9 +84,9 @@ class Mail:
         # A dtype without fields is known by its short string, which is quicker to pickle and to read.
         code = dtype.str if dtype.names is None and dtype.kind != "V" else dtype
         out.records.append((sign * ARRAY, tag, size, offset, code, payload.shape))
-        out.words += (size + 7) >> 3
+        out.words += words_of(size)
 
-    def _send_object(self, out: _Outgoing, sign: int, tag: Any, payload: Any) -> None:
+    def _send_object(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
         buffers: list[pickle.PickleBuffer] = []
         try:
             data = _pickled(payload, "payload", buffers)
@@ -169,11 +159,6 @@ class Inbox(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"<inbox: {len(self)} messages, {self.nbytes} bytes>"
-
-
-def words_of(size: int) -> int:
-    """Words of 8 bytes that `size` bytes count."""
-    return (size + 7) >> 3
 
 
 def _pickled(thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:

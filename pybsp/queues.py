@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .convert import as_array, what
 from .errors import UsageError
+from .outgoing import words_of
 from .transport import Bytes, Parcel, Segment
 from .transport.memory import NOTHING, POISON, Growing
 
@@ -26,7 +27,7 @@ class Queue:
 
     def __init__(self, bsp: BSP, stream: int, dtype: np.dtype[Any], created: str) -> None:
         self._bsp, self._stream, self.dtype, self._created = bsp, stream, dtype, created
-        self._words = (dtype.itemsize + 7) >> 3
+        self._words = words_of(dtype.itemsize)
         self._out: dict[int, Growing] = {}
         self._single: tuple[list[int], list[Any]] = ([], [])
         self._sort_type = np.uint8 if bsp.p <= 1 << 8 else np.uint16 if bsp.p <= 1 << 16 else np.intp
@@ -49,7 +50,7 @@ class Queue:
         bsp = self._bsp
         if type(dests) is int and type(values) in (int, float):
             if not 0 <= dests < bsp._limit:
-                bsp._refuse("queue.send", "dests", dests)
+                raise bsp._refusal("queue.send", "dests", dests)
             item = as_array(values, self.dtype, "queue.send")
             if not self._single[0]:
                 bsp._outgoing_pools[self] = None
@@ -78,9 +79,9 @@ class Queue:
             )
         if target.size and not (target.min() >= 0 and target.max() < bsp._limit):
             wrong = target.ravel()[(target.ravel() < 0) | (target.ravel() >= bsp._limit)]
-            bsp._refuse("queue.send", "dests", int(wrong[0]))
+            raise bsp._refusal("queue.send", "dests", int(wrong[0]))
         if bsp._limit == 0:
-            bsp._refuse("queue.send", "dests", dests)
+            raise bsp._refusal("queue.send", "dests", dests)
         if not target.size or not items.size:
             return  # legal, and nothing to do
         self._flush_single()

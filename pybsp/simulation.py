@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import agreement, ledger
-from .bsp import BSP, _killed
+from .bsp import BSP, _killed, checks_wanted
 from .errors import ProcessorError, SyncError, UsageError, describe, where
 from .ledger import Ledger
 from .machine import BSPMachine, machine_in_force
@@ -38,7 +38,6 @@ class Settings:
     measure: bool = False
     ledger: str | None = None
     runs: int = 0
-    running: bool = False
 
 
 _ALONE = Settings(p=1)  # of the runs of a program that finds no MPI library
@@ -89,12 +88,11 @@ def simulate(
         p = machine.p
     if type(p) is not int or p < 1:
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
+    checked = checks_wanted(checked)
     machine, warning = machine_in_force(machine, p)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
     line = where()  # a virtual processor's own frames end inside pybsp
-    if checked is None:
-        checked = os.environ.get("PYBSP_CHECKED", "") not in ("", "0")
     scheduler = Scheduler()
     meeting = Meeting(p, scheduler, machine)
     processors = [BSP(VirtualTransport(meeting, pid), router, machine, checked, True, measure) for pid in range(p)]
@@ -153,22 +151,9 @@ def run_simulated(
 ) -> Any:
     """`run` on virtual processors: processor 0's result."""
     chosen = settings or _ALONE
-    if chosen.running:
-        raise UsageError("pybsp.run: a run is going on in this process; call functions of its bsp instead")
-    chosen.running = True
-    try:
-        done = simulate(
-            main,
-            *args,
-            p=chosen.p,
-            machine=machine,
-            router=router,
-            measure=chosen.measure,
-            checked=checked,
-            **kwargs,
-        )
-    finally:
-        chosen.running = False
+    done = simulate(
+        main, *args, p=chosen.p, machine=machine, router=router, measure=chosen.measure, checked=checked, **kwargs
+    )
     if chosen is _ALONE:
         chosen.ledger = os.environ.get("PYBSP_LEDGER")
     if chosen.ledger:

@@ -196,7 +196,7 @@ class MPITransport:
                 self._wait(requests)
         if self._words_in[::STRIDE].tolist() == self._quiet_words:
             return QUIET
-        return self._receive(kind, None, {}, [], None)
+        return self._receive(kind, None, {}, [])
 
     def _hush(self, kind: int) -> None:
         """Make all heads say: this kind, no manifest."""
@@ -246,9 +246,9 @@ class MPITransport:
                     sends += [comm.Isend([c, c.size, byte], ranks[d], self._data_tag) for c in _chunks(segment.data)]
         if not self._testall(heads) and not self._wait(heads, deadline):
             raise TimeoutError
-        return self._receive(kind, note, parcels, sends, deadline)
+        return self._receive(kind, note, parcels, sends)
 
-    def _receive(self, kind: int, note: object, parcels: Parcels, sends: list[Any], deadline: float | None) -> Arrival:
+    def _receive(self, kind: int, note: object, parcels: Parcels, sends: list[Any]) -> Arrival:
         """With all heads here: read the manifests, receive the data."""
         comm, ranks, byte, p = self._comm, self._ranks, self._byte, self.p
         words = self._words_in[::STRIDE].tolist()

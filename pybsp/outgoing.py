@@ -1,0 +1,23 @@
+"""What goes to one destination with the next sync: the data, a record for each thing in it, and what it counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .transport.memory import BufferPool, Growing
+
+
+class Outgoing(Growing):
+    """Messages, puts or requests for one processor."""
+
+    __slots__ = ("records", "words")
+
+    def __init__(self, pool: BufferPool) -> None:
+        super().__init__(pool)
+        self.records: list[tuple[Any, ...]] = []
+        self.words = 0
+
+
+def words_of(size: int) -> int:
+    """Words of 8 bytes that `size` bytes count."""
+    return (size + 7) >> 3
