@@ -9,7 +9,7 @@ What is where:
     outgoing.py     what these send to one destination
     agreement.py    do all processors do the same, and who failed
     ledger.py       what each superstep cost; report.py prints it
-    machine.py      parameters and predictions
+    machine.py      parameters and predictions; cost.py: what an algorithm costs, before it runs
     launch.py       run, attach: programs on MPI ranks
     world.py        all ranks of a job, and how it ends
     simulation.py   simulate: programs on virtual processors
@@ -23,6 +23,7 @@ What is where:
 from ._version import __version__
 from .arrays import Array, Ticket
 from .bsp import BSP
+from .cost import Cost, Superstep
 from .errors import (
     AbortError,
     BoundsError,
@@ -37,7 +38,7 @@ from .errors import (
 )
 from .launch import attach, run
 from .ledger import Ledger, Record
-from .machine import BSPMachine
+from .machine import BSPMachine, EBSPMachine
 from .mail import Inbox, Message
 from .queues import Queue
 from .simulation import Simulation, simulate
@@ -49,7 +50,9 @@ __all__ = [
     "BSPError",
     "BSPMachine",
     "BoundsError",
+    "Cost",
     "CostError",
+    "EBSPMachine",
     "Inbox",
     "LauncherError",
     "Ledger",
@@ -59,6 +62,7 @@ __all__ = [
     "Record",
     "RoutingError",
     "Simulation",
+    "Superstep",
     "SyncError",
     "Ticket",
     "TicketError",

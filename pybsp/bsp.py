@@ -492,6 +492,14 @@ class BSP:
     # -- life cycle -----------------------------------------------------------------------------------------------
 
     @property
+    def pending(self) -> str:
+        """What was sent since the last sync, in words ("bsp.send, queue.send"); empty where nothing was.
+
+        What is made of supersteps of its own, as the collectives are, asks this before it begins.
+        """
+        return self._leftover()
+
+    @property
     def _superstep(self) -> int:
         """The number of the superstep that goes on, from 0."""
         return len(self._log)

@@ -101,7 +101,7 @@ class Ledger(Sequence[Record]):
             _, work, seconds, measured, out, into, messages_out, messages_in = row
             h, messages = int(max(out, into)), int(max(messages_out, messages_in))
             computing = work / machine.r if work and not virtual else seconds
-            predicted = computing + machine.time(0, h, messages)
+            predicted = machine.elapsed(computing, h, messages)
             records.append(
                 Record(name, work, seconds, messages, int(out), int(into), h, int(words), predicted, measured)
             )
@@ -149,6 +149,7 @@ class Ledger(Sequence[Record]):
                 "r": machine.r,
                 "o_msg": machine.o_msg,
                 "calibrated": machine.calibrated,
+                "cost": machine.cost,
             },
             "router": router,
             "virtual": self.virtual,

@@ -1,7 +1,11 @@
-"""The parameters of a BSP machine, and what a superstep costs on it.
+"""The parameters of a machine, and what a superstep costs on it.
 
-Units are SI: seconds, words of 8 bytes, flop/s. The cost of a superstep is Valiant's in the additive form that
-Juurlink and Wijshoff use (*Communication primitives for BSP computers*, section 2): w + g*h + l.
+Units are SI: seconds, words of 8 bytes, flop/s.
+
+    BSPMachine      w + g*h + l, the form of Juurlink and Wijshoff (*Communication primitives for BSP computers*,
+                    section 2); or Valiant's max{w, g*h, l} (*A bridging model for parallel computation*)
+    EBSPMachine     g1*M/p + g2*h + s, or what a linear array or a mesh takes for an (M, k1, k2)-relation with locality
+                    L (Juurlink and Wijshoff, *The E-BSP model*, sections 3 and 6)
 """
 
 from __future__ import annotations
@@ -12,15 +16,70 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
+from .cost import Superstep
 from .errors import UsageError
 
 FORMAT = "pybsp-machine"
 VERSION = 1
+Saved = TypeVar("Saved", bound="_Saved")
+
+
+class _Saved:
+    """A part of a machine file."""
+
+    _PART = ""  # its name there
+    _REQUIRED: frozenset[str] = frozenset()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the machine into a machine file (JSON); what else the file holds is kept."""
+        file = Path(path)
+        content = _read(file) if file.exists() else {"format": FORMAT, "version": VERSION}
+        part: dict[str, Any] = {}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name in self._REQUIRED or field.name == "o_msg" or value != field.default:
+                part[field.name] = value
+        content[self._PART] = part
+        file.write_text(json.dumps(content, indent=2) + "\n")
+
+    @classmethod
+    def load(cls: type[Saved], path: str | os.PathLike[str]) -> Saved:
+        """Read this part of a machine file.
+
+        Raises:
+            UsageError: not a machine file, a version that this pybsp does not know, or no such part.
+        """
+        content = _read(Path(path))
+        part = content.get(cls._PART)
+        if not isinstance(part, dict):
+            raise UsageError(f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(content)}")
+        known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        if not cls._REQUIRED <= set(part) <= known:
+            raise UsageError(
+                f"{cls.__name__}.load: the part '{cls._PART}' of {path} must hold {sorted(cls._REQUIRED)} and may hold "
+                f"{sorted(known - cls._REQUIRED)}, got {sorted(part)}"
+            )
+        return cls(**part)
+
+    def _check(self, signs: dict[str, bool]) -> None:
+        """Refuse parameters that are no finite numbers, negative, or 0 where they must not be."""
+        name = type(self).__name__
+        for parameter, positive in signs.items():
+            value = getattr(self, parameter)
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
+                raise UsageError(f"{name}: {parameter} must be a number, got {value!r}")
+            if positive and not (math.isfinite(value) and value > 0):
+                raise UsageError(f"{name}: {parameter} must be finite and above 0 (flop/s), got {value!r}")
+            if not (math.isfinite(value) and value >= 0):
+                raise UsageError(f"{name}: {parameter} must be finite and at least 0 (seconds), got {value!r}")
+        if type(self.p) is not int or self.p < 1:  # type: ignore[attr-defined]
+            raise UsageError(f"{name}: p must be a whole number of at least 1, got {self.p!r}")  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
-class BSPMachine:
+class BSPMachine(_Saved):
     """A BSP machine of p processors.
 
     Args:
@@ -30,9 +89,10 @@ class BSPMachine:
         r: flop/s of one processor.
         o_msg: seconds per message, beside what its words cost.
         calibrated: whether the figures were measured; the nominal machine's were not.
+        cost: how the parts of a superstep's cost go together: "sum" is w + g*h + l, "max" Valiant's max{w, g*h, l}.
 
     Raises:
-        UsageError: a parameter that is negative, not finite, or an r or p below what can be.
+        UsageError: a parameter that is negative, not finite, or an r or p below what can be; another cost.
     """
 
     p: int
@@ -41,20 +101,15 @@ class BSPMachine:
     r: float
     o_msg: float = 0.0
     calibrated: bool = True
+    cost: str = "sum"
+
+    _PART = "bsp"
+    _REQUIRED = frozenset({"p", "g", "l", "r"})
 
     def __post_init__(self) -> None:
-        for name in ("g", "l", "r", "o_msg"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float)) or isinstance(value, bool):
-                raise UsageError(f"BSPMachine: {name} must be a number, got {value!r}")
-        if type(self.p) is not int or self.p < 1:
-            raise UsageError(f"BSPMachine: p must be a whole number of at least 1, got {self.p!r}")
-        for name in ("g", "l", "o_msg"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise UsageError(f"BSPMachine: {name} must be finite and at least 0 (seconds), got {value!r}")
-        if not (math.isfinite(self.r) and self.r > 0):
-            raise UsageError(f"BSPMachine: r must be finite and above 0 (flop/s), got {self.r!r}")
+        self._check({"g": False, "l": False, "r": True, "o_msg": False})
+        if self.cost not in ("sum", "max"):
+            raise UsageError(f'BSPMachine: cost must be "sum" (w + g*h + l) or "max" (Valiant\'s), got {self.cost!r}')
 
     @classmethod
     def nominal(cls, p: int) -> BSPMachine:
@@ -69,36 +124,86 @@ class BSPMachine:
             h: words that the busiest processor sends or receives.
             messages: messages that the busiest processor sends or receives.
         """
-        return w / self.r + self.g * h + self.l + self.o_msg * messages
+        return self.elapsed(w / self.r, h, messages)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the machine into a machine file (JSON); what else the file holds is kept."""
-        file = Path(path)
-        content = _read(file) if file.exists() else {"format": FORMAT, "version": VERSION}
-        content["bsp"] = {
-            key: value for key, value in dataclasses.asdict(self).items() if key != "calibrated" or not value
-        }
-        file.write_text(json.dumps(content, indent=2) + "\n")
+    def elapsed(self, computing: float, h: float, messages: float = 0) -> float:
+        """Seconds of a superstep in which the busiest processor computes for so many seconds."""
+        communicating = self.g * h + self.o_msg * messages
+        if self.cost == "max":
+            return max(computing, communicating, self.l)
+        return computing + communicating + self.l
+
+    def predict(self, step: Superstep) -> float:
+        """Seconds of a superstep."""
+        return self.elapsed(step.w / self.r, step.h, step.messages)
+
+
+@dataclass(frozen=True)
+class EBSPMachine(_Saved):
+    """An E-BSP machine of p processors: it charges unbalanced communication, and distance, for what they are.
+
+    A superstep is an (M, k1, k2)-relation: M words in all, at most k1 from a processor, at most k2 to one. Its locality
+    L is the largest difference of the numbers of a source and a destination.
+
+    Args:
+        p: processors.
+        g1: seconds per word of M/p.
+        g2: seconds per word of h, the larger of k1 and k2.
+        s: seconds that a superstep takes when nothing is sent.
+        r: flop/s of one processor.
+        network: "" for g1*M/p + g2*h + s; "linear array" or "mesh" for the costs of `linear_array` and `mesh`, where
+            g1 is the seconds of a packet step.
+
+    Raises:
+        UsageError: a parameter that is negative, not finite, or an r or p below what can be; another network.
+    """
+
+    p: int
+    g1: float
+    g2: float
+    s: float
+    r: float = 1e9
+    network: str = ""
+
+    _PART = "ebsp"
+    _REQUIRED = frozenset({"p", "g1", "g2", "s"})
+
+    def __post_init__(self) -> None:
+        self._check({"g1": False, "g2": False, "s": False, "r": True})
+        if self.network not in ("", "linear array", "mesh"):
+            raise UsageError(f'EBSPMachine: network must be "", "linear array" or "mesh", got {self.network!r}')
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> BSPMachine:
-        """Read the BSP part of a machine file.
+    def linear_array(cls, p: int) -> EBSPMachine:
+        """A linear array, in packet steps: min{min(k1, k2)*L, M} + p - 2 (*The E-BSP model*, Theorem 3)."""
+        return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="linear array")
 
-        Raises:
-            UsageError: not a machine file, a version that this pybsp does not know, or no BSP part.
+    @classmethod
+    def mesh(cls, p: int) -> EBSPMachine:
+        """A mesh, in packet steps with constants 1: min{sqrt(k1*k2*p), h*sqrt(L) + sqrt(p)} (Theorem 5)."""
+        return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="mesh")
+
+    def time(self, M: float, k1: float, k2: float, locality: float | None = None, w: float = 0.0) -> float:
+        """Seconds of a superstep.
+
+        Args:
+            M: words that all processors send.
+            k1, k2: words that one processor sends, and receives, at most.
+            locality: of the relation; None: p - 1.
+            w: flop of the busiest processor.
         """
-        content = _read(Path(path))
-        part = content.get("bsp")
-        if not isinstance(part, dict):
-            raise UsageError(f"BSPMachine.load: {path} has no part 'bsp'; it holds {sorted(content)}")
-        known = {field.name for field in dataclasses.fields(cls)}
-        required = {"p", "g", "l", "r"}
-        if not required <= set(part) <= known:
-            raise UsageError(
-                f"BSPMachine.load: the part 'bsp' of {path} must hold {sorted(required)} and may hold "
-                f"{sorted(known - required)}, got {sorted(part)}"
-            )
-        return cls(**part)
+        far = self.p - 1 if locality is None else locality
+        h = max(k1, k2)
+        if self.network == "linear array":
+            return w / self.r + self.g1 * (min(min(k1, k2) * far, M) + max(self.p - 2, 0))
+        if self.network == "mesh":
+            side = math.sqrt(self.p)
+            return w / self.r + self.g1 * min(math.sqrt(k1 * k2) * side, h * math.sqrt(far) + side)
+        return w / self.r + self.g1 * M / self.p + self.g2 * h + self.s
+
+    def predict(self, step: Superstep) -> float:
+        """Seconds of a superstep."""
+        return self.time(step.M, step.h_out, step.h_in, step.locality, step.w)
 
 
 def _read(file: Path) -> dict[str, object]:

@@ -106,7 +106,7 @@ class Meeting:
         if charge.counts and not any(kind & ~KIND for kind in self.kinds):
             h = max((max(t[0], t[1]) for t in self.traffic.values()), default=0)
             messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
-            self.clock += self.seconds + self.machine.time(0, h, messages)
+            self.clock += self.machine.elapsed(self.seconds, h, messages)
             self.seconds = 0.0
             self.traffic = {}
         self.generation += 1

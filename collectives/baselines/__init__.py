@@ -1,0 +1,1 @@
+"""What the papers argue against, for comparison; one algorithm a file."""

@@ -1,0 +1,76 @@
+"""Broadcast along a d-ary tree (*Communication primitives for BSP computers*, section 3)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from ..bsp import BSP
+from ..cost import Cost, Machine
+from . import dissemination, tree
+from .broadcast_items import choose as choose_spread
+from .broadcast_items import plan as plan_spread
+from .plan import Plan, Step, joined
+from .primitive import fan_out, integer, primitive, processor
+
+
+@lru_cache(maxsize=256)
+def plan(p: int, degree: int, root: int = 0) -> Plan:
+    """Who sends the value (item 0) to whom: level by level from the root, d - 1 copies from every processor that has it."""
+    levels = reversed(range(tree.height(p, degree)))
+    return joined(p, (Step.of(*tree.edges(p, degree, level, root)) for level in levels))
+
+
+def choose(machine: Machine, words: int, divisible: bool = True) -> tuple[str, int]:
+    """How to broadcast so many words at least cost: ("tree", degree), or ("spread", degree) for 2D-BCAST."""
+    p = machine.p
+    degree = min(tree.degrees(p), key=lambda d: plan(p, d).cost(machine, words).seconds)
+    if divisible and words > 1 and p > 2:
+        spread_degree = choose_spread(machine, words)
+        whole = plan(p, degree).cost(machine, words).seconds
+        if plan_spread(p, words, spread_degree).cost(machine).seconds < whole:
+            return "spread", spread_degree
+    return "tree", degree
+
+
+def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int = 0) -> Cost:
+    """What broadcasting so many words costs, exactly; degree None: of what `broadcast` would choose."""
+    words = integer("broadcast.cost", "words", words, 0)
+    how, chosen = choose(machine, words) if (given := fan_out("broadcast.cost", degree)) is None else ("tree", given)
+    if how == "tree":
+        return plan(machine.p, chosen, root).cost(machine, words)
+    return plan_spread(machine.p, words, chosen, root).cost(machine)
+
+
+@primitive(cost, plan)
+def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) -> Any:
+    """Give all processors the value of one; collective.
+
+    Args:
+        bsp: the processor.
+        value: root only (ignored elsewhere): a number, an array, or any picklable object.
+        root: whose value; equal on all processors.
+        degree: d of the tree, at least 2 (more than p is p): every processor that has the value sends d - 1 copies in a superstep.
+            None: the cheapest on `bsp.machine`, where large arrays and objects go by 2D-BCAST (`broadcast_items`).
+            Equal on all processors.
+
+    Returns:
+        On the root its own object; elsewhere a value of its own, which may be written to.
+
+    Raises:
+        UsageError: root is no processor, degree is below 2, or these differ; a value that cannot be pickled.
+
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words; `broadcast.cost` has it exactly.
+
+    Source: *Communication primitives for BSP computers*, section 3.
+    """
+    root = processor("broadcast", "root", root, bsp.p)
+    given = fan_out("broadcast", degree)
+
+    def choice(words: int, divisible: bool) -> tuple[str, int]:
+        return choose(bsp.machine, words, divisible) if given is None else ("tree", given)
+
+    def plans(how: str, chosen: int, words: int) -> Plan:
+        return plan(bsp.p, chosen, root) if how == "tree" else plan_spread(bsp.p, words, chosen, root)
+
+    return dissemination.run(bsp, "broadcast", value, root, given, choice, plans)

@@ -1,0 +1,161 @@
+"""A schedule that can be looked at without MPI: who sends what to whom in each superstep.
+
+An algorithm's `plan(p, ...)` is a pure function that makes a `Plan`; its executor sends what the plan says and its cost
+is counted from it. What the items of a message are is the algorithm's business: words of a value, processors whose
+sum it is, keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..cost import Cost, Machine, Superstep
+
+Numbers = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One superstep: message j carries the items first[j] to last[j] - 1 from sources[j] to destinations[j].
+
+    Arrays of shape (messages,), ordered by source, then destination; no message goes to its own source.
+
+    work: operations on an item that the busiest processor does before the sync.
+    """
+
+    sources: Numbers
+    destinations: Numbers
+    first: Numbers
+    last: Numbers
+    work: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        sources: ArrayLike,
+        destinations: ArrayLike,
+        first: ArrayLike = 0,
+        last: ArrayLike = 1,
+        work: float = 0.0,
+    ) -> Step:
+        """A step from messages in any order; those of a processor to itself are left out, as they are never sent."""
+        rows = np.array(
+            np.broadcast_arrays(*(np.asarray(a, np.int32).ravel() for a in (sources, destinations, first, last)))
+        )
+        rows = rows[:, rows[0] != rows[1]]
+        rows = rows[:, np.lexsort((rows[1], rows[0]))]
+        return cls(rows[0], rows[1], rows[2], rows[3], work)
+
+    def __len__(self) -> int:
+        """Messages."""
+        return self.sources.size
+
+    @cached_property
+    def _sent(self) -> tuple[NDArray[Any], list[tuple[int, int, int]]]:
+        """The messages as (destination, first, last), and where each source's begin."""
+        rows = list(zip(self.destinations.tolist(), self.first.tolist(), self.last.tolist(), strict=True))
+        return self.sources, rows
+
+    @cached_property
+    def _received(self) -> tuple[NDArray[Any], list[tuple[int, int, int]]]:
+        """The messages as (source, first, last) ordered by destination, then source."""
+        order = np.argsort(self.destinations, kind="stable")
+        columns = (self.sources, self.first, self.last)
+        rows = list(zip(*(column[order].tolist() for column in columns), strict=True))
+        return self.destinations[order], rows
+
+    def sends(self, pid: int) -> list[tuple[int, int, int]]:
+        """What a processor sends: (destination, first, last), by destination."""
+        sources, rows = self._sent
+        begin, end = np.searchsorted(sources, (pid, pid + 1)).tolist()
+        return rows[begin:end]
+
+    def receives(self, pid: int) -> list[tuple[int, int, int]]:
+        """What a processor receives: (source, first, last), by source: the order of its inbox."""
+        destinations, rows = self._received
+        begin, end = np.searchsorted(destinations, (pid, pid + 1)).tolist()
+        return rows[begin:end]
+
+    def messages(self) -> list[tuple[int, int, range]]:
+        """All of it, to be looked at: (source, destination, items)."""
+        columns = (self.sources, self.destinations, self.first, self.last)
+        return [(s, d, range(a, b)) for s, d, a, b in zip(*(c.tolist() for c in columns), strict=True)]
+
+    def counted(self, words: float | ArrayLike = 1) -> Superstep:
+        """What the superstep is charged for.
+
+        Args:
+            words: of an item (multiples of 1/8: bytes), or of each message, shape (messages,). A message counts whole
+                words.
+        """
+        if not len(self):
+            return Superstep(0, 0, 0, 0, self.work * float(words) if isinstance(words, (int, float)) else self.work)
+        work = self.work
+        if isinstance(words, (int, float)):
+            size = round(8 * words)
+            counts = -(-(self.last - self.first).astype(np.int64) * size // 8)
+            work *= words
+        else:
+            counts = np.asarray(words, np.int64)
+        # Sums of integers below 2^53 are exact in the doubles that bincount makes.
+        out = np.bincount(self.sources, counts)
+        into = np.bincount(self.destinations, counts)
+        messages = max(np.bincount(self.sources).max(), np.bincount(self.destinations).max())
+        far = np.abs(self.destinations - self.sources).max()
+        return Superstep(int(out.max()), int(into.max()), int(messages), int(counts.sum()), work, int(far))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan(Sequence[Step]):
+    """The supersteps of an algorithm on p processors.
+
+    after: operations on an item that the busiest processor does after the last sync.
+    """
+
+    p: int
+    steps: tuple[Step, ...]
+    after: float = 0.0
+    _counted: dict[float, tuple[Superstep, ...]] = field(default_factory=dict, repr=False)
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Step]: ...
+    def __getitem__(self, index: int | slice) -> Step | Sequence[Step]:
+        return self.steps[index]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def counted(self, words: float = 1) -> tuple[Superstep, ...]:
+        """What each superstep is charged for, with so many words an item; counted once."""
+        if words not in self._counted:
+            self._counted[words] = tuple(step.counted(words) for step in self.steps)
+        return self._counted[words]
+
+    def cost(self, machine: Machine, words: float = 1) -> Cost:
+        """What the plan costs with so many words an item."""
+        return Cost(machine, self.counted(words), self.after * words)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self)} supersteps on {self.p} processors"]
+        for number, step in enumerate(self.steps):
+            lines.append(f"superstep {number}: {len(step)} messages")
+            shown = step.messages()[:20]
+            lines += [f"  {s} -> {d}: items {items.start} to {items.stop - 1}" for s, d, items in shown]
+            lines += ["  ..."] * (len(step) > len(shown))
+        return "\n".join(lines)
+
+
+def joined(p: int, steps: Iterable[Step], after: float = 0.0) -> Plan:
+    """A plan of these steps."""
+    return Plan(p, tuple(steps), after)

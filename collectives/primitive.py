@@ -1,0 +1,288 @@
+"""What all primitives share: how they carry their cost and plan, and how their supersteps refuse what does not fit.
+
+Every message says which call it belongs to, in its tag. A receiver that finds another call than its own, or nothing where
+something must come, raises; the others get that error at their next sync. So processors that were given different
+arguments end with an error that names the primitive and the argument, and none is left waiting.
+"""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+
+import numpy as np
+
+from ..bsp import BSP
+from ..cost import Cost
+from ..errors import UsageError
+from .plan import Plan
+
+Call = ParamSpec("Call")
+CostCall = ParamSpec("CostCall")
+PlanCall = ParamSpec("PlanCall")
+Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
+Operator = Callable[[Any, Any], Any]
+
+
+class Primitive(Protocol[Call, Result_co, CostCall, PlanCall]):
+    """A collective function with its cost and its plan beside it."""
+
+    __name__: str
+
+    def __call__(self, *args: Call.args, **kwargs: Call.kwargs) -> Result_co:
+        """Run it; collective."""
+
+    def cost(self, *args: CostCall.args, **kwargs: CostCall.kwargs) -> Cost:
+        """What it costs on a machine."""
+
+    def plan(self, *args: PlanCall.args, **kwargs: PlanCall.kwargs) -> Plan:
+        """Who sends what to whom."""
+
+
+def primitive(
+    cost: Callable[CostCall, Cost], plan: Callable[PlanCall, Plan]
+) -> Callable[[Callable[Call, Result]], Primitive[Call, Result, CostCall, PlanCall]]:
+    """Give a function its cost and its plan as attributes."""
+
+    def carry(function: Callable[Call, Result]) -> Primitive[Call, Result, CostCall, PlanCall]:
+        function.cost = cost  # type: ignore[attr-defined]
+        function.plan = plan  # type: ignore[attr-defined]
+        return cast("Primitive[Call, Result, CostCall, PlanCall]", function)
+
+    return carry
+
+
+class Letter(NamedTuple):
+    """A message of a primitive: who sent it, what goes beside the data, and the data."""
+
+    source: int
+    note: Any
+    payload: Any
+
+
+class Supersteps:
+    """The supersteps of one call of a primitive on this processor.
+
+    Args:
+        bsp: the processor.
+        name: the primitive's.
+        **agreed: arguments that must be equal on all processors; they are compared with each message.
+
+    Raises:
+        UsageError: something was sent since the last sync, which would arrive inside the primitive.
+    """
+
+    def __init__(self, bsp: BSP, name: str, **agreed: Any) -> None:
+        if pending := bsp.pending:
+            raise UsageError(
+                f"{name}: is made of supersteps of its own, and what was sent before ({pending}) would arrive inside "
+                "it; call bsp.sync() first"
+            )
+        self.bsp, self.name, self.number = bsp, name, 0
+        self._agreed = {key: described(value) for key, value in agreed.items()}
+        self._set_call()
+
+    def _set_call(self) -> None:
+        self._call = ";".join((self.name, str(self.number), *(f"{k}={v}" for k, v in self._agreed.items())))
+
+    def send(self, dest: int, payload: Any, note: Any = None) -> None:
+        """Send data, with a note that counts no words (an index, a size)."""
+        self.bsp.send(dest, payload, self._call if note is None else (self._call, note))
+
+    def sync(self, expected: Sequence[int] | None = None) -> list[Letter]:
+        """End the superstep.
+
+        Args:
+            expected: the processors that one message each must come from, in order; None: whoever has something.
+
+        Raises:
+            UsageError: a message of another call, one that is missing, or one too many.
+        """
+        with self.bsp.superstep(self.name):
+            pass
+        letters = []
+        for source, tag, payload in self.bsp.inbox:
+            call, note = tag if type(tag) is tuple and len(tag) == 2 else (tag, None)
+            if call != self._call:
+                self._refuse(source, call)
+            letters.append(Letter(source, note, payload))
+        if expected is not None:
+            self.expect(letters, expected)
+        self.number += 1
+        self._set_call()
+        return letters
+
+    def expect(self, letters: Sequence[Letter], expected: Sequence[int]) -> None:
+        """Refuse letters that do not come from these processors, one each."""
+        came = [letter.source for letter in letters]
+        if came == expected:
+            return
+        odd = sorted(set(expected).symmetric_difference(came)) or came
+        raise UsageError(
+            f"{self.name}: processor {self.bsp.pid} expected messages from {shortened(expected)} and got them from "
+            f"{shortened(came)}: processor {odd[0]} called it with other arguments than this one "
+            f"({', '.join(f'{k}={v}' for k, v in self._agreed.items())}); they must be equal on all processors"
+        )
+
+    def _refuse(self, source: int, call: Any) -> None:
+        """Say what another processor did differently."""
+        theirs = call.split(";") if isinstance(call, str) else []
+        if theirs[:1] != [self.name]:
+            what = f"is in {theirs[0]}" if len(theirs) > 1 else f"sent a message of its own, with tag {call!r:.60}"
+            raise UsageError(
+                f"{self.name}: processor {source} {what} where processor {self.bsp.pid} is in {self.name}; all "
+                "processors must call it together"
+            )
+        said = dict(part.split("=", 1) for part in theirs[2:])
+        for argument, mine in self._agreed.items():
+            if said.get(argument) != mine:
+                raise UsageError(
+                    f"{self.name}: argument {argument}: expected the same on all processors, got {mine} on processor "
+                    f"{self.bsp.pid} and {said.get(argument)} on processor {source}"
+                )
+        raise UsageError(
+            f"{self.name}: processor {source} is in its superstep {theirs[1]}, processor {self.bsp.pid} in "
+            f"{self.number}: they called it with different arguments"
+        )
+
+    def own(self, share: Callable[[], Result], argument: str) -> Result:
+        """What a function of the user gives; its exceptions name the primitive and the argument.
+
+        Raises:
+            UsageError: the function raised.
+        """
+        try:
+            return share()
+        except Exception as error:
+            raise UsageError(
+                f"{self.name}: argument {argument}: raised {type(error).__name__}: {error} (on processor "
+                f"{self.bsp.pid})"
+            ) from error
+
+
+def described(value: Any) -> str:
+    """A value as it is compared between processors: short, without the separators of a call."""
+    return str(value).replace(";", ",")
+
+
+def shortened(pids: Sequence[int]) -> str:
+    """Some processors, in words."""
+    if not len(pids):
+        return "none"
+    return ", ".join(str(pid) for pid in pids[:8]) + (f", ... ({len(pids)} in all)" if len(pids) > 8 else "")
+
+
+# -- arguments ----------------------------------------------------------------------------------------------------
+
+
+def integer(name: str, argument: str, value: Any, least: int, most: int | None = None, what: str = "") -> int:
+    """An argument that is a whole number in a range.
+
+    Raises:
+        UsageError: it is not.
+    """
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least or (most is not None and number > most):
+        upto = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise UsageError(f"{name}: argument {argument}: expected {what or 'a whole number'} {upto}, got {value!r:.60}")
+    return number
+
+
+def processor(name: str, argument: str, value: Any, p: int) -> int:
+    """An argument that is a processor."""
+    return integer(name, argument, value, 0, p - 1, "a processor")
+
+
+def fan_out(name: str, degree: Any) -> int | None:
+    """The argument degree: None, or at least 2."""
+    return None if degree is None else integer(name, "degree", degree, 2)
+
+
+def elementwise(op: Any) -> bool:
+    """Whether op is a binary numpy ufunc that works on arrays element by element (np.matmul does not)."""
+    return isinstance(op, np.ufunc) and op.signature is None and op.nin == 2 and op.nout == 1
+
+
+def check_operator(name: str, op: Any) -> str:
+    """Refuse what is no binary operator; returns what it is called.
+
+    Raises:
+        UsageError: it cannot be called, or is a ufunc of another arity.
+    """
+    if not callable(op) or (isinstance(op, np.ufunc) and (op.nin, op.nout) != (2, 1)):
+        raise UsageError(
+            f"{name}: argument op: expected an associative function of two values, as np.add or max, got {op!r:.60}"
+        )
+    return str(getattr(op, "__name__", type(op).__name__))
+
+
+# -- values -------------------------------------------------------------------------------------------------------
+
+
+class Form(NamedTuple):
+    """How a value travels: the word for what it is, and the words that it counts.
+
+    kind: "number", "object", or an array's dtype and shape; equal on all processors where all have one.
+    words: of 8 bytes; of an object 1, as its pickle differs from processor to processor.
+    """
+
+    kind: str
+    words: int
+
+
+def form(value: Any) -> Form:
+    """The form of a value that all processors have one of."""
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return Form(f"{value.dtype}{list(value.shape)}", -(-value.nbytes // 8))
+    return Form("number" if is_number(value) else "object", 1)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it travels as one word."""
+    return type(value) in (int, float, complex, bool) or (
+        isinstance(value, np.generic) and value.dtype.kind in "biufcmM"
+    )
+
+
+def packed(value: Any, name: str, argument: str = "value") -> Any:
+    """A value as it is sent: numbers and arrays as they are, an object as its pickle.
+
+    An object is pickled here rather than by `bsp.send`, so that arrays in it arrive as its own and not as views that end
+    with the next sync.
+
+    Raises:
+        UsageError: it cannot be pickled.
+    """
+    if is_number(value) or (isinstance(value, np.ndarray) and not value.dtype.hasobject):
+        return value
+    try:
+        return pickle.dumps(value, 5)
+    except Exception as error:
+        raise UsageError(
+            f"{name}: argument {argument}: expected something that can be pickled, got {type(value).__name__} ({error})"
+        ) from error
+
+
+def unpacked(payload: Any) -> Any:
+    """What `packed` packed; an array is a view that ends with the next sync."""
+    return pickle.loads(payload) if isinstance(payload, bytes) else payload
+
+
+def kept(value: Any) -> Any:
+    """A value that outlives the next sync: an array that is a view of what arrived is copied."""
+    if isinstance(value, np.ndarray) and not (value.flags.owndata and value.flags.writeable):
+        return value.copy()
+    return value
+
+
+def sources(received: Iterable[tuple[int, int, int]]) -> list[int]:
+    """The processors of what `Step.receives` lists."""
+    return [source for source, _, _ in received]

@@ -1,0 +1,113 @@
+"""What an algorithm costs, before it runs: a record for each superstep, and the seconds that a machine makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, overload
+
+
+class Superstep(NamedTuple):
+    """What one superstep is charged for; the names are those of the ledger's records.
+
+    h_out, h_in: words that one processor sends, and receives, maximum over processors.
+    messages: that one processor sends or receives, maximum over processors.
+    M: words that all processors send.
+    w: flop that one processor is charged before the sync, maximum over processors.
+    locality: the largest difference of the numbers of a source and a destination.
+    """
+
+    h_out: int
+    h_in: int
+    messages: int
+    M: int
+    w: float = 0.0
+    locality: int = 0
+
+    @property
+    def h(self) -> int:
+        """Words: the larger of h_out and h_in."""
+        return max(self.h_out, self.h_in)
+
+
+class Machine(Protocol):
+    """What costs are made from: a `BSPMachine`, an `EBSPMachine`, or anything else that can price a superstep."""
+
+    @property
+    def p(self) -> int:
+        """Processors."""
+
+    @property
+    def r(self) -> float:
+        """Flop/s of one processor."""
+
+    def predict(self, step: Superstep) -> float:
+        """Seconds of a superstep."""
+
+
+class Cost(Sequence[Superstep]):
+    """The cost of an algorithm: its supersteps, and what they add up to. Costs add by `+`: one after the other.
+
+    Args:
+        machine: by which seconds are counted.
+        steps: the supersteps.
+        after: flop charged after the last sync, which the ledger counts with the superstep that follows.
+    """
+
+    def __init__(self, machine: Machine, steps: Iterable[Superstep] = (), after: float = 0.0) -> None:
+        self.machine, self._steps, self.after = machine, tuple(steps), after
+
+    @overload
+    def __getitem__(self, index: int) -> Superstep: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Superstep]: ...
+    def __getitem__(self, index: int | slice) -> Superstep | Sequence[Superstep]:
+        return self._steps[index]
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __iter__(self) -> Iterator[Superstep]:
+        return iter(self._steps)
+
+    def __add__(self, other: Cost) -> Cost:
+        """This, then the other: what is left after this one's last sync goes into the other's first superstep."""
+        if not other._steps:
+            return Cost(self.machine, self._steps, self.after + other.after)
+        first = other._steps[0]._replace(w=other._steps[0].w + self.after)
+        return Cost(self.machine, (*self._steps, first, *other._steps[1:]), other.after)
+
+    @property
+    def supersteps(self) -> int:
+        """Their number."""
+        return len(self._steps)
+
+    @property
+    def h(self) -> int:
+        """Words: the sum of h over the supersteps."""
+        return sum(step.h for step in self._steps)
+
+    @property
+    def M(self) -> int:
+        """Words that all processors send."""
+        return sum(step.M for step in self._steps)
+
+    @property
+    def messages(self) -> int:
+        """The sum over the supersteps of what one processor sends or receives."""
+        return sum(step.messages for step in self._steps)
+
+    @property
+    def w(self) -> float:
+        """Flop: the sum over the supersteps of the busiest processor's, and what comes after the last sync."""
+        return sum(step.w for step in self._steps) + self.after
+
+    @property
+    def seconds(self) -> float:
+        """Seconds on the machine."""
+        return sum(self.machine.predict(step) for step in self._steps) + self.after / self.machine.r
+
+    def __repr__(self) -> str:
+        return (
+            f"<cost: {self.supersteps} supersteps, h = {self.h} words, M = {self.M} words, "
+            f"{self.messages} messages, w = {self.w:g} flop, {self.seconds:.3g} s>"
+        )

@@ -1,0 +1,50 @@
+"""Does the ledger say what a primitive's cost function said before?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+import pybsp
+from pybsp import BSPMachine, Cost, Record
+
+MACHINES = (  # L/g of 1, 4 and 1000: the tree of degree 2, one in between, and all in one superstep
+    {"g": 1.0, "l": 1.0, "r": 1e3},
+    {"g": 1.0, "l": 4.0, "r": 1e3},
+    {"g": 1e-3, "l": 1.0, "r": 1e6, "o_msg": 1e-4},
+)
+
+
+def machine(p: int, which: int = 1) -> BSPMachine:
+    """One of MACHINES for p processors."""
+    return BSPMachine(p=p, **MACHINES[which])
+
+
+def counted(records: Iterable[Record], work: bool = True) -> list[tuple[float, ...]]:
+    """What the ledger counted, as `said` says it."""
+    return [(r.h_out, r.h_in, r.messages, r.M, *([r.work] if work else [])) for r in records]
+
+
+def said(cost: Cost, work: bool = True) -> list[tuple[float, ...]]:
+    """What a cost function said; the work after the last sync goes into a superstep that the program adds."""
+    rows = [(s.h_out, s.h_in, s.messages, s.M, *([s.w] if work else [])) for s in cost]
+    return [*rows, (0, 0, 0, 0, *([cost.after] if work else []))]
+
+
+def assert_ledger_is(cost: Cost, main: Callable[..., Any], *args: Any, p: int, machine: BSPMachine) -> list[Any]:
+    """Run main on virtual processors, with a sync behind it: supersteps, h, messages, words, work and time are as said.
+
+    Returns the results.
+    """
+
+    def with_a_sync(bsp: pybsp.BSP) -> Any:
+        result = main(bsp, *args)
+        bsp.sync()
+        return result
+
+    simulation = pybsp.simulate(with_a_sync, p=p, machine=machine)
+    assert counted(simulation.ledger) == said(cost)
+    assert simulation.time == pytest.approx(cost.seconds + machine.l, rel=1e-9)
+    return simulation.results
