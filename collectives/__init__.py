@@ -4,7 +4,11 @@ Each is a collective function of a `pybsp.BSP`, and carries `cost(machine, words
 who sends what to whom in each superstep.
 """
 
+from .allreduce import allreduce
 from .broadcast import broadcast
 from .broadcast_items import broadcast_items
+from .prefix import prefix
+from .prefix_2d import prefix_2d
+from .reduce import reduce
 
-__all__ = ["broadcast", "broadcast_items"]
+__all__ = ["allreduce", "broadcast", "broadcast_items", "prefix", "prefix_2d", "reduce"]

@@ -9,6 +9,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from . import dissemination, tree
 from .broadcast_items import choose as choose_spread
+from .broadcast_items import counted as counted_spread
 from .broadcast_items import plan as plan_spread
 from .plan import Plan, Step, joined
 from .primitive import fan_out, integer, primitive, processor
@@ -28,7 +29,7 @@ def choose(machine: Machine, words: int, divisible: bool = True) -> tuple[str, i
     if divisible and words > 1 and p > 2:
         spread_degree = choose_spread(machine, words)
         whole = plan(p, degree).cost(machine, words).seconds
-        if plan_spread(p, words, spread_degree).cost(machine).seconds < whole:
+        if Cost(machine, counted_spread(p, words, spread_degree)).seconds < whole:
             return "spread", spread_degree
     return "tree", degree
 
@@ -39,7 +40,7 @@ def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int 
     how, chosen = choose(machine, words) if (given := fan_out("broadcast.cost", degree)) is None else ("tree", given)
     if how == "tree":
         return plan(machine.p, chosen, root).cost(machine, words)
-    return plan_spread(machine.p, words, chosen, root).cost(machine)
+    return Cost(machine, counted_spread(machine.p, words, chosen))
 
 
 @primitive(cost, plan)

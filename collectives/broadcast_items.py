@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
+from ..cost import Cost, Machine, Superstep
 from . import dissemination, tree
 from .plan import Plan, Step, joined
 from .primitive import integer, primitive, processor
@@ -75,8 +75,51 @@ def _few(p: int, k: int, degree: int) -> list[Step]:
         at = place[receiver]
         lacking = at >= sizes[word_of]
         at = np.where(lacking, group[receiver] % sizes[word_of], at)
-        steps.append(Step.of(start[word_of] + at, receiver, word_of, word_of + 1))
+        needing = receiver > 0  # the root has all
+        sender, word_of = (start[word_of] + at)[needing], word_of[needing]
+        steps.append(Step.of(sender, receiver[needing], word_of, word_of + 1))
     return steps
+
+
+@lru_cache(maxsize=4096)
+def counted(p: int, k: int, degree: int) -> tuple[Superstep, ...]:
+    """What the supersteps of `plan` are charged for, without making it: it has up to p^2 messages.
+
+    Locality is the largest there can be.
+    """
+    far = p - 1
+    if p == 1:
+        return ()
+    if k >= p:
+        block = -(-k // p)
+        holders = -(-k // block)
+        rest = k - (holders - 1) * block  # what the last of them holds
+        scattered = Superstep(k - block, block if holders > 2 else rest, holders - 1, k - block, 0.0, far)
+        into = k if holders < p else k - rest
+        out = block * (p - 1)
+        return scattered, Superstep(out, into, p - 1, out + (k - block) * (p - 2), 0.0, far)
+    if k == 0:
+        return plan(p, k, degree).counted(1)
+    sizes = np.diff(np.arange(k + 1) * p // k)
+    low, most = int(sizes.min()), int(sizes.max())
+    steps = []
+    if k > 1:
+        steps.append(Superstep(k - 1, 1, k - 1, k - 1, 0.0, far))
+    for level in reversed(range(tree.height(most, degree))):
+        groups = -(-sizes // degree**level)
+        sent = int((groups - -(-groups // degree)).sum())
+        fan = min(degree, -(-most // degree**level)) - 1
+        steps.append(Superstep(fan, 1, fan, sent, 0.0, far))
+    if k > 1:
+        # A member of a group serves those with its place in the other groups (not the root), and in a smaller group some of
+        # those that have a place which the group lacks.
+        large = np.flatnonzero(sizes > low)
+        lacking = np.bincount(large % low, minlength=low) if large.size else np.zeros(low, np.int64)
+        serves = k - 1 + lacking
+        serves[0] -= 0 if sizes[0] == low else 1
+        out = max(int(serves.max()), k - 1)
+        steps.append(Superstep(out, k - 1, out, (p - 1) * (k - 1), 0.0, far))
+    return tuple(steps)
 
 
 def choose(machine: Machine, words: int) -> int:
@@ -84,13 +127,13 @@ def choose(machine: Machine, words: int) -> int:
     p = machine.p
     if words >= p:
         return 2  # case 1 has no trees
-    return min(tree.degrees(p), key=lambda degree: plan(p, words, degree).cost(machine).seconds)
+    return min(tree.degrees(p), key=lambda degree: Cost(machine, counted(p, words, degree)).seconds)
 
 
-def cost(machine: Machine, words: int, root: int = 0) -> Cost:
-    """What 2D-BCAST costs for so many words, exactly: case 1 takes 2 supersteps with h < 3 words in all."""
+def cost(machine: Machine, words: int = 1) -> Cost:
+    """What 2D-BCAST costs for so many words, exactly, from any root."""
     words = integer("broadcast_items.cost", "words", words, 0)
-    return plan(machine.p, words, choose(machine, words), root).cost(machine)
+    return Cost(machine, counted(machine.p, words, choose(machine, words)))
 
 
 @primitive(cost, plan)

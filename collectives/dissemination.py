@@ -18,19 +18,19 @@ from . import tree
 from .plan import Plan
 from .primitive import Supersteps, is_number, packed, sources, unpacked
 
-Choice = Callable[[int, bool], tuple[str, int]]  # (words, whether they may be cut) -> (how, degree)
-Plans = Callable[[str, int, int], Plan]  # (how, degree, words) -> the plan
+Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be cut) -> (how, degree)
+Plans = Callable[[str, Any, int], Plan]  # (how, degree, words) -> the plan
 
 
 class Heading(NamedTuple):
     """What rides beside the data.
 
-    how: "tree" or "spread". degree: of the tree. nbytes: of the value. form: dtype and shape of an array, "number", or
-    "object" for a pickle.
+    how: "tree" (an item of the plan is the value), or anything else (it is a word). degree: of the tree, or its fan-outs.
+    nbytes: of the value. form: dtype and shape of an array, "number", or "object" for a pickle.
     """
 
     how: str
-    degree: int
+    degree: Any
     nbytes: int
     form: Any
 
@@ -40,9 +40,18 @@ class Heading(NamedTuple):
         return -(-self.nbytes // 8)
 
 
-def run(bsp: BSP, name: str, value: Any, root: int, degree: int | None, choose: Choice, plans: Plans) -> Any:
-    """Broadcast a value; `degree` is the caller's argument, which is compared."""
-    steps = Supersteps(bsp, name, root=root, degree=degree)
+def run(
+    bsp: BSP,
+    name: str,
+    value: Any,
+    root: int,
+    degree: Any,
+    choose: Choice,
+    plans: Plans,
+    argument: str = "degree",
+) -> Any:
+    """Broadcast a value; `degree` is what the caller gave as the argument of that name, which is compared."""
+    steps = Supersteps(bsp, name, **{"root": root, argument: degree})
     p, pid = bsp.p, bsp.pid
     heading: Heading | None = None
     plan: Plan | None = None
@@ -51,12 +60,12 @@ def run(bsp: BSP, name: str, value: Any, root: int, degree: int | None, choose: 
     if pid == root:
         heading, number, data = _opened(name, value, choose)
         plan = plans(heading.how, heading.degree, heading.words)
-    most = tree.height(p, 2) + 2
+    most = 2 * tree.height(p, 2) + 2  # the longest plan makes two supersteps of each level
     superstep = 0
     while p > 1:
         if plan is not None and superstep == len(plan):
             break
-        if superstep == most:
+        if plan is None and superstep == most:
             raise UsageError(
                 f"{name}: argument root: expected the same on all processors; processor {pid} was given {root} and "
                 f"heard nothing in {most} supersteps"

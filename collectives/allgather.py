@@ -1,0 +1,57 @@
+"""Allgather: all processors get the values of all."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..bsp import BSP
+from ..cost import Cost, Machine
+from .one_superstep import priced, run, word_counts
+from .plan import Plan, Step, joined
+from .primitive import Supersteps, packed, primitive
+
+
+@lru_cache(maxsize=8)
+def plan(p: int) -> Plan:
+    """Processor i sends its value (item i) to all others."""
+    if p == 1:
+        return joined(p, ())
+    pids = np.arange(p)
+    sources = np.repeat(pids, p)
+    return joined(p, [Step.of(sources, np.tile(pids, p), sources, sources + 1)])
+
+
+def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
+    """What it costs, exactly; words of every value, or of each, shape (p,)."""
+    counts = word_counts("allgather.cost", words, (machine.p,))
+    return priced(machine, plan(machine.p), lambda step: counts[step.sources])
+
+
+@primitive(cost, plan)
+def allgather(bsp: BSP, value: Any) -> list[Any]:
+    """Give all processors the values of all; collective.
+
+    Args:
+        bsp: the processor.
+        value: a number, an array, or any picklable object; shapes, dtypes and types may differ between processors.
+
+    Returns:
+        A list of p values by pid: one's own value itself, and others of one's own, which may be written to.
+
+    Raises:
+        UsageError: a value that cannot be pickled.
+
+    BSP cost: one superstep with h <= (p-1) * words of the largest value; nothing where p = 1.
+
+    Source: *Communication primitives for BSP computers*, section 3, step (1)ii of 2D-BCAST, with any values.
+    """
+    steps = Supersteps(bsp, "allgather")
+    mine = packed(value, "allgather") if bsp.p > 1 else value
+    # 1. All send their values to all others.
+    came = run(steps, plan(bsp.p), bsp.pid, lambda _: mine)
+    came[bsp.pid] = value
+    return [came[source] for source in range(bsp.p)]

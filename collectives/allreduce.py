@@ -1,0 +1,175 @@
+"""Reduction to all processors, along p d-ary trees at once or by blocks (after *Communication primitives*, section 3)."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..bsp import BSP
+from ..cost import Cost, Machine
+from . import tree
+from .plan import Plan, Step, joined
+from .primitive import (
+    Operator,
+    Supersteps,
+    check_operator,
+    combined,
+    elementwise,
+    fan_out,
+    form,
+    integer,
+    packed,
+    primitive,
+    sources,
+)
+
+
+@lru_cache(maxsize=64)
+def plan(p: int, degree: int) -> Plan:
+    """Who sends the sum of its group (item 0) to whom: groups of consecutive processors, small ones first.
+
+    All processors are one group; a group is cut into at most `degree` groups whose sizes differ by at most one. A processor
+    gets the sums of the other parts of its group from those there with its place; a place that a smaller part lacks is
+    served by its members in turn.
+    """
+    steps: list[Step] = []
+    works: list[int] = []
+    cuts = np.array([0, p])
+    for level in reversed(range(tree.height(p, degree))):
+        fan = -(-p // degree**level) if not steps else degree
+        sizes = np.diff(cuts)
+        parts = np.minimum(fan, sizes)
+        # The first processor of each part of each group.
+        group = np.repeat(np.arange(sizes.size), parts)
+        number = np.arange(group.size) - np.repeat(np.cumsum(parts) - parts, parts)
+        starts = cuts[group] + number * sizes[group] // parts[group]
+        inner = np.append(starts, p)
+        lengths = np.diff(inner)
+        # Every processor receives from every part of its group but its own.
+        part = np.repeat(np.arange(starts.size), lengths)
+        place = np.arange(p) - starts[part]
+        count = parts[group[part]]
+        receiver = np.repeat(np.arange(p), count)
+        first = (np.cumsum(parts) - parts)[group[part]]
+        other = np.repeat(first, count) + np.arange(receiver.size) - np.repeat(np.cumsum(count) - count, count)
+        at = place[receiver]
+        at = np.where(at < lengths[other], at, part[receiver] % lengths[other])
+        wanted = other != part[receiver]
+        steps.append(Step.of((starts[other] + at)[wanted], receiver[wanted]))
+        works.append(int(parts.max()) - 1)
+        cuts = inner
+    # From the bottom up; what a superstep brings is combined before the next sync.
+    steps.reverse()
+    works = [0, *reversed(works)]
+    steps = [Step(s.sources, s.destinations, s.first, s.last, work) for s, work in zip(steps, works, strict=False)]
+    return joined(p, steps, works[-1])
+
+
+@lru_cache(maxsize=64)
+def plan_blocks(p: int, k: int) -> Plan:
+    """Block j of the k items goes to processor j, is combined there, and comes back to all: two supersteps."""
+    cuts = np.arange(p + 1) * k // p
+    here, there = np.repeat(np.arange(p), p), np.tile(np.arange(p), p)
+    some = cuts[there] < cuts[there + 1]
+    out = Step.of(here[some], there[some], cuts[there][some], cuts[there + 1][some])
+    work = (p - 1) * int(np.diff(cuts).max())
+    back = Step.of(there[some], here[some], cuts[there][some], cuts[there + 1][some], work)
+    return joined(p, (out, back))
+
+
+def choose(machine: Machine, words: float, items: int = 0) -> int:
+    """The degree that costs least; 0 where blocks cost less still (items: that op works on one by one)."""
+    p, whole = machine.p, math.ceil(words)
+    best = min(tree.degrees(p), key=lambda degree: plan(p, degree).cost(machine, whole).seconds)
+    if items >= p > 2:
+        blocks = plan_blocks(p, items).cost(machine, words / items)
+        if blocks.seconds < plan(p, best).cost(machine, whole).seconds:
+            return 0
+    return best
+
+
+def cost(machine: Machine, words: float = 1, degree: int | None = None, items: int = 0) -> Cost:
+    """What it costs, exactly, for values of so many words, where op keeps their size and takes a flop a word.
+
+    Args:
+        machine: its p is that of the processors.
+        words: of a value; where items are given, bytes / 8, so that it may be no whole number.
+        degree: of the trees; None: what `allreduce` would choose.
+        items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
+    """
+    whole = integer("allreduce.cost", "words", math.ceil(words), 0)
+    chosen = fan_out("allreduce.cost", degree) or choose(machine, words, items)
+    if chosen == 0:
+        return plan_blocks(machine.p, items).cost(machine, words / items)
+    return plan(machine.p, chosen).cost(machine, whole)
+
+
+@primitive(cost, plan)
+def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> Any:
+    """Combine the values of all processors, in the order of pids, on every one of them; collective.
+
+    Args:
+        bsp: the processor.
+        value: a number, an array, or any picklable object; of an array, dtype and shape are equal on all processors.
+        op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values, which
+            gets arrays read-only.
+        degree: d of the trees, at least 2; None: the cheapest on `bsp.machine` for the size of the value (for objects: for
+            one word), where long arrays under a ufunc go by blocks. Equal on all processors.
+
+    Returns:
+        value_0 op value_1 op ... op value_{p-1}. With p = 1 the value itself.
+
+    Raises:
+        UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
+
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words where d divides p, at most twice that where it does not, and
+    as many flop; by blocks 2 supersteps with h < words each. `allreduce.cost` has it exactly.
+
+    Source: *Communication primitives for BSP computers*, section 3; all trees at once, so it takes half the supersteps of
+    a reduction and a broadcast.
+    """
+    given = fan_out("allreduce", degree)
+    name = check_operator("allreduce", op)
+    kind, words = form(value)
+    items = value.size if isinstance(value, np.ndarray) and elementwise(op) else 0
+    steps = Supersteps(bsp, "allreduce", value=kind, op=name, degree=given)
+    chosen = given or choose(bsp.machine, value.nbytes / 8 if items else words, items)
+    if chosen == 0:
+        return _by_blocks(steps, value, op, value.itemsize / 8)
+    for step in plan(bsp.p, chosen):
+        # 1. Every processor's group sum goes to the other groups that make one group next.
+        if sends := step.sends(bsp.pid):
+            payload = packed(value, "allreduce")
+            for dest, _, _ in sends:
+                steps.send(dest, payload)
+        # 2. Sums are combined in the order of groups, which is that of pids.
+        if letters := steps.sync(sources(step.receives(bsp.pid))):
+            value = combined(steps, letters, value, op, words)
+    return value
+
+
+def _by_blocks(steps: Supersteps, value: Any, op: Operator, words: float) -> Any:
+    bsp = steps.bsp
+    out, back = plan_blocks(bsp.p, value.size)
+    flat = value.reshape(-1)
+    cuts = np.arange(bsp.p + 1) * value.size // bsp.p
+    # 1. Block j goes to processor j, which combines the p blocks.
+    for dest, first, last in out.sends(bsp.pid):
+        steps.send(dest, flat[first:last])
+    mine = flat[cuts[bsp.pid] : cuts[bsp.pid + 1]]
+    letters = steps.sync(sources(out.receives(bsp.pid)))
+    mine = combined(steps, letters, mine, op, mine.size * words)
+    # 2. The sum of a block goes to all.
+    for dest, _, _ in back.sends(bsp.pid):
+        steps.send(dest, mine)
+    due = back.receives(bsp.pid)
+    letters = steps.sync(sources(due))
+    result = np.empty(value.shape, mine.dtype)
+    into = result.reshape(-1)
+    into[cuts[bsp.pid] : cuts[bsp.pid + 1]] = mine
+    for letter, (_, first, last) in zip(letters, due, strict=True):
+        into[first:last] = letter.payload
+    return result

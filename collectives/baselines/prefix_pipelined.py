@@ -1,0 +1,90 @@
+"""A prefix of each row of a matrix by pipelining, which 2D-PREFIX improves on (*Communication primitives*, section 3)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...bsp import BSP
+from ...cost import Cost, Machine
+from .. import prefix_trees, tree
+from ..plan import Plan, Step, joined
+from ..primitive import (
+    Operator,
+    Supersteps,
+    check_operator,
+    combined,
+    fan_out,
+    integer,
+    packed,
+    primitive,
+    sources,
+)
+
+
+@lru_cache(maxsize=16)
+def plan(p: int, k: int, degree: int) -> Plan:
+    """Who sends its sum of row j (item j) to whom: in superstep s, row j is at level s - j of its trees."""
+    levels = prefix_trees.plan((p,), degree)
+    ops = [*(level.work for level in levels[1:]), levels.after] if len(levels) else []
+    steps = []
+    work = 0.0
+    for s in range(k + len(levels) - 1 if k and len(levels) else 0):
+        active = [t for t in range(len(levels)) if 0 <= s - t < k]
+        row = np.concatenate([np.full(len(levels[t]), s - t) for t in active])
+        sending = np.concatenate([levels[t].sources for t in active])
+        steps.append(
+            Step.of(sending, np.concatenate([levels[t].destinations for t in active]), row, row + 1, work=work)
+        )
+        work = sum(ops[t] for t in active)
+    return joined(p, steps, work)
+
+
+def choose(machine: Machine, k: int, words: float = 1) -> int:
+    """The degree that costs least."""
+    return min(tree.degrees(machine.p), key=lambda degree: plan(machine.p, k, degree).cost(machine, words).seconds)
+
+
+def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None) -> Cost:
+    """What it costs, exactly, for k items of so many words, where op keeps their size and takes a flop a word."""
+    k = integer("prefix_pipelined.cost", "k", k, 0)
+    chosen = fan_out("prefix_pipelined.cost", degree) or choose(machine, k, words)
+    return plan(machine.p, k, chosen).cost(machine, words)
+
+
+@primitive(cost, plan)
+def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = None) -> list[Any]:
+    """The inclusive prefix sums of each row of a k x p matrix, one row behind the other; collective.
+
+    Args:
+        bsp: the processor.
+        column: a sequence of k numbers or arrays; k equal on all processors.
+        op: associative, need not be commutative.
+        degree: of the trees, at least 2; None: the cheapest for items of a word. Equal on all processors.
+
+    Returns:
+        The list of the k sums.
+
+    Raises:
+        UsageError: k, degree or op's name differ; op raised.
+
+    BSP cost: k + ceil(log_d p) - 1 supersteps: O(L * (k + log p / log(L/g))).
+    """
+    given = fan_out("prefix_pipelined", degree)
+    name = check_operator("prefix_pipelined", op)
+    sums = list(column)
+    steps = Supersteps(bsp, "prefix_pipelined", column=f"{len(sums)} items", op=name, degree=given)
+    words = sums[0].nbytes / 8 if sums and isinstance(sums[0], np.ndarray) else 1.0
+    for step in plan(bsp.p, len(sums), given or choose(bsp.machine, len(sums))):
+        # 1. Every row that is under way goes up a level of its trees.
+        for dest, row, _ in step.sends(bsp.pid):
+            steps.send(dest, packed(sums[row], steps.name))
+        due = step.receives(bsp.pid)
+        letters = steps.sync(sources(due))
+        # 2. What came is combined, row by row.
+        for row in sorted({row for _, row, _ in due}):
+            of_row = [letter for letter, (_, its, _) in zip(letters, due, strict=True) if its == row]
+            sums[row] = combined(steps, of_row, sums[row], op, words)
+    return sums

@@ -1,0 +1,61 @@
+"""Gather: the root gets the values of all processors."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..bsp import BSP
+from ..cost import Cost, Machine
+from .one_superstep import priced, run, word_counts
+from .plan import Plan, Step, joined
+from .primitive import Supersteps, packed, primitive, processor
+
+
+@lru_cache(maxsize=256)
+def plan(p: int, root: int = 0) -> Plan:
+    """Processor i sends its value (item i) to the root."""
+    if p == 1:
+        return joined(p, ())
+    pids = np.arange(p)
+    return joined(p, [Step.of(pids, root, pids, pids + 1)])
+
+
+def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
+    """What it costs, exactly; words of every value, or of each, shape (p,)."""
+    root = processor("gather.cost", "root", root, machine.p)
+    counts = word_counts("gather.cost", words, (machine.p,))
+    return priced(machine, plan(machine.p, root), lambda step: counts[step.sources])
+
+
+@primitive(cost, plan)
+def gather(bsp: BSP, value: Any, root: int = 0) -> list[Any] | None:
+    """Give the root the values of all processors; collective.
+
+    Args:
+        bsp: the processor.
+        value: a number, an array, or any picklable object; shapes, dtypes and types may differ between processors.
+        root: who gets them; equal on all processors.
+
+    Returns:
+        On the root a list of p values by pid: its own value itself, and others of its own, which may be written to.
+        None elsewhere.
+
+    Raises:
+        UsageError: root is no processor, or differs; a value that cannot be pickled.
+
+    BSP cost: one superstep with h = the words of all values but the root's own; nothing where p = 1.
+
+    Source: the reverse of `scatter`.
+    """
+    root = processor("gather", "root", root, bsp.p)
+    steps = Supersteps(bsp, "gather", root=root)
+    # 1. All send their values to the root.
+    came = run(steps, plan(bsp.p, root), bsp.pid, lambda _: packed(value, "gather"))
+    if bsp.pid != root:
+        return None
+    came[root] = value
+    return [came[source] for source in range(bsp.p)]

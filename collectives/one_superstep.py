@@ -1,0 +1,77 @@
+"""What the primitives of one superstep share: every message carries one value, straight from who has it to who gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..cost import Cost, Machine
+from ..errors import UsageError
+from .plan import Plan, Step
+from .primitive import Supersteps, kept, sources, unpacked
+
+Words = NDArray[np.int64]
+
+
+def run(steps: Supersteps, plan: Plan, pid: int, payload: Callable[[int], Any]) -> dict[int, Any]:
+    """Send what the plan says; returns the values that came, by source.
+
+    Args:
+        payload: what goes to a destination, as `packed` makes it. All of it is made before anything is sent.
+    """
+    came: dict[int, Any] = {}
+    for step in plan:  # none where p = 1
+        payloads = [(dest, payload(dest)) for dest, _, _ in step.sends(pid)]
+        for dest, packed in payloads:
+            steps.send(dest, packed)
+        letters = steps.sync(sources(step.receives(pid)))
+        came = {letter.source: kept(unpacked(letter.payload)) for letter in letters}
+    return came
+
+
+def one_for_each(name: str, values: Any, p: int) -> Any:
+    """The argument values: p of them.
+
+    Raises:
+        UsageError: it is no sequence, or of another length.
+    """
+    got = type(values).__name__
+    if isinstance(values, np.ndarray) and values.ndim:
+        got = f"an array of shape {values.shape}"
+        fits = len(values) == p
+    elif isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        got = f"a {got} of {len(values)}"
+        fits = len(values) == p
+    else:
+        fits = False
+        if isinstance(values, (Mapping, Set)):
+            got += ", which has no order"
+    if not fits:
+        raise UsageError(
+            f"{name}: argument values: expected a sequence or an array of {p} values, one for each processor, got {got}; "
+            "a part of a sequence, or None, is a value too"
+        )
+    return values
+
+
+def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...]) -> Words:
+    """The argument words of a cost function: one number for all values, or an array of this shape.
+
+    Raises:
+        UsageError: another shape, or no whole numbers of at least 0.
+    """
+    given = np.asarray(words)
+    if given.dtype.kind not in "iu" or given.shape not in ((), shape) or (given.size and given.min() < 0):
+        raise UsageError(
+            f"{name}: argument words: expected a whole number of at least 0, or an array of them of shape {shape}, "
+            f"got {words!r:.60}"
+        )
+    return np.broadcast_to(given.astype(np.int64), shape)
+
+
+def priced(machine: Machine, plan: Plan, words: Callable[[Step], Words]) -> Cost:
+    """What the plan costs with so many words in each message."""
+    return Cost(machine, [step.counted(words(step)) for step in plan])

@@ -1,0 +1,106 @@
+"""Prefix along d-ary trees (*Communication primitives for BSP computers*, section 3)."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..bsp import BSP
+from ..cost import Cost, Machine, Superstep
+from . import prefix_trees, tree
+from .plan import Plan
+from .prefix_2d import choose as choose_2d
+from .prefix_2d import cost as cost_2d
+from .prefix_2d import run as run_2d
+from .primitive import (
+    Operator,
+    Supersteps,
+    check_operator,
+    elementwise,
+    fan_out,
+    form,
+    integer,
+    primitive,
+)
+
+
+def plan(p: int, degree: int) -> Plan:
+    """Who sends the sum of the processors up to itself, d^t of them, to whom in superstep t."""
+    return prefix_trees.plan((p,), degree)
+
+
+@lru_cache(maxsize=4096)
+def counted(p: int, degree: int, words: float) -> tuple[Superstep, ...]:
+    """What the supersteps of `plan` are charged for, without making it: it has up to p^2/2 messages."""
+    return prefix_trees.counted((p,), degree, words)
+
+
+def choose(machine: Machine, words: int) -> int:
+    """The degree that costs least."""
+    return min(tree.degrees(machine.p), key=lambda degree: _trees(machine, words, degree).seconds)
+
+
+def _trees(machine: Machine, words: int, degree: int) -> Cost:
+    p = machine.p
+    return Cost(machine, counted(p, degree, words), prefix_trees.last_work(p, degree) * words)
+
+
+def cost(machine: Machine, words: float = 1, degree: int | None = None, items: int = 0) -> Cost:
+    """What it costs, exactly, for values of so many words, where op keeps their size and takes a flop a word.
+
+    Args:
+        machine: its p is that of the processors.
+        words: of a value; where items are given, bytes / 8, so that it may be no whole number.
+        degree: of the trees; None: what `prefix` would choose.
+        items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
+    """
+    whole = integer("prefix.cost", "words", math.ceil(words), 0)
+    if (given := fan_out("prefix.cost", degree)) is not None:
+        return _trees(machine, whole, given)
+    trees = _trees(machine, whole, choose(machine, whole))
+    if items > 1 and machine.p > 2:
+        rows = cost_2d(machine, items, words / items)
+        if rows.seconds < trees.seconds:
+            return rows
+    return trees
+
+
+@primitive(cost, plan)
+def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> Any:
+    """The inclusive prefix sums of the processors' values; collective.
+
+    Args:
+        bsp: the processor.
+        value: a number, an array, or any picklable object; of an array, dtype and shape are equal on all processors.
+        op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values, which
+            gets arrays read-only.
+        degree: d of the trees, at least 2; p or more: one superstep, in which each sends to all above it. None: the cheapest on
+            `bsp.machine` for the size of the value (for objects: for one word), where long arrays under a ufunc go by
+            2D-PREFIX (`prefix_2d`). Equal on all processors.
+
+    Returns:
+        value_0 op value_1 op ... op value_pid; on processor 0 the value itself.
+
+    Raises:
+        UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
+
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and as many flop; `prefix.cost` has it exactly.
+
+    Source: *Communication primitives for BSP computers*, section 3. There one tree is climbed and descended, in 2 log_d p
+    supersteps; here the trees that end at each processor are climbed all at once, in half as many with the same h.
+    """
+    given = fan_out("prefix", degree)
+    name = check_operator("prefix", op)
+    kind, words = form(value)
+    steps = Supersteps(bsp, "prefix", value=kind, op=name, degree=given)
+    if given is None and isinstance(value, np.ndarray) and elementwise(op) and value.size > 1 and bsp.p > 2:
+        each = value.itemsize / 8
+        best = _trees(bsp.machine, words, choose(bsp.machine, words)).seconds
+        if cost_2d(bsp.machine, value.size, each).seconds < best:
+            chosen = choose_2d(bsp.machine, value.size, each)
+            return run_2d(steps, value.reshape(-1), op, chosen, each).reshape(value.shape)
+    chosen = given or choose(bsp.machine, words)
+    return prefix_trees.run(steps, plan(bsp.p, chosen), value, op, words)

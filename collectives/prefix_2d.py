@@ -1,0 +1,302 @@
+"""2D-PREFIX(k, P): the prefix of each row of a matrix whose columns the processors hold (section 3)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bsp import BSP
+from ..cost import Cost, Machine, Superstep
+from ..errors import UsageError
+from . import prefix_trees, tree
+from .plan import Plan, Step, joined
+from .primitive import (
+    Operator,
+    Supersteps,
+    check_operator,
+    elementwise,
+    fan_out,
+    form,
+    integer,
+    packed,
+    primitive,
+    sources,
+    unpacked,
+)
+
+Ints = NDArray[np.int64]
+
+
+def _cuts(k: int, p: int) -> Ints:
+    """k things for p owners, as equally as possible: owner q has cuts[q] to cuts[q + 1] - 1."""
+    return np.arange(p + 1, dtype=np.int64) * k // p
+
+
+@lru_cache(maxsize=64)
+def _rows(p: int, k: int) -> tuple[Ints, Ints]:
+    """Case 2: the first processor of each row's interval, and their numbers, which differ by at most one."""
+    cuts = _cuts(p, k)
+    return cuts[:-1], np.diff(cuts)
+
+
+@lru_cache(maxsize=64)
+def _held(p: int, k: int) -> tuple[Ints, Ints, Ints]:
+    """Case 2, by processor: its row, and the columns first to last - 1 of that row that it holds."""
+    starts, sizes = _rows(p, k)
+    row = np.repeat(np.arange(k), sizes)
+    place = np.arange(p) - starts[row]
+    # Column t of a row with q processors is at place t*q div P.
+    first = -(-place * p // sizes[row])
+    last = -(-(place + 1) * p // sizes[row])
+    return row, first, last
+
+
+@lru_cache(maxsize=32)
+def plan(p: int, k: int, degree: int = 2) -> Plan:
+    """Who sends which rows of its column (to its partial sums, and back) to whom; `degree` is that of the trees of case 2."""
+    here = np.arange(p)
+    if p == 1 or k == 0:
+        return joined(p, ())
+    if k >= p:
+        cuts = _cuts(k, p)
+        first, last = np.tile(cuts[:-1], p), np.tile(cuts[1:], p)
+        column, owner = np.repeat(here, p), np.tile(here, p)
+        rows = int(np.diff(cuts).max())
+        return joined(
+            p, (Step.of(column, owner, first, last), Step.of(owner, column, first, last, work=rows * (p - 1)))
+        )
+    starts, sizes = _rows(p, k)
+    of_row, first, last = _held(p, k)
+    column, row = np.repeat(here, k), np.tile(np.arange(k), p)
+    owner = starts[row] + column * sizes[row] // p
+    trees = prefix_trees.plan(tuple(sizes.tolist()), degree)
+    work, shifted, added = _work(p, k, degree)
+    steps = [Step.of(column, owner, row, row + 1)]
+    steps += [
+        Step(s.sources, s.destinations, s.first, s.last, s.work if level else work) for level, s in enumerate(trees)
+    ]
+    inner = here[:-1][of_row[:-1] == of_row[1:]]
+    steps.append(Step.of(inner, inner + 1, work=shifted))
+    steps.append(Step.of(owner, column, row, row + 1, work=added))
+    return joined(p, steps)
+
+
+def _work(p: int, k: int, degree: int) -> tuple[int, int, int]:
+    """Case 2: operations of the busiest processor before the trees, before step iv and before step vi."""
+    starts, sizes = _rows(p, k)
+    _, first, last = _held(p, k)
+    held = last - first
+    behind = np.ones(p, bool)
+    behind[starts] = False
+    return int(held.max()) - 1, prefix_trees.last_work(int(sizes.max()), degree), int(held[behind].max())
+
+
+@lru_cache(maxsize=1024)
+def counted(p: int, k: int, degree: int, words: float) -> tuple[Superstep, ...]:
+    """What the supersteps of `plan` are charged for, without making it: it has up to p^2 messages.
+
+    Locality is the largest there can be.
+    """
+    size = round(8 * words)
+    if p == 1 or k == 0:
+        return ()
+    if k >= p:
+        rows = np.diff(_cuts(k, p))
+        block = -(-rows * size // 8)
+        out, into, total = int(block.sum() - block.min()), int(block.max()) * (p - 1), int(block.sum()) * (p - 1)
+        work = int(rows.max()) * (p - 1) * words
+        return Superstep(out, into, p - 1, total, 0.0, p - 1), Superstep(into, out, p - 1, total, work, p - 1)
+    each = -(-size // 8)
+    _, sizes = _rows(p, k)
+    of_row, first, last = _held(p, k)
+    here = np.arange(p)
+    own = (first <= here) & (here < last)  # an element that stays where it is
+    out, into = k - int(own.min()), int((last - first - own).max())
+    total = (k * p - int(own.sum())) * each
+    work, shifted, added = _work(p, k, degree)
+    trees = list(prefix_trees.counted(tuple(sizes.tolist()), degree, words))
+    trees[0] = trees[0]._replace(w=work * words)
+    messages = max(out, into)
+    return (
+        Superstep(out * each, into * each, messages, total, 0.0, p - 1),
+        *trees,
+        Superstep(each, each, 1, (p - k) * each, shifted * words, 1),
+        Superstep(into * each, out * each, messages, total, added * words, p - 1),
+    )
+
+
+def choose(machine: Machine, k: int, words: float = 1) -> int:
+    """The degree of the trees of case 2 that costs least."""
+    p = machine.p
+    if k >= p or k == 0:
+        return 2
+    degrees = tree.degrees(int(_rows(p, k)[1].max()))
+    return min(degrees, key=lambda degree: Cost(machine, counted(p, k, degree, words)).seconds)
+
+
+def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None) -> Cost:
+    """What 2D-PREFIX costs, exactly, where op keeps the size of an item and takes a flop a word.
+
+    Args:
+        machine: its p is that of the processors.
+        k: items in a column.
+        words: of an item (multiples of 1/8: bytes).
+        degree: of the trees, where k < p; None: the cheapest.
+    """
+    k = integer("prefix_2d.cost", "k", k, 0)
+    chosen = fan_out("prefix_2d.cost", degree) or choose(machine, k, words)
+    return Cost(machine, counted(machine.p, k, chosen, words))
+
+
+@primitive(cost, plan)
+def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None) -> Any:
+    """The inclusive prefix sums of each row of a k x p matrix, of which each processor holds a column; collective.
+
+    Args:
+        bsp: the processor.
+        column: an array of shape (k, ...), or a list of k objects; k (and an array's dtype and shape) equal on all processors.
+        op: associative, need not be commutative. A numpy ufunc works on the elements of an array, whatever its shape; a function
+            of two values gets the items column[i], one row at a time.
+        degree: of the trees, where k < p, at least 2; None: the cheapest on `bsp.machine`. Equal on all processors.
+
+    Returns:
+        An array of the column's shape, or a list: item i is that of processor 0 op ... op that of this processor.
+
+    Raises:
+        UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
+
+    BSP cost: k >= p: 2 supersteps of h <= k, and k flop (in items); k < p: two of h < 2k, a prefix over p/k processors and a shift
+    by one. `prefix_2d.cost` has it exactly.
+
+    Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-PREFIX(k, P).
+    """
+    given = fan_out("prefix_2d", degree)
+    name = check_operator("prefix_2d", op)
+    array: bool = _check_column(column)
+    kind = form(column).kind if array else f"{len(column)} objects"
+    steps = Supersteps(bsp, "prefix_2d", column=kind, op=name, degree=given)
+    runs = on_runs(op, array)
+    items = column.reshape(-1) if runs is op else column if array else list(column)
+    words = column.nbytes / 8 / len(items) if array and len(items) else 1.0
+    chosen = given or choose(bsp.machine, len(items), words)
+    result = run(steps, items, runs, chosen, words)
+    return result.reshape(column.shape) if array and runs is op else result
+
+
+def _check_column(column: Any) -> bool:
+    """Whether a column is an array of plain data.
+
+    Raises:
+        UsageError: it is neither an array of items nor a list.
+    """
+    if not isinstance(column, (np.ndarray, list, tuple)) or (isinstance(column, np.ndarray) and column.ndim == 0):
+        raise UsageError(
+            "prefix_2d: argument column: expected an array of shape (k, ...) or a list of k objects, got "
+            f"{type(column).__name__}; for one value a processor use prefix"
+        )
+    return isinstance(column, np.ndarray) and not column.dtype.hasobject
+
+
+def on_runs(op: Operator, array: bool) -> Operator:
+    """An operator on runs of items of equal length: arrays along their first axis, or lists."""
+    if array and elementwise(op):
+        return op
+    if array:
+        return lambda a, b: np.stack([op(x, y) for x, y in zip(a, b, strict=True)])
+    return lambda a, b: [op(x, y) for x, y in zip(a, b, strict=True)]
+
+
+def run(steps: Supersteps, column: Any, op: Operator, degree: int, words: float) -> Any:
+    """Run it on a column of k items of so many words; op works on runs of items."""
+    bsp, k = steps.bsp, len(column)
+    if bsp.p == 1 or k == 0:
+        return column.copy()
+    scheme = plan(bsp.p, k, degree)
+    return (_case_1 if k >= bsp.p else _case_2)(steps, scheme, column, op, words)
+
+
+def _case_1(steps: Supersteps, scheme: Plan, column: Any, op: Operator, words: float) -> Any:
+    bsp = steps.bsp
+    p, pid, k = bsp.p, bsp.pid, len(column)
+    first, last = (int(cut) for cut in _cuts(k, p)[pid : pid + 2])
+    # (1)i. The rows of processor q go there.
+    for dest, begin, end in scheme[0].sends(pid):
+        steps.send(dest, packed(column[begin:end], steps.name))
+    letters = steps.sync(sources(scheme[0].receives(pid)))
+    # (1)ii. A prefix on every row that is here.
+    parts = [unpacked(letter.payload) for letter in letters]
+    parts.insert(pid, column[first:last])
+    sums = steps.own(lambda: _accumulated(parts, op), "op")
+    bsp.work((last - first) * (p - 1) * words)
+    # (1)iii. The sums go back to their columns.
+    for dest, _, _ in scheme[1].sends(pid):
+        steps.send(dest, packed(sums[dest], steps.name))
+    due = scheme[1].receives(pid)
+    letters = steps.sync(sources(due))
+    pieces = [unpacked(letter.payload) for letter in letters]
+    pieces.insert(pid, sums[pid])  # the rows of processor q are in front of those of q + 1
+    return _joined(pieces)
+
+
+def _case_2(steps: Supersteps, scheme: Plan, column: Any, op: Operator, words: float) -> Any:
+    bsp = steps.bsp
+    p, pid, k = bsp.p, bsp.pid, len(column)
+    row, first, last = (int(of_all[pid]) for of_all in _held(p, k))
+    routed, *trees, shift, back = scheme
+    # (2)i. Each item goes to the processor that holds its part of its row.
+    for dest, r, _ in routed.sends(pid):
+        steps.send(dest, packed(column[r : r + 1], steps.name))
+    letters = steps.sync(sources(routed.receives(pid)))
+    # (2)ii. A prefix on what is here.
+    parts = [unpacked(letter.payload) for letter in letters]
+    if first <= pid < last:
+        parts.insert(pid - first, column[row : row + 1])
+    sums = steps.own(lambda: _accumulated(parts, op), "op")
+    bsp.work((len(parts) - 1) * words)
+    # (2)iii. A prefix of the last sums over the processors of a row.
+    total = prefix_trees.run(steps, joined(p, trees), sums[-1], op, words)
+    # (2)iv. It goes one processor up.
+    for dest, _, _ in shift.sends(pid):
+        steps.send(dest, packed(total, steps.name))
+    letters = steps.sync(sources(shift.receives(pid)))
+    # (2)v. And is put in front of each sum here.
+    if letters:
+        before = unpacked(letters[0].payload)
+        sums = steps.own(lambda: _behind(before, sums, op), "op")
+        bsp.work(len(sums) * words)
+    # (2)vi. The sums go to their columns.
+    for dest, _, _ in back.sends(pid):
+        steps.send(dest, packed(sums[dest - first], steps.name))
+    letters = steps.sync(sources(back.receives(pid)))
+    pieces = [unpacked(letter.payload) for letter in letters]
+    if first <= pid < last:
+        pieces.insert(row, sums[pid - first])  # rows are held in the order of processors
+    return _joined(pieces)
+
+
+def _accumulated(parts: list[Any], op: Operator) -> Any:
+    """The prefix sums of runs: a matrix with a row for each, or a list."""
+    if isinstance(op, np.ufunc) and op(parts[0][:0], parts[0][:0]).dtype == parts[0].dtype:
+        matrix = np.stack(parts)  # the one copy: what arrived ends with the next sync
+        return op.accumulate(matrix, axis=0, dtype=matrix.dtype, out=matrix)
+    sums = [parts[0].copy()]
+    for part in parts[1:]:
+        sums.append(op(sums[-1], part))
+    return sums
+
+
+def _behind(before: Any, sums: Any, op: Operator) -> Any:
+    """Prefix sums with one more in front."""
+    if isinstance(sums, np.ndarray):
+        return op(before, sums)
+    return [op(before, each) for each in sums]
+
+
+def _joined(pieces: list[Any]) -> Any:
+    """Runs behind each other."""
+    if isinstance(pieces[0], list):
+        return [item for piece in pieces for item in piece]
+    return np.concatenate(pieces)

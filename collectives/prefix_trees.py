@@ -1,0 +1,76 @@
+"""The trees of a prefix, in one or more intervals of consecutive processors at once.
+
+In superstep t each processor knows the sum of the d^t processors up to itself (of its interval), sends it to those d^t, 2d^t, ...
+(d-1)d^t above, and from those that it gets makes the sum of d^(t+1).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..cost import Superstep
+from . import tree
+from .plan import Plan, Step, joined
+from .primitive import Operator, Supersteps, combined, packed, sources
+
+
+def last_work(size: int, degree: int) -> int:
+    """Operations after the last sync."""
+    levels = tree.height(size, degree)
+    return (size - 1) // degree ** (levels - 1) if levels else 0
+
+
+@lru_cache(maxsize=64)
+def plan(sizes: tuple[int, ...], degree: int) -> Plan:
+    """Who sends its sum (item 0) to whom; the intervals of these sizes lie side by side."""
+    size = np.array(sizes)
+    starts = np.cumsum(size) - size
+    start = np.repeat(starts, size)
+    end = start + np.repeat(size, size)
+    here = np.arange(end.size)
+    steps = []
+    work, stride = 0, 1
+    for _ in range(tree.height(max(sizes), degree)):
+        fan = min(degree - 1, (max(sizes) - 1) // stride)
+        there = here[:, None] + stride * np.arange(1, fan + 1)
+        inside = there < end[:, None]
+        steps.append(Step.of(np.broadcast_to(here[:, None], there.shape)[inside], there[inside], work=work))
+        work, stride = fan, stride * degree
+    return joined(here.size, steps, work)
+
+
+@lru_cache(maxsize=4096)
+def counted(sizes: tuple[int, ...], degree: int, words: float) -> tuple[Superstep, ...]:
+    """What the supersteps of `plan` are charged for, without making it."""
+    most = max(sizes)
+    each = -(-round(8 * words) // 8)
+    kinds = [(size, sizes.count(size)) for size in set(sizes)]
+    steps = []
+    work, stride = 0, 1
+    for _ in range(tree.height(most, degree)):
+        fan = min(degree - 1, (most - 1) // stride)
+        sent = 0
+        for size, intervals in kinds:
+            reach = min(fan, (size - 1) // stride)  # size - j*stride processors have one j*stride above, j = 1..reach
+            sent += intervals * (reach * size - stride * reach * (reach + 1) // 2)
+        steps.append(Superstep(fan * each, fan * each, fan, sent * each, work * words, fan * stride))
+        work, stride = fan, stride * degree
+    return tuple(steps)
+
+
+def run(steps: Supersteps, trees: Plan, value: Any, op: Operator, words: float) -> Any:
+    """Run the plan on this processor."""
+    bsp = steps.bsp
+    for step in trees:
+        # 1. The sum of the d^t processors up to this one goes to those above.
+        if sends := step.sends(bsp.pid):
+            payload = packed(value, steps.name)
+            for dest, _, _ in sends:
+                steps.send(dest, payload)
+        # 2. Those that came are of processors below, in order; the own sum is the last.
+        if letters := steps.sync(sources(step.receives(bsp.pid))):
+            value = combined(steps, letters, value, op, words)
+    return value

@@ -1,0 +1,60 @@
+"""Scatter: the root has a value for each processor."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..bsp import BSP
+from ..cost import Cost, Machine
+from .one_superstep import one_for_each, priced, run, word_counts
+from .plan import Plan, Step, joined
+from .primitive import Supersteps, packed, primitive, processor
+
+
+@lru_cache(maxsize=256)
+def plan(p: int, root: int = 0) -> Plan:
+    """The root sends value i (item i) to processor i."""
+    if p == 1:
+        return joined(p, ())
+    pids = np.arange(p)
+    return joined(p, [Step.of(root, pids, pids, pids + 1)])
+
+
+def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
+    """What it costs, exactly; words of every value, or of each, shape (p,)."""
+    root = processor("scatter.cost", "root", root, machine.p)
+    counts = word_counts("scatter.cost", words, (machine.p,))
+    return priced(machine, plan(machine.p, root), lambda step: counts[step.destinations])
+
+
+@primitive(cost, plan)
+def scatter(bsp: BSP, values: Any, root: int = 0) -> Any:
+    """Give each processor its own of the root's values; collective.
+
+    Args:
+        bsp: the processor.
+        values: root only (ignored elsewhere): a sequence of p values, or an array whose first axis is p. Values are
+            numbers, arrays of any shapes and dtypes, or any picklable objects.
+        root: whose values; equal on all processors.
+
+    Returns:
+        Value i on processor i. On the root `values[root]` itself; elsewhere a value of its own, which may be written to.
+
+    Raises:
+        UsageError: root is no processor, or differs; values that are not p; one that cannot be pickled.
+
+    BSP cost: one superstep with h = the words of all values but the root's own; nothing where p = 1.
+
+    Source: *Communication primitives for BSP computers*, section 3, step (1)i of 2D-BCAST, with any values.
+    """
+    root = processor("scatter", "root", root, bsp.p)
+    steps = Supersteps(bsp, "scatter", root=root)
+    if bsp.pid == root:
+        values = one_for_each("scatter", values, bsp.p)
+    # 1. The root sends each processor its value.
+    came = run(steps, plan(bsp.p, root), bsp.pid, lambda dest: packed(values[dest], "scatter", "values"))
+    return values[root] if bsp.pid == root else came[root]

@@ -1,0 +1,59 @@
+"""Total exchange: each processor has a value for each other one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..bsp import BSP
+from ..cost import Cost, Machine
+from .one_superstep import one_for_each, priced, run, word_counts
+from .plan import Plan, Step, joined
+from .primitive import Supersteps, packed, primitive
+
+
+@lru_cache(maxsize=8)
+def plan(p: int) -> Plan:
+    """Processor i sends its value j (item j of its own) to processor j."""
+    if p == 1:
+        return joined(p, ())
+    pids = np.arange(p)
+    destinations = np.tile(pids, p)
+    return joined(p, [Step.of(np.repeat(pids, p), destinations, destinations, destinations + 1)])
+
+
+def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
+    """What it costs, exactly; words of every value, or of that from i to j, shape (p, p)."""
+    counts = word_counts("total_exchange.cost", words, (machine.p, machine.p))
+    return priced(machine, plan(machine.p), lambda step: counts[step.sources, step.destinations])
+
+
+@primitive(cost, plan)
+def total_exchange(bsp: BSP, values: Any) -> list[Any]:
+    """Send each processor a value of its own; collective.
+
+    Args:
+        bsp: the processor.
+        values: a sequence of p values, one for each processor, or an array whose first axis is p. Values are numbers, arrays
+            of any shapes and dtypes, or any picklable objects.
+
+    Returns:
+        A list of p values by source: `values[pid]` itself, and others of one's own, which may be written to.
+
+    Raises:
+        UsageError: values that are not p; one that cannot be pickled.
+
+    BSP cost: one superstep with h = the largest number of words that one processor sends to, or gets from, the others;
+    nothing where p = 1.
+
+    Source: *Communication primitives for BSP computers*, section 3, step (1)i of 2D-BCAST from every processor at once.
+    """
+    steps = Supersteps(bsp, "total_exchange")
+    values = one_for_each("total_exchange", values, bsp.p)
+    # 1. All send each other their values.
+    came = run(steps, plan(bsp.p), bsp.pid, lambda dest: packed(values[dest], "total_exchange", "values"))
+    came[bsp.pid] = values[bsp.pid]
+    return [came[source] for source in range(bsp.p)]
