@@ -1,53 +1,50 @@
-"""Reduction to all processors, along p d-ary trees at once or by blocks (after *Communication primitives*, section 3)."""
+"""Reduction to all: along p d-ary trees at once, or by blocks (after *Communication primitives*, section 3)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
+from ..cost import Cost, Machine, Superstep
 from . import tree
 from .plan import Plan, Step, joined
 from .primitive import (
     Operator,
     Supersteps,
+    apart,
     check_operator,
     combined,
     elementwise,
     fan_out,
     form,
+    held,
     integer,
+    is_array,
     packed,
     primitive,
     sources,
 )
+
+Ints = NDArray[np.int64]
 
 
 @lru_cache(maxsize=64)
 def plan(p: int, degree: int) -> Plan:
     """Who sends the sum of its group (item 0) to whom: groups of consecutive processors, small ones first.
 
-    All processors are one group; a group is cut into at most `degree` groups whose sizes differ by at most one. A processor
-    gets the sums of the other parts of its group from those there with its place; a place that a smaller part lacks is
-    served by its members in turn.
+    All processors are one group; a group is cut into at most `degree` groups whose sizes differ by at most one. A
+    processor gets the sums of the other parts of its group from those there with its place; a place that a smaller part
+    lacks is served by its members in turn.
     """
     steps: list[Step] = []
     works: list[int] = []
-    cuts = np.array([0, p])
-    for level in reversed(range(tree.height(p, degree))):
-        fan = -(-p // degree**level) if not steps else degree
-        sizes = np.diff(cuts)
-        parts = np.minimum(fan, sizes)
-        # The first processor of each part of each group.
-        group = np.repeat(np.arange(sizes.size), parts)
-        number = np.arange(group.size) - np.repeat(np.cumsum(parts) - parts, parts)
-        starts = cuts[group] + number * sizes[group] // parts[group]
-        inner = np.append(starts, p)
-        lengths = np.diff(inner)
+    for parts, group, starts, lengths in _levels(p, degree):
         # Every processor receives from every part of its group but its own.
         part = np.repeat(np.arange(starts.size), lengths)
         place = np.arange(p) - starts[part]
@@ -60,12 +57,63 @@ def plan(p: int, degree: int) -> Plan:
         wanted = other != part[receiver]
         steps.append(Step.of((starts[other] + at)[wanted], receiver[wanted]))
         works.append(int(parts.max()) - 1)
-        cuts = inner
     # From the bottom up; what a superstep brings is combined before the next sync.
     steps.reverse()
     works = [0, *reversed(works)]
     steps = [Step(s.sources, s.destinations, s.first, s.last, work) for s, work in zip(steps, works, strict=False)]
     return joined(p, steps, works[-1])
+
+
+def _levels(p: int, degree: int) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+    """From the top: into how many parts each group is cut; of each part its group, first processor and length."""
+    cuts = np.array([0, p])
+    height = tree.height(p, degree)
+    for level in reversed(range(height)):
+        fan = -(-p // degree**level) if level == height - 1 else degree
+        sizes = np.diff(cuts)
+        parts = np.minimum(fan, sizes)
+        group = np.repeat(np.arange(sizes.size), parts)
+        number = np.arange(group.size) - np.repeat(np.cumsum(parts) - parts, parts)
+        starts = cuts[group] + number * sizes[group] // parts[group]
+        cuts = np.append(starts, p)
+        yield parts, group, starts, np.diff(cuts)
+
+
+@lru_cache(maxsize=4096)
+def counted(p: int, degree: int) -> tuple[tuple[Superstep, ...], int]:
+    """What the supersteps of `plan` are charged for with a word, and the flop after them, without making it.
+
+    It has up to p^2 messages. Locality is the largest there can be.
+    """
+    steps: list[Superstep] = []
+    works: list[int] = []
+    for parts, group, starts, lengths in _levels(p, degree):
+        first = np.cumsum(parts) - parts
+        sizes = np.add.reduceat(lengths, first)
+        low = np.minimum.reduceat(lengths, first)
+        most = np.maximum.reduceat(lengths, first)
+        # Who serves the last place of the larger parts in a smaller one: number part mod its length.
+        large = np.flatnonzero(lengths > low[group])
+        serving = large % low[group[large]]
+        extra = np.zeros(parts.size, np.int64)
+        if large.size:
+            width = int(serving.max()) + 1
+            of_place = np.bincount(group[large] * width + serving, minlength=parts.size * width)
+            extra = of_place.reshape(parts.size, width).max(axis=1)
+        out = int((parts - 1 + extra).max())
+        into = int(parts.max()) - 1
+        sent = int((sizes * (parts - 1)).sum())
+        far = int((sizes - 1).max())
+        steps.append(Superstep(out, into, max(out, into), sent, 0.0, far))
+        works.append(into)
+    steps.reverse()
+    works = [0, *reversed(works)]
+    return tuple(step._replace(w=float(w)) for step, w in zip(steps, works, strict=False)), works[-1]
+
+
+def _trees(machine: Machine, words: int, degree: int) -> Cost:
+    steps, after = counted(machine.p, degree)
+    return Cost(machine, (step.times(words) for step in steps), after * words)
 
 
 @lru_cache(maxsize=64)
@@ -80,13 +128,14 @@ def plan_blocks(p: int, k: int) -> Plan:
     return joined(p, (out, back))
 
 
+@lru_cache(maxsize=1024)
 def choose(machine: Machine, words: float, items: int = 0) -> int:
     """The degree that costs least; 0 where blocks cost less still (items: that op works on one by one)."""
     p, whole = machine.p, math.ceil(words)
-    best = min(tree.degrees(p), key=lambda degree: plan(p, degree).cost(machine, whole).seconds)
+    best = min(tree.degrees(p), key=lambda degree: _trees(machine, whole, degree).seconds)
     if items >= p > 2:
         blocks = plan_blocks(p, items).cost(machine, words / items)
-        if blocks.seconds < plan(p, best).cost(machine, whole).seconds:
+        if blocks.seconds < _trees(machine, whole, best).seconds:
             return 0
     return best
 
@@ -104,7 +153,7 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
     chosen = fan_out("allreduce.cost", degree) or choose(machine, words, items)
     if chosen == 0:
         return plan_blocks(machine.p, items).cost(machine, words / items)
-    return plan(machine.p, chosen).cost(machine, whole)
+    return _trees(machine, whole, chosen)
 
 
 @primitive(cost, plan)
@@ -114,28 +163,29 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> 
     Args:
         bsp: the processor.
         value: a number, an array, or any picklable object; of an array, dtype and shape are equal on all processors.
-        op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values, which
-            gets arrays read-only.
-        degree: d of the trees, at least 2; None: the cheapest on `bsp.machine` for the size of the value (for objects: for
-            one word), where long arrays under a ufunc go by blocks. Equal on all processors.
+        op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values,
+            which gets arrays read-only.
+        degree: d of the trees, at least 2; None: the cheapest on `bsp.machine` for the size of the value (for objects:
+            for one word), where long arrays under a ufunc go by blocks. Equal on all processors.
 
     Returns:
-        value_0 op value_1 op ... op value_{p-1}. With p = 1 the value itself.
+        value_0 op value_1 op ... op value_{p-1}. With p = 1 a copy of the value.
 
     Raises:
         UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
 
-    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words where d divides p, at most twice that where it does not, and
-    as many flop; by blocks 2 supersteps with h < words each. `allreduce.cost` has it exactly.
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words where d divides p, at most twice that where it does
+    not, and as many flop; by blocks 2 supersteps with h < words each. `allreduce.cost` has it exactly.
 
-    Source: *Communication primitives for BSP computers*, section 3; all trees at once, so it takes half the supersteps of
-    a reduction and a broadcast.
+    Source: *Communication primitives for BSP computers*, section 3; all trees at once, so it takes half the supersteps
+    of a reduction and a broadcast.
     """
     given = fan_out("allreduce", degree)
     name = check_operator("allreduce", op)
     kind, words = form(value)
-    items = value.size if isinstance(value, np.ndarray) and elementwise(op) else 0
+    items = value.size if is_array(value) and elementwise(op) else 0
     steps = Supersteps(bsp, "allreduce", value=kind, op=name, degree=given)
+    given_value, value = value, held(value)
     chosen = given or choose(bsp.machine, value.nbytes / 8 if items else words, items)
     if chosen == 0:
         return _by_blocks(steps, value, op, value.itemsize / 8)
@@ -148,7 +198,7 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> 
         # 2. Sums are combined in the order of groups, which is that of pids.
         if letters := steps.sync(sources(step.receives(bsp.pid))):
             value = combined(steps, letters, value, op, words)
-    return value
+    return apart(value, given_value)
 
 
 def _by_blocks(steps: Supersteps, value: Any, op: Operator, words: float) -> Any:

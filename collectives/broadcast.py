@@ -17,11 +17,13 @@ from .primitive import fan_out, integer, primitive, processor
 
 @lru_cache(maxsize=256)
 def plan(p: int, degree: int, root: int = 0) -> Plan:
-    """Who sends the value (item 0) to whom: level by level from the root, d - 1 copies from every processor that has it."""
+    """Who sends the value (item 0) to whom: d - 1 copies a superstep from every processor that has it."""
+    processor("broadcast.plan", "root", root, p)
     levels = reversed(range(tree.height(p, degree)))
     return joined(p, (Step.of(*tree.edges(p, degree, level, root)) for level in levels))
 
 
+@lru_cache(maxsize=1024)
 def choose(machine: Machine, words: int, divisible: bool = True) -> tuple[str, int]:
     """How to broadcast so many words at least cost: ("tree", degree), or ("spread", degree) for 2D-BCAST."""
     p = machine.p
@@ -51,12 +53,13 @@ def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) ->
         bsp: the processor.
         value: root only (ignored elsewhere): a number, an array, or any picklable object.
         root: whose value; equal on all processors.
-        degree: d of the tree, at least 2 (more than p is p): every processor that has the value sends d - 1 copies in a superstep.
-            None: the cheapest on `bsp.machine`, where large arrays and objects go by 2D-BCAST (`broadcast_items`).
-            Equal on all processors.
+        degree: d of the tree, at least 2 (more than p is p): every processor that has the value sends d - 1 copies in a
+            superstep. None: the cheapest on `bsp.machine`, where large arrays and objects go by 2D-BCAST
+            (`broadcast_items`). Equal on all processors.
 
     Returns:
-        On the root its own object; elsewhere a value of its own, which may be written to.
+        On the root its own object (of a read-only array a copy, as what arrives ends with the next sync); elsewhere a
+        value of its own, which may be written to.
 
     Raises:
         UsageError: root is no processor, degree is below 2, or these differ; a value that cannot be pickled.

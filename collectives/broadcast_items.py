@@ -16,7 +16,8 @@ from .primitive import integer, primitive, processor
 
 @lru_cache(maxsize=64)
 def plan(p: int, k: int, degree: int = 2, root: int = 0) -> Plan:
-    """Who sends which of the k words to whom; `degree` is that of the trees of case 2. Processors count from the root."""
+    """Who sends which of the k words to whom; `degree` is that of the trees of case 2."""
+    processor("broadcast_items.plan", "root", root, p)
     if k >= p:
         steps = _many(p, k)
     elif k > 0:
@@ -24,6 +25,7 @@ def plan(p: int, k: int, degree: int = 2, root: int = 0) -> Plan:
     else:
         # Nothing to spread: the tree says so to all.
         steps = [Step.of(*tree.edges(p, degree, level), 0, 0) for level in reversed(range(tree.height(p, degree)))]
+    # Processors count from the root.
     rotated = [Step.of((s.sources + root) % p, (s.destinations + root) % p, s.first, s.last) for s in steps]
     return joined(p, rotated)
 
@@ -47,7 +49,7 @@ def _many(p: int, k: int) -> list[Step]:
 
 
 def _few(p: int, k: int, degree: int) -> list[Step]:
-    """Case 2, k < P: k groups of consecutive processors, whose sizes differ by at most one where k does not divide P."""
+    """Case 2, k < P: k groups of consecutive processors, whose sizes differ by at most one."""
     start = np.arange(k + 1) * p // k
     sizes = np.diff(start)
     word = np.arange(k)
@@ -66,8 +68,8 @@ def _few(p: int, k: int, degree: int) -> list[Step]:
                 words + 1,
             )
         )
-    # (2)iii. Each processor sends its word to those of the other groups with its place in the group. A place that a smaller
-    # group lacks is served by its members in turn.
+    # (2)iii. Each processor sends its word to those of the other groups with its place in the group. A place that a
+    # smaller group lacks is served by its members in turn.
     if k > 1:
         group = np.repeat(word, sizes)
         place = np.arange(p) - start[group]
@@ -111,8 +113,8 @@ def counted(p: int, k: int, degree: int) -> tuple[Superstep, ...]:
         fan = min(degree, -(-most // degree**level)) - 1
         steps.append(Superstep(fan, 1, fan, sent, 0.0, far))
     if k > 1:
-        # A member of a group serves those with its place in the other groups (not the root), and in a smaller group some of
-        # those that have a place which the group lacks.
+        # A member of a group serves those with its place in the other groups (not the root), and in a smaller group
+        # some of those that have a place which the group lacks.
         large = np.flatnonzero(sizes > low)
         lacking = np.bincount(large % low, minlength=low) if large.size else np.zeros(low, np.int64)
         serves = k - 1 + lacking
@@ -122,12 +124,14 @@ def counted(p: int, k: int, degree: int) -> tuple[Superstep, ...]:
     return tuple(steps)
 
 
+@lru_cache(maxsize=1024)
 def choose(machine: Machine, words: int) -> int:
     """The degree of the trees that costs least on the machine."""
     p = machine.p
     if words >= p:
         return 2  # case 1 has no trees
-    return min(tree.degrees(p), key=lambda degree: Cost(machine, counted(p, words, degree)).seconds)
+    degrees = tree.degrees(-(-p // max(words, 1)))  # of the largest group
+    return min(degrees, key=lambda degree: Cost(machine, counted(p, words, degree)).seconds)
 
 
 def cost(machine: Machine, words: int = 1) -> Cost:
@@ -142,19 +146,19 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Any:
 
     Args:
         bsp: the processor.
-        items: root only (ignored elsewhere): an array of any shape and dtype, or any picklable object, which goes as its
-            pickle. It is cut into words, so k is its size in words.
+        items: root only (ignored elsewhere): an array of any shape and dtype, or any picklable object, which goes as
+            its pickle. It is cut into words, so k is its size in words.
         root: whose items; equal on all processors.
 
     Returns:
-        On the root its own object; elsewhere an array or object of its own, which may be written to.
+        On the root its own object (of a read-only array a copy); elsewhere an array or object of its own, which may be written to.
 
     Raises:
         UsageError: root is no processor, or differs; items that cannot be pickled.
 
-    BSP cost: k >= p: 2 supersteps, h = k - ceil(k/p) and ceil(k/p)*(p-1). k < p: two supersteps of h < 2k and a tree over p/k
-    processors between them; the degree of the tree is the cheapest. `broadcast` takes this or a tree of whole values,
-    whichever costs less.
+    BSP cost: k >= p: 2 supersteps, h = k - ceil(k/p) and ceil(k/p)*(p-1). k < p: two supersteps of h < 2k and a tree
+    over p/k processors between them; the degree of the tree is the cheapest. `broadcast` takes this or a tree of whole
+    values, whichever costs less.
 
     Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-BCAST(k, P).
     """

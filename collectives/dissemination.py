@@ -16,7 +16,7 @@ from ..bsp import BSP
 from ..errors import UsageError
 from . import tree
 from .plan import Plan
-from .primitive import Supersteps, is_number, packed, sources, unpacked
+from .primitive import Supersteps, held, is_array, is_number, packed, sources, unpacked
 
 Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be cut) -> (how, degree)
 Plans = Callable[[str, Any, int], Plan]  # (how, degree, words) -> the plan
@@ -25,8 +25,8 @@ Plans = Callable[[str, Any, int], Plan]  # (how, degree, words) -> the plan
 class Heading(NamedTuple):
     """What rides beside the data.
 
-    how: "tree" (an item of the plan is the value), or anything else (it is a word). degree: of the tree, or its fan-outs.
-    nbytes: of the value. form: dtype and shape of an array, "number", or "object" for a pickle.
+    how: "tree" (an item of the plan is the value), or anything else (it is a word). degree: of the tree, or its
+    fan-outs. nbytes: of the value. form: dtype and shape of an array, "number", or "object" for a pickle.
     """
 
     how: str
@@ -58,6 +58,7 @@ def run(
     number: Any = None
     data: NDArray[np.uint8] = np.empty(0, np.uint8)
     if pid == root:
+        value = held(value)
         heading, number, data = _opened(name, value, choose)
         plan = plans(heading.how, heading.degree, heading.words)
     most = 2 * tree.height(p, 2) + 2  # the longest plan makes two supersteps of each level
@@ -107,7 +108,7 @@ def _opened(name: str, value: Any, choose: Choice) -> tuple[Heading, Any, NDArra
     if is_number(value):
         return Heading(*choose(1, False), 8, "number"), value, np.empty(0, np.uint8)
     form: Any
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject and value.dtype.itemsize:
+    if is_array(value) and value.dtype.itemsize:
         # Copies only where the array is not contiguous.
         data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
         form = (value.dtype, value.shape)

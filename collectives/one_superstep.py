@@ -1,4 +1,4 @@
-"""What the primitives of one superstep share: every message carries one value, straight from who has it to who gets it."""
+"""What the primitives of one superstep share: each message is one value, from who has it to who gets it."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def one_for_each(name: str, values: Any, p: int) -> Any:
             got += ", which has no order"
     if not fits:
         raise UsageError(
-            f"{name}: argument values: expected a sequence or an array of {p} values, one for each processor, got {got}; "
-            "a part of a sequence, or None, is a value too"
+            f"{name}: argument values: expected a sequence or an array of {p} values, one for each processor, "
+            f"got {got}; give None to a processor that has nothing to get"
         )
     return values
 

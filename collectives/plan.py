@@ -20,6 +20,24 @@ from ..cost import Cost, Machine, Superstep
 Numbers = NDArray[np.int32]
 
 
+class _Lists:
+    """Messages that lie together by processor, to be read one processor at a time."""
+
+    def __init__(self, owners: Numbers, columns: tuple[Numbers, Numbers, Numbers]) -> None:
+        self._columns = columns
+        self._ends: list[int] = np.cumsum(np.bincount(owners)).tolist() if owners.size else []
+
+    def of(self, pid: int) -> list[tuple[int, int, int]]:
+        """Those of a processor."""
+        if pid >= len(self._ends):
+            return []
+        begin, end = self._ends[pid - 1] if pid else 0, self._ends[pid]
+        if begin == end:
+            return []
+        a, b, c = self._columns
+        return list(zip(a[begin:end].tolist(), b[begin:end].tolist(), c[begin:end].tolist(), strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """One superstep: message j carries the items first[j] to last[j] - 1 from sources[j] to destinations[j].
@@ -45,11 +63,12 @@ class Step:
         work: float = 0.0,
     ) -> Step:
         """A step from messages in any order; those of a processor to itself are left out, as they are never sent."""
-        rows = np.array(
-            np.broadcast_arrays(*(np.asarray(a, np.int32).ravel() for a in (sources, destinations, first, last)))
-        )
+        columns = [np.asarray(a).ravel() for a in (sources, destinations, first, last)]
+        number = np.int32 if columns[3].max(initial=0) < 2**31 else np.int64
+        rows = np.array(np.broadcast_arrays(*columns), number)
         rows = rows[:, rows[0] != rows[1]]
         rows = rows[:, np.lexsort((rows[1], rows[0]))]
+        rows.flags.writeable = False  # plans are kept, and given to all who ask
         return cls(rows[0], rows[1], rows[2], rows[3], work)
 
     def __len__(self) -> int:
@@ -57,30 +76,23 @@ class Step:
         return self.sources.size
 
     @cached_property
-    def _sent(self) -> tuple[NDArray[Any], list[tuple[int, int, int]]]:
-        """The messages as (destination, first, last), and where each source's begin."""
-        rows = list(zip(self.destinations.tolist(), self.first.tolist(), self.last.tolist(), strict=True))
-        return self.sources, rows
+    def _sent(self) -> _Lists:
+        """The messages as (destination, first, last), by source."""
+        return _Lists(self.sources, (self.destinations, self.first, self.last))
 
     @cached_property
-    def _received(self) -> tuple[NDArray[Any], list[tuple[int, int, int]]]:
-        """The messages as (source, first, last) ordered by destination, then source."""
+    def _received(self) -> _Lists:
+        """The messages as (source, first, last), by destination."""
         order = np.argsort(self.destinations, kind="stable")
-        columns = (self.sources, self.first, self.last)
-        rows = list(zip(*(column[order].tolist() for column in columns), strict=True))
-        return self.destinations[order], rows
+        return _Lists(self.destinations, (self.sources[order], self.first[order], self.last[order]))
 
     def sends(self, pid: int) -> list[tuple[int, int, int]]:
         """What a processor sends: (destination, first, last), by destination."""
-        sources, rows = self._sent
-        begin, end = np.searchsorted(sources, (pid, pid + 1)).tolist()
-        return rows[begin:end]
+        return self._sent.of(pid)
 
     def receives(self, pid: int) -> list[tuple[int, int, int]]:
         """What a processor receives: (source, first, last), by source: the order of its inbox."""
-        destinations, rows = self._received
-        begin, end = np.searchsorted(destinations, (pid, pid + 1)).tolist()
-        return rows[begin:end]
+        return self._received.of(pid)
 
     def messages(self) -> list[tuple[int, int, range]]:
         """All of it, to be looked at: (source, destination, items)."""
@@ -137,10 +149,13 @@ class Plan(Sequence[Step]):
         return iter(self.steps)
 
     def counted(self, words: float = 1) -> tuple[Superstep, ...]:
-        """What each superstep is charged for, with so many words an item; counted once."""
-        if words not in self._counted:
-            self._counted[words] = tuple(step.counted(words) for step in self.steps)
-        return self._counted[words]
+        """What each superstep is charged for, with so many words an item; counted once for each fraction of a word."""
+        whole = words == int(words) and words > 0
+        unit = 1 if whole else words
+        if unit not in self._counted:
+            self._counted[unit] = tuple(step.counted(unit) for step in self.steps)
+        counted = self._counted[unit]
+        return tuple(step.times(int(words)) for step in counted) if whole and words != 1 else counted
 
     def cost(self, machine: Machine, words: float = 1) -> Cost:
         """What the plan costs with so many words an item."""
@@ -151,9 +166,15 @@ class Plan(Sequence[Step]):
         for number, step in enumerate(self.steps):
             lines.append(f"superstep {number}: {len(step)} messages")
             shown = step.messages()[:20]
-            lines += [f"  {s} -> {d}: items {items.start} to {items.stop - 1}" for s, d, items in shown]
+            lines += [f"  {s} -> {d}: {_named(items)}" for s, d, items in shown]
             lines += ["  ..."] * (len(step) > len(shown))
         return "\n".join(lines)
+
+
+def _named(items: range) -> str:
+    if len(items) < 2:
+        return f"item {items.start}" if items else "nothing"
+    return f"items {items.start} to {items.stop - 1}"
 
 
 def joined(p: int, steps: Iterable[Step], after: float = 0.0) -> Plan:

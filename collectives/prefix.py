@@ -6,8 +6,6 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from . import prefix_trees, tree
@@ -18,11 +16,14 @@ from .prefix_2d import run as run_2d
 from .primitive import (
     Operator,
     Supersteps,
+    apart,
     check_operator,
     elementwise,
     fan_out,
     form,
+    held,
     integer,
+    is_array,
     primitive,
 )
 
@@ -38,6 +39,7 @@ def counted(p: int, degree: int, words: float) -> tuple[Superstep, ...]:
     return prefix_trees.counted((p,), degree, words)
 
 
+@lru_cache(maxsize=1024)
 def choose(machine: Machine, words: int) -> int:
     """The degree that costs least."""
     return min(tree.degrees(machine.p), key=lambda degree: _trees(machine, words, degree).seconds)
@@ -75,32 +77,33 @@ def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> Any
     Args:
         bsp: the processor.
         value: a number, an array, or any picklable object; of an array, dtype and shape are equal on all processors.
-        op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values, which
-            gets arrays read-only.
-        degree: d of the trees, at least 2; p or more: one superstep, in which each sends to all above it. None: the cheapest on
-            `bsp.machine` for the size of the value (for objects: for one word), where long arrays under a ufunc go by
-            2D-PREFIX (`prefix_2d`). Equal on all processors.
+        op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values,
+            which gets arrays read-only.
+        degree: d of the trees, at least 2; p or more: one superstep, in which each sends to all above it. None: the
+            cheapest on `bsp.machine` for the size of the value (for objects: for one word), where long arrays under a
+            ufunc go by 2D-PREFIX (`prefix_2d`). Equal on all processors.
 
     Returns:
-        value_0 op value_1 op ... op value_pid; on processor 0 the value itself.
+        value_0 op value_1 op ... op value_pid; on processor 0 a copy of the value.
 
     Raises:
         UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
 
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and as many flop; `prefix.cost` has it exactly.
 
-    Source: *Communication primitives for BSP computers*, section 3. There one tree is climbed and descended, in 2 log_d p
-    supersteps; here the trees that end at each processor are climbed all at once, in half as many with the same h.
+    Source: *Communication primitives for BSP computers*, section 3. There one tree is climbed and descended, in 2 log_d
+    p supersteps; here the trees that end at each processor are climbed all at once, in half as many with the same h.
     """
     given = fan_out("prefix", degree)
     name = check_operator("prefix", op)
     kind, words = form(value)
     steps = Supersteps(bsp, "prefix", value=kind, op=name, degree=given)
-    if given is None and isinstance(value, np.ndarray) and elementwise(op) and value.size > 1 and bsp.p > 2:
+    own = held(value)
+    if given is None and is_array(value) and elementwise(op) and value.size > 1 and bsp.p > 2:
         each = value.itemsize / 8
         best = _trees(bsp.machine, words, choose(bsp.machine, words)).seconds
         if cost_2d(bsp.machine, value.size, each).seconds < best:
             chosen = choose_2d(bsp.machine, value.size, each)
-            return run_2d(steps, value.reshape(-1), op, chosen, each).reshape(value.shape)
+            return run_2d(steps, own.reshape(-1), op, chosen, each).reshape(value.shape)
     chosen = given or choose(bsp.machine, words)
-    return prefix_trees.run(steps, plan(bsp.p, chosen), value, op, words)
+    return apart(prefix_trees.run(steps, plan(bsp.p, chosen), own, op, words), value)

@@ -20,7 +20,9 @@ from .primitive import (
     elementwise,
     fan_out,
     form,
+    held,
     integer,
+    is_array,
     packed,
     primitive,
     sources,
@@ -56,7 +58,7 @@ def _held(p: int, k: int) -> tuple[Ints, Ints, Ints]:
 
 @lru_cache(maxsize=32)
 def plan(p: int, k: int, degree: int = 2) -> Plan:
-    """Who sends which rows of its column (to its partial sums, and back) to whom; `degree` is that of the trees of case 2."""
+    """Who sends which rows of its column, and of the sums, to whom; `degree` is that of the trees of case 2."""
     here = np.arange(p)
     if p == 1 or k == 0:
         return joined(p, ())
@@ -128,6 +130,7 @@ def counted(p: int, k: int, degree: int, words: float) -> tuple[Superstep, ...]:
     )
 
 
+@lru_cache(maxsize=1024)
 def choose(machine: Machine, k: int, words: float = 1) -> int:
     """The degree of the trees of case 2 that costs least."""
     p = machine.p
@@ -157,9 +160,10 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None) ->
 
     Args:
         bsp: the processor.
-        column: an array of shape (k, ...), or a list of k objects; k (and an array's dtype and shape) equal on all processors.
-        op: associative, need not be commutative. A numpy ufunc works on the elements of an array, whatever its shape; a function
-            of two values gets the items column[i], one row at a time.
+        column: an array of shape (k, ...), or a list of k objects; k (and an array's dtype and shape) equal on all
+            processors.
+        op: associative, need not be commutative. A numpy ufunc works on the elements of an array, whatever its shape; a
+            function of two values gets the items column[i], one row at a time.
         degree: of the trees, where k < p, at least 2; None: the cheapest on `bsp.machine`. Equal on all processors.
 
     Returns:
@@ -168,8 +172,8 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None) ->
     Raises:
         UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
 
-    BSP cost: k >= p: 2 supersteps of h <= k, and k flop (in items); k < p: two of h < 2k, a prefix over p/k processors and a shift
-    by one. `prefix_2d.cost` has it exactly.
+    BSP cost: k >= p: 2 supersteps of h <= k, and k flop (in items); k < p: two of h < 2k, a prefix over p/k processors
+    and a shift by one. `prefix_2d.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-PREFIX(k, P).
     """
@@ -179,6 +183,7 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None) ->
     kind = form(column).kind if array else f"{len(column)} objects"
     steps = Supersteps(bsp, "prefix_2d", column=kind, op=name, degree=given)
     runs = on_runs(op, array)
+    column = held(column)
     items = column.reshape(-1) if runs is op else column if array else list(column)
     words = column.nbytes / 8 / len(items) if array and len(items) else 1.0
     chosen = given or choose(bsp.machine, len(items), words)
@@ -197,7 +202,7 @@ def _check_column(column: Any) -> bool:
             "prefix_2d: argument column: expected an array of shape (k, ...) or a list of k objects, got "
             f"{type(column).__name__}; for one value a processor use prefix"
         )
-    return isinstance(column, np.ndarray) and not column.dtype.hasobject
+    return is_array(column)
 
 
 def on_runs(op: Operator, array: bool) -> Operator:

@@ -1,7 +1,7 @@
 """The trees of a prefix, in one or more intervals of consecutive processors at once.
 
-In superstep t each processor knows the sum of the d^t processors up to itself (of its interval), sends it to those d^t, 2d^t, ...
-(d-1)d^t above, and from those that it gets makes the sum of d^(t+1).
+In superstep t each processor knows the sum of the d^t processors up to itself (of its interval), sends it to those d^t,
+2d^t, ... (d-1)d^t above, and from those that it gets makes the sum of d^(t+1).
 """
 
 from __future__ import annotations

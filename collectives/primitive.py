@@ -1,7 +1,7 @@
 """What all primitives share: how they carry their cost and plan, and how their supersteps refuse what does not fit.
 
-Every message says which call it belongs to, in its tag. A receiver that finds another call than its own, or nothing where
-something must come, raises; the others get that error at their next sync. So processors that were given different
+Every message says which call it belongs to, in its tag. A receiver that finds another call than its own, or nothing
+where something must come, raises; the others get that error at their next sync. So processors that were given different
 arguments end with an error that names the primitive and the argument, and none is left waiting.
 """
 
@@ -106,7 +106,7 @@ class Supersteps:
         letters = []
         for source, tag, payload in self.bsp.inbox:
             call, note = tag if type(tag) is tuple and len(tag) == 2 else (tag, None)
-            if call != self._call:
+            if type(call) is not str or call != self._call:
                 self._refuse(source, call)
             letters.append(Letter(source, note, payload))
         if expected is not None:
@@ -134,7 +134,8 @@ class Supersteps:
             what = f"is in {theirs[0]}" if len(theirs) > 1 else f"sent a message of its own, with tag {call!r:.60}"
             raise UsageError(
                 f"{self.name}: processor {source} {what} where processor {self.bsp.pid} is in {self.name}; all "
-                "processors must call it together"
+                "processors must call it together, and with equal arguments (on this one "
+                f"{', '.join(f'{k}={v}' for k, v in self._agreed.items())})"
             )
         said = dict(part.split("=", 1) for part in theirs[2:])
         for argument, mine in self._agreed.items():
@@ -240,9 +241,14 @@ class Form(NamedTuple):
 
 def form(value: Any) -> Form:
     """The form of a value that all processors have one of."""
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+    if is_array(value):
         return Form(f"{value.dtype}{list(value.shape)}", -(-value.nbytes // 8))
     return Form("number" if is_number(value) else "object", 1)
+
+
+def is_array(value: Any) -> bool:
+    """Whether it travels as an array: of plain data, and of no subclass, whose other data would be lost."""
+    return type(value) is np.ndarray and not value.dtype.hasobject
 
 
 def is_number(value: Any) -> bool:
@@ -255,13 +261,13 @@ def is_number(value: Any) -> bool:
 def packed(value: Any, name: str, argument: str = "value") -> Any:
     """A value as it is sent: numbers and arrays as they are, an object as its pickle.
 
-    An object is pickled here rather than by `bsp.send`, so that arrays in it arrive as its own and not as views that end
-    with the next sync.
+    An object is pickled here rather than by `bsp.send`, so that arrays in it arrive as its own and not as views that
+    end with the next sync.
 
     Raises:
         UsageError: it cannot be pickled.
     """
-    if is_number(value) or (isinstance(value, np.ndarray) and not value.dtype.hasobject):
+    if is_number(value) or is_array(value):
         return value
     try:
         return pickle.dumps(value, 5)
@@ -283,11 +289,25 @@ def kept(value: Any) -> Any:
     return value
 
 
+def held(value: Any) -> Any:
+    """An argument that outlives the next sync: a read-only array, which may be what arrived with the last, is copied."""
+    return value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value
+
+
+def apart(result: Any, value: Any) -> Any:
+    """A result that is not the caller's array itself."""
+    return result.copy() if result is value and isinstance(value, np.ndarray) else result
+
+
 def combined(steps: Supersteps, letters: Sequence[Letter], value: Any, op: Operator, words: float) -> Any:
     """The values that came and the own one, combined in the order of pids; charges a flop a word for each use of op."""
     parts = [(letter.source, unpacked(letter.payload)) for letter in letters]
     place = sum(source < steps.bsp.pid for source, _ in parts)
-    parts.insert(place, (steps.bsp.pid, value))
+    own = value
+    if isinstance(value, np.ndarray):
+        own = value.view()
+        own.flags.writeable = False  # an op that works in place would change the caller's
+    parts.insert(place, (steps.bsp.pid, own))
 
     def fold() -> Any:
         total = parts[0][1]
@@ -297,6 +317,8 @@ def combined(steps: Supersteps, letters: Sequence[Letter], value: Any, op: Opera
 
     total = steps.own(fold, "op")
     steps.bsp.work(len(letters) * words)
+    if isinstance(value, np.ndarray) and value.ndim == 0 and isinstance(total, np.generic):
+        total = np.array(total)  # numpy's operators make numbers of arrays without axes
     return kept(total)  # an op may give back what it was given
 
 

@@ -1,4 +1,4 @@
-"""Reduction along a d-ary tree: the broadcast turned round (*Communication primitives for BSP computers*, section 3)."""
+"""Reduction along a d-ary tree: the broadcast turned round (*Communication primitives*, section 3)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from .plan import Plan, Step, joined
 from .primitive import (
     Operator,
     Supersteps,
+    apart,
     check_operator,
     combined,
     fan_out,
     form,
+    held,
     integer,
     packed,
     primitive,
@@ -27,6 +29,7 @@ from .primitive import (
 @lru_cache(maxsize=256)
 def plan(p: int, degree: int, root: int = 0) -> Plan:
     """Who sends the sum of its group (item 0) to whom: level by level to the root."""
+    processor("reduce.plan", "root", root, p)
     steps: list[Step] = []
     fan = 0
     for level in range(tree.height(p, degree)):
@@ -36,6 +39,7 @@ def plan(p: int, degree: int, root: int = 0) -> Plan:
     return joined(p, steps, fan)
 
 
+@lru_cache(maxsize=1024)
 def choose(machine: Machine, words: int) -> int:
     """The degree that costs least."""
     return min(tree.degrees(machine.p), key=lambda degree: plan(machine.p, degree).cost(machine, words).seconds)
@@ -55,14 +59,14 @@ def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None
     Args:
         bsp: the processor.
         value: a number, an array, or any picklable object; of an array, dtype and shape are equal on all processors.
-        op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values, which gets
-            arrays read-only.
+        op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values,
+            which gets arrays read-only.
         root: who gets the result; equal on all processors.
-        degree: d of the tree, at least 2; None: the cheapest on `bsp.machine` for the size of the value (for objects: for one
-            word). Equal on all processors.
+        degree: d of the tree, at least 2; None: the cheapest on `bsp.machine` for the size of the value (for objects:
+            for one word). Equal on all processors.
 
     Returns:
-        On the root value_0 op value_1 op ... op value_{p-1}; None elsewhere. With p = 1 the value itself.
+        On the root value_0 op value_1 op ... op value_{p-1}; None elsewhere. With p = 1 a copy of the value.
 
     Raises:
         UsageError: root, degree, op's name, or dtype and shape differ or are out of range; op raised.
@@ -76,6 +80,7 @@ def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None
     name = check_operator("reduce", op)
     kind, words = form(value)
     steps = Supersteps(bsp, "reduce", value=kind, op=name, root=root, degree=given)
+    given_value, value = value, held(value)
     for step in plan(bsp.p, given or choose(bsp.machine, words), root):
         # 1. The leader of a group sends its sum to the leader of the group above.
         for dest, _, _ in step.sends(bsp.pid):
@@ -84,4 +89,4 @@ def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None
         letters = steps.sync(sources(step.receives(bsp.pid)))
         if letters:
             value = combined(steps, letters, value, op, words)
-    return value if bsp.pid == root else None
+    return apart(value, given_value) if bsp.pid == root else None

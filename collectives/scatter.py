@@ -42,7 +42,8 @@ def scatter(bsp: BSP, values: Any, root: int = 0) -> Any:
         root: whose values; equal on all processors.
 
     Returns:
-        Value i on processor i. On the root `values[root]` itself; elsewhere a value of its own, which may be written to.
+        Value i on processor i. On the root `values[root]` itself; elsewhere a value of its own, which may be written
+        to.
 
     Raises:
         UsageError: root is no processor, or differs; values that are not p; one that cannot be pickled.

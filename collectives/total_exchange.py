@@ -37,8 +37,8 @@ def total_exchange(bsp: BSP, values: Any) -> list[Any]:
 
     Args:
         bsp: the processor.
-        values: a sequence of p values, one for each processor, or an array whose first axis is p. Values are numbers, arrays
-            of any shapes and dtypes, or any picklable objects.
+        values: a sequence of p values, one for each processor, or an array whose first axis is p. Values are numbers,
+            arrays of any shapes and dtypes, or any picklable objects.
 
     Returns:
         A list of p values by source: `values[pid]` itself, and others of one's own, which may be written to.

@@ -11,11 +11,18 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..errors import UsageError
 from .plan import Numbers
 
 
 def height(p: int, degree: int) -> int:
-    """ceil(log_d p), in integers."""
+    """ceil(log_d p), in integers.
+
+    Raises:
+        UsageError: a degree below 2.
+    """
+    if degree < 2:
+        raise UsageError(f"plan: argument degree: expected a whole number of at least 2, got {degree!r}")
     levels, reach = 0, 1
     while reach < p:
         levels, reach = levels + 1, reach * degree
@@ -24,26 +31,27 @@ def height(p: int, degree: int) -> int:
 
 @lru_cache(maxsize=1024)
 def degrees(p: int) -> tuple[int, ...]:
-    """The degrees worth a thought: for each height the smallest that reaches it, from the highest tree to the flattest.
+    """The degrees worth a thought, from the highest tree to the flattest: no other costs less on any machine.
 
-    Of two degrees with equal heights the smaller one has no greater h: (d-1)*(T-1) + ceil(p / d^(T-1)) - 1.
+    A tree of two levels has top groups of d - 1 and of ceil(p/d) - 1 messages, so of the degrees with equal ceil(p/d) the
+    smallest will do, and all from p on are one.
     """
-    found: list[int] = []
-    for levels in range(height(p, 2), 0, -1):
-        degree = max(2, round(p ** (1 / levels)) - 1)
-        while degree**levels < p:
-            degree += 1
-        if height(p, degree) == levels and (not found or found[-1] != degree):
+    found = [2]
+    for degree in range(3, p + 1):
+        if degree * degree < p or degree == p:
             found.append(degree)
-    return tuple(found) or (2,)
+        elif -(-p // degree) < -(-p // (degree - 1)) or (degree - 1) * (degree - 1) < p:
+            found.append(degree)
+    return tuple(found)
 
 
 def edges(p: int, degree: int, level: int, root: int = 0) -> tuple[Numbers, Numbers]:
     """The messages of a level: the leaders of the groups of d^(level+1), and those of the groups in them."""
     size = degree**level
     first = np.arange(0, p, size, dtype=np.int64)
-    above = first // (size * degree) * (size * degree)
-    parents = np.where(above // (size * degree) == root // (size * degree), root, above)
+    reach = min(size * degree, p)
+    above = first // reach * reach
+    parents = np.where(above // reach == root // reach, root, above)
     children = np.where(first // size == root // size, root, first)
     apart = parents != children
     return parents[apart].astype(np.int32), children[apart].astype(np.int32)

@@ -28,6 +28,10 @@ class Superstep(NamedTuple):
         """Words: the larger of h_out and h_in."""
         return max(self.h_out, self.h_in)
 
+    def times(self, words: int) -> Superstep:
+        """The same messages with every word made so many."""
+        return self._replace(h_out=self.h_out * words, h_in=self.h_in * words, M=self.M * words, w=self.w * words)
+
 
 class Machine(Protocol):
     """What costs are made from: a `BSPMachine`, an `EBSPMachine`, or anything else that can price a superstep."""
@@ -42,6 +46,9 @@ class Machine(Protocol):
 
     def predict(self, step: Superstep) -> float:
         """Seconds of a superstep."""
+
+    def __hash__(self) -> int:
+        """What is chosen by a machine's costs is kept for the next call."""
 
 
 class Cost(Sequence[Superstep]):

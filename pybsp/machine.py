@@ -31,6 +31,7 @@ class _Saved:
 
     _PART = ""  # its name there
     _REQUIRED: frozenset[str] = frozenset()
+    p: int
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the machine into a machine file (JSON); what else the file holds is kept."""
@@ -74,8 +75,8 @@ class _Saved:
                 raise UsageError(f"{name}: {parameter} must be finite and above 0 (flop/s), got {value!r}")
             if not (math.isfinite(value) and value >= 0):
                 raise UsageError(f"{name}: {parameter} must be finite and at least 0 (seconds), got {value!r}")
-        if type(self.p) is not int or self.p < 1:  # type: ignore[attr-defined]
-            raise UsageError(f"{name}: p must be a whole number of at least 1, got {self.p!r}")  # type: ignore[attr-defined]
+        if type(self.p) is not int or self.p < 1:
+            raise UsageError(f"{name}: p must be a whole number of at least 1, got {self.p!r}")
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ def plan(p: int, k: int, degree: int, root: int = 0) -> Plan:
 
 
 def cost(machine: Machine, k: int, words: int = 1, degree: int | None = None) -> Cost:
-    """What it costs, exactly: their number, then k items of so many words, along the tree that is cheapest for an item."""
+    """What it costs, exactly: their number, then k items of so many words, along the cheapest tree for a word."""
     k = integer("broadcast_one_at_a_time.cost", "k", k, 0)
-    chosen = fan_out("broadcast_one_at_a_time.cost", degree) or choose_broadcast(machine, words, False)[1]
+    chosen = fan_out("broadcast_one_at_a_time.cost", degree) or choose_broadcast(machine, 1, False)[1]
     total = broadcast.cost(machine, 1, chosen)
     each = broadcast.cost(machine, words, chosen)
     return Cost(machine, (*total, *tuple(each) * k))

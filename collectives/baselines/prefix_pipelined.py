@@ -1,4 +1,4 @@
-"""A prefix of each row of a matrix by pipelining, which 2D-PREFIX improves on (*Communication primitives*, section 3)."""
+"""A prefix of each row of a matrix by pipelining; 2D-PREFIX is better (*Communication primitives*, section 3)."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ def plan(p: int, k: int, degree: int) -> Plan:
     return joined(p, steps, work)
 
 
-def choose(machine: Machine, k: int, words: float = 1) -> int:
-    """The degree that costs least."""
-    return min(tree.degrees(machine.p), key=lambda degree: plan(machine.p, k, degree).cost(machine, words).seconds)
+@lru_cache(maxsize=256)
+def choose(machine: Machine, k: int) -> int:
+    """The degree that costs least for items of a word."""
+    return min(tree.degrees(machine.p), key=lambda degree: plan(machine.p, k, degree).cost(machine).seconds)
 
 
 def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None) -> Cost:
     """What it costs, exactly, for k items of so many words, where op keeps their size and takes a flop a word."""
     k = integer("prefix_pipelined.cost", "k", k, 0)
-    chosen = fan_out("prefix_pipelined.cost", degree) or choose(machine, k, words)
+    chosen = fan_out("prefix_pipelined.cost", degree) or choose(machine, k)
     return plan(machine.p, k, chosen).cost(machine, words)
 
 

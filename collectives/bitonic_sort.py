@@ -1,0 +1,329 @@
+"""Bitonic sort with levels melted into supersteps (*Communication primitives for BSP computers*, section 4).
+
+The network is the normalised one, which sorts for any p: merge stage s works on blocks of 2^s processors, its first
+level compares processor i with its mirror i XOR (2^s - 1), the others i with i XOR 2^(s-2), ..., i XOR 1, and the
+lower-numbered always keeps the smaller key. Processors from p up to the next power of two would hold infinity for ever,
+so nothing is compared with them. In a merge stage of the paper the keys of the upper half come in reverse order, and
+the first level too compares i with i XOR 2^(s-1); which comparators a processor simulates is the same.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..bsp import BSP
+from ..cost import Cost, Machine, Superstep
+from ..errors import UsageError
+from . import tree
+from .allreduce import allreduce
+from .plan import Plan, Step, joined
+from .prefix import prefix
+from .primitive import Supersteps, integer, packed, primitive, unpacked
+from .rows import Rows, Table, joined_rows
+
+Masks = tuple[int, ...]  # of consecutive levels: processor i is compared with i XOR mask
+Integers = NDArray[np.int64]
+
+
+@lru_cache(maxsize=256)
+def schedule(p: int, levels: int) -> tuple[Masks, ...]:
+    """The levels of each superstep: a merge stage of s levels takes ceil(s / levels), as even as can be."""
+    found: list[Masks] = []
+    for stage in range(1, tree.height(p, 2) + 1):
+        masks = (2**stage - 1, *(2**k for k in reversed(range(stage - 1))))
+        groups = -(-stage // levels)
+        cuts = [-(-stage * group // groups) for group in range(groups + 1)]
+        found += [masks[first:last] for first, last in pairwise(cuts)]
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def reach(masks: Masks) -> Integers:
+    """The XOR of every subset of the masks, shape (2^levels,); the first mask is the highest bit of the index."""
+    found = np.zeros(1, np.int64)
+    for mask in reversed(masks):
+        found = np.concatenate((found, found ^ mask))
+    return found
+
+
+def melted(p: int, masks: Masks) -> Step:
+    """One superstep: everybody sends its key to whoever simulates a comparator that the key may pass."""
+    here, there = np.divmod(np.arange(p * 2 ** len(masks)), 2 ** len(masks))
+    there = here ^ reach(masks)[there]
+    return Step.of(here[there < p], there[there < p])
+
+
+@lru_cache(maxsize=32)
+def plan(p: int, levels: int) -> Plan:
+    """Who sends its key (item 0; or its block of keys) to whom."""
+    work = [0.0, *(2.0 ** len(masks) - 1 for masks in schedule(p, levels))]
+    steps = [melted(p, masks) for masks in schedule(p, levels)]
+    numbered = zip(steps, work, strict=False)
+    return joined(p, (Step(s.sources, s.destinations, s.first, s.last, w) for s, w in numbered), work[-1])
+
+
+# -- cost ---------------------------------------------------------------------------------------------------------
+
+
+class Coset(NamedTuple):
+    """Of each of 2^k columns: how many of the processors are in its coset, and the greatest distance among them."""
+
+    members: Integers
+    locality: int
+
+
+@lru_cache(maxsize=1024)
+def _coset(p: int, masks: Masks) -> Coset:
+    column = np.arange(2 ** tree.height(p, 2))
+    members = (column < p).astype(np.int64)
+    last, first = np.where(column < p, column, -1), np.where(column < p, column, p)
+    for mask in masks:
+        members = members + members[column ^ mask]
+        last = np.maximum(last, last[column ^ mask])
+        first = np.minimum(first, first[column ^ mask])
+    return Coset(members, int((last - first)[:p].max()))
+
+
+def _network(p: int, levels: int, sizes: Integers, nbytes: int) -> list[Superstep]:
+    """What the supersteps of the network are charged for; the work in each is that of the levels before it."""
+    column = np.arange(2 ** tree.height(p, 2))
+    held = np.zeros(column.size, np.int64)
+    held[:p] = sizes
+    most = int(sizes.max())
+    work, steps = 0, []
+    for masks in schedule(p, levels):
+        members, locality = _coset(p, masks)
+        words = -(-held * nbytes // 8)
+        into = words
+        for mask in masks:
+            into = into + into[column ^ mask]
+        out = (words * (members - 1))[:p]
+        steps.append(
+            Superstep(
+                int(out.max()),
+                int((into - words)[:p].max()),
+                int(members[:p].max()) - 1,
+                int(out.sum()),
+                work,
+                locality,
+            )
+        )
+        work = (2 ** len(masks) - 1) * most
+        # The lower-numbered of a pair is filled first; infinities, which are not sent, go to the other.
+        for mask in masks:
+            both = held + held[column ^ mask]
+            held = np.where(column < column ^ mask, np.minimum(both, most), both - np.minimum(both, most))
+    return steps
+
+
+@lru_cache(maxsize=1024)
+def _equal(p: int, levels: int, n: int, nbytes: int) -> tuple[Superstep, ...]:
+    return tuple(_network(p, levels, np.full(p, n), nbytes))
+
+
+def choose(machine: Machine, n: int = 1, nbytes: int = 8) -> int:
+    """The levels that cost least with blocks of n keys of so many bytes."""
+    p = machine.p
+    candidates = range(1, max(tree.height(p, 2), 1) + 1)
+    return min(
+        candidates,
+        key=lambda levels: Cost(machine, _equal(p, levels, n, nbytes), last_work(p, levels, n)).seconds,
+    )
+
+
+def last_work(p: int, levels: int, n: int) -> int:
+    """Comparators that a processor simulates after the last sync."""
+    steps = schedule(p, levels)
+    return (2 ** len(steps[-1]) - 1) * n if steps else 0
+
+
+def local_work(n: int) -> int:
+    """Comparisons in sorting n keys."""
+    return n * tree.height(n, 2)
+
+
+def returned(sizes: Integers) -> Plan:
+    """From blocks of the largest size to blocks of the sizes that came: requests without items, then the keys."""
+    most = int(sizes.max())
+    ends = np.cumsum(sizes)
+    offsets = ends - sizes
+    some = np.flatnonzero(sizes)
+    first, last = offsets[some] // most, (ends[some] - 1) // most
+    count = last - first + 1
+    who = np.repeat(some, count)
+    holder = np.repeat(first, count) + np.arange(who.size) - np.repeat(np.cumsum(count) - count, count)
+    begin, end = np.maximum(offsets[who], holder * most), np.minimum(ends[who], (holder + 1) * most)
+    return joined(sizes.size, (Step.of(who, holder, 0, 0), Step.of(holder, who, begin, end)))
+
+
+def cost(
+    machine: Machine, words: float = 1, levels: int | None = None, counts: ArrayLike | None = None, stable: bool = False
+) -> Cost:
+    """What it costs, exactly, unless keys or values are objects, whose pickles differ.
+
+    Args:
+        machine: its p is that of the processors.
+        words: of a key and its value: bytes / 8.
+        levels: None: what `bitonic_sort` would choose.
+        counts: keys of each processor, shape (p,), or of all where they are equal; None: one key, which is in no array.
+        stable: adds a word to each key.
+
+    Raises:
+        UsageError: levels below 1, or counts of another shape or below 0.
+    """
+    p = machine.p
+    given = None if levels is None else integer("bitonic_sort.cost", "levels", levels, 1)
+    nbytes = round(8 * words) + 8 * stable
+    sizes = np.asarray(1 if counts is None else counts)
+    if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
+        raise UsageError(
+            f"bitonic_sort.cost: argument counts: expected None, a number of keys, or one for each of {p} processors, "
+            f"got {counts!r:.60}"
+        )
+    sizes = np.broadcast_to(sizes.astype(np.int64), (p,))
+    n = int(sizes.max())
+    total = Cost(machine) if counts is None else allreduce.cost(machine, 2)
+    if not n:
+        return total
+    chosen = given or choose(machine, n, nbytes)
+    unequal = int(sizes.min()) < n
+    steps = _network(p, chosen, sizes, nbytes) if unequal else _equal(p, chosen, n, nbytes)
+    total += Cost(machine, (), local_work(n))
+    total += Cost(machine, steps, last_work(p, chosen, n))
+    if unequal:
+        total += prefix.cost(machine, 1)
+        total += returned(sizes).cost(machine, nbytes / 8)
+    return total
+
+
+# -- sorting ------------------------------------------------------------------------------------------------------
+
+
+@primitive(cost, plan)
+def bitonic_sort(bsp: BSP, keys: Any, levels: int | None = None, values: Any = None, stable: bool = False) -> Any:
+    """Sort one key a processor, or blocks of keys by merge-split; collective.
+
+    Args:
+        bsp: the processor.
+        keys: one key: a number, a string, or any object that compares with <; or an array of shape (n,), of any dtype
+            that numpy sorts, n from 0 up, which may differ. NaN and NaT come last, as in numpy. The type of the key, or
+            the dtype, is equal on all processors.
+        levels: consecutive levels of a merge stage melted into a superstep, at least 1 (all of a stage where it has
+            fewer). None: the cheapest on `bsp.machine`. Equal on all processors.
+        values: travel with the keys: an array of shape (n, ...), its dtype and the rest of its shape equal on all
+            processors; with one key, one value: a number, an array or any object.
+        stable: equal keys stay in the order of processors, then of indices. Equal on all processors.
+
+    Returns:
+        As many keys as this processor brought, in the same form: processor 0 has the smallest, and so on. With values:
+        (keys, values).
+
+    Raises:
+        UsageError: keys that do not compare, are a list or of two dimensions; values of another length; levels below 1;
+            an argument that differs where it must be equal.
+
+    BSP cost: merge stage s takes ceil(s / levels) supersteps, each with h <= (2^levels - 1) * words of a block and
+    (2^levels - 1) * n comparators. Arrays take an `allreduce` of 2 words and a local sort before; where their sizes
+    differ, a `prefix` and two supersteps after bring each processor as many keys as it had. One key a processor and
+    levels = log(L/g): O(L log^2 p / log(L/g)). `bitonic_sort.cost` has it exactly.
+
+    Source: *Communication primitives for BSP computers*, section 4.
+    """
+    p, pid = bsp.p, bsp.pid
+    given = None if levels is None else integer("bitonic_sort", "levels", levels, 1)
+    table = Table.of("bitonic_sort", keys, values, stable, pid)
+    steps = Supersteps(bsp, "bitonic_sort", levels=given, stable=stable, **table.kinds)
+    rows, most, least = table.rows, 1, 1
+    if not table.lone:
+        # 1. All learn the largest and the smallest block.
+        most, least = _extremes(bsp, rows.size)
+        rows = table.in_order(rows)
+        bsp.work(local_work(most))
+    if not most:
+        return table.given_back(rows)
+    # 2. The merge stages.
+    for masks in schedule(p, given or choose(bsp.machine, most, rows.dtype.itemsize)):
+        rows = _simulated(steps, table, rows, masks, most)
+    # 3. Blocks of the largest size become blocks of the sizes that were brought.
+    if least < most:
+        rows = _returned(steps, rows, table.rows.size, most)
+    return table.given_back(rows)
+
+
+def _extremes(bsp: BSP, size: int) -> tuple[int, int]:
+    """The largest and the smallest block of all processors."""
+    try:
+        most, least = allreduce(bsp, np.array([size, -size]), np.maximum).tolist()
+    except UsageError as error:
+        raise UsageError(
+            f"bitonic_sort: argument keys: expected an array on all processors or on none; comparing sizes: {error}"
+        ) from error
+    return most, -least
+
+
+def _simulated(steps: Supersteps, table: Table, rows: Rows, masks: Masks, most: int) -> Rows:
+    """One superstep: what this processor has after these levels."""
+    p, pid = steps.bsp.p, steps.bsp.pid
+    columns = pid ^ reach(masks)
+    place = np.flatnonzero(columns < p)
+    place = place[np.argsort(columns[place])]
+    mates = columns[place].tolist()
+    # 1. The block goes to all whose comparators it may pass.
+    blocks = {pid: rows}
+    if len(mates) > 1:
+        payload = packed(rows, "bitonic_sort", "keys")
+        for mate in mates:
+            if mate != pid:
+                steps.send(mate, payload)
+    others = [mate for mate in mates if mate != pid]
+    blocks |= {letter.source: unpacked(letter.payload) for letter in steps.sync(others)}
+    steps.bsp.work((2 ** len(masks) - 1) * most)
+    if not others:
+        return rows
+    # 2. All who simulate a comparator on the same keys rank them alike, equal ones by processor.
+    sizes = [len(blocks[mate]) for mate in mates]
+    everything = joined_rows([blocks[mate] for mate in mates])
+    if len(masks) == 1:
+        everything = table.in_order(everything, runs=True)
+        return everything[:most] if pid < others[0] else everything[most:]
+    order = table.order(everything)
+    rank = np.empty(order.size, np.int64)
+    rank[order] = np.arange(order.size)
+    starts = np.cumsum(sizes) - sizes
+    held = np.full((columns.size, most), order.size)  # a rank beyond all is infinity
+    held[np.repeat(place, sizes), np.arange(order.size) - np.repeat(starts, sizes)] = rank
+    # 3. The comparators whose outcome comes here: half as many at every level. Blocks are sorted, so that the j-th
+    # smallest of one against the j-th largest of the other splits two into a lower and an upper half.
+    for mask in masks:
+        one, other = held.reshape(2, -1, most)
+        low = not pid & 1 << mask.bit_length() - 1
+        held = np.minimum(one, other[:, ::-1]) if low else np.maximum(one, other[:, ::-1])
+        held.sort(axis=1)
+    after: Rows = everything[order[held[0, : np.searchsorted(held[0], order.size)]]]
+    return after
+
+
+def _returned(steps: Supersteps, rows: Rows, size: int, most: int) -> Rows:
+    """The keys of ranks offset to offset + size - 1; the key of rank r is with processor r div most."""
+    bsp = steps.bsp
+    # 1. How many keys the processors below have.
+    end = int(prefix(bsp, size, np.add))
+    begin = end - size
+    holders = range(begin // most, -(-end // most)) if size else range(0)
+    # 2. Processors ask for the ranks that they want.
+    for holder in holders:
+        if holder != bsp.pid:
+            steps.send(holder, b"", (max(begin, holder * most), min(end, (holder + 1) * most)))
+    # 3. They get them.
+    first = bsp.pid * most
+    for letter in steps.sync():
+        wanted = rows[letter.note[0] - first : letter.note[1] - first]
+        steps.send(letter.source, packed(wanted, "bitonic_sort", "keys"))
+    came = {letter.source: unpacked(letter.payload) for letter in steps.sync([h for h in holders if h != bsp.pid])}
+    came[bsp.pid] = rows[max(begin - first, 0) : max(end - first, 0)]
+    return joined_rows([came[holder] for holder in holders] or [rows[:0]])

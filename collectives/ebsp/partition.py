@@ -1,0 +1,149 @@
+"""Matrices cut into q1 x q2 blocks, one for each processor (*The E-BSP model*, section 5, figure 3).
+
+Block (i, j) belongs to processor i*q2 + j, so neighbours in a row of blocks are neighbours in number, and those in a
+column are q2 apart. Rows and columns are divided nearly equally: the first n mod q parts have one more. Where there are
+fewer than parts, the last parts are empty.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...bsp import BSP
+from ...cost import Machine
+from ...errors import UsageError
+from ...machine import BSPMachine, EBSPMachine
+from ..primitive import integer
+
+
+def begin(n: int, parts: int, part: int) -> int:
+    """The first of a part's of n things; that of part `parts` is n."""
+    return part * (n // parts) + min(part, n % parts)
+
+
+def begins(n: int, parts: int) -> NDArray[np.int64]:
+    """The first of each part's of n things, and n; shape (parts + 1,)."""
+    part = np.arange(parts + 1, dtype=np.int64)
+    return part * (n // parts) + np.minimum(part, n % parts)
+
+
+class Grid(NamedTuple):
+    """q1 rows of q2 blocks."""
+
+    q1: int
+    q2: int
+
+    def place(self, pid: int) -> tuple[int, int]:
+        """The block of a processor: its row and column in the grid."""
+        return divmod(pid, self.q2)
+
+    def block(self, shape: tuple[int, int], pid: int) -> tuple[slice, slice]:
+        """The rows and columns of a matrix of that shape that a processor owns: `matrix[grid.block(shape, pid)]`."""
+        i, j = self.place(pid)
+        return (
+            slice(begin(shape[0], self.q1, i), begin(shape[0], self.q1, i + 1)),
+            slice(begin(shape[1], self.q2, j), begin(shape[1], self.q2, j + 1)),
+        )
+
+    def block_shape(self, shape: tuple[int, int], pid: int) -> tuple[int, int]:
+        """The shape of that block."""
+        rows, columns = self.block(shape, pid)
+        return rows.stop - rows.start, columns.stop - columns.start
+
+
+@lru_cache(maxsize=256)
+def factorizations(p: int) -> tuple[Grid, ...]:
+    """All grids of p blocks, by q1."""
+    return tuple(Grid(q, p // q) for q in range(1, p + 1) if p % q == 0)
+
+
+def blocked(p: int) -> Grid:
+    """The grid that is nearest to a square, with q1 <= q2."""
+    return max(grid for grid in factorizations(p) if grid.q1 <= grid.q2)
+
+
+def sliced(p: int) -> Grid:
+    """Slices of all rows and 1/p of the columns, so that neighbours in the matrix are neighbours in number."""
+    return Grid(1, p)
+
+
+# -- arguments ----------------------------------------------------------------------------------------------------
+
+
+def checked_grid(name: str, q: Any, p: int) -> Grid:
+    """The argument q: two factors of p.
+
+    Raises:
+        UsageError: it is not.
+    """
+    try:
+        q1, q2 = (integer(name, "q", factor, 1) for factor in q)
+    except (TypeError, ValueError, UsageError):
+        q1 = q2 = 0
+    if q1 * q2 != p:
+        raise UsageError(
+            f"{name}: argument q: expected (q1, q2) with q1*q2 = {p}, the number of processors, got {q!r:.60}; None "
+            "chooses one"
+        )
+    return Grid(q1, q2)
+
+
+def checked_sizes(name: str, argument: str, sizes: Any, what: str) -> tuple[int, ...]:
+    """An argument of as many whole numbers, 0 or more, as `what` has commas between.
+
+    Raises:
+        UsageError: it is not.
+    """
+    try:
+        found = tuple(integer(name, argument, size, 0) for size in sizes)
+    except (TypeError, UsageError):
+        found = ()
+    if len(found) != what.count(",") + 1:
+        raise UsageError(
+            f"{name}: argument {argument}: expected {what}, whole numbers of at least 0, got {sizes!r:.60}"
+        )
+    return found
+
+
+def checked_block(name: str, argument: str, block: Any, shape: tuple[int, int], grid: Grid, pid: int) -> NDArray[Any]:
+    """A processor's block of a matrix of that shape.
+
+    Raises:
+        UsageError: it is no array of numbers, or has another shape.
+    """
+    expected = grid.block_shape(shape, pid)
+    if not isinstance(block, np.ndarray) or block.dtype.kind not in "biufc":
+        got = f"an array of {block.dtype}" if isinstance(block, np.ndarray) else f"{type(block).__name__}"
+        raise UsageError(
+            f"{name}: argument {argument}: expected a numpy array of numbers of shape {expected}, got {got}"
+        )
+    if block.shape != expected:
+        raise UsageError(
+            f"{name}: argument {argument}: expected shape {expected}, that of processor {pid}'s block of a "
+            f"{shape[0]} x {shape[1]} matrix on a {grid.q1} x {grid.q2} grid, got {block.shape}; "
+            "cut it out with Grid.block"
+        )
+    return block
+
+
+def checked_machine(name: str, machine: Any, bsp: BSP) -> Machine:
+    """The argument machine, by which is chosen; None: bsp.machine.
+
+    Raises:
+        UsageError: it is none, or of another number of processors.
+    """
+    if machine is None:
+        return bsp.machine
+    if not isinstance(machine, (BSPMachine, EBSPMachine)):
+        raise UsageError(
+            f"{name}: argument machine: expected a BSPMachine or an EBSPMachine, got {type(machine).__name__}"
+        )
+    if machine.p != bsp.p:
+        raise UsageError(
+            f"{name}: argument machine: expected one of p = {bsp.p}, the number of processors, got p = {machine.p}"
+        )
+    return machine

@@ -1,0 +1,363 @@
+"""Sorting many keys a processor by regular sampling, in two supersteps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..bsp import BSP
+from ..convert import what
+from ..cost import Cost, Machine
+from ..errors import UsageError
+from .plan import Plan, Step, joined
+from .primitive import Supersteps, integer, packed, primitive, unpacked
+from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
+
+NAME = "sample_sort"
+
+# Up to this many processors, keys that numpy selects and sorts with vector instructions are not sorted but only
+# partitioned before they are sent: what arrives has to be sorted anyway.
+SELECTING = 8
+
+
+class Block(NamedTuple):
+    """What processors tell each other of their blocks, beside the samples.
+
+    n: keys. dtype: of the keys. values: dtype and shape of a value, if there are values.
+    """
+
+    n: int
+    dtype: np.dtype[Any]
+    values: tuple[np.dtype[Any], tuple[int, ...]] | None
+
+
+# -- the cost -----------------------------------------------------------------------------------------------------
+
+
+def sorting(n: int) -> float:
+    """Comparisons to sort n keys."""
+    return n * math.log2(n) if n else 0.0
+
+
+def splitting(p: int, n: int, samples: int) -> float:
+    """Comparisons to sort all samples, and to find p - 1 splitters in a block."""
+    return sorting(samples) + (p - 1) * math.log2(max(n, 1))
+
+
+def merging(p: int, n: int) -> float:
+    """Comparisons to merge n keys that are p sorted runs."""
+    return n * math.log2(p)
+
+
+def table(name: str, counts: ArrayLike) -> Counts:
+    """The argument counts: shape (p, p).
+
+    Raises:
+        UsageError: another shape, or no whole numbers of at least 0.
+    """
+    made = np.asarray(counts)
+    if (
+        made.ndim != 2
+        or made.shape[0] != made.shape[1]
+        or made.dtype.kind not in "iu"
+        or (made.size and made.min() < 0)
+    ):
+        raise UsageError(
+            f"{name}: argument counts: expected whole numbers of at least 0 of shape (p, p), the keys that go from i "
+            f"to j, got {what(made)}"
+        )
+    return made.astype(np.int64)
+
+
+def plan(p: int, counts: ArrayLike) -> Plan:
+    """Who sends what to whom: samples (items of the sender's), then keys (items: places in the sender's sorted block).
+
+    Args:
+        p: processors.
+        counts: keys that go from processor i to j, shape (p, p), those that stay included.
+    """
+    moved = table(f"{NAME}.plan", counts)
+    if len(moved) != p:
+        raise UsageError(f"{NAME}.plan: argument counts: expected shape ({p}, {p}), got {moved.shape}")
+    if p == 1:
+        return joined(p, ())
+    pids = np.arange(p)
+    sources, destinations = np.repeat(pids, p), np.tile(pids, p)
+    samples = np.array([sample_places(p, n).size for n in moved.sum(1).tolist()])
+    last = np.cumsum(moved, axis=1)
+    sent = moved.ravel() > 0
+    return joined(
+        p,
+        [
+            Step.of(sources, destinations, 0, samples[sources]),
+            Step.of(sources[sent], destinations[sent], (last - moved).ravel()[sent], last.ravel()[sent]),
+        ],
+    )
+
+
+def cost(
+    machine: Machine,
+    keys: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
+    itemsize: int = 8,
+    values: int | None = None,
+) -> Cost:
+    """What it costs: exactly if the counts are given, else the supersteps exactly, and no less h, M, messages and work.
+
+    Args:
+        machine: by which seconds are counted.
+        keys: on each processor, a number or shape (p,). Unneeded with counts.
+        counts: keys that go from processor i to j, shape (p, p), those that stay included.
+        itemsize: bytes of a key.
+        values: bytes of a value; None where no values go with the keys.
+
+    Raises:
+        UsageError: neither keys nor counts, or what they cannot be.
+    """
+    name, p = f"{NAME}.cost", machine.p
+    itemsize = integer(name, "itemsize", itemsize, 0)
+    sizes = [itemsize] if values is None else [itemsize, integer(name, "values", values, 0)]
+    if counts is None:
+        n = np.asarray(0.5 if keys is None else keys)
+        if n.dtype.kind not in "iu" or n.shape not in ((), (p,)) or n.min() < 0:
+            raise UsageError(
+                f"{name}: argument keys: expected a whole number of at least 0, or an array of them of shape ({p},), "
+                f"got {keys!r:.60}; or give counts"
+            )
+        return _bounded(machine, np.broadcast_to(n.astype(np.int64), (p,)), sizes)
+    moved = table(name, counts)
+    schedule = plan(p, moved)
+    n, into = moved.sum(1).tolist(), moved.sum(0).tolist()
+    after = max(merging(p, arrived) for arrived in into)
+    if p == 1:
+        return Cost(machine, (), sorting(n[0]))
+    samples, exchange = schedule
+    first = samples.counted(itemsize / 8)._replace(w=max(map(sorting, n)))
+    words = sum(-(-(exchange.last - exchange.first).astype(np.int64) * size // 8) for size in sizes)
+    second = exchange.counted(words)
+    sampled = sum(sample_places(p, block).size for block in n)
+    second = second._replace(messages=second.messages * len(sizes), w=max(splitting(p, block, sampled) for block in n))
+    return Cost(machine, (first, second), after)
+
+
+def _bounded(machine: Machine, sizes: Counts, itemsizes: list[int]) -> Cost:
+    """The cost of blocks of these sizes, at most."""
+    p = len(sizes)
+    if p == 1:
+        return Cost(machine, (), sorting(int(sizes[0])))
+    n, total, largest = sizes.tolist(), int(sizes.sum()), int(sizes.max())
+
+    # Every message may be rounded up to whole words; without keys there is no message.
+    def words(keys: int, messages: int) -> int:
+        return sum(-(-keys * size // 8) + (min(messages, keys) if size % 8 else 0) for size in itemsizes)
+
+    samples = Step.of(np.repeat(np.arange(p), p), np.tile(np.arange(p), p))
+    sampled = [sample_places(p, block).size for block in n]
+    counted = -(-np.array(sampled) * itemsizes[0] // 8)
+    first = samples.counted(counted[samples.sources])._replace(w=max(map(sorting, n)))
+    into = most(p, sizes)
+    second = first._replace(
+        h_out=words(largest, p - 1),
+        h_in=words(min(into, total), p - 1),
+        messages=(p - 1) * len(itemsizes),
+        M=words(total, p * (p - 1)),
+        w=max(splitting(p, block, sum(sampled)) for block in n),
+    )
+    return Cost(machine, (first, second), merging(p, into))
+
+
+# -- the program --------------------------------------------------------------------------------------------------
+
+
+def as_given(argument: str, given: Any) -> NDArray[Any]:
+    """An argument as an array.
+
+    Raises:
+        UsageError: it makes none.
+    """
+    try:
+        return np.asarray(given)
+    except Exception as error:
+        raise UsageError(
+            f"{NAME}: argument {argument}: expected an array or a list of one dtype, got {what(given)} ({error})"
+        ) from None
+
+
+def checked(keys: Any, values: Any) -> tuple[Keys, NDArray[Any] | None]:
+    """The arguments keys and values as arrays.
+
+    Raises:
+        UsageError: keys of another shape than (n,), values of another length.
+    """
+    made = [as_given(argument, given) for argument, given in (("keys", keys), ("values", values))]
+    if made[0].ndim != 1:
+        raise UsageError(
+            f"{NAME}: argument keys: expected an array of one axis, got {what(made[0])}; use .ravel(), or a structured "
+            "dtype for keys of several parts"
+        )
+    if values is None:
+        return made[0], None
+    if made[1].ndim < 1 or len(made[1]) != len(made[0]):
+        raise UsageError(
+            f"{NAME}: argument values: expected one for each of the {len(made[0])} keys along the first axis, got "
+            f"{what(made[1])}"
+        )
+    return made[0], made[1]
+
+
+def common(argument: str, dtypes: Sequence[tuple[int, np.dtype[Any]]], own: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that these processors have in common: equal, or strings of any lengths.
+
+    Raises:
+        UsageError: they have none.
+    """
+    if not dtypes:
+        return own
+    first, found = dtypes[0]
+    for pid, dtype in dtypes[1:]:
+        if dtype == found:
+            continue
+        if dtype.kind != found.kind or dtype.kind not in "US":
+            raise UsageError(
+                f"{NAME}: argument {argument}: expected the same dtype on all processors that have {argument}, got "
+                f"{found} on processor {first} and {dtype} on processor {pid}; convert with .astype"
+            )
+        found = np.result_type(found, dtype)
+    return found
+
+
+def agreed(blocks: Sequence[Block], own: Block) -> tuple[np.dtype[Any], np.dtype[Any] | None, tuple[int, ...]]:
+    """What all blocks have in common: dtype of keys, dtype and shape of a value. An empty block goes with any other."""
+    filled = [(pid, block) for pid, block in enumerate(blocks) if block.n]
+    dtype = common("keys", [(pid, block.dtype) for pid, block in filled], own.dtype)
+    forms = [(pid, block.values) for pid, block in filled if block.values is not None]
+    if own.values is None:
+        return dtype, None, ()
+    shape = forms[0][1][1] if forms else own.values[1]
+    for pid, (_, other) in forms:
+        if other != shape:
+            raise UsageError(
+                f"{NAME}: argument values: expected values of the same shape on all processors, got {shape} on "
+                f"processor {forms[0][0]} and {other} on processor {pid}"
+            )
+    return dtype, common("values", [(pid, form[0]) for pid, form in forms], own.values[0]), shape
+
+
+def run_together(runs: Sequence[NDArray[Any]], empty: NDArray[Any]) -> NDArray[Any]:
+    """The runs as one array of the dtype of `empty`; what has no items may have another dtype or shape."""
+    return np.concatenate([empty, *(run for run in runs if len(run))], dtype=empty.dtype)
+
+
+@primitive(cost, plan)
+def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -> Any:
+    """Sort the keys of all processors: processor 0 gets the smallest, processor p - 1 the largest; collective.
+
+    For many keys a processor, p^2 or more; `bitonic_sort` is for few.
+
+    Args:
+        bsp: the processor.
+        keys: shape (n,), where n may differ from processor to processor and be 0; they are left as they are. Any dtype
+            that numpy sorts, in its order (NaN and NaT last), and objects that compare with <. Processors that have
+            keys must have the same dtype; strings may differ in length.
+        values: None, or what goes with the keys: shape (n, ...) of any dtype; on all processors or on none.
+        stable: whether equal keys stay in order: by processor, then as they were there. Equal on all processors.
+
+    Returns:
+        The processor's part of the sorted keys, or (keys, values); arrays of its own. How many these are depends on the
+        keys: for p blocks of n keys at most 2*n, for others at most `regular_sampling.most`.
+
+    Raises:
+        UsageError: keys or values of a wrong shape; keys that do not compare; dtypes or shapes of values that differ;
+            values on some processors only; what cannot be pickled.
+
+    BSP cost: two supersteps; none where p = 1. The first has h <= (p+1)*(p-1) keys; to gather the samples and broadcast
+    splitters would cost more. In the second a processor sends at most its keys, and gets at most
+    `regular_sampling.most`, whatever the keys are: equal ones are ordered by processor and place. Work is charged in
+    comparisons: n*log2(n) before the first; m*log2(m) to sort all m samples, and p - 1 searches, before the second;
+    n*log2(p) to merge n keys after it. `sample_sort.cost` has it exactly for given counts of keys, else as a bound.
+
+    Source: Shi and Schaeffer, *Parallel sorting by regular sampling* (1992), with a sample more of each block, its last
+    key: keys that are in order already then stay where they are, if the blocks are equal.
+    """
+    steps = Supersteps(bsp, NAME, values="None" if values is None else "given", stable=bool(stable))
+    p, pid = bsp.p, bsp.pid
+    block, carried = checked(keys, values)
+    n, places = block.size, sample_places(p, block.size)
+    mine = Block(n, block.dtype, None if carried is None else (carried.dtype, carried.shape[1:]))
+    # numpy sorts these with vector instructions where the processor has them; others by merging the runs that it finds.
+    vectorised = block.dtype.kind in "iuf" and block.dtype.isnative and not stable
+    kind: Any = None if vectorised else "stable"
+    selecting = vectorised and carried is None and 1 < p <= SELECTING and n > p + 1
+
+    # 1. Sort the block, and take its samples.
+    if carried is not None:
+        order = steps.own(partial(np.argsort, block, kind=kind), "keys")
+        block, carried = block[order], carried[order]
+    elif selecting:
+        block = block.copy()
+        select(block, places[1:-1])
+    else:
+        block = steps.own(partial(np.sort, block, kind=kind), "keys")
+    bsp.work(sorting(n))
+    if p == 1:
+        return block if carried is None else (block, carried)
+    samples = block[places]
+    if selecting:
+        # The smallest and the largest need not be in their places.
+        samples[0], samples[-1] = np.fmin.reduce(block[: places[1]]), np.max(block[places[-2] :])
+
+    # 2. All get the samples of all.
+    others = [dest for dest in range(p) if dest != pid]
+    parcel = packed(samples, NAME, "keys")
+    for dest in others:
+        steps.send(dest, parcel, mine)
+    letters = steps.sync(others)
+    blocks = [Block(*letter.note) for letter in letters]
+    blocks.insert(pid, mine)
+    pieces = [unpacked(letter.payload) for letter in letters]
+    pieces.insert(pid, samples)
+    dtype, value_dtype, shape = agreed(blocks, mine)
+
+    # 3. They determine the splitters, which cut the block.
+    together = run_together(pieces, np.empty(0, dtype))
+    splitters = steps.own(partial(split, together, [other.n for other in blocks], pid), "keys")
+    if selecting:
+        cuts = cut_selected(block, places, splitters, pid)
+    else:
+        cuts = steps.own(partial(cut_sorted, block, splitters, pid), "keys")
+    bounds = [0, *cuts.tolist(), *[n] * (p - cuts.size)]
+    bsp.work(splitting(p, n, together.size))
+
+    # 4. Each part goes where it belongs.
+    outgoing = []
+    for dest in others:
+        part = slice(bounds[dest], bounds[dest + 1])
+        if part.start < part.stop:
+            outgoing.append((dest, packed(block[part], NAME, "keys")))
+            if carried is not None:
+                outgoing.append((dest, packed(carried[part], NAME, "values")))
+    for dest, payload in outgoing:
+        steps.send(dest, payload)
+    letters = steps.sync()
+
+    # 5. Merge what came, and what stayed: sorted runs in order of their sources.
+    stayed = slice(bounds[pid], bounds[pid + 1])
+    before = sum(letter.source < pid for letter in letters)
+    arrived = [unpacked(letter.payload) for letter in letters]
+    if carried is None:
+        merged = run_together([*arrived[:before], block[stayed], *arrived[before:]], np.empty(0, dtype))
+        steps.own(partial(merged.sort, kind=kind), "keys")
+        bsp.work(merging(p, merged.size))
+        return merged
+    merged = run_together([*arrived[:before:2], block[stayed], *arrived[before::2]], np.empty(0, dtype))
+    carried = run_together(
+        [*arrived[1:before:2], carried[stayed], *arrived[before + 1 :: 2]], np.empty((0, *shape), value_dtype)
+    )
+    order = steps.own(partial(np.argsort, merged, kind="stable"), "keys")
+    bsp.work(merging(p, merged.size))
+    return merged[order], carried[order]

@@ -1,0 +1,167 @@
+"""sample_sort costs what it says, and no processor gets more than its bound, whatever the keys are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pybsp
+from pybsp import BSPMachine
+from pybsp.collectives import regular_sampling
+from pybsp.collectives.sample_sort import sample_sort
+
+from ..costs import counted, machine, said
+
+
+def assert_cost(blocks: list[NDArray[Any]], itemsize: int, values: int | None, m: BSPMachine) -> None:
+    """The ledger is the cost for the keys that moved, and not above the bound for the sizes of the blocks."""
+    p, sizes = len(blocks), [block.size for block in blocks]
+    origin = np.dtype([("pid", np.int16), ("more", np.uint8, (values or 2) - 2)])
+
+    def main(bsp: pybsp.BSP, traced: bool) -> Any:
+        keys, origins = blocks[bsp.pid], np.zeros(sizes[bsp.pid], origin)
+        origins["pid"] = bsp.pid
+        found = sample_sort(bsp, keys, origins) if traced else (sample_sort(bsp, keys), None)
+        bsp.sync()
+        return found
+
+    ran = traced = pybsp.simulate(main, True, p=p, machine=m)
+    if values is None:
+        ran = pybsp.simulate(main, False, p=p, machine=m)
+    counts = np.array([np.bincount(origins["pid"], minlength=p) for _, origins in traced.results]).T
+    cost = sample_sort.cost(m, counts=counts, itemsize=itemsize, values=values)
+    assert counted(ran.ledger) == said(cost)
+    assert ran.time == pytest.approx(cost.seconds + m.l, rel=1e-9)
+    assert np.array_equal(np.concatenate([keys for keys, _ in ran.results]), np.sort(np.concatenate(blocks)))
+    bound = sample_sort.cost(m, sizes, itemsize=itemsize, values=values)
+    assert bound.supersteps == cost.supersteps == (2 if p > 1 else 0)
+    for step, limit in zip(cost, bound, strict=True):
+        assert all(a <= b for a, b in zip(step[:-1], limit[:-1], strict=True))
+    assert cost.after <= bound.after
+    assert cost.seconds <= bound.seconds
+
+
+@pytest.mark.parametrize("p", range(1, 65))
+def test_the_ledger_is_the_cost_for_the_counts_of_keys(p: int) -> None:
+    rng = np.random.default_rng(p)
+    sizes = rng.integers(0, 60, p) if p % 2 else np.full(p, 20)
+    blocks = [rng.integers(0, 50, n) for n in sizes]
+    assert_cost(blocks, 8, 3, machine(p, p % 3))
+    if p <= 16:  # keys that go alone, and of less than a word
+        assert_cost(blocks, 8, None, machine(p, p % 3))
+        assert_cost([block.astype(np.int8) for block in blocks], 1, None, machine(p))
+        assert_cost([block.astype(np.float16) for block in blocks], 2, 13, machine(p))
+
+
+KEYS = {
+    "random": lambda rng, n, pid: rng.random(n),
+    "equal": lambda rng, n, pid: np.zeros(n),
+    "two": lambda rng, n, pid: rng.integers(0, 2, n),
+    "skewed": lambda rng, n, pid: rng.random(n) ** 20,
+    "in order": lambda rng, n, pid: pid + rng.random(n),
+    "reversed": lambda rng, n, pid: -pid + rng.random(n),
+    "interleaved": lambda rng, n, pid: np.arange(n) * 64 + pid,
+    "just after the samples": lambda rng, n, pid: (
+        np.where(np.arange(n) % max(1, n // 8) == 0, np.arange(n), 0.5) + n * 0
+    ),
+    "one wide": lambda rng, n, pid: rng.random(n) * (1000 if pid == 0 else 1),
+    "nan": lambda rng, n, pid: np.where(rng.random(n) < 0.7, np.nan, rng.random(n)),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("p", [2, 3, 8, 13, 32])
+def test_no_processor_gets_more_than_the_bound(p: int, name: str) -> None:
+    rng = np.random.default_rng(p)
+
+    def received(blocks: list[NDArray[Any]]) -> list[int]:
+        def main(bsp: pybsp.BSP) -> int:
+            return int(sample_sort(bsp, blocks[bsp.pid]).size)
+
+        return pybsp.simulate(main, p=p).results
+
+    for n in (1, p - 1, 4 * p + 1, 300):
+        largest = max(received([KEYS[name](rng, n, pid).astype("f8") for pid in range(p)]))
+        assert largest <= regular_sampling.most(p, [n] * p) <= 2 * n
+    for sizes in (rng.integers(0, 300, p).tolist(), [1000, *[3] * (p - 1)], [*[0] * (p - 1), 500]):
+        largest = max(received([KEYS[name](rng, n, pid).astype("f8") for pid, n in enumerate(sizes)]))
+        limit = regular_sampling.most(p, sizes)
+        assert largest <= limit
+        assert limit <= 2 * sum(sizes) / p + math.ceil(max(sizes) / p)
+
+
+@pytest.mark.parametrize("p", [2, 3, 7])
+def test_whatever_the_keys_between_the_samples_are_the_bound_holds_and_is_nearly_reached(p: int) -> None:
+    # Blocks of the same samples, where the keys between two samples are next to the lower or to the upper one.
+    n, rng, largest = 20 * p + 1, np.random.default_rng(p), 0
+    for _ in range(60):
+        blocks = []
+        for _ in range(p):
+            at = rng.integers(0, 3, p + 1).cumsum() * 10.0
+            near = np.where(rng.random(p) < 0.5, at[:-1] + 0.1, at[1:] - 0.1)
+            blocks.append(np.append(at[:1], np.stack([*[near] * 19, at[1:]], 1)))
+        assert {block.size for block in blocks} == {n}
+
+        def main(bsp: pybsp.BSP, blocks: list[NDArray[Any]] = blocks) -> int:
+            return int(sample_sort(bsp, blocks[bsp.pid]).size)
+
+        largest = max(largest, *pybsp.simulate(main, p=p).results)
+    assert 1.25 * n < largest <= regular_sampling.most(p, [n] * p) < 2 * n
+
+
+@pytest.mark.parametrize("p", [2, 5, 8])
+def test_selecting_and_sorting_cut_alike(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(p)
+    for name, make in 4 * list(KEYS.items()):
+        blocks = [make(rng, int(rng.integers(0, 40)), pid).astype("f4") for pid in range(p)]
+
+        def main(bsp: pybsp.BSP, blocks: list[NDArray[Any]] = blocks) -> list[float]:
+            part: list[float] = sample_sort(bsp, blocks[bsp.pid]).tolist()
+            return part
+
+        found = []
+        for selecting in (0, 64):
+            monkeypatch.setattr("pybsp.collectives.sample_sort.SELECTING", selecting)
+            found.append(repr(pybsp.simulate(main, p=p).results))
+        assert found[0] == found[1], name
+
+
+def test_the_cost_of_equal_blocks_in_closed_form() -> None:
+    m = BSPMachine(p=4, g=1.0, l=10.0, r=1.0)
+    first, second = sample_sort.cost(m, 1024)
+    assert first == (15, 15, 3, 60, 10240, 3)
+    assert second[:4] == (1024, 4 * 1024 // 4 + 256 + 3 * 255, 3, 4096)
+    assert second.w == 20 * math.log2(20) + 3 * 10
+    cost = sample_sort.cost(m, counts=np.full((4, 4), 256))
+    assert cost[0] == first
+    assert cost[1] == (768, 768, 3, 3072, second.w, 3)
+    assert cost.after == 2048
+    assert sample_sort.cost(m, counts=np.full((4, 4), 256), itemsize=1, values=24)[1][:4] == (2400, 2400, 6, 9600)
+    assert sample_sort.cost(machine(1), 1024).after == 10240
+
+
+def test_the_plan_says_who_sends_what_to_whom() -> None:
+    samples, keys = sample_sort.plan(2, [[3, 4], [0, 2]])
+    assert samples.messages() == [(0, 1, range(3)), (1, 0, range(2))]
+    assert keys.messages() == [(0, 1, range(3, 7))]
+    assert len(sample_sort.plan(1, [[5]])) == 0
+
+
+@pytest.mark.parametrize("counts", [3, [1, 2], [[1, 2]], [[1.0]], [[-1]], [[[1]]]], ids=str)
+def test_counts_that_are_no_table_are_refused(counts: Any) -> None:
+    with pytest.raises(pybsp.UsageError, match=r"sample_sort\.cost: argument counts: expected"):
+        sample_sort.cost(machine(1), counts=counts)
+    with pytest.raises(pybsp.UsageError, match=r"sample_sort\.plan: argument counts: expected"):
+        sample_sort.plan(3, [[1]])
+
+
+@pytest.mark.parametrize("keys", [None, -1, 1.5, [1, 2], "n"], ids=str)
+def test_numbers_of_keys_that_are_none_are_refused(keys: Any) -> None:
+    with pytest.raises(pybsp.UsageError, match=r"sample_sort\.cost: argument keys: expected .*or give counts"):
+        sample_sort.cost(machine(3), keys)
+    with pytest.raises(pybsp.UsageError, match=r"sample_sort\.cost: argument itemsize"):
+        sample_sort.cost(machine(3), 1, itemsize=-1)
