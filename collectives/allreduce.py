@@ -185,20 +185,26 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> 
     kind, words = form(value)
     items = value.size if is_array(value) and elementwise(op) else 0
     steps = Supersteps(bsp, "allreduce", value=kind, op=name, degree=given)
-    given_value, value = value, held(value)
-    chosen = given or choose(bsp.machine, value.nbytes / 8 if items else words, items)
+    own = held(value)
+    chosen = given or choose(bsp.machine, own.nbytes / 8 if items else words, items)
+    return apart(run(steps, own, op, chosen, words), value)
+
+
+def run(steps: Supersteps, value: Any, op: Operator, chosen: int, words: float) -> Any:
+    """Run it with what `choose` chose, for values of so many words."""
+    bsp = steps.bsp
     if chosen == 0:
         return _by_blocks(steps, value, op, value.itemsize / 8)
     for step in plan(bsp.p, chosen):
         # 1. Every processor's group sum goes to the other groups that make one group next.
         if sends := step.sends(bsp.pid):
-            payload = packed(value, "allreduce")
+            payload = packed(value, steps.name)
             for dest, _, _ in sends:
                 steps.send(dest, payload)
         # 2. Sums are combined in the order of groups, which is that of pids.
         if letters := steps.sync(sources(step.receives(bsp.pid))):
             value = combined(steps, letters, value, op, words)
-    return apart(value, given_value)
+    return value
 
 
 def _by_blocks(steps: Supersteps, value: Any, op: Operator, words: float) -> Any:

@@ -21,6 +21,8 @@ from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
 from . import tree
 from .allreduce import allreduce
+from .allreduce import choose as choose_allreduce
+from .allreduce import run as run_allreduce
 from .plan import Plan, Step, joined
 from .prefix import prefix
 from .primitive import Supersteps, integer, packed, primitive, unpacked
@@ -241,7 +243,7 @@ def bitonic_sort(bsp: BSP, keys: Any, levels: int | None = None, values: Any = N
     rows, most, least = table.rows, 1, 1
     if not table.lone:
         # 1. All learn the largest and the smallest block.
-        most, least = _extremes(bsp, rows.size)
+        most, least = _extremes(steps, rows.size)
         rows = table.in_order(rows)
         bsp.work(local_work(most))
     if not most:
@@ -255,14 +257,10 @@ def bitonic_sort(bsp: BSP, keys: Any, levels: int | None = None, values: Any = N
     return table.given_back(rows)
 
 
-def _extremes(bsp: BSP, size: int) -> tuple[int, int]:
+def _extremes(steps: Supersteps, size: int) -> tuple[int, int]:
     """The largest and the smallest block of all processors."""
-    try:
-        most, least = allreduce(bsp, np.array([size, -size]), np.maximum).tolist()
-    except UsageError as error:
-        raise UsageError(
-            f"bitonic_sort: argument keys: expected an array on all processors or on none; comparing sizes: {error}"
-        ) from error
+    chosen = choose_allreduce(steps.bsp.machine, 2)
+    most, least = run_allreduce(steps, np.array([size, -size]), np.maximum, chosen, 2).tolist()
     return most, -least
 
 

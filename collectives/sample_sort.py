@@ -279,7 +279,8 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
     splitters would cost more. In the second a processor sends at most its keys, and gets at most
     `regular_sampling.most`, whatever the keys are: equal ones are ordered by processor and place. Work is charged in
     comparisons: n*log2(n) before the first; m*log2(m) to sort all m samples, and p - 1 searches, before the second;
-    n*log2(p) to merge n keys after it. `sample_sort.cost` has it exactly for given counts of keys, else as a bound.
+    n*log2(p) to merge n keys after it (the same where a block is first only partitioned, and what came is sorted).
+    `sample_sort.cost` has it exactly for given counts of keys, else as a bound.
 
     Source: Shi and Schaeffer, *Parallel sorting by regular sampling* (1992), with a sample more of each block, its last
     key: keys that are in order already then stay where they are, if the blocks are equal.

@@ -16,7 +16,7 @@ from pybsp import BSPMachine, Cost, EBSPMachine
 from pybsp.collectives import broadcast
 from pybsp.collectives.broadcast_items import plan as plan_2d
 from pybsp.collectives.ebsp.gossip import gossip
-from pybsp.collectives.ebsp.items_broadcast import items_broadcast
+from pybsp.collectives.ebsp.items_broadcast import items_broadcast, layout
 from pybsp.collectives.ebsp.mesh_broadcast import mesh_broadcast
 from pybsp.collectives.ebsp.personalised_broadcast import personalised_broadcast
 from pybsp.collectives.ebsp.tree_broadcast import sizes, tree_broadcast, trimmed
@@ -303,6 +303,15 @@ def test_the_items_go_out_in_a_butterfly_of_any_size(p: int) -> None:
                 assert counts.h_out <= 2**i * most * (1 if whole else 2)
                 assert counts.locality <= (apart if whole else 2 * apart)
         assert has.all()
+
+
+@pytest.mark.parametrize(("p", "n"), [(2, 1), (9, 1), (13, 2), (13, 3), (24, 4), (30, 5), (12, 12), (13, 40)])
+def test_the_broadcast_within_groups_costs_least_of_all(p: int, n: int) -> None:
+    groups = layout(p, n).groups
+    every = list(sequences(int(groups.max()))) or [(1,)]
+    for on in (EBSPMachine.linear_array(p), EBSPMachine.mesh(p), EBSPMachine(p, 1.0, 0.2, 2.0), machine(p)):
+        costs = [items_broadcast.plan(p, n, q, moved).cost(on).seconds for q in every for moved in (False, True)]
+        assert items_broadcast.cost(on, n).seconds == pytest.approx(min(costs), rel=1e-12)
 
 
 # -- the theorems ---------------------------------------------------------------------------------------------------

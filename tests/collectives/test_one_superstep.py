@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import BSPMachine
+from pybsp import BSPMachine, Superstep
 from pybsp.collectives.allgather import allgather
 from pybsp.collectives.gather import gather
 from pybsp.collectives.scatter import scatter
@@ -77,11 +77,11 @@ def test_a_number_is_a_word_and_one_number_of_words_is_that_of_all_values(p: int
 def test_costs_in_closed_form() -> None:
     m = BSPMachine(p=8, g=1.0, l=10.0, r=1.0)
     (step,) = scatter.cost(m, 5, root=3)
-    assert step == (35, 5, 7, 35, 0, 4)
+    assert step == Superstep(35, 5, 7, 35, 0, 4)
     (step,) = gather.cost(m, 5, root=3)
-    assert step == (5, 35, 7, 35, 0, 4)
+    assert step == Superstep(5, 35, 7, 35, 0, 4)
     (step,) = allgather.cost(m, 5)
-    assert step == (35, 35, 7, 280, 0, 7)
+    assert step == Superstep(35, 35, 7, 280, 0, 7)
     assert total_exchange.cost(m, 5).seconds == 35 + 10
     assert scatter.cost(BSPMachine(p=1, g=1.0, l=10.0, r=1.0), 5).supersteps == 0
 

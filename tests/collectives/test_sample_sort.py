@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pybsp
-from pybsp import BSPMachine
+from pybsp import BSPMachine, Superstep
 from pybsp.collectives import regular_sampling
 from pybsp.collectives.sample_sort import sample_sort
 
@@ -57,7 +58,7 @@ def test_the_ledger_is_the_cost_for_the_counts_of_keys(p: int) -> None:
         assert_cost([block.astype(np.float16) for block in blocks], 2, 13, machine(p))
 
 
-KEYS = {
+KEYS: dict[str, Callable[[np.random.Generator, int, int], NDArray[Any]]] = {
     "random": lambda rng, n, pid: rng.random(n),
     "equal": lambda rng, n, pid: np.zeros(n),
     "two": lambda rng, n, pid: rng.integers(0, 2, n),
@@ -65,9 +66,7 @@ KEYS = {
     "in order": lambda rng, n, pid: pid + rng.random(n),
     "reversed": lambda rng, n, pid: -pid + rng.random(n),
     "interleaved": lambda rng, n, pid: np.arange(n) * 64 + pid,
-    "just after the samples": lambda rng, n, pid: (
-        np.where(np.arange(n) % max(1, n // 8) == 0, np.arange(n), 0.5) + n * 0
-    ),
+    "just after the samples": lambda rng, n, pid: np.where(np.arange(n) % max(1, n // 8) == 0, np.arange(n), 0.5),
     "one wide": lambda rng, n, pid: rng.random(n) * (1000 if pid == 0 else 1),
     "nan": lambda rng, n, pid: np.where(rng.random(n) < 0.7, np.nan, rng.random(n)),
 }
@@ -133,12 +132,12 @@ def test_selecting_and_sorting_cut_alike(p: int, monkeypatch: pytest.MonkeyPatch
 def test_the_cost_of_equal_blocks_in_closed_form() -> None:
     m = BSPMachine(p=4, g=1.0, l=10.0, r=1.0)
     first, second = sample_sort.cost(m, 1024)
-    assert first == (15, 15, 3, 60, 10240, 3)
+    assert first == Superstep(15, 15, 3, 60, 10240, 3)
     assert second[:4] == (1024, 4 * 1024 // 4 + 256 + 3 * 255, 3, 4096)
     assert second.w == 20 * math.log2(20) + 3 * 10
     cost = sample_sort.cost(m, counts=np.full((4, 4), 256))
     assert cost[0] == first
-    assert cost[1] == (768, 768, 3, 3072, second.w, 3)
+    assert cost[1] == Superstep(768, 768, 3, 3072, second.w, 3)
     assert cost.after == 2048
     assert sample_sort.cost(m, counts=np.full((4, 4), 256), itemsize=1, values=24)[1][:4] == (2400, 2400, 6, 9600)
     assert sample_sort.cost(machine(1), 1024).after == 10240

@@ -1,0 +1,150 @@
+"""broadcast and broadcast_items: every processor gets what the root has, whatever it is, as its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import pybsp
+from pybsp import BSPMachine
+from pybsp.collectives import broadcast, broadcast_items
+from tests.conftest import Spmd
+
+from ..costs import MACHINES, counted, machine, said
+from .programs import plain
+from .values import KINDS, arrays_in, examples, stirred, value_of
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "broadcast": broadcast,
+    "2": lambda bsp, value, root: broadcast(bsp, value, root, 2),
+    "3": lambda bsp, value, root: broadcast(bsp, value, root, 3),
+    "all": lambda bsp, value, root: broadcast(bsp, value, root, bsp.p + 5),
+    "items": broadcast_items,
+}
+
+
+def test_every_processor_gets_the_roots_value_as_its_own(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP, kind: str, n: int, root: int, how: str) -> Any:
+        value = value_of(kind, n, 5) if bsp.pid == root else "ignored"
+        result = CALLS[how](bsp, value, root)
+        stirred(bsp)
+        for array in arrays_in(result):
+            assert array.flags.writeable
+        assert bsp.pid != root or result is value
+        return plain(result)
+
+    @examples(
+        spmd,
+        st.sampled_from(KINDS),
+        st.sampled_from([0, 1, 2, 3, 4, 5, 7, 8, 9, 13, 31, 100]),
+        st.integers(0, 7),
+        st.sampled_from(sorted(CALLS)),
+        st.sampled_from(range(len(MACHINES))),
+        most=40,
+    )
+    def check(kind: str, n: int, root: int, how: str, which: int) -> None:
+        results = spmd(main, kind, n, root % spmd.p, how, machine=machine(spmd.p, which))
+        wanted = value_of(kind, n, 5)
+        if isinstance(wanted, np.ndarray) and type(wanted) is np.ndarray:
+            wanted = np.ascontiguousarray(wanted).reshape(wanted.shape)
+        assert results == [plain(wanted)] * spmd.p
+
+    check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_value_arrives(spmd: Spmd, kind: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        root = bsp.p - 1
+        results = [call(bsp, value_of(kind, 6, 1) if bsp.pid == root else None, root) for call in CALLS.values()]
+        stirred(bsp)
+        return [plain(result) for result in results]
+
+    assert spmd(main) == [[plain(value_of(kind, 6, 1))] * len(CALLS)] * spmd.p
+
+
+def test_a_read_only_root_array_arrives_writable(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        value = np.arange(20)
+        value.flags.writeable = False
+        results = [call(bsp, value, 0) for call in CALLS.values()]
+        for result in results:
+            result += 1
+        return [result.tolist() for result in results], value.tolist()
+
+    assert spmd(main) == [([list(range(1, 21))] * len(CALLS), list(range(20)))] * spmd.p
+
+
+def test_what_arrived_with_the_last_sync_can_be_broadcast(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP, how: str) -> Any:
+        bsp.send(bsp.pid, np.arange(50.0) + bsp.pid)
+        bsp.sync()
+        result = CALLS[how](bsp, bsp.inbox[0].payload, bsp.p - 1)
+        stirred(bsp)
+        return result.tolist()
+
+    for how in CALLS:
+        assert spmd(main, how) == [(np.arange(50.0) + spmd.p - 1).tolist()] * spmd.p
+
+
+def test_the_root_array_is_not_changed_by_what_others_write(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        value = np.zeros(30)
+        for call in CALLS.values():
+            result = call(bsp, value if bsp.pid == 0 else None, 0)
+            if bsp.pid:
+                result += bsp.pid
+            bsp.sync()
+        return value.tolist()
+
+    assert spmd(main)[0] == [0.0] * 30
+
+
+def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP, n: int, root: int, degree: int | None) -> Any:
+        value = np.arange(float(n)) if bsp.pid == root else None
+        broadcast(bsp, value, root, degree)
+        if degree is None:
+            broadcast_items(bsp, value, root)
+        bsp.sync()
+        return counted(bsp.ledger, work=False)
+
+    p = spmd.p
+    for which, n, degree in ((0, 1, None), (1, p - 1, None), (2, 40, None), (1, 7, 2), (1, 3, 3), (0, 0, None)):
+        parameters: BSPMachine = machine(p, which)
+        cost = broadcast.cost(parameters, n, degree)
+        if degree is None:
+            cost += broadcast_items.cost(parameters, n)
+        results = spmd(main, n, p // 2, degree, machine=parameters)
+        assert all(result == said(cost, work=False) for result in results)
+
+
+def test_parts_of_a_split_broadcast_on_their_own(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        with bsp.split(bsp.pid % 2) as part:
+            small = broadcast(part, bsp.pid, part.p - 1)
+            large = broadcast_items(part, np.full(9, bsp.pid), part.p - 1)
+        return small, large.tolist()
+
+    def last(pid: int) -> int:
+        return max(q for q in range(spmd.p) if q % 2 == pid % 2)
+
+    assert spmd(main) == [(last(pid), [last(pid)] * 9) for pid in range(spmd.p)]
+
+
+def test_a_queue_or_array_made_before_is_registered_by_it(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        array, queue = bsp.array(3), bsp.queue(np.int64)
+        value = broadcast(bsp, 7, 0, 2)
+        if bsp.p == 1:
+            bsp.sync()
+        array.put(0, 1.0, at=0)
+        queue.send((bsp.pid + 1) % bsp.p, 4)
+        bsp.sync()
+        return value, array.local.tolist(), queue.values.tolist()
+
+    assert spmd(main) == [(7, [0.0 if pid else 1.0, 0.0, 0.0], [4]) for pid in range(spmd.p)]
