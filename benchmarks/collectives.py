@@ -1,8 +1,10 @@
 """Do the collectives choose well, and how do they stand against MPI's own? On the emulated cluster, or on any ranks.
 
-    python -m pybsp.benchmarks.collectives choice -n 8 --latency 2000 --rate 200 --g 3.3e-7 --l 2.4e-3
-    python -m pybsp.benchmarks.collectives mpi    -n 8 --latency 2000 --rate 200 --g 3.3e-7 --l 2.4e-3
+    python -m pybsp.benchmarks.collectives machine -n 8 --latency 2000 --rate 200
+    python -m pybsp.benchmarks.collectives choice  -n 8 --latency 2000 --rate 200 --g 3.3e-7 --l 3.5e-3
+    python -m pybsp.benchmarks.collectives mpi     -n 8 --latency 2000 --rate 200 --g 3.3e-7 --l 3.5e-3
 
+`machine` measures an empty superstep, which is l, and total exchanges of 2^16 and 2^17 words, whose difference gives g.
 `choice` measures a broadcast of 1 to 2^18 words with every degree and by 2D-BCAST, and compares what `broadcast`
 would choose with the best that was measured; likewise prefix sums. `mpi` measures `broadcast` against `Bcast` and
 `prefix` against `Scan`, the same data in the same run. g (seconds a word) and l (seconds) are the machine's.
@@ -43,6 +45,7 @@ Variant = Callable[[], Any]
 
 CHOICE_WORDS = [1, 16, 256, 1024, 4096, 1 << 14, 1 << 16, 1 << 18]
 MPI_WORDS = [1, 16, 256, 4096, 1 << 14, 1 << 16, 1 << 18, 1 << 20]
+RELATIONS = (1 << 16, 1 << 17)  # words
 HEAD_START = 0.04  # seconds in which all ranks learn when to begin, and what was still under way arrives
 
 
@@ -79,9 +82,7 @@ class Clock:
             self._comm.Barrier()
             return time.perf_counter()
         moment = float(self._comm.allreduce(time.perf_counter(), MPI.MAX)) + HEAD_START
-        time.sleep(max(0.0, moment - time.perf_counter() - 0.001))
-        while time.perf_counter() < moment:
-            pass
+        time.sleep(max(0.0, moment - time.perf_counter()))  # not spinning: ranks may share cores
         return moment
 
 
@@ -147,6 +148,20 @@ def chosen(predicted: Mapping[str, float], seconds: float) -> str:
     return min(predicted, key=lambda way: abs(predicted[way] - seconds))
 
 
+def machine(bsp: pybsp.BSP, comm: Any, rounds: int) -> dict[str, Any]:
+    """An empty superstep, and total exchanges of two sizes."""
+
+    def exchange(h: int) -> None:
+        part = np.zeros(h // (bsp.p - 1))
+        for dest in range(bsp.p):
+            if dest != bsp.pid:
+                bsp.send(dest, part)
+        bsp.sync()
+
+    ways: dict[str, Variant] = {"0": bsp.sync, **{str(h): partial(exchange, h) for h in RELATIONS}}
+    return measured(comm, ways, rounds)
+
+
 def against_mpi(bsp: pybsp.BSP, comm: Any, rounds: int) -> dict[str, Any]:
     """`broadcast` against Bcast, `prefix` against Scan."""
     found: dict[str, Any] = {}
@@ -183,9 +198,9 @@ def _worker(options: argparse.Namespace) -> None:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    machine = pybsp.BSPMachine(p=comm.size, g=options.g, l=options.l, r=options.r, o_msg=options.o_msg)
-    part = choice if options.part == "choice" else against_mpi
-    found = pybsp.run(part, comm.Dup(), options.rounds, machine=machine)
+    in_force = pybsp.BSPMachine(p=comm.size, g=options.g, l=options.l, r=options.r, o_msg=options.o_msg)
+    part = {"machine": machine, "choice": choice, "mpi": against_mpi}[options.part]
+    found = pybsp.run(part, comm.Dup(), options.rounds, machine=in_force)
     if comm.rank == 0:
         library = " ".join(MPI.Get_library_version().strip("\x00 \n").split("\n")[0].split())
         Path(options.worker).write_text(json.dumps({"library": library, "found": found}))
@@ -222,6 +237,13 @@ def print_choice(console: Console, found: dict[str, Any]) -> None:
     console.print(table)
 
 
+def print_machine(console: Console, found: dict[str, Any]) -> None:
+    """l, and g from the difference of two exchanges."""
+    empty, few, many = (float(np.median(found[str(h)])) for h in (0, *RELATIONS))
+    console.print(f"empty superstep: {_ms(found['0'])} ms")
+    console.print(f"--g {(many - few) / (RELATIONS[1] - RELATIONS[0]):.3g} --l {empty:.3g}")
+
+
 def print_against_mpi(console: Console, found: dict[str, Any]) -> None:
     """For each size: both times, and the ratio round by round."""
     table = Table(title="against MPI: milliseconds, median (5th to 95th percentile)")
@@ -243,12 +265,12 @@ def print_against_mpi(console: Console, found: dict[str, Any]) -> None:
 def main() -> None:
     """Start the ranks, and print what they found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("choice", "mpi"))
+    parser.add_argument("part", choices=("machine", "choice", "mpi"))
     parser.add_argument("-n", type=int, default=8, help="ranks (default 8)")
     parser.add_argument("--latency", type=int, help="of the emulated cluster, in microseconds")
     parser.add_argument("--rate", type=int, help="of its lines, in Mbit/s")
-    parser.add_argument("--g", type=float, required=True, help="seconds a word")
-    parser.add_argument("--l", type=float, required=True, help="seconds a superstep")
+    parser.add_argument("--g", type=float, default=1e-9, help="seconds a word")
+    parser.add_argument("--l", type=float, default=1e-5, help="seconds a superstep")
     parser.add_argument("--r", type=float, default=1e9, help="flop/s (default 1e9)")
     parser.add_argument("--o-msg", type=float, default=0.0, help="seconds a message (default 0)")
     parser.add_argument("--rounds", type=int, default=9, help="samples of each variant (default 9)")
@@ -277,8 +299,10 @@ def main() -> None:
     if not console.is_terminal:
         console.width = 180
     where = f"-l {options.latency} -b {options.rate}" if options.latency is not None else "under mpiexec, one host"
-    console.print(f"{options.n} ranks {where}; g = {options.g:g} s, l = {options.l:g} s; {content['library']}")
-    (print_choice if options.part == "choice" else print_against_mpi)(console, content["found"])
+    given = "" if options.part == "machine" else f"; g = {options.g:g} s, l = {options.l:g} s"
+    console.print(f"{options.n} ranks {where}{given}; {content['library']}")
+    show = {"machine": print_machine, "choice": print_choice, "mpi": print_against_mpi}[options.part]
+    show(console, content["found"])
     if options.output:
         Path(options.output).write_text(json.dumps(content, indent=1) + "\n")
 

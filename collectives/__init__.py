@@ -1,14 +1,49 @@
 """Communication primitives, written against the public BSP interface alone; one algorithm a file.
 
 Each is a collective function of a `pybsp.BSP`, and carries `cost(machine, words, ...)`, what it costs, exactly, and
-`plan(p, ...)`, who sends what to whom in each superstep.
+`plan(p, ...)`, who sends what to whom in each superstep. It is made of supersteps: nothing may be
+pending when it is called, and what the inbox and the queues held before is gone after it, as after any sync.
+
+    broadcast, broadcast_items          one value, or many words (2D-BCAST), from one processor to all
+    reduce, allreduce                   values of all processors combined, on one or on all
+    prefix, prefix_2d                   prefix sums of one value a processor, or of many (2D-PREFIX)
+    bitonic_sort, sample_sort           one key or a block a processor; many keys a processor
+    duplicate                           copies of items, balanced over the processors (DUPLICATE)
+    scatter, gather, allgather, total_exchange      one superstep each
+    ebsp/           the algorithms of the E-BSP paper
+    baselines/      what the papers argue against
+    plan.py, primitive.py       what all of them are made of
 """
 
+from .allgather import allgather
 from .allreduce import allreduce
+from .bitonic_sort import bitonic_sort
 from .broadcast import broadcast
 from .broadcast_items import broadcast_items
+from .duplicate import duplicate
+from .gather import gather
+from .plan import Plan, Step
 from .prefix import prefix
 from .prefix_2d import prefix_2d
 from .reduce import reduce
+from .sample_sort import sample_sort
+from .scatter import scatter
+from .total_exchange import total_exchange
 
-__all__ = ["allreduce", "broadcast", "broadcast_items", "prefix", "prefix_2d", "reduce"]
+__all__ = [
+    "Plan",
+    "Step",
+    "allgather",
+    "allreduce",
+    "bitonic_sort",
+    "broadcast",
+    "broadcast_items",
+    "duplicate",
+    "gather",
+    "prefix",
+    "prefix_2d",
+    "reduce",
+    "sample_sort",
+    "scatter",
+    "total_exchange",
+]

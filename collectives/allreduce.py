@@ -87,11 +87,10 @@ def counted(p: int, degree: int) -> tuple[tuple[Superstep, ...], int]:
     """
     steps: list[Superstep] = []
     works: list[int] = []
-    for parts, group, starts, lengths in _levels(p, degree):
+    for parts, group, _, lengths in _levels(p, degree):
         first = np.cumsum(parts) - parts
         sizes = np.add.reduceat(lengths, first)
         low = np.minimum.reduceat(lengths, first)
-        most = np.maximum.reduceat(lengths, first)
         # Who serves the last place of the larger parts in a smaller one: number part mod its length.
         large = np.flatnonzero(lengths > low[group])
         serving = large % low[group[large]]

@@ -151,7 +151,8 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Any:
         root: whose items; equal on all processors.
 
     Returns:
-        On the root its own object (of a read-only array a copy); elsewhere an array or object of its own, which may be written to.
+        On the root its own object (of a read-only array a copy); elsewhere an array or object of its own, which may be
+        written to.
 
     Raises:
         UsageError: root is no processor, or differs; items that cannot be pickled.

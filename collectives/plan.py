@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,7 +123,7 @@ class Step:
         return Superstep(int(out.max()), int(into.max()), int(messages), int(counts.sum()), work, int(far))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan(Sequence[Step]):
     """The supersteps of an algorithm on p processors.
 
@@ -160,6 +160,9 @@ class Plan(Sequence[Step]):
     def cost(self, machine: Machine, words: float = 1) -> Cost:
         """What the plan costs with so many words an item."""
         return Cost(machine, self.counted(words), self.after * words)
+
+    def __repr__(self) -> str:
+        return f"<plan: {len(self)} supersteps on {self.p} processors, {sum(map(len, self.steps))} messages>"
 
     def __str__(self) -> str:
         lines = [f"{len(self)} supersteps on {self.p} processors"]

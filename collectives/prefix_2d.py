@@ -60,8 +60,11 @@ def _held(p: int, k: int) -> tuple[Ints, Ints, Ints]:
 def plan(p: int, k: int, degree: int = 2) -> Plan:
     """Who sends which rows of its column, and of the sums, to whom; `degree` is that of the trees of case 2."""
     here = np.arange(p)
-    if p == 1 or k == 0:
+    if p == 1:
         return joined(p, ())
+    if k == 0:
+        # Nothing to sum, but each hears from the one below that it has nothing either.
+        return joined(p, (Step.of(here, (here + 1) % p, 0, 0),))
     if k >= p:
         cuts = _cuts(k, p)
         first, last = np.tile(cuts[:-1], p), np.tile(cuts[1:], p)
@@ -103,8 +106,10 @@ def counted(p: int, k: int, degree: int, words: float) -> tuple[Superstep, ...]:
     Locality is the largest there can be.
     """
     size = round(8 * words)
-    if p == 1 or k == 0:
+    if p == 1:
         return ()
+    if k == 0:
+        return (Superstep(0, 0, 1, 0, 0.0, p - 1),)
     if k >= p:
         rows = np.diff(_cuts(k, p))
         block = -(-rows * size // 8)
@@ -113,7 +118,7 @@ def counted(p: int, k: int, degree: int, words: float) -> tuple[Superstep, ...]:
         return Superstep(out, into, p - 1, total, 0.0, p - 1), Superstep(into, out, p - 1, total, work, p - 1)
     each = -(-size // 8)
     _, sizes = _rows(p, k)
-    of_row, first, last = _held(p, k)
+    _, first, last = _held(p, k)
     here = np.arange(p)
     own = (first <= here) & (here < last)  # an element that stays where it is
     out, into = k - int(own.min()), int((last - first - own).max())
@@ -172,8 +177,8 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None) ->
     Raises:
         UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
 
-    BSP cost: k >= p: 2 supersteps of h <= k, and k flop (in items); k < p: two of h < 2k, a prefix over p/k processors
-    and a shift by one. `prefix_2d.cost` has it exactly.
+    BSP cost: k >= p: 2 supersteps of h <= k, and k flop (in items); k < p: two of h < 2k, a prefix over p/k
+    processors and a shift by one; k = 0: one of h = 0. `prefix_2d.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-PREFIX(k, P).
     """
@@ -217,9 +222,14 @@ def on_runs(op: Operator, array: bool) -> Operator:
 def run(steps: Supersteps, column: Any, op: Operator, degree: int, words: float) -> Any:
     """Run it on a column of k items of so many words; op works on runs of items."""
     bsp, k = steps.bsp, len(column)
-    if bsp.p == 1 or k == 0:
+    if bsp.p == 1:
         return column.copy()
     scheme = plan(bsp.p, k, degree)
+    if k == 0:
+        for dest, _, _ in scheme[0].sends(bsp.pid):
+            steps.send(dest, b"")
+        steps.sync(sources(scheme[0].receives(bsp.pid)))
+        return column.copy()
     return (_case_1 if k >= bsp.p else _case_2)(steps, scheme, column, op, words)
 
 
@@ -286,7 +296,7 @@ def _accumulated(parts: list[Any], op: Operator) -> Any:
     """The prefix sums of runs: a matrix with a row for each, or a list."""
     if isinstance(op, np.ufunc) and op(parts[0][:0], parts[0][:0]).dtype == parts[0].dtype:
         matrix = np.stack(parts)  # the one copy: what arrived ends with the next sync
-        return op.accumulate(matrix, axis=0, dtype=matrix.dtype, out=matrix)
+        return op.accumulate(matrix, axis=0, out=matrix)
     sums = [parts[0].copy()]
     for part in parts[1:]:
         sums.append(op(sums[-1], part))

@@ -225,6 +225,20 @@ def check_operator(name: str, op: Any) -> str:
     return str(getattr(op, "__name__", type(op).__name__))
 
 
+def sequence(name: str, argument: str, value: Any) -> list[Any]:
+    """An argument that is a sequence of items.
+
+    Raises:
+        UsageError: it is not.
+    """
+    try:
+        return list(value)
+    except TypeError:
+        raise UsageError(
+            f"{name}: argument {argument}: expected a sequence of items, got {type(value).__name__}"
+        ) from None
+
+
 # -- values -------------------------------------------------------------------------------------------------------
 
 
@@ -290,7 +304,7 @@ def kept(value: Any) -> Any:
 
 
 def held(value: Any) -> Any:
-    """An argument that outlives the next sync: a read-only array, which may be what arrived with the last, is copied."""
+    """An argument that outlives the next sync: a read-only array, which may be what arrived, is copied."""
     return value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value
 
 

@@ -88,6 +88,17 @@ def cut_sorted(block: Keys, splitters: Splitters, pid: int) -> Counts:
     return np.where(splitters.owners == pid, splitters.places, cuts)
 
 
+def divide(part: Keys, smaller: NDArray[np.bool_], cut: int) -> None:
+    """Bring the smaller keys, `cut` in number, before the others."""
+    wrong = cut - np.count_nonzero(smaller[:cut])
+    if wrong > part.size // 16:
+        part.partition(cut)
+    elif wrong:
+        # A splitter is mostly next to a sample, so that few keys have to change places.
+        late, early = cut + np.flatnonzero(smaller[cut:]), np.flatnonzero(~smaller[:cut])
+        part[late], part[early] = part[early], part[late]
+
+
 def cut_selected(block: Keys, places: Counts, splitters: Splitters, pid: int) -> Counts:
     """Where the splitters would cut the block if it were sorted; the keys are brought to their sides of the cuts."""
     cuts, last, done = [], places.size - 1, 0
@@ -98,6 +109,8 @@ def cut_selected(block: Keys, places: Counts, splitters: Splitters, pid: int) ->
         part = block[low:high]
         if owner == pid:
             cut = int(place)
+            if low < cut < high:
+                part.partition(cut - low)
         elif passed > last:
             cut = high
         else:
@@ -106,8 +119,7 @@ def cut_selected(block: Keys, places: Counts, splitters: Splitters, pid: int) ->
             else:
                 smaller = part < key if owner < pid else part <= key
             cut = low + int(np.count_nonzero(smaller))
-        if low < cut < high:
-            part.partition(cut - low)
+            divide(part, smaller, cut - low)
         cuts.append(cut)
         done = cut
     return np.array(cuts, np.int64)

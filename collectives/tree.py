@@ -7,6 +7,7 @@ reduce. The height is ceil(log_d p), and no processor exchanges more than d - 1 
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -31,18 +32,13 @@ def height(p: int, degree: int) -> int:
 
 @lru_cache(maxsize=1024)
 def degrees(p: int) -> tuple[int, ...]:
-    """The degrees worth a thought, from the highest tree to the flattest: no other costs less on any machine.
+    """The degrees worth a thought, from the highest tree to the flattest: no other costs less.
 
-    A tree of two levels has top groups of d - 1 and of ceil(p/d) - 1 messages, so of the degrees with equal ceil(p/d) the
-    smallest will do, and all from p on are one.
+    Trees of two levels, where d >= sqrt(p), have ceil(p/d) groups of d: for each ceil(p/d) the smallest d will do.
     """
-    found = [2]
-    for degree in range(3, p + 1):
-        if degree * degree < p or degree == p:
-            found.append(degree)
-        elif -(-p // degree) < -(-p // (degree - 1)) or (degree - 1) * (degree - 1) < p:
-            found.append(degree)
-    return tuple(found)
+    least = math.isqrt(p - 1) + 1  # ceil(sqrt(p))
+    two_levels = {-(-p // groups) for groups in range(2, least + 1)}
+    return tuple(sorted({2, *range(2, least), *(d for d in two_levels if d >= least), max(p, 2)}))
 
 
 def edges(p: int, degree: int, level: int, root: int = 0) -> tuple[Numbers, Numbers]:

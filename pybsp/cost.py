@@ -83,6 +83,10 @@ class Cost(Sequence[Superstep]):
         first = other._steps[0]._replace(w=other._steps[0].w + self.after)
         return Cost(self.machine, (*self._steps, first, *other._steps[1:]), other.after)
 
+    def __radd__(self, other: int | Cost) -> Cost:
+        """`sum` begins with 0."""
+        return self if other == 0 else NotImplemented
+
     @property
     def supersteps(self) -> int:
         """Their number."""

@@ -11,7 +11,9 @@ import pybsp
 from pybsp import BSPMachine, Cost, Record
 from pybsp.cost import Superstep
 
-MACHINES: tuple[dict[str, Any], ...] = (  # L/g of 1, 4 and 1000: the tree of degree 2, one in between, and all in one superstep
+MACHINES: tuple[
+    dict[str, Any], ...
+] = (  # L/g of 1, 4 and 1000: the tree of degree 2, one in between, and all in one superstep
     {"g": 1.0, "l": 1.0, "r": 1e3},
     {"g": 1.0, "l": 4.0, "r": 1e3},
     {"g": 1e-3, "l": 1.0, "r": 1e6, "o_msg": 1e-4},

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...bsp import BSP
-from ...cost import Cost, Machine
+from ...cost import Cost, Machine, Superstep
 from .. import prefix_trees, tree
 from ..plan import Plan, Step, joined
 from ..primitive import (
@@ -17,9 +17,11 @@ from ..primitive import (
     check_operator,
     combined,
     fan_out,
+    held,
     integer,
     packed,
     primitive,
+    sequence,
     sources,
 )
 
@@ -42,17 +44,37 @@ def plan(p: int, k: int, degree: int) -> Plan:
     return joined(p, steps, work)
 
 
+@lru_cache(maxsize=64)
+def counted(p: int, k: int, degree: int, words: float) -> tuple[tuple[Superstep, ...], float]:
+    """What the supersteps of `plan` are charged for, and the flop after them: few of its steps differ."""
+    levels = prefix_trees.plan((p,), degree)
+    ops = [*(level.work for level in levels[1:]), levels.after] if len(levels) else []
+    different: dict[range, tuple[Superstep, float]] = {}
+    steps = []
+    work = 0.0
+    for s in range(k + len(levels) - 1 if k and len(levels) else 0):
+        active = range(max(0, s - k + 1), min(len(levels), s + 1))
+        if active not in different:
+            sending = np.concatenate([levels[t].sources for t in active])
+            step = Step.of(sending, np.concatenate([levels[t].destinations for t in active]))
+            different[active] = step.counted(words), sum(ops[t] for t in active)
+        charged, next_work = different[active]
+        steps.append(charged._replace(w=work * words))
+        work = next_work
+    return tuple(steps), work * words
+
+
 @lru_cache(maxsize=256)
 def choose(machine: Machine, k: int) -> int:
     """The degree that costs least for items of a word."""
-    return min(tree.degrees(machine.p), key=lambda degree: plan(machine.p, k, degree).cost(machine).seconds)
+    return min(tree.degrees(machine.p), key=lambda degree: Cost(machine, *counted(machine.p, k, degree, 1)).seconds)
 
 
 def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None) -> Cost:
     """What it costs, exactly, for k items of so many words, where op keeps their size and takes a flop a word."""
     k = integer("prefix_pipelined.cost", "k", k, 0)
     chosen = fan_out("prefix_pipelined.cost", degree) or choose(machine, k)
-    return plan(machine.p, k, chosen).cost(machine, words)
+    return Cost(machine, *counted(machine.p, k, chosen, words))
 
 
 @primitive(cost, plan)
@@ -75,7 +97,7 @@ def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = N
     """
     given = fan_out("prefix_pipelined", degree)
     name = check_operator("prefix_pipelined", op)
-    sums = list(column)
+    sums = [held(item) for item in sequence("prefix_pipelined", "column", column)]
     steps = Supersteps(bsp, "prefix_pipelined", column=f"{len(sums)} items", op=name, degree=given)
     words = sums[0].nbytes / 8 if sums and isinstance(sums[0], np.ndarray) else 1.0
     for step in plan(bsp.p, len(sums), given or choose(bsp.machine, len(sums))):

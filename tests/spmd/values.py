@@ -22,7 +22,7 @@ def array_of(dtype: Any, shape: tuple[int, ...], seed: int) -> Any:
     dtype = np.dtype(dtype)
     if dtype.names:
         made = np.zeros(numbers.size, dtype)
-        made["a"], made["b"] = numbers, numbers / 4
+        made["a"], made["b"] = numbers, numbers + 1
     else:
         made = numbers.astype(dtype)
     return made.reshape(shape)
@@ -32,7 +32,7 @@ def value_of(kind: str, n: int, seed: int) -> Any:
     """A value of a kind, of about n items."""
     if kind.startswith("array "):
         return array_of(DTYPES[int(kind[6:])], (n,), seed)
-    return {
+    makers: dict[str, Callable[[], Any]] = {
         "none": lambda: None,
         "int": lambda: seed,
         "big int": lambda: -(10 ** (40 + n)) + seed,
@@ -54,7 +54,8 @@ def value_of(kind: str, n: int, seed: int) -> Any:
         "fortran": lambda: np.asfortranarray(array_of("c16", (3, n), seed)),
         "transposed": lambda: array_of("i2", (n, 2, 3), seed).transpose(2, 0, 1),
         "masked": lambda: np.ma.masked_array(np.arange(n + 1) + seed, mask=np.arange(n + 1) % 2 == 0),
-    }[kind]()
+    }
+    return makers[kind]()
 
 
 KINDS = [
@@ -98,3 +99,89 @@ def examples(
         return run
 
     return decorate
+
+
+# -- operators --------------------------------------------------------------------------------------------------------
+
+
+def first(a: Any, b: Any) -> Any:
+    """A copy operator: it gives back what it was given."""
+    return a
+
+
+def second(a: Any, b: Any) -> Any:
+    """The other copy operator."""
+    return b
+
+
+def product(a: Any, b: Any) -> Any:
+    """Of matrices."""
+    return a @ b
+
+
+def composed(a: Any, b: Any) -> Any:
+    """Of affine functions x -> m*x + c modulo 97, given as arrays of (m, c): associative, not commutative."""
+    result = np.empty_like(a)
+    result["a"] = a["a"].astype(int) * b["a"] % 97
+    result["b"] = (a["b"] * b["a"] + b["b"]) % 97
+    return result
+
+
+def merged(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    """Of objects with arrays inside."""
+    return {"text": a["text"] + b["text"], "sum": a["sum"] + b["sum"], "last": b["last"]}
+
+
+def add(a: Any, b: Any) -> Any:
+    """No ufunc, so it gets whole values."""
+    return a + b
+
+
+def _matrix(pid: int) -> Any:
+    return np.array([[1, pid % 3], [pid % 2, 1]], float)
+
+
+def _with_gaps(pid: int, n: int) -> Any:
+    return np.where(np.arange(n) % 5 == pid, np.nan, (np.arange(n) * 7 + pid * 5) % 11)
+
+
+COMBINATIONS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, int], Any]]] = {
+    "ints": (add, lambda pid, n: pid + n),
+    "big ints": (add, lambda pid, n: 10**30 * (pid + 1) + n),
+    "largest": (max, lambda pid, n: (pid * 5) % 7 / 2),
+    "numpy numbers": (np.add, lambda pid, n: np.float64(pid)),
+    "strings": (add, lambda pid, n: chr(97 + pid) * (1 + (pid + n) % 3)),
+    "bytes": (add, lambda pid, n: bytes([pid] * (n % 3))),
+    "tuples": (add, lambda pid, n: (pid, None, "x")),
+    "objects": (merged, lambda pid, n: {"text": chr(97 + pid), "sum": np.arange(n) + pid, "last": np.full(n, pid)}),
+    "object arrays": (np.add, lambda pid, n: np.array([chr(97 + pid), "-"], object)),
+    "float sums": (np.add, lambda pid, n: (np.arange(n) * 3 + pid) / 4),
+    "short sums wrap": (np.add, lambda pid, n: np.full(n, 100 + pid, np.int8)),
+    "bool sums": (np.add, lambda pid, n: np.arange(n) % 8 == pid),
+    "complex sums": (np.add, lambda pid, n: np.full(n, pid + 1j)),
+    "times": (np.maximum, lambda pid, n: (np.arange(n) * 5 + pid * 3).astype("M8[s]")),
+    "maxima with NaN": (np.maximum, _with_gaps),
+    "conjunction of floats": (np.logical_and, lambda pid, n: (np.arange(n) % 4 != pid % 4) * 2.5),
+    "big-endian": (np.minimum, lambda pid, n: (np.arange(n) * 5 - pid * 3).astype(">i2")),
+    "whole arrays": (add, lambda pid, n: np.arange(n) + pid),
+    "matrices": (product, lambda pid, n: _matrix(pid)),
+    "matrices by ufunc": (np.matmul, lambda pid, n: _matrix(pid)),
+    "stacks of matrices": (np.matmul, lambda pid, n: np.stack([_matrix(pid + j) for j in range(n)] or [_matrix(0)])),
+    "affine functions": (composed, lambda pid, n: array_of(PAIR, (n,), pid + 1)),
+    "first arrays": (first, lambda pid, n: np.arange(n) + pid),
+    "second arrays": (second, lambda pid, n: np.arange(n) + pid),
+    "first objects": (first, lambda pid, n: {"a": np.arange(n) + pid}),
+    "second objects": (second, lambda pid, n: {"a": np.arange(n) + pid}),
+    "second of none": (second, lambda pid, n: None),
+    "no axes": (np.add, lambda pid, n: np.array(pid + 1j)),
+    "no axes first": (first, lambda pid, n: np.array(pid)),
+    "strided": (np.add, lambda pid, n: (np.arange(3 * n) + pid)[::3]),
+    "fortran": (np.add, lambda pid, n: np.asfortranarray(np.arange(6.0 * n).reshape(2, n, 3) + pid)),
+    "transposed second": (second, lambda pid, n: (np.arange(2 * n) + pid).reshape(n, 2).T),
+    "masked": (np.add, lambda pid, n: np.ma.masked_array(np.arange(n + 2) + pid, mask=np.arange(n + 2) % 9 == pid)),
+}
+
+
+def as_array(value: Any) -> Any:
+    """A value to compare: an array's order in memory does not count, and a number may be an array of no axes."""
+    return value if type(value) is not np.ndarray else np.array(value, order="C")

@@ -1,0 +1,118 @@
+"""Plan and Step: a schedule that can be looked at, and what it is charged for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybsp import BSPMachine
+from pybsp.collectives import broadcast
+from pybsp.collectives.plan import Plan, Step, joined
+from pybsp.cost import Superstep
+
+MESSAGES = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=40
+)
+
+
+def step_of(messages: list[tuple[int, int, int, int]]) -> Step:
+    sources, dests, first, sizes = np.array(messages).T
+    return Step.of(sources, dests, first, first + sizes)
+
+
+@given(MESSAGES)
+def test_a_step_lists_its_messages_by_sender_and_by_receiver(messages: list[tuple[int, int, int, int]]) -> None:
+    step = step_of(messages)
+    kept = [(s, d, range(a, a + n)) for s, d, a, n in messages if s != d]
+    assert len(step) == len(kept)
+    assert sorted(step.messages(), key=repr) == sorted(kept, key=repr)
+    assert [m[:2] for m in step.messages()] == sorted(m[:2] for m in kept)
+    for pid in range(12):
+        sent = [(d, items.start, items.stop) for s, d, items in step.messages() if s == pid]
+        received = [(s, items.start, items.stop) for s, d, items in step.messages() if d == pid]
+        assert step.sends(pid) == sent
+        assert step.receives(pid) == received
+
+
+@given(MESSAGES, st.sampled_from([1, 2, 3, 0.125, 0.5, 1.25, 7.0]))
+def test_a_step_is_charged_for_whole_words_of_each_message(
+    messages: list[tuple[int, int, int, int]], words: float
+) -> None:
+    step = step_of(messages)
+    out, into, sent, received = (np.zeros(10, int) for _ in range(4))
+    far = 0
+    for s, d, items in step.messages():
+        size = -(-len(items) * round(8 * words) // 8)
+        out[s] += size
+        into[d] += size
+        sent[s] += 1
+        received[d] += 1
+        far = max(far, abs(s - d))
+    wanted = Superstep(out.max(), into.max(), max(sent.max(), received.max()), out.sum(), 0.0, far)
+    assert step.counted(words) == wanted
+    assert joined(10, [step]).counted(words) == (wanted,)
+
+
+def test_messages_may_have_sizes_of_their_own() -> None:
+    step = Step.of([0, 0, 2], [1, 2, 1], work=3)
+    assert step.counted([5, 1, 10]) == Superstep(10, 15, 2, 16, 3, 2)
+
+
+def test_a_step_without_messages_is_charged_for_its_work() -> None:
+    step = Step.of([4], [4], work=2.0)
+    assert (len(step), step.messages(), step.sends(4), step.receives(4)) == (0, [], [], [])
+    assert step.counted(3) == Superstep(0, 0, 0, 0, 6.0)
+
+
+def test_items_beyond_two_thousand_million_are_counted() -> None:
+    (message,) = Step.of([0], [1], [2**31], [2**33]).messages()
+    assert message == (0, 1, range(2**31, 2**33))
+    assert Step.of([0], [1], 0, 2**33).counted(0.125).M == 2**30
+
+
+def test_a_plan_is_a_sequence_of_steps() -> None:
+    plan = broadcast.plan(9, 3, 4)
+    assert isinstance(plan, Plan)
+    assert (len(plan), plan.p) == (2, 9)
+    assert list(plan) == [plan[0], plan[1]] == list(plan[:])
+    assert plan[-1] is plan[1]
+    assert plan[1:] == (plan[1],)
+    with pytest.raises(IndexError):
+        plan[2]
+
+
+def test_a_plan_says_what_it_is() -> None:
+    assert str(broadcast.plan(3, 3, 1)) == "1 supersteps on 3 processors\nsuperstep 0: 2 messages\n" + (
+        "  1 -> 0: item 0\n  1 -> 2: item 0"
+    )
+    assert str(broadcast.plan(1, 2)) == "0 supersteps on 1 processors"
+    many = str(broadcast.plan(64, 64)).splitlines()
+    assert (len(many), many[-1]) == (23, "  ...")
+    assert str(joined(4, [Step.of([0, 1], [1, 2], [0, 3], [0, 6])])).splitlines()[2:] == [
+        "  0 -> 1: nothing",
+        "  1 -> 2: items 3 to 5",
+    ]
+
+
+def test_a_plan_that_is_kept_cannot_be_changed() -> None:
+    plan = broadcast.plan(6, 2)
+    with pytest.raises(ValueError, match="read-only"):
+        plan[0].sources[0] = 3
+    with pytest.raises(AttributeError):
+        plan.p = 3  # type: ignore[misc]
+
+
+def test_counting_for_many_sizes_keeps_little() -> None:
+    plan = broadcast.plan(11, 4)
+    for words in range(200):
+        plan.cost(BSPMachine.nominal(11), words)
+    assert len(plan._counted) <= 3
+
+
+@given(st.integers(1, 30), st.sampled_from([2, 3, 7]), st.integers(0, 50))
+def test_counting_in_proportion_is_counting(p: int, degree: int, words: int) -> None:
+    plan = broadcast.plan(p, degree)
+    assert plan.counted(words) == tuple(step.counted(words) for step in plan)
+    assert plan.counted(float(words)) == plan.counted(words)

@@ -1,0 +1,365 @@
+"""Collectives called wrongly: an error on every processor that names the primitive and the argument; never a hang."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import UsageError
+from pybsp.collectives import allreduce, broadcast, broadcast_items, prefix, prefix_2d, reduce
+from pybsp.collectives.baselines.broadcast_one_at_a_time import broadcast_one_at_a_time
+from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
+from tests.conftest import Spmd
+
+from .values import first
+
+ADD = operator.add
+
+# By primitive: a call with a value for each processor, an operator, and other arguments.
+Call = Callable[..., Any]
+FOLDS: dict[str, Call] = {
+    "reduce": lambda bsp, op=ADD, value=1, **more: reduce(bsp, value, op, **more),
+    "allreduce": lambda bsp, op=ADD, value=1, **more: allreduce(bsp, value, op, **more),
+    "prefix": lambda bsp, op=ADD, value=1, **more: prefix(bsp, value, op, **more),
+    "prefix_2d": lambda bsp, op=ADD, value=1, **more: prefix_2d(
+        bsp, value if isinstance(value, np.ndarray) else [value] * 3, op, **more
+    ),
+    "prefix_pipelined": lambda bsp, op=ADD, value=1, **more: prefix_pipelined(bsp, [value] * 3, op, **more),
+}
+SPREADS: dict[str, Call] = {
+    "broadcast": lambda bsp, **more: broadcast(bsp, 7, **more),
+    "broadcast_items": lambda bsp, **more: broadcast_items(bsp, [7], **more),
+    "broadcast_one_at_a_time": lambda bsp, **more: broadcast_one_at_a_time(bsp, [7], **more),
+}
+EVERY = {**FOLDS, **SPREADS}
+INNER = {"broadcast_one_at_a_time": "broadcast"}  # which is made of calls of another
+
+
+def assert_all_fail(spmd: Spmd, main: Callable[..., Any], *said: str, **kwargs: Any) -> None:
+    """Every processor raises, and what it raises holds all of these."""
+    for error in spmd.errors(main, **kwargs):
+        assert isinstance(error, pybsp.BSPError), error
+        assert all(part in str(error) for part in said), (said, str(error))
+
+
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("who", ["all", "last", "first"])
+def test_an_operator_that_raises(spmd: Spmd, name: str, who: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is combined")
+    chosen = {"all": range(spmd.p), "last": [spmd.p - 1], "first": [0]}[who]
+    if (who == "first" and name.startswith("prefix")) or (who == "last" and name == "reduce"):
+        chosen = range(spmd.p)  # alone they combine nothing
+
+    def main(bsp: pybsp.BSP) -> None:
+        def bad(a: Any, b: Any) -> Any:
+            if bsp.pid in chosen:
+                raise ArithmeticError("no such sum")
+            return a + b
+
+        FOLDS[name](bsp, bad)
+
+    assert_all_fail(spmd, main, f"{name}: argument op: raised ArithmeticError: no such sum")
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_an_operator_that_does_not_suit_the_values(spmd: Spmd, name: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is combined")
+
+    def main(bsp: pybsp.BSP) -> None:
+        FOLDS[name](bsp, np.bitwise_or, np.float64(1.5))
+
+    assert_all_fail(spmd, main, f"{name}: argument op: raised TypeError")
+
+
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("op", [None, "add", 3, np.sin, np.divmod], ids=str)
+def test_an_operator_that_is_none(spmd: Spmd, name: str, op: Any) -> None:
+    def everywhere(bsp: pybsp.BSP) -> None:
+        FOLDS[name](bsp, op)
+
+    def on_one(bsp: pybsp.BSP) -> None:
+        FOLDS[name](bsp, op if bsp.pid == bsp.p - 1 else ADD)
+
+    for main in (everywhere, on_one):
+        assert_all_fail(spmd, main, f"{name}: argument op: expected an associative function of two values")
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "broadcast_items"])
+@pytest.mark.parametrize("degree", [1, -3, 2.0, "2", True], ids=repr)
+def test_a_degree_that_is_none(spmd: Spmd, name: str, degree: Any) -> None:
+    def everywhere(bsp: pybsp.BSP) -> None:
+        EVERY[name](bsp, degree=degree)
+
+    def on_one(bsp: pybsp.BSP) -> None:
+        EVERY[name](bsp, degree=degree if bsp.pid == 0 else None)
+
+    for main in (everywhere, on_one):
+        assert_all_fail(spmd, main, f"{name}: argument degree: expected a whole number of at least 2, got {degree!r}")
+
+
+@pytest.mark.parametrize("name", ["reduce", *SPREADS])
+@pytest.mark.parametrize("root", [-1, "p", 10**20, 0.0, None, False], ids=repr)
+def test_a_root_that_is_no_processor(spmd: Spmd, name: str, root: Any) -> None:
+    if root == "p":
+        root = spmd.p
+
+    def everywhere(bsp: pybsp.BSP) -> None:
+        EVERY[name](bsp, root=root)
+
+    def on_one(bsp: pybsp.BSP) -> None:
+        EVERY[name](bsp, root=root if bsp.pid == bsp.p - 1 else 0)
+
+    for main in (everywhere, on_one):
+        assert_all_fail(spmd, main, f"{name}: argument root: expected a processor from 0 to {spmd.p - 1}, got {root!r}")
+
+
+def test_numpy_integers_are_roots_and_degrees(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        two: Any = np.int8(2)
+        last: Any = np.uint16(bsp.p - 1)
+        return broadcast(bsp, bsp.pid, last, two), reduce(bsp, 1, ADD, last, two), prefix(bsp, 1, ADD, two)
+
+    p = spmd.p
+    assert spmd(main) == [(p - 1, p if pid == p - 1 else None, pid + 1) for pid in range(p)]
+
+
+DIFFERENT: dict[
+    str, tuple[dict[str, Any], dict[str, Any]]
+] = {  # what one processor does, and the argument that the error must name
+    "degree": ({"degree": 2}, {"degree": 3}),
+    "no degree": ({"degree": 2}, {}),
+    "op": ({"op": ADD}, {"op": operator.mul}),
+    "dtype": ({"value": np.ones(12)}, {"value": np.ones(12, np.float32)}),
+    "size": ({"value": np.ones(2)}, {"value": np.ones(20)}),
+    "shape": ({"value": np.ones((3, 4))}, {"value": np.ones((4, 3))}),
+    "empty": ({"value": np.ones(12)}, {"value": np.ones(0)}),
+    "number": ({"value": np.ones(1)}, {"value": 1.0}),
+    "object": ({"value": np.ones(1)}, {"value": "text"}),
+}
+
+
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("what", DIFFERENT)
+@pytest.mark.parametrize("odd", ["first", "last", "half"])
+def test_arguments_that_differ(spmd: Spmd, name: str, what: str, odd: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+    if name == "prefix_pipelined" and what in ("dtype", "size", "shape", "empty", "number", "object"):
+        pytest.skip("it compares the number of items only")
+    usual, other = DIFFERENT[what]
+    p = spmd.p
+    chosen = {"first": [0], "last": [p - 1], "half": list(range(0, p, 2))}[odd]
+    argument = {"degree": "degree", "no degree": "degree", "op": "op"}.get(what, "value")
+    argument = "column" if argument == "value" and name == "prefix_2d" else argument
+
+    def main(bsp: pybsp.BSP) -> None:
+        FOLDS[name](bsp, **(other if bsp.pid in chosen else usual))
+
+    assert_all_fail(spmd, main, name, argument)
+
+
+@pytest.mark.parametrize(("k", "other"), [(0, 3), (3, 0), (1, 9), (9, 1), (9, 30)])
+@pytest.mark.parametrize("odd", [0, -1])
+def test_a_number_of_rows_that_differs(spmd: Spmd, k: int, other: int, odd: int) -> None:
+    if spmd.p == 1:
+        pytest.skip("they are equal")
+
+    def columns(bsp: pybsp.BSP, made: Callable[[int], Any]) -> Any:
+        return made(other if bsp.pid == odd % bsp.p else k)
+
+    def arrays(bsp: pybsp.BSP) -> None:
+        prefix_2d(bsp, columns(bsp, np.ones), np.add)
+
+    def lists(bsp: pybsp.BSP) -> None:
+        prefix_2d(bsp, columns(bsp, lambda n: ["x"] * n), ADD)
+
+    def pipelined(bsp: pybsp.BSP) -> None:
+        prefix_pipelined(bsp, columns(bsp, lambda n: ["x"] * n), ADD)
+
+    for main in (arrays, lists):
+        assert_all_fail(spmd, main, "prefix_2d")
+    assert_all_fail(spmd, pipelined, "prefix_pipelined")
+
+
+@pytest.mark.parametrize("name", ["reduce", *SPREADS])
+@pytest.mark.parametrize("roots", ["nobody", "two", "all", "lone", "many"])
+def test_roots_that_differ(spmd: Spmd, name: str, roots: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def root(bsp: pybsp.BSP) -> int:
+        pid, p = bsp.pid, bsp.p
+        return {
+            "nobody": (pid + 1) % p,
+            "two": min(pid, 1),
+            "all": pid,
+            "lone": p - 1 if pid == 0 else 0,
+            "many": pid % 3 % p,
+        }[roots]
+
+    def main(bsp: pybsp.BSP) -> None:
+        EVERY[name](bsp, root=root(bsp))
+
+    assert_all_fail(spmd, main, INNER.get(name, name), "root")
+
+
+@pytest.mark.parametrize("name", [name for name in SPREADS if name != "broadcast_items"])
+@pytest.mark.parametrize("odd", [0, 1, -1])
+def test_degrees_of_a_broadcast_that_differ(spmd: Spmd, name: str, odd: int) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        EVERY[name](bsp, degree=3 if bsp.pid == odd % bsp.p else 2)
+
+    assert_all_fail(spmd, main, INNER.get(name, name), "degree")
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("other", EVERY)
+def test_different_primitives_at_once(spmd: Spmd, name: str, other: str) -> None:
+    mine, theirs = INNER.get(name, name), INNER.get(other, other)
+    if spmd.p == 1 or mine == theirs or (spmd.p == 2 and name > other):
+        pytest.skip("they are the same")
+
+    def main(bsp: pybsp.BSP) -> None:
+        EVERY[other if bsp.pid == bsp.p - 1 else name](bsp)
+
+    for error in spmd.errors(main):
+        assert isinstance(error, pybsp.BSPError), error
+        assert mine in str(error) or theirs in str(error), str(error)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("odd", [0, 1, -1])
+def test_a_processor_that_does_not_call_it(spmd: Spmd, name: str, odd: int) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid != odd % bsp.p:
+            EVERY[name](bsp)
+
+    assert_all_fail(spmd, main, INNER.get(name, name))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_processor_that_sends_messages_of_its_own_instead(spmd: Spmd, name: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid:
+            EVERY[name](bsp)
+            return
+        for tag in (None, "text;0", ("a", 1), np.arange(3), 7):
+            for dest in range(bsp.p):
+                bsp.send(dest, 1, tag)
+        for _ in range(4):
+            bsp.sync()
+
+    assert_all_fail(spmd, main, INNER.get(name, name))
+
+
+PENDING: dict[str, Callable[..., Any]] = {
+    "bsp.send": lambda bsp, array, queue: bsp.send(0, 1),
+    "queue.send": lambda bsp, array, queue: queue.send(0, 1),
+    "array.put": lambda bsp, array, queue: array.put(0, 1.0, at=0),
+    "array.get": lambda bsp, array, queue: array.get(0, at=0),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("what", PENDING)
+def test_what_was_sent_before_is_refused(spmd: Spmd, name: str, what: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        array, queue = bsp.array(2), bsp.queue(np.int64)
+        bsp.sync()
+        if bsp.pid == bsp.p - 1:
+            PENDING[what](bsp, array, queue)
+        EVERY[name](bsp)
+
+    assert_all_fail(spmd, main, f"{INNER.get(name, name)}: ", what, "call bsp.sync() first")
+
+
+def test_values_that_cannot_be_pickled(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is sent")
+
+    def unpicklable(bsp: pybsp.BSP) -> Any:
+        return (lambda: 0) if bsp.pid == bsp.p - 1 else None
+
+    calls: dict[str, Call] = {
+        "broadcast": lambda bsp, value: broadcast(bsp, value, bsp.p - 1),
+        "broadcast_items": lambda bsp, value: broadcast_items(bsp, value, bsp.p - 1),
+        "reduce": lambda bsp, value: reduce(bsp, value, max),
+        "allreduce": lambda bsp, value: allreduce(bsp, value, max),
+        "prefix_2d": lambda bsp, value: prefix_2d(bsp, [value] * 9, first),
+    }
+    for name, call in calls.items():
+
+        def main(bsp: pybsp.BSP, call: Call = call) -> None:
+            call(bsp, unpicklable(bsp))
+
+        assert_all_fail(spmd, main, f"{name}: argument ", "expected something that can be pickled")
+
+
+@pytest.mark.parametrize("column", [3, None, "text", np.array(1.0), {1: 2}], ids=repr)
+def test_a_column_that_is_none(spmd: Spmd, column: Any) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        prefix_2d(bsp, column if bsp.pid == 0 else [1], ADD)
+
+    assert_all_fail(spmd, main, "prefix_2d: argument column: expected an array of shape (k, ...) or a list")
+
+
+def test_items_without_a_length(spmd: Spmd) -> None:
+    def spread(bsp: pybsp.BSP) -> None:
+        broadcast_one_at_a_time(bsp, 7)
+
+    def piped(bsp: pybsp.BSP) -> None:
+        prefix_pipelined(bsp, 7, ADD)
+
+    assert_all_fail(spmd, spread, "broadcast_one_at_a_time: argument items: expected a sequence")
+    assert_all_fail(spmd, piped, "prefix_pipelined: argument column: expected a sequence")
+
+
+def test_an_operator_named_with_separators_is_compared(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        def op(a: Any, b: Any) -> Any:
+            return a + b
+
+        op.__name__ = "a;b=c"
+        return allreduce(bsp, 1, op), prefix(bsp, 1, op)
+
+    assert spmd(main) == [(spmd.p, pid + 1) for pid in range(spmd.p)]
+
+
+def test_costs_and_plans_refuse_what_the_calls_refuse() -> None:
+    m = pybsp.BSPMachine.nominal(8)
+    for call in (
+        lambda: broadcast.plan(5, 1),
+        lambda: reduce.plan(5, 0),
+        lambda: allreduce.plan(5, 1),
+        lambda: prefix.plan(5, -2),
+        lambda: prefix_2d.plan(5, 2, 1),
+        lambda: broadcast_items.plan(5, 2, 1),
+        lambda: broadcast.plan(5, 2, 5),
+        lambda: broadcast_items.plan(5, 2, 2, -1),
+        lambda: reduce.cost(m, 1, 2, 8),
+        lambda: broadcast.cost(m, -1),
+        lambda: broadcast.cost(m, 1, 1),
+        lambda: broadcast_items.cost(m, 2.5),  # type: ignore[arg-type]
+        lambda: reduce.cost(m, 1, 1),
+        lambda: allreduce.cost(m, 1, True),
+        lambda: prefix.cost(m, 1, 0),
+        lambda: prefix_2d.cost(m, -1),
+    ):
+        with pytest.raises(UsageError, match=r"argument (degree|root|words|k): expected"):
+            call()

@@ -1,0 +1,137 @@
+"""reduce and allreduce: the values of all processors, combined in the order of pids."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import pybsp
+from pybsp.collectives import allreduce, reduce
+from tests.conftest import Spmd
+
+from ..costs import MACHINES, counted, machine, said
+from .programs import plain
+from .values import COMBINATIONS, arrays_in, as_array, examples, first, second, stirred
+
+N = [0, 1, 2, 3, 4, 5, 7, 8, 9, 31, 100]
+
+
+def wanted(case: str, n: int, p: int) -> Any:
+    op, value = COMBINATIONS[case]
+    total = functools.reduce(op, [value(pid, n) for pid in range(p)])
+    if isinstance(value(0, n), np.ndarray) and isinstance(total, np.generic):
+        total = np.asarray(total)
+    return plain(as_array(total))
+
+
+def run(bsp: pybsp.BSP, case: str, n: int, root: int, degree: int | None) -> Any:
+    op, value_of = COMBINATIONS[case]
+    value = value_of(bsp.pid, n)
+    before = plain(value)
+    results = [reduce(bsp, value, op, root, degree), allreduce(bsp, value, op, degree)]
+    stirred(bsp)
+    assert results[0] is None or bsp.pid == root
+    seen = [plain(as_array(result)) for result in results]
+    for result in results:
+        for array in arrays_in(result):
+            assert array.flags.writeable
+            if isinstance(result, np.ndarray) and array.dtype.names is None and not array.dtype.hasobject:
+                array[...] = np.zeros((), array.dtype)
+    assert plain(value) == before
+    return seen
+
+
+@pytest.mark.parametrize("case", COMBINATIONS)
+def test_values_are_combined_in_the_order_of_pids(spmd: Spmd, case: str) -> None:
+    for root, degree in ((spmd.p - 1, None), (0, 2), (spmd.p // 2, 3), (0, spmd.p + 2)):
+        results = spmd(run, case, 6, root, degree)
+        expected = wanted(case, 6, spmd.p)
+        nothing = plain(None)
+        assert results == [[expected if pid == root else nothing, expected] for pid in range(spmd.p)]
+
+
+def test_any_size_root_degree_and_machine(spmd: Spmd) -> None:
+    @examples(
+        spmd,
+        st.sampled_from(sorted(COMBINATIONS)),
+        st.sampled_from(N),
+        st.integers(0, 7),
+        st.sampled_from([None, None, 2, 3, 4, 5, 8, 10**30]),
+        st.sampled_from(range(len(MACHINES))),
+    )
+    def check(case: str, n: int, root: int, degree: int | None, which: int) -> None:
+        root %= spmd.p
+        results = spmd(run, case, n, root, degree, machine=machine(spmd.p, which))
+        expected = wanted(case, n, spmd.p)
+        nothing = plain(None)
+        assert results == [[expected if pid == root else nothing, expected] for pid in range(spmd.p)]
+
+    check()
+
+
+def test_what_arrived_with_the_last_sync_can_be_combined(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        totals = []
+        for op in (np.add, first, second, lambda a, b: a + b):
+            for degree in (None, 2):
+                for call in (reduce, allreduce):
+                    bsp.send(bsp.pid, np.arange(40.0) + bsp.pid)
+                    bsp.sync()
+                    totals.append(call(bsp, bsp.inbox[0].payload, op, degree=degree))
+        stirred(bsp)
+        return [None if total is None else total[0] for total in totals]
+
+    p = spmd.p
+    each = [p * (p - 1) / 2] * 4 + [0.0] * 4 + [p - 1.0] * 4 + [p * (p - 1) / 2] * 4
+    others = [None if k % 2 == 0 else total for k, total in enumerate(each)]
+    assert spmd(main) == [each] + [others] * (p - 1)
+
+
+def test_an_operator_cannot_write_into_the_values_it_gets(spmd: Spmd) -> None:
+    def in_place(a: Any, b: Any) -> Any:
+        a += b
+        return a
+
+    def main(bsp: pybsp.BSP, call: Any) -> None:
+        call(bsp, np.arange(3.0), in_place)
+
+    for call in (reduce, allreduce):
+        errors = spmd.errors(main, call)
+        if spmd.p == 1:
+            assert errors == [None]
+        else:
+            assert all("argument op: raised ValueError: output array is read-only" in str(e) for e in errors)
+
+
+def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP, n: int, root: int, degree: int | None) -> Any:
+        reduce(bsp, np.arange(float(n)), np.add, root, degree)
+        allreduce(bsp, np.arange(float(n)), np.add, degree)
+        allreduce(bsp, "text", first, degree)
+        bsp.sync()
+        return counted(bsp.ledger, work=False)[:-1]
+
+    p = spmd.p
+    for which, n, degree in ((0, 1, None), (1, p, None), (2, 40, None), (1, 7, 2), (1, 3, 3), (0, 0, None)):
+        parameters = machine(p, which)
+        numbers = reduce.cost(parameters, n, degree) + allreduce.cost(parameters, n, degree, n)
+        results = spmd(main, n, p // 2, degree, machine=parameters)
+        objects = allreduce.cost(parameters, 1, degree).supersteps
+        for result in results:
+            assert result[: len(numbers)] == said(numbers, work=False)[:-1]
+            assert len(result) == len(numbers) + objects
+
+
+def test_parts_of_a_split_reduce_on_their_own(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        with bsp.split(bsp.pid % 2) as part:
+            return reduce(part, str(bsp.pid), lambda a, b: a + b, part.p - 1), allreduce(part, np.ones(9), np.add)[8]
+
+    for pid, (text, ones) in enumerate(spmd(main)):
+        members = range(pid % 2, spmd.p, 2)
+        assert text == ("".join(map(str, members)) if pid == members[-1] else None)
+        assert ones == len(members)

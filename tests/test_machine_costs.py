@@ -1,0 +1,224 @@
+"""What supersteps cost on a machine: w + g*h + l, Valiant's max, E-BSP; costs that add; files that hold both."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pybsp
+from pybsp import BSPMachine, Cost, EBSPMachine, UsageError
+from pybsp.collectives import broadcast, prefix
+from pybsp.cost import Superstep
+
+FIGURES = st.floats(0, 1e6)
+
+
+@given(FIGURES, FIGURES, FIGURES, FIGURES, st.integers(0, 1000))
+def test_the_sum_is_between_one_and_three_times_valiants_maximum(
+    g: float, latency: float, w: float, h: float, messages: int
+) -> None:
+    added = BSPMachine(4, g, latency, 2.0).time(w, h, messages)
+    valiant = BSPMachine(4, g, latency, 2.0, cost="max").time(w, h, messages)
+    assert valiant == max(w / 2, g * h, latency)
+    assert added == pytest.approx(w / 2 + g * h + latency)
+    assert valiant <= added * (1 + 1e-12) <= 3 * valiant * (1 + 1e-9)
+
+
+def test_overhead_of_messages_counts_with_communication() -> None:
+    assert BSPMachine(4, 1.0, 5.0, 1.0, o_msg=2.0, cost="max").time(3, 4, 2) == 8.0
+    assert BSPMachine(4, 1.0, 5.0, 1.0, o_msg=2.0).time(3, 4, 2) == 3 + 4 + 4 + 5
+    assert BSPMachine(4, 1.0, 5.0, 2.0, cost="max").elapsed(9.0, 1) == 9.0
+
+
+def test_virtual_time_and_predictions_run_by_valiants_maximum() -> None:
+    m = BSPMachine(3, 1.0, 10.0, 1.0, cost="max")
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(7)
+        bsp.send((bsp.pid + 1) % 3, np.ones(4))
+        bsp.sync()
+        bsp.work(50 * bsp.pid)
+        bsp.sync()
+        bsp.send(0, np.ones(20))
+        bsp.sync()
+
+    simulation = pybsp.simulate(main, machine=m)
+    assert [record.predicted for record in simulation.ledger] == [10.0, 100.0, 40.0]  # 0 itself receives 2 * 20
+    assert simulation.time == 150.0
+
+
+@pytest.mark.parametrize("cost", ["", "MAX", None, 1])
+def test_another_form_of_cost_is_refused(cost: Any) -> None:
+    with pytest.raises(UsageError, match=r"BSPMachine: cost must be \"sum\" .* or \"max\""):
+        BSPMachine(1, 1.0, 1.0, 1.0, cost=cost)
+
+
+def test_an_e_bsp_machine_charges_for_words_in_all_and_at_most() -> None:
+    m = EBSPMachine(8, g1=2.0, g2=3.0, s=5.0, r=10.0)
+    assert m.time(16, 4, 6) == 2 * 16 / 8 + 3 * 6 + 5
+    assert m.time(16, 6, 4, locality=1, w=20) == 2 * 16 / 8 + 3 * 6 + 5 + 2
+    assert m.predict(Superstep(4, 6, 9, 16, 20.0, 1)) == m.time(16, 4, 6, 1, 20)
+
+
+def test_an_e_bsp_machine_without_distance_between_words_is_a_bsp_machine() -> None:
+    step = Superstep(7, 3, 2, 11, 4.0, 2)
+    assert EBSPMachine(5, 0.0, 1.5, 9.0, 2.0).predict(step) == BSPMachine(5, 1.5, 9.0, 2.0).predict(step)
+
+
+def test_a_linear_array_takes_the_least_of_words_and_distance() -> None:
+    m = EBSPMachine.linear_array(10)
+    assert m.time(100, 3, 5, 4) == 3 * 4 + 8
+    assert m.time(6, 3, 5, 4) == 6 + 8
+    assert m.time(100, 3, 5) == 3 * 9 + 8
+    assert m.time(0, 0, 0) == 8
+    assert EBSPMachine.linear_array(1).time(0, 0, 0) == 0
+
+
+def test_a_mesh_takes_the_least_of_two_ways() -> None:
+    m = EBSPMachine.mesh(16)
+    assert m.time(100, 1, 4, 15) == math.sqrt(1 * 4 * 16)
+    assert m.time(100, 4, 4, 1) == 4 * 1 + 4
+    assert m.time(100, 4, 4) == min(16, 4 * math.sqrt(15) + 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"p": 0}, "p must be a whole number"),
+        ({"p": 2.0}, "p must be a whole number"),
+        ({"p": True}, "p must be a whole number"),
+        ({"g1": -1.0}, "g1 must be finite and at least 0"),
+        ({"g2": math.nan}, "g2 must be finite"),
+        ({"s": math.inf}, "s must be finite"),
+        ({"r": 0.0}, "r must be finite and above 0"),
+        ({"s": "1"}, "s must be a number"),
+        ({"g1": True}, "g1 must be a number"),
+        ({"network": "ring"}, "network must be"),
+        ({"network": None}, "network must be"),
+    ],
+    ids=str,
+)
+def test_parameters_that_cannot_be(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=f"EBSPMachine: {said}"):
+        EBSPMachine(**{"p": 2, "g1": 1.0, "g2": 1.0, "s": 1.0, **change})
+
+
+def test_a_machine_file_holds_both_parts(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    bsp = BSPMachine(4, 1e-9, 1e-5, 2e9, 1e-7, cost="max")
+    ebsp = EBSPMachine(4, 1e-9, 2e-9, 3e-6, 2e9, "mesh")
+    for order in ((bsp, ebsp), (ebsp, bsp)):
+        path.unlink(missing_ok=True)
+        for part in order:
+            part.save(path)
+        assert (BSPMachine.load(path), EBSPMachine.load(path)) == (bsp, ebsp)
+    BSPMachine(9, 1.0, 1.0, 1.0).save(path)
+    assert BSPMachine.load(path) == BSPMachine(9, 1.0, 1.0, 1.0)
+    assert EBSPMachine.load(path) == ebsp
+    assert set(json.loads(path.read_text())) == {"format", "version", "bsp", "ebsp"}
+
+
+def test_a_part_that_is_missing_or_wrong_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    BSPMachine.nominal(3).save(path)
+    with pytest.raises(UsageError, match=r"EBSPMachine.load: .* has no part 'ebsp'; it holds .*bsp"):
+        EBSPMachine.load(path)
+    content = json.loads(path.read_text())
+    for part, said in (
+        ({"p": 2, "g1": 1.0}, "must hold"),
+        ({"p": 2, "g1": 1.0, "g2": 1.0, "s": 1.0, "x": 1}, "must hold"),
+        ({"p": 2, "g1": "1", "g2": 1.0, "s": 1.0}, "g1 must be a number"),
+        ([], "has no part"),
+    ):
+        path.write_text(json.dumps({**content, "ebsp": part}))
+        with pytest.raises(UsageError, match=said):
+            EBSPMachine.load(path)
+        assert BSPMachine.load(path) == BSPMachine.nominal(3)
+    path.write_text(json.dumps({**content, "bsp": {"p": 2, "g": 1.0, "l": 1.0, "r": 1.0, "cost": "other"}}))
+    with pytest.raises(UsageError, match="cost must be"):
+        BSPMachine.load(path)
+
+
+def test_a_run_does_not_take_an_e_bsp_machine() -> None:
+    with pytest.raises(UsageError, match=r"expected a pybsp.BSPMachine, got EBSPMachine"):
+        pybsp.simulate(lambda bsp: None, p=2, machine=EBSPMachine(2, 1.0, 1.0, 1.0))  # type: ignore[arg-type]
+
+
+def test_costs_add_one_after_the_other() -> None:
+    m = BSPMachine(2, 1.0, 10.0, 2.0)
+    one = Cost(m, [Superstep(1, 2, 1, 3, 4.0)], after=6)
+    two = Cost(m, [Superstep(5, 5, 2, 5), Superstep(0, 0, 0, 0, 8.0)], after=2)
+    both = one + two
+    assert list(both) == [Superstep(1, 2, 1, 3, 4.0), Superstep(5, 5, 2, 5, 6.0), Superstep(0, 0, 0, 0, 8.0)]
+    assert (both.supersteps, both.h, both.M, both.messages, both.w, both.after) == (3, 7, 8, 3, 20.0, 2)
+    assert both.seconds == one.seconds + two.seconds == 7 + 30 + 10
+    assert list(one + Cost(m)) == list(one)
+    assert (one + Cost(m, after=1)).after == 7
+    assert (Cost(m, after=5) + one)[0].w == 9
+    assert ((one + one) + two).seconds == (one + (one + two)).seconds
+    assert (len(one), one[0], one[:1], next(reversed(two)).w) == (1, one[0], (one[0],), 8.0)
+    assert one[0].h == 2
+
+
+def test_work_left_over_is_hidden_by_valiants_maximum_in_what_follows() -> None:
+    m = BSPMachine(2, 1.0, 10.0, 1.0, cost="max")
+    one = Cost(m, [Superstep(3, 3, 1, 3)], after=6)
+    assert one.seconds == 16
+    assert (one + one).seconds == 26
+
+
+def test_a_cost_says_what_it_is() -> None:
+    m = BSPMachine(2, 1.0, 10.0, 2.0)
+    assert repr(Cost(m, [Superstep(1, 2, 1, 3, 4.0)], 6)) == (
+        "<cost: 1 supersteps, h = 2 words, M = 3 words, 1 messages, w = 10 flop, 17 s>"
+    )
+    assert Cost(m).seconds == 0
+    assert repr(Cost(m)) == "<cost: 0 supersteps, h = 0 words, M = 0 words, 0 messages, w = 0 flop, 0 s>"
+
+
+def test_collectives_have_a_cost_on_every_machine() -> None:
+    for m in (
+        BSPMachine(16, 1.0, 16.0, 1.0, cost="max"),
+        EBSPMachine(16, 1.0, 1.0, 16.0),
+        EBSPMachine.linear_array(16),
+        EBSPMachine.mesh(16),
+    ):
+        for words in (1, 5, 100):
+            assert 0 < broadcast.cost(m, words).seconds <= broadcast.cost(m, words, 2).seconds
+            assert 0 < prefix.cost(m, words).seconds <= prefix.cost(m, words, 2).seconds
+            assert broadcast.cost(m, words).machine is m
+
+
+def test_pending_says_what_was_sent_since_the_last_sync() -> None:
+    def main(bsp: pybsp.BSP) -> list[str]:
+        said = [bsp.pending]
+        array, queue = bsp.array(2), bsp.queue()
+        said.append(bsp.pending)
+        bsp.sync()
+        for send in (
+            lambda: bsp.send(0, 1),
+            lambda: queue.send(0, 1.0),
+            lambda: array.put(0, 1.0, at=0),
+            lambda: array.get(0, at=0),
+        ):
+            send()
+            said.append(bsp.pending)
+        bsp.sync()
+        said.append(bsp.pending)
+        bsp.send(0, 2)
+        with pytest.raises(UsageError, match=r"broadcast: .*bsp.send.*call bsp.sync\(\) first"):
+            broadcast(bsp, 1)
+        bsp.sync()
+        return said
+
+    for said in pybsp.simulate(main, p=2).results:
+        assert said[:2] == ["", ""]
+        assert said[-1] == ""
+        assert ["bsp.send" in said[2], "queue.send" in said[3], "put" in said[4], "get" in said[5]] == [True] * 4
