@@ -12,7 +12,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from .one_superstep import priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, packed, primitive
+from .primitive import Supersteps, held, packed, primitive
 
 
 @lru_cache(maxsize=8)
@@ -40,7 +40,8 @@ def allgather(bsp: BSP, value: Any) -> list[Any]:
         value: a number, an array, or any picklable object; shapes, dtypes and types may differ between processors.
 
     Returns:
-        A list of p values by pid: one's own value itself, and others of one's own, which may be written to.
+        A list of p values by pid: one's own value itself (of a read-only array a copy), and others of one's own, which
+            may be written to.
 
     Raises:
         UsageError: a value that cannot be pickled.
@@ -50,6 +51,7 @@ def allgather(bsp: BSP, value: Any) -> list[Any]:
     Source: *Communication primitives for BSP computers*, section 3, step (1)ii of 2D-BCAST, with any values.
     """
     steps = Supersteps(bsp, "allgather")
+    value = held(value)
     mine = packed(value, "allgather") if bsp.p > 1 else value
     # 1. All send their values to all others.
     came = run(steps, plan(bsp.p), bsp.pid, lambda _: mine)

@@ -23,12 +23,12 @@ from .primitive import (
     elementwise,
     fan_out,
     form,
-    held,
-    integer,
     is_array,
+    item_words,
     packed,
     primitive,
     sources,
+    taken,
 )
 
 Ints = NDArray[np.int64]
@@ -148,7 +148,7 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
         degree: of the trees; None: what `allreduce` would choose.
         items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
     """
-    whole = integer("allreduce.cost", "words", math.ceil(words), 0)
+    whole = math.ceil(item_words("allreduce.cost", "words", words))
     chosen = fan_out("allreduce.cost", degree) or choose(machine, words, items)
     if chosen == 0:
         return plan_blocks(machine.p, items).cost(machine, words / items)
@@ -184,7 +184,7 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> 
     kind, words = form(value)
     items = value.size if is_array(value) and elementwise(op) else 0
     steps = Supersteps(bsp, "allreduce", value=kind, op=name, degree=given)
-    own = held(value)
+    own = taken(value, "allreduce")
     chosen = given or choose(bsp.machine, own.nbytes / 8 if items else words, items)
     return apart(run(steps, own, op, chosen, words), value)
 

@@ -25,7 +25,7 @@ from .allreduce import choose as choose_allreduce
 from .allreduce import run as run_allreduce
 from .plan import Plan, Step, joined
 from .prefix import prefix
-from .primitive import Supersteps, integer, packed, primitive, unpacked
+from .primitive import Supersteps, integer, item_words, packed, primitive, unpacked
 from .rows import Rows, Table, joined_rows
 
 Masks = tuple[int, ...]  # of consecutive levels: processor i is compared with i XOR mask
@@ -63,6 +63,7 @@ def melted(p: int, masks: Masks) -> Step:
 @lru_cache(maxsize=32)
 def plan(p: int, levels: int) -> Plan:
     """Who sends its key (item 0; or its block of keys) to whom."""
+    levels = integer("bitonic_sort.plan", "levels", levels, 1)
     work = [0.0, *(2.0 ** len(masks) - 1 for masks in schedule(p, levels))]
     steps = [melted(p, masks) for masks in schedule(p, levels)]
     numbered = zip(steps, work, strict=False)
@@ -180,7 +181,7 @@ def cost(
     """
     p = machine.p
     given = None if levels is None else integer("bitonic_sort.cost", "levels", levels, 1)
-    nbytes = round(8 * words) + 8 * stable
+    nbytes = round(8 * item_words("bitonic_sort.cost", "words", words)) + 8 * bool(stable)
     sizes = np.asarray(1 if counts is None else counts)
     if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
         raise UsageError(
@@ -218,7 +219,7 @@ def bitonic_sort(bsp: BSP, keys: Any, levels: int | None = None, values: Any = N
         levels: consecutive levels of a merge stage melted into a superstep, at least 1 (all of a stage where it has
             fewer). None: the cheapest on `bsp.machine`. Equal on all processors.
         values: travel with the keys: an array of shape (n, ...), its dtype and the rest of its shape equal on all
-            processors; with one key, one value: a number, an array or any object.
+            processors; with one key, one value: a number, an array or an object, its type, dtype and shape equal.
         stable: equal keys stay in the order of processors, then of indices. Equal on all processors.
 
     Returns:
@@ -239,7 +240,7 @@ def bitonic_sort(bsp: BSP, keys: Any, levels: int | None = None, values: Any = N
     p, pid = bsp.p, bsp.pid
     given = None if levels is None else integer("bitonic_sort", "levels", levels, 1)
     table = Table.of("bitonic_sort", keys, values, stable, pid)
-    steps = Supersteps(bsp, "bitonic_sort", levels=given, stable=stable, **table.kinds)
+    steps = Supersteps(bsp, "bitonic_sort", levels=given, stable=bool(stable), **table.kinds)
     rows, most, least = table.rows, 1, 1
     if not table.lone:
         # 1. All learn the largest and the smallest block.

@@ -39,6 +39,7 @@ def choose(machine: Machine, words: int, divisible: bool = True) -> tuple[str, i
 def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int = 0) -> Cost:
     """What broadcasting so many words costs, exactly; degree None: of what `broadcast` would choose."""
     words = integer("broadcast.cost", "words", words, 0)
+    root = processor("broadcast.cost", "root", root, machine.p)
     how, chosen = choose(machine, words) if (given := fan_out("broadcast.cost", degree)) is None else ("tree", given)
     if how == "tree":
         return plan(machine.p, chosen, root).cost(machine, words)

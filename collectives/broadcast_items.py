@@ -18,6 +18,7 @@ from .primitive import integer, primitive, processor
 def plan(p: int, k: int, degree: int = 2, root: int = 0) -> Plan:
     """Who sends which of the k words to whom; `degree` is that of the trees of case 2."""
     processor("broadcast_items.plan", "root", root, p)
+    k = integer("broadcast_items.plan", "k", k, 0)
     if k >= p:
         steps = _many(p, k)
     elif k > 0:

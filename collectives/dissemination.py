@@ -75,7 +75,8 @@ def run(
         if plan is not None and heading is not None:
             scale = heading.nbytes if heading.how == "tree" else 8
             for dest, first, last in plan[superstep].sends(pid):
-                steps.send(dest, number if heading.form == "number" else data[first * scale : last * scale], heading)
+                part = number if heading.form == "number" else data[first * scale : last * scale]
+                steps.send(dest, part, tuple(heading))  # a plain tuple pickles to less
         # 2. Who hears for the first time learns the plan.
         letters = steps.sync()
         if letters and heading is None:
@@ -111,7 +112,7 @@ def _opened(name: str, value: Any, choose: Choice) -> tuple[Heading, Any, NDArra
     if is_array(value) and value.dtype.itemsize:
         # Copies only where the array is not contiguous.
         data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-        form = (value.dtype, value.shape)
+        form = (value.dtype if value.dtype.names else value.dtype.str, value.shape)
     else:
         data = np.frombuffer(packed(value, name), np.uint8)
         form = "object"

@@ -18,7 +18,7 @@ from . import tree
 from .broadcast_items import counted as counted_spread
 from .broadcast_items import plan as plan_spread
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, fan_out, integer, packed, primitive, sources
+from .primitive import Supersteps, fan_out, held, integer, item_words, no_mask, packed, primitive, sources
 
 Counts = NDArray[np.int64]
 Records = NDArray[Any]  # shape (n,), fields "item" and "copies": each an item that is to be copied so many times
@@ -320,9 +320,7 @@ def _bound(machine: Machine, nbytes: int, items: int, total: int, degree: int) -
 
 def _nbytes(name: str, words: float) -> int:
     """Bytes of a record whose item has so many words."""
-    if isinstance(words, bool) or not isinstance(words, (int, float)) or words < 0 or words != words:
-        raise UsageError(f"{name}: argument words: expected bytes / 8, a number of at least 0, got {words!r:.60}")
-    return max(round(8 * words), 1) + 8
+    return max(round(8 * item_words(name, "words", words)), 1) + 8
 
 
 def _checked_lists(name: str, p: int, copies: Any) -> list[Counts]:
@@ -367,13 +365,20 @@ def _opened(items: Any, copies: Any, p: int, pid: int) -> tuple[Form, int, Recor
     if not isinstance(items, (list, tuple, np.ndarray)) or (isinstance(items, np.ndarray) and not items.ndim):
         got = "an array of no axis" if isinstance(items, np.ndarray) else type(items).__name__
         raise UsageError(f"duplicate: argument items: expected an array of shape (n, ...) or a list, got {got}")
+    no_mask("duplicate", "items", items)
     counts = _counts("duplicate", copies, p, len(items))
     if isinstance(items, np.ndarray):
         column, form = items, Form(False, items.dtype, items.shape[1:], pid)
     else:
-        column, form = np.fromiter(items, object, len(items)), Form(True, np.dtype(object), (), pid)
+        column = np.fromiter(map(held, items), object, len(items))
+        form = Form(True, np.dtype(object), (), pid)
     copied = np.flatnonzero(counts)
-    records = np.empty(copied.size, form.record)
+    try:
+        records = np.empty(copied.size, form.record)
+    except TypeError as error:
+        raise UsageError(
+            f"duplicate: argument items: {error}; items.astype(object) can be copied, and travels as pickles"
+        ) from error
     records["item"], records["copies"] = column[copied], counts[copied]
     return form, len(items), records
 

@@ -12,7 +12,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from .one_superstep import priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, packed, primitive, processor
+from .primitive import Supersteps, held, packed, primitive, processor
 
 
 @lru_cache(maxsize=256)
@@ -41,7 +41,8 @@ def gather(bsp: BSP, value: Any, root: int = 0) -> list[Any] | None:
         root: who gets them; equal on all processors.
 
     Returns:
-        On the root a list of p values by pid: its own value itself, and others of its own, which may be written to.
+        On the root a list of p values by pid: its own value itself (of a read-only array a copy), and others of its
+            own, which may be written to.
         None elsewhere.
 
     Raises:
@@ -53,6 +54,7 @@ def gather(bsp: BSP, value: Any, root: int = 0) -> list[Any] | None:
     """
     root = processor("gather", "root", root, bsp.p)
     steps = Supersteps(bsp, "gather", root=root)
+    value = held(value)
     # 1. All send their values to the root.
     came = run(steps, plan(bsp.p, root), bsp.pid, lambda _: packed(value, "gather"))
     if bsp.pid != root:

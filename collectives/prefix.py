@@ -21,16 +21,17 @@ from .primitive import (
     elementwise,
     fan_out,
     form,
-    held,
     integer,
     is_array,
+    item_words,
     primitive,
+    taken,
 )
 
 
 def plan(p: int, degree: int) -> Plan:
     """Who sends the sum of the processors up to itself, d^t of them, to whom in superstep t."""
-    return prefix_trees.plan((p,), degree)
+    return prefix_trees.plan((integer("prefix.plan", "p", p, 1),), degree)
 
 
 @lru_cache(maxsize=4096)
@@ -59,7 +60,7 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
         degree: of the trees; None: what `prefix` would choose.
         items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
     """
-    whole = integer("prefix.cost", "words", math.ceil(words), 0)
+    whole = math.ceil(item_words("prefix.cost", "words", words))
     if (given := fan_out("prefix.cost", degree)) is not None:
         return _trees(machine, whole, given)
     trees = _trees(machine, whole, choose(machine, whole))
@@ -98,7 +99,7 @@ def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> Any
     name = check_operator("prefix", op)
     kind, words = form(value)
     steps = Supersteps(bsp, "prefix", value=kind, op=name, degree=given)
-    own = held(value)
+    own = taken(value, "prefix")
     if given is None and is_array(value) and elementwise(op) and value.size > 1 and bsp.p > 2:
         each = value.itemsize / 8
         best = _trees(bsp.machine, words, choose(bsp.machine, words)).seconds

@@ -23,9 +23,11 @@ from .primitive import (
     held,
     integer,
     is_array,
+    item_words,
     packed,
     primitive,
     sources,
+    taken,
     unpacked,
 )
 
@@ -59,6 +61,7 @@ def _held(p: int, k: int) -> tuple[Ints, Ints, Ints]:
 @lru_cache(maxsize=32)
 def plan(p: int, k: int, degree: int = 2) -> Plan:
     """Who sends which rows of its column, and of the sums, to whom; `degree` is that of the trees of case 2."""
+    k = integer("prefix_2d.plan", "k", k, 0)
     here = np.arange(p)
     if p == 1:
         return joined(p, ())
@@ -154,7 +157,7 @@ def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None) 
         words: of an item (multiples of 1/8: bytes).
         degree: of the trees, where k < p; None: the cheapest.
     """
-    k = integer("prefix_2d.cost", "k", k, 0)
+    k, words = integer("prefix_2d.cost", "k", k, 0), item_words("prefix_2d.cost", "words", words)
     chosen = fan_out("prefix_2d.cost", degree) or choose(machine, k, words)
     return Cost(machine, counted(machine.p, k, chosen, words))
 
@@ -168,7 +171,7 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None) ->
         column: an array of shape (k, ...), or a list of k objects; k (and an array's dtype and shape) equal on all
             processors.
         op: associative, need not be commutative. A numpy ufunc works on the elements of an array, whatever its shape; a
-            function of two values gets the items column[i], one row at a time.
+            function of two values gets the items column[i], one row at a time; it must not change them.
         degree: of the trees, where k < p, at least 2; None: the cheapest on `bsp.machine`. Equal on all processors.
 
     Returns:
@@ -188,12 +191,16 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None) ->
     kind = form(column).kind if array else f"{len(column)} objects"
     steps = Supersteps(bsp, "prefix_2d", column=kind, op=name, degree=given)
     runs = on_runs(op, array)
-    column = held(column)
-    items = column.reshape(-1) if runs is op else column if array else list(column)
+    taking: Any = held(column) if array else [taken(item, "prefix_2d", "column") for item in column]
+    items = taking.reshape(-1) if runs is op else taking
     words = column.nbytes / 8 / len(items) if array and len(items) else 1.0
     chosen = given or choose(bsp.machine, len(items), words)
     result = run(steps, items, runs, chosen, words)
-    return result.reshape(column.shape) if array and runs is op else result
+    if runs is op:
+        return result.reshape(column.shape)
+    if isinstance(column, np.ndarray) and not array:
+        return _of_objects(result, column.shape)
+    return result
 
 
 def _check_column(column: Any) -> bool:
@@ -214,9 +221,23 @@ def on_runs(op: Operator, array: bool) -> Operator:
     """An operator on runs of items of equal length: arrays along their first axis, or lists."""
     if array and elementwise(op):
         return op
-    if array:
-        return lambda a, b: np.stack([op(x, y) for x, y in zip(a, b, strict=True)])
-    return lambda a, b: [op(x, y) for x, y in zip(a, b, strict=True)]
+    if not array:
+        return lambda a, b: [op(x, y) for x, y in zip(a, b, strict=True)]
+
+    def stacked(a: Any, b: Any) -> Any:
+        a, b = a.view(), b.view()
+        a.flags.writeable = b.flags.writeable = False  # an op that works in place would change earlier sums
+        return np.stack([op(x, y) for x, y in zip(a, b, strict=True)])
+
+    return stacked
+
+
+def _of_objects(items: list[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """An array of objects, of the shape that a column had."""
+    found = np.empty(shape, object)
+    for i, item in enumerate(items):  # numpy would take items that are sequences apart
+        found[i] = item
+    return found
 
 
 def run(steps: Supersteps, column: Any, op: Operator, degree: int, words: float) -> Any:

@@ -86,7 +86,7 @@ class Supersteps:
         self._set_call()
 
     def _set_call(self) -> None:
-        self._call = ";".join((self.name, str(self.number), *(f"{k}={v}" for k, v in self._agreed.items())))
+        self._call = ";".join((self.name, str(self.number), *self._agreed.values()))
 
     def send(self, dest: int, payload: Any, note: Any = None) -> None:
         """Send data, with a note that counts no words (an index, a size)."""
@@ -137,7 +137,7 @@ class Supersteps:
                 "processors must call it together, and with equal arguments (on this one "
                 f"{', '.join(f'{k}={v}' for k, v in self._agreed.items())})"
             )
-        said = dict(part.split("=", 1) for part in theirs[2:])
+        said = dict(zip(self._agreed, theirs[2:], strict=False))
         for argument, mine in self._agreed.items():
             if said.get(argument) != mine:
                 raise UsageError(
@@ -225,6 +225,31 @@ def check_operator(name: str, op: Any) -> str:
     return str(getattr(op, "__name__", type(op).__name__))
 
 
+def item_words(name: str, argument: str, value: Any) -> float:
+    """An argument that is a number of words: bytes / 8, so that it may be no whole number.
+
+    Raises:
+        UsageError: it is not.
+    """
+    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not good or not 0 <= value < float("inf"):
+        raise UsageError(f"{name}: argument {argument}: expected words, a number of at least 0, got {value!r:.60}")
+    return value if isinstance(value, int) else float(value)
+
+
+def no_mask(name: str, argument: str, value: Any) -> None:
+    """Refuse a masked array, whose mask would be lost.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise UsageError(
+            f"{name}: argument {argument}: expected an array without a mask, got a masked one; use .compressed() to "
+            "leave out what is masked, or .filled()"
+        )
+
+
 def sequence(name: str, argument: str, value: Any) -> list[Any]:
     """An argument that is a sequence of items.
 
@@ -306,6 +331,15 @@ def kept(value: Any) -> Any:
 def held(value: Any) -> Any:
     """An argument that outlives the next sync: a read-only array, which may be what arrived, is copied."""
     return value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value
+
+
+def taken(value: Any, name: str, argument: str = "value") -> Any:
+    """An argument that is worked on after the next sync: `held`, and of an object a copy, as it may hold such arrays.
+
+    Raises:
+        UsageError: an object that cannot be pickled.
+    """
+    return held(value) if is_number(value) or is_array(value) else unpacked(packed(value, name, argument))
 
 
 def apart(result: Any, value: Any) -> Any:

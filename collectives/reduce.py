@@ -17,12 +17,12 @@ from .primitive import (
     combined,
     fan_out,
     form,
-    held,
     integer,
     packed,
     primitive,
     processor,
     sources,
+    taken,
 )
 
 
@@ -80,7 +80,7 @@ def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None
     name = check_operator("reduce", op)
     kind, words = form(value)
     steps = Supersteps(bsp, "reduce", value=kind, op=name, root=root, degree=given)
-    given_value, value = value, held(value)
+    given_value, value = value, taken(value, "reduce")
     for step in plan(bsp.p, given or choose(bsp.machine, words), root):
         # 1. The leader of a group sends its sum to the leader of the group above.
         for dest, _, _ in step.sends(bsp.pid):

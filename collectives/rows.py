@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from .primitive import no_mask
 
 Rows = NDArray[Any]  # records, shape (rows,)
 PYTHON_NUMBERS: dict[type, type] = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
@@ -65,6 +66,8 @@ class Table:
                 f"{name}: argument keys: expected an array of shape (n,), or one key that is no list, got {got}; "
                 "np.array(keys) makes an array of a list, tuple(keys) one key"
             )
+        no_mask(name, "keys", keys)
+        no_mask(name, "values", values)
         lone = not isinstance(keys, np.ndarray)
         key = _one(name, "keys", keys) if lone else _many(keys)
         columns = {"key": key}

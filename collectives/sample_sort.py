@@ -15,7 +15,7 @@ from ..convert import what
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, integer, packed, primitive, unpacked
+from .primitive import Supersteps, integer, no_mask, packed, primitive, unpacked
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
 
 NAME = "sample_sort"
@@ -194,6 +194,8 @@ def checked(keys: Any, values: Any) -> tuple[Keys, NDArray[Any] | None]:
     Raises:
         UsageError: keys of another shape than (n,), values of another length.
     """
+    no_mask(NAME, "keys", keys)
+    no_mask(NAME, "values", values)
     made = [as_given(argument, given) for argument, given in (("keys", keys), ("values", values))]
     if made[0].ndim != 1:
         raise UsageError(

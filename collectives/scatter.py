@@ -12,7 +12,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from .one_superstep import one_for_each, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, packed, primitive, processor
+from .primitive import Supersteps, held, packed, primitive, processor
 
 
 @lru_cache(maxsize=256)
@@ -42,8 +42,8 @@ def scatter(bsp: BSP, values: Any, root: int = 0) -> Any:
         root: whose values; equal on all processors.
 
     Returns:
-        Value i on processor i. On the root `values[root]` itself; elsewhere a value of its own, which may be written
-        to.
+        Value i on processor i. On the root `values[root]` itself (of a read-only array a copy), elsewhere a value of
+        its own, which may be written to.
 
     Raises:
         UsageError: root is no processor, or differs; values that are not p; one that cannot be pickled.
@@ -53,9 +53,16 @@ def scatter(bsp: BSP, values: Any, root: int = 0) -> Any:
     Source: *Communication primitives for BSP computers*, section 3, step (1)i of 2D-BCAST, with any values.
     """
     root = processor("scatter", "root", root, bsp.p)
-    steps = Supersteps(bsp, "scatter", root=root)
+    return dealt(Supersteps(bsp, "scatter", root=root), values, root)
+
+
+def dealt(steps: Supersteps, values: Any, root: int) -> Any:
+    """Run it under the name of `steps`."""
+    bsp = steps.bsp
+    own: Any = None
     if bsp.pid == root:
-        values = one_for_each("scatter", values, bsp.p)
+        values = one_for_each(steps.name, values, bsp.p)
+        own = held(values[root])
     # 1. The root sends each processor its value.
-    came = run(steps, plan(bsp.p, root), bsp.pid, lambda dest: packed(values[dest], "scatter", "values"))
-    return values[root] if bsp.pid == root else came[root]
+    came = run(steps, plan(bsp.p, root), bsp.pid, lambda dest: packed(values[dest], steps.name, "values"))
+    return own if bsp.pid == root else came[root]

@@ -12,7 +12,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from .one_superstep import one_for_each, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, packed, primitive
+from .primitive import Supersteps, held, packed, primitive
 
 
 @lru_cache(maxsize=8)
@@ -41,7 +41,8 @@ def total_exchange(bsp: BSP, values: Any) -> list[Any]:
             arrays of any shapes and dtypes, or any picklable objects.
 
     Returns:
-        A list of p values by source: `values[pid]` itself, and others of one's own, which may be written to.
+        A list of p values by source: `values[pid]` itself (of a read-only array a copy), and others of one's own, which
+            may be written to.
 
     Raises:
         UsageError: values that are not p; one that cannot be pickled.
@@ -53,7 +54,8 @@ def total_exchange(bsp: BSP, values: Any) -> list[Any]:
     """
     steps = Supersteps(bsp, "total_exchange")
     values = one_for_each("total_exchange", values, bsp.p)
+    own = held(values[bsp.pid])
     # 1. All send each other their values.
     came = run(steps, plan(bsp.p), bsp.pid, lambda dest: packed(values[dest], "total_exchange", "values"))
-    came[bsp.pid] = values[bsp.pid]
+    came[bsp.pid] = own
     return [came[source] for source in range(bsp.p)]

@@ -90,3 +90,40 @@ def test_a_failure_on_one_host_ends_the_job_on_all(command: list[str]) -> None:
     assert ended.code != 0
     assert ended.err.count("Traceback") == 1, ended.err
     assert "ValueError: boom" in ended.err
+
+
+COLLECTIVES = """
+import operator
+import numpy as np
+import pybsp
+from pybsp import collectives
+
+def main(bsp):
+    p, pid = bsp.p, bsp.pid
+    for n in (0, 1, 3, 1000, 100_000):
+        data = np.random.default_rng(n).random((p, n))
+        for ways in (collectives.broadcast, collectives.broadcast_items):
+            assert np.array_equal(ways(bsp, data[1] if pid == 1 else None, 1), data[1])
+        sums = np.cumsum(data, axis=0)
+        assert np.array_equal(collectives.prefix(bsp, data[pid], np.add), sums[pid])
+        assert np.array_equal(collectives.prefix_2d(bsp, data[pid], np.add), sums[pid])
+        assert np.allclose(collectives.allreduce(bsp, data[pid], np.add), sums[-1])
+        assert np.array_equal(collectives.bitonic_sort(bsp, data[pid]), np.sort(data.ravel())[pid * n : (pid + 1) * n])
+        parts = collectives.gather(bsp, collectives.sample_sort(bsp, data[pid]))
+        assert pid or np.array_equal(np.concatenate(parts), np.sort(data.ravel()))
+    assert collectives.prefix(bsp, "abcd"[pid], operator.add) == "abcd"[: pid + 1]
+    return collectives.gather(bsp, collectives.duplicate(bsp, [pid], [pid]))
+
+pieces = pybsp.run(main, machine=pybsp.BSPMachine(p=4, g=3.3e-7, l=2e-3, r=1e9))
+if pieces:
+    print("copies", pieces)
+"""
+
+
+@pytest.mark.timeout(90)
+def test_collectives_run_across_hosts(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(dedent(COLLECTIVES))
+    ended = run([str(CLUSTER), "-n", "4", "--", *python(path)], 60, PATH=SEARCH)
+    assert ended.code == 0, ended
+    assert "copies [[1, 2], [2, 3], [3, 3], []]" in ended.out, ended

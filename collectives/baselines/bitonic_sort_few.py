@@ -19,7 +19,7 @@ from ...cost import Cost, Machine
 from .. import tree
 from ..bitonic_sort import Masks, reach, schedule
 from ..plan import Plan, Step, joined
-from ..primitive import Supersteps, integer, packed, primitive, unpacked
+from ..primitive import Supersteps, integer, item_words, packed, primitive, unpacked
 from ..rows import Rows, Table, joined_rows
 
 
@@ -56,8 +56,9 @@ def plan(p: int, levels: int) -> Plan:
     return joined(p, steps)
 
 
-def cost(machine: Machine, words: int = 1, levels: int = 1) -> Cost:
+def cost(machine: Machine, words: float = 1, levels: int = 1) -> Cost:
     """What it costs, exactly, for keys of so many words."""
+    words = item_words("bitonic_sort_few.cost", "words", words)
     levels = integer("bitonic_sort_few.cost", "levels", levels, 1)
     steps = plan(machine.p, levels)
     return Cost(machine, [step.counted(words)._replace(w=step.work) for step in steps])

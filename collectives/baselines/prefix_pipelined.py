@@ -14,15 +14,18 @@ from ..plan import Plan, Step, joined
 from ..primitive import (
     Operator,
     Supersteps,
+    apart,
     check_operator,
     combined,
     fan_out,
-    held,
+    form,
     integer,
+    item_words,
     packed,
     primitive,
     sequence,
     sources,
+    taken,
 )
 
 
@@ -72,7 +75,7 @@ def choose(machine: Machine, k: int) -> int:
 
 def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None) -> Cost:
     """What it costs, exactly, for k items of so many words, where op keeps their size and takes a flop a word."""
-    k = integer("prefix_pipelined.cost", "k", k, 0)
+    k, words = integer("prefix_pipelined.cost", "k", k, 0), item_words("prefix_pipelined.cost", "words", words)
     chosen = fan_out("prefix_pipelined.cost", degree) or choose(machine, k)
     return Cost(machine, *counted(machine.p, k, chosen, words))
 
@@ -83,7 +86,7 @@ def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = N
 
     Args:
         bsp: the processor.
-        column: a sequence of k numbers or arrays; k equal on all processors.
+        column: a sequence of k numbers, arrays or picklable objects; k, dtypes and shapes equal on all processors.
         op: associative, need not be commutative.
         degree: of the trees, at least 2; None: the cheapest for items of a word. Equal on all processors.
 
@@ -91,14 +94,15 @@ def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = N
         The list of the k sums.
 
     Raises:
-        UsageError: k, degree or op's name differ; op raised.
+        UsageError: k, dtypes, shapes, degree or op's name differ; op raised.
 
     BSP cost: k + ceil(log_d p) - 1 supersteps: O(L * (k + log p / log(L/g))).
     """
     given = fan_out("prefix_pipelined", degree)
     name = check_operator("prefix_pipelined", op)
-    sums = [held(item) for item in sequence("prefix_pipelined", "column", column)]
-    steps = Supersteps(bsp, "prefix_pipelined", column=f"{len(sums)} items", op=name, degree=given)
+    given_items = sequence("prefix_pipelined", "column", column)
+    sums = [taken(item, "prefix_pipelined", "column") for item in given_items]
+    steps = Supersteps(bsp, "prefix_pipelined", column=_described(sums), op=name, degree=given)
     words = sums[0].nbytes / 8 if sums and isinstance(sums[0], np.ndarray) else 1.0
     for step in plan(bsp.p, len(sums), given or choose(bsp.machine, len(sums))):
         # 1. Every row that is under way goes up a level of its trees.
@@ -110,4 +114,10 @@ def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = N
         for row in sorted({row for _, row, _ in due}):
             of_row = [letter for letter, (_, its, _) in zip(letters, due, strict=True) if its == row]
             sums[row] = combined(steps, of_row, sums[row], op, words)
-    return sums
+    return [apart(after, before) for after, before in zip(sums, given_items, strict=True)]
+
+
+def _described(items: list[Any]) -> str:
+    """Items as they are compared between processors."""
+    kinds = sorted({form(item).kind for item in items})
+    return f"{len(items)} items ({', '.join(kinds)})"

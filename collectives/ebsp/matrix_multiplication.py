@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
 from ..plan import Plan, Step, joined
-from ..primitive import Supersteps, primitive, sources
+from ..primitive import Supersteps, held, primitive, sources
 from .partition import (
     Grid,
     begins,
@@ -184,6 +184,7 @@ def matrix_multiplication(
     b = checked_block(name, "b", b, (k, m), grid, pid)
     outbox = Supersteps(bsp, name, sizes=sizes, q=tuple(grid), a=a.dtype, b=b.dtype)
     along_rows, along_columns = _stages(sizes, grid)
+    b = held(b)  # it is read after the syncs of (1)
     # (1) The blocks of A go along the row of processors: locality 1. They are held with their columns as rows, so that
     # what is sent is contiguous.
     left = _gossiped(outbox, a.T, grid.block((n, k), pid)[1], k, along_rows)

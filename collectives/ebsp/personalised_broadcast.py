@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 
 from ...bsp import BSP
 from ...cost import Cost, Machine
-from ..one_superstep import one_for_each, priced, run, word_counts
+from ..one_superstep import priced, word_counts
 from ..plan import Plan
-from ..primitive import Supersteps, held, packed, primitive, processor
+from ..primitive import Supersteps, primitive, processor
+from ..scatter import dealt
 from ..scatter import plan as plan_scatter
 
 
@@ -51,11 +52,4 @@ def personalised_broadcast(bsp: BSP, values: Any, root: int = 0) -> Any:
     """
     name = "personalised_broadcast"
     root = processor(name, "root", root, bsp.p)
-    steps = Supersteps(bsp, name, root=root)
-    own: Any = None
-    if bsp.pid == root:
-        values = one_for_each(name, values, bsp.p)
-        own = held(values[root])
-    # 1. The root sends each processor its value.
-    came = run(steps, plan(bsp.p, root), bsp.pid, lambda dest: packed(values[dest], name, "values"))
-    return own if bsp.pid == root else came[root]
+    return dealt(Supersteps(bsp, name, root=root), values, root)

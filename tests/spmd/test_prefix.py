@@ -109,6 +109,8 @@ def rows(case: str, k: int, p: int) -> list[Any]:
     lists = [[of_row[pid] for of_row in totals] for pid in range(p)]
     if plain_array:
         return [plain(np.array(of_pid, columns[0].dtype).reshape(columns[0].shape)) for of_pid in lists]
+    if isinstance(columns[0], np.ndarray):
+        return [plain(np.array([*of_pid, None], object)[:-1]) for of_pid in lists]
     return [plain(of_pid) for of_pid in lists]
 
 
@@ -119,7 +121,7 @@ def run_2d(bsp: pybsp.BSP, case: str, k: int, degree: int | None) -> Any:
     result = prefix_2d(bsp, column, op, degree)
     stirred(bsp)
     seen = plain(as_array(result))
-    if isinstance(result, np.ndarray):
+    if isinstance(result, np.ndarray) and not result.dtype.hasobject:
         emptied(result)
     assert plain(column) == before
     return seen
