@@ -39,6 +39,23 @@ class Heading(NamedTuple):
         """Of 8 bytes."""
         return -(-self.nbytes // 8)
 
+    def note(self) -> Any:
+        """As it travels: a text where that is possible, so that all of a short message fits into the head of one."""
+        if type(self.degree) is not int or (type(self.form) is tuple and type(self.form[0]) is not str):
+            return tuple(self)
+        form = self.form if type(self.form) is str else " ".join(map(str, (self.form[0], *self.form[1])))
+        return f"{self.how},{self.degree},{self.nbytes},{form}"
+
+    @classmethod
+    def read(cls, note: Any) -> Heading:
+        """What `note` made a note of."""
+        if type(note) is not str:
+            return cls(*note)
+        how, degree, nbytes, form = note.split(",", 3)
+        kind, *shape = form.split(" ")
+        whole: Any = kind if kind in ("number", "object") else (kind, tuple(map(int, shape)))
+        return cls(how, int(degree), int(nbytes), whole)
+
 
 def run(
     bsp: BSP,
@@ -76,11 +93,11 @@ def run(
             scale = heading.nbytes if heading.how == "tree" else 8
             for dest, first, last in plan[superstep].sends(pid):
                 part = number if heading.form == "number" else data[first * scale : last * scale]
-                steps.send(dest, part, tuple(heading))  # a plain tuple pickles to less
+                steps.send(dest, part, heading.note())
         # 2. Who hears for the first time learns the plan.
         letters = steps.sync()
         if letters and heading is None:
-            heading = Heading(*letters[0].note)
+            heading = Heading.read(letters[0].note)
             plan = plans(heading.how, heading.degree, heading.words)
             data = np.empty(heading.nbytes, np.uint8)
         if plan is not None and heading is not None:

@@ -89,8 +89,11 @@ class Supersteps:
         self._call = ";".join((self.name, str(self.number), *self._agreed.values()))
 
     def send(self, dest: int, payload: Any, note: Any = None) -> None:
-        """Send data, with a note that counts no words (an index, a size)."""
-        self.bsp.send(dest, payload, self._call if note is None else (self._call, note))
+        """Send data, with a note that counts no words (an index, a size); a text is the note that travels cheapest."""
+        if note is None:
+            self.bsp.send(dest, payload, self._call)
+        else:
+            self.bsp.send(dest, payload, f"{self._call}|{note}" if type(note) is str else (self._call, note))
 
     def sync(self, expected: Sequence[int] | None = None) -> list[Letter]:
         """End the superstep.
@@ -106,6 +109,8 @@ class Supersteps:
         letters = []
         for source, tag, payload in self.bsp.inbox:
             call, note = tag if type(tag) is tuple and len(tag) == 2 else (tag, None)
+            if type(call) is str and "|" in call:
+                call, note = call.split("|", 1)
             if type(call) is not str or call != self._call:
                 self._refuse(source, call)
             letters.append(Letter(source, note, payload))
@@ -166,7 +171,7 @@ class Supersteps:
 
 def described(value: Any) -> str:
     """A value as it is compared between processors: short, without the separators of a call."""
-    return str(value).replace(";", ",")
+    return str(value).replace(";", ",").replace("|", "")
 
 
 def shortened(pids: Sequence[int]) -> str:

@@ -2,8 +2,8 @@
 
 An exchange is one small message from each processor to each other one, its *head*, by persistent requests (half the
 time of an Alltoall, and one latency instead of log p of them): what the sender is doing, and a *manifest* of what
-follows. The data follows at once, without waiting for an answer; the receiver knows from the manifests how much
-comes from whom, and receives it where it is to be read.
+follows. A little data goes along with the manifest, in one message; more follows at once, without waiting for an
+answer: the receiver knows from the manifests how much comes from whom, and receives it where it is to be read.
 
 Only tests and non-blocking calls are used, see waiting.py. Processors of different transports share one communicator; a
 context, part of the tag, keeps them apart, so a split needs no MPI collective.
@@ -22,6 +22,8 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from ..errors import AbortError, LauncherError
 from . import FREE, JOINED, KIND, Arrival, Bytes, Charge, Parcel, Parcels, Segment
 from .memory import BufferPool
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 HEAD = 128
 STRIDE = HEAD // 8
 INLINE = HEAD - 8
+ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on each side is cheaper than a message
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
@@ -222,12 +225,21 @@ class MPITransport:
         deadline = None if grace is None else time.perf_counter() + grace
         self._quiet_kind = 0
         heads, sends = list(self._receives), []
+        bulky: list[tuple[int, Parcel]] = []
         comm, ranks, byte = self._comm, self._ranks, self._byte
         plain = b"" if note is None else pickle.dumps((note, ()), 5)
         # 1. The heads, with the manifests that fit.
         for d in self._peers:
             parcel = parcels.get(d)
-            manifest = plain if parcel is None else pickle.dumps((note, _contents(parcel)), 5)
+            if parcel is None:
+                manifest = plain
+            else:
+                contents = _contents(parcel)
+                manifest = pickle.dumps((note, contents), 5)
+                if _nbytes(contents) <= ALONG:
+                    manifest += b"".join([s.data.data for s in parcel.values() if s.data is not None])
+                else:
+                    bulky.append((ranks[d], parcel))
             size = len(manifest)
             self._words_out[d * STRIDE] = kind | size << LENGTH
             if 0 < size <= INLINE:
@@ -240,10 +252,9 @@ class MPITransport:
         self._words_in[self.pid * STRIDE] = kind | (note is not None or self.pid in parcels) << LENGTH
         self._startall(heads)
         # 2. The data, without waiting.
-        for d, parcel in parcels.items():
-            if d != self.pid:
-                for segment in parcel.values():
-                    sends += [comm.Isend([c, c.size, byte], ranks[d], self._data_tag) for c in _chunks(segment.data)]
+        for rank, parcel in bulky:
+            for segment in parcel.values():
+                sends += [comm.Isend([c, c.size, byte], rank, self._data_tag) for c in _chunks(segment.data)]
         if not self._testall(heads) and not self._wait(heads, deadline):
             raise TimeoutError
         return self._receive(kind, note, parcels, sends)
@@ -275,7 +286,7 @@ class MPITransport:
             notes = notes or [None] * p
             notes[self.pid] = note
         # 4. The data, each stream of each source where it is to be read.
-        arrived, joined, requests = self._post(contents, parcels.get(self.pid))
+        arrived, joined, requests = self._post(contents, manifests, parcels.get(self.pid))
         if requests and not self._testall(requests):
             self._wait(requests)
         if sends and not (self._testall(sends) or self.waiter.briefly(self._testall, sends)):
@@ -285,9 +296,13 @@ class MPITransport:
         return Arrival(None if uniform else kinds, notes, arrived, joined)
 
     def _post(
-        self, contents: dict[int, Any], own: Parcel | None
+        self, contents: dict[int, Any], manifests: dict[int, memoryview], own: Parcel | None
     ) -> tuple[list[tuple[int, Parcel]], dict[int, Bytes], list[Any]]:
-        """Post the receives of all data: the parcels by source that they fill, the joined streams, and the requests."""
+        """Put data that came along in its place, and post the receives of all other.
+
+        Returns:
+            The parcels by source that these fill, the joined streams, and the requests.
+        """
         comm, ranks, byte, tag, take = self._comm, self._ranks, self._byte, self._data_tag, self.pool.take
         if own is not None:
             contents[self.pid] = _contents(own)
@@ -302,6 +317,9 @@ class MPITransport:
         requests: list[Any] = []
         for s in sorted(contents):
             parcel: Parcel = {}
+            along: Bytes | None = None  # what is left of the data that came with the manifest
+            if s != self.pid and 0 < (total := _nbytes(contents[s])) <= ALONG:
+                along = np.frombuffer(manifests[s], np.uint8, total, len(manifests[s]) - total)
             for stream, meta, words, messages, size in contents[s]:
                 place: Bytes | None
                 if stream >= JOINED:
@@ -309,7 +327,11 @@ class MPITransport:
                     used[stream] += size
                 else:
                     place = take(size) if size and s != self.pid else None
-                if s != self.pid:
+                if along is not None:
+                    if place is not None:
+                        place[:] = along[:size]  # a copy: the manifest's memory is used again
+                    along = along[size:]
+                elif s != self.pid:
                     for chunk in _chunks(place):
                         requests.append(comm.Irecv([chunk, chunk.size, byte], ranks[s], tag))  # noqa: PERF401
                 elif own is not None:
@@ -353,6 +375,11 @@ def _contents(parcel: Parcel) -> list[tuple[int, Any, int, int, int]]:
         (stream, meta, words, messages, 0 if data is None else data.size)
         for stream, (meta, words, messages, data) in parcel.items()
     ]
+
+
+def _nbytes(contents: Sequence[tuple[int, Any, int, int, int]]) -> int:
+    """Of all data in a parcel."""
+    return sum(size for _, _, _, _, size in contents)
 
 
 def _chunks(data: Bytes | None) -> Iterable[Bytes]:
