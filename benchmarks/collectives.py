@@ -134,7 +134,7 @@ def ways_to_broadcast(bsp: pybsp.BSP, data: Any) -> dict[str, tuple[Variant, pyb
 
 
 def ways_to_prefix(bsp: pybsp.BSP, data: Any) -> dict[str, tuple[Variant, pybsp.Cost]]:
-    """All degrees with a height of their own, and 2D-PREFIX, with what they cost."""
+    """All degrees that can be the cheapest, and 2D-PREFIX, with what they cost."""
     machine, words = bsp.machine, data.size
     ways: dict[str, tuple[Variant, pybsp.Cost]] = {}
     for d in degrees(bsp.p):

@@ -19,13 +19,13 @@ from .primitive import (
     Supersteps,
     apart,
     check_operator,
+    climbed,
     combined,
     elementwise,
     fan_out,
     form,
     is_array,
     item_words,
-    packed,
     primitive,
     sources,
     taken,
@@ -191,19 +191,9 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> 
 
 def run(steps: Supersteps, value: Any, op: Operator, chosen: int, words: float) -> Any:
     """Run it with what `choose` chose, for values of so many words."""
-    bsp = steps.bsp
     if chosen == 0:
         return _by_blocks(steps, value, op, value.itemsize / 8)
-    for step in plan(bsp.p, chosen):
-        # 1. Every processor's group sum goes to the other groups that make one group next.
-        if sends := step.sends(bsp.pid):
-            payload = packed(value, steps.name)
-            for dest, _, _ in sends:
-                steps.send(dest, payload)
-        # 2. Sums are combined in the order of groups, which is that of pids.
-        if letters := steps.sync(sources(step.receives(bsp.pid))):
-            value = combined(steps, letters, value, op, words)
-    return value
+    return climbed(steps, plan(steps.bsp.p, chosen), value, op, words)
 
 
 def _by_blocks(steps: Supersteps, value: Any, op: Operator, words: float) -> Any:

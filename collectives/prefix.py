@@ -18,6 +18,7 @@ from .primitive import (
     Supersteps,
     apart,
     check_operator,
+    climbed,
     elementwise,
     fan_out,
     form,
@@ -107,4 +108,4 @@ def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> Any
             chosen = choose_2d(bsp.machine, value.size, each)
             return run_2d(steps, own.reshape(-1), op, chosen, each).reshape(value.shape)
     chosen = given or choose(bsp.machine, words)
-    return apart(prefix_trees.run(steps, plan(bsp.p, chosen), own, op, words), value)
+    return apart(climbed(steps, plan(bsp.p, chosen), own, op, words), value)

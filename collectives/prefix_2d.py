@@ -17,6 +17,7 @@ from .primitive import (
     Operator,
     Supersteps,
     check_operator,
+    climbed,
     elementwise,
     fan_out,
     form,
@@ -293,7 +294,7 @@ def _case_2(steps: Supersteps, scheme: Plan, column: Any, op: Operator, words: f
     sums = steps.own(lambda: _accumulated(parts, op), "op")
     bsp.work((len(parts) - 1) * words)
     # (2)iii. A prefix of the last sums over the processors of a row.
-    total = prefix_trees.run(steps, joined(p, trees), sums[-1], op, words)
+    total = climbed(steps, trees, sums[-1], op, words)
     # (2)iv. It goes one processor up.
     for dest, _, _ in shift.sends(pid):
         steps.send(dest, packed(total, steps.name))

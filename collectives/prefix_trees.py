@@ -7,14 +7,12 @@ In superstep t each processor knows the sum of the d^t processors up to itself (
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from ..cost import Superstep
 from . import tree
 from .plan import Plan, Step, joined
-from .primitive import Operator, Supersteps, combined, packed, sources
 
 
 def last_work(size: int, degree: int) -> int:
@@ -59,18 +57,3 @@ def counted(sizes: tuple[int, ...], degree: int, words: float) -> tuple[Superste
         steps.append(Superstep(fan * each, fan * each, fan, sent * each, work * words, fan * stride))
         work, stride = fan, stride * degree
     return tuple(steps)
-
-
-def run(steps: Supersteps, trees: Plan, value: Any, op: Operator, words: float) -> Any:
-    """Run the plan on this processor."""
-    bsp = steps.bsp
-    for step in trees:
-        # 1. The sum of the d^t processors up to this one goes to those above.
-        if sends := step.sends(bsp.pid):
-            payload = packed(value, steps.name)
-            for dest, _, _ in sends:
-                steps.send(dest, payload)
-        # 2. Those that came are of processors below, in order; the own sum is the last.
-        if letters := steps.sync(sources(step.receives(bsp.pid))):
-            value = combined(steps, letters, value, op, words)
-    return value

@@ -17,7 +17,7 @@ import numpy as np
 from ..bsp import BSP
 from ..cost import Cost
 from ..errors import UsageError
-from .plan import Plan
+from .plan import Plan, Step
 
 Call = ParamSpec("Call")
 CostCall = ParamSpec("CostCall")
@@ -373,6 +373,21 @@ def combined(steps: Supersteps, letters: Sequence[Letter], value: Any, op: Opera
     if isinstance(value, np.ndarray) and value.ndim == 0 and isinstance(total, np.generic):
         total = np.array(total)  # numpy's operators make numbers of arrays without axes
     return kept(total)  # an op may give back what it was given
+
+
+def climbed(steps: Supersteps, trees: Iterable[Step], value: Any, op: Operator, words: float) -> Any:
+    """What a processor's value becomes as sums go up trees, in the supersteps of a plan."""
+    pid = steps.bsp.pid
+    for step in trees:
+        # 1. The sum that is here goes to the processors above, in one tree or in several.
+        if sends := step.sends(pid):
+            payload = packed(value, steps.name)
+            for dest, _, _ in sends:
+                steps.send(dest, payload)
+        # 2. What comes is combined with it in the order of pids, which is that of the groups whose sums they are.
+        if letters := steps.sync(sources(step.receives(pid))):
+            value = combined(steps, letters, value, op, words)
+    return value
 
 
 def sources(received: Iterable[tuple[int, int, int]]) -> list[int]:

@@ -14,14 +14,12 @@ from .primitive import (
     Supersteps,
     apart,
     check_operator,
-    combined,
+    climbed,
     fan_out,
     form,
     integer,
-    packed,
     primitive,
     processor,
-    sources,
     taken,
 )
 
@@ -80,13 +78,6 @@ def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None
     name = check_operator("reduce", op)
     kind, words = form(value)
     steps = Supersteps(bsp, "reduce", value=kind, op=name, root=root, degree=given)
-    given_value, value = value, taken(value, "reduce")
-    for step in plan(bsp.p, given or choose(bsp.machine, words), root):
-        # 1. The leader of a group sends its sum to the leader of the group above.
-        for dest, _, _ in step.sends(bsp.pid):
-            steps.send(dest, packed(value, "reduce"))
-        # 2. Which combines what it gets with its own, in the order of groups, which is that of pids.
-        letters = steps.sync(sources(step.receives(bsp.pid)))
-        if letters:
-            value = combined(steps, letters, value, op, words)
-    return apart(value, given_value) if bsp.pid == root else None
+    scheme = plan(bsp.p, given or choose(bsp.machine, words), root)
+    total = climbed(steps, scheme, taken(value, "reduce"), op, words)
+    return apart(total, value) if bsp.pid == root else None

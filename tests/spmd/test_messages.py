@@ -557,3 +557,30 @@ def test_structures_arrive_bit_for_bit_gaps_included(spmd: Spmd) -> None:
         return payload.tobytes()
 
     assert spmd(main) == [bytes(range(64))] * spmd.p
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 900, 1007, 1008, 1009, 1023, 1024, 1025, 1040, 3000])
+def test_messages_queue_items_and_puts_of_one_superstep_arrive_whatever_their_size(spmd: Spmd, size: int) -> None:
+    """Little data goes along with its description, more in messages of its own."""
+
+    def main(bsp: pybsp.BSP) -> bool:
+        right, left = (bsp.pid + 1) % bsp.p, (bsp.pid - 1) % bsp.p
+        x, q = bsp.array(3000, np.uint8), bsp.queue(np.uint8)
+        bsp.sync()
+        ok = True
+        for parts in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)):
+            mail, queued, put = (part * size // sum(parts) for part in parts)
+            data = np.random.default_rng([size, bsp.pid]).integers(0, 255, size, np.uint8)
+            due = np.random.default_rng([size, left]).integers(0, 255, size, np.uint8)
+            x.local[:] = 0
+            bsp.sync()
+            bsp.send(right, data[:mail])
+            q.send(right, data[:queued])
+            x.put(right, data[:put], at=slice(0, put))
+            ticket = x.get(right, at=slice(0, size))
+            bsp.sync()
+            ok = ok and np.array_equal(bsp.inbox[0].payload, due[:mail]) and np.array_equal(q.values, due[:queued])
+            ok = ok and np.array_equal(x.local[:put], due[:put]) and not x.local[put:].any() and not ticket.value.any()
+        return bool(ok)
+
+    assert all(spmd(main))
