@@ -13,6 +13,7 @@ What is where:
     launch.py       run, attach: programs on MPI ranks
     world.py        all ranks of a job, and how it ends
     simulation.py   simulate: programs on virtual processors
+    logp/           LogP programs: on a simulated machine, and on MPI ranks
     transport/      MPI ranks and virtual processors
     routing/        how messages get to their destinations
     collectives/    communication primitives
@@ -20,6 +21,7 @@ What is where:
     cli.py          the command `pybsp`
 """
 
+from . import logp
 from ._version import __version__
 from .arrays import Array, Ticket
 from .bsp import BSP
@@ -29,16 +31,18 @@ from .errors import (
     BoundsError,
     BSPError,
     CostError,
+    DeadlockError,
     LauncherError,
     ProcessorError,
     RoutingError,
     SyncError,
     TicketError,
+    UnreceivedError,
     UsageError,
 )
 from .launch import attach, run
 from .ledger import Ledger, Record
-from .machine import BSPMachine, EBSPMachine
+from .machine import BSPMachine, EBSPMachine, LogPMachine
 from .mail import Inbox, Message
 from .queues import Queue
 from .simulation import Simulation, simulate
@@ -52,10 +56,12 @@ __all__ = [
     "BoundsError",
     "Cost",
     "CostError",
+    "DeadlockError",
     "EBSPMachine",
     "Inbox",
     "LauncherError",
     "Ledger",
+    "LogPMachine",
     "Message",
     "ProcessorError",
     "Queue",
@@ -66,9 +72,11 @@ __all__ = [
     "SyncError",
     "Ticket",
     "TicketError",
+    "UnreceivedError",
     "UsageError",
     "__version__",
     "attach",
+    "logp",
     "run",
     "simulate",
 ]

@@ -38,6 +38,14 @@ class ProcessorError(BSPError):
         return type(self), (str(self), self.pid, self.superstep, self.label)
 
 
+class DeadlockError(BSPError):
+    """LogP processors wait for messages that nobody will ever send; the text says who waits."""
+
+
+class UnreceivedError(BSPError):
+    """A LogP program ended, and messages were left that nobody has received; the text says whose."""
+
+
 class CostError(BSPError):
     """`bsp.expect` counted more than was allowed; the text has both figures."""
 

@@ -6,6 +6,8 @@ Units are SI: seconds, words of 8 bytes, flop/s.
                     section 2); or Valiant's max{w, g*h, l} (*A bridging model for parallel computation*)
     EBSPMachine     g1*M/p + g2*h + s, or what a linear array or a mesh takes for an (M, k1, k2)-relation with locality
                     L (Juurlink and Wijshoff, *The E-BSP model*, sections 3 and 6)
+    LogPMachine     latency L, overhead o, gap G, in steps of so many seconds (Bilardi, Herley, Pietracaprina, Pucci and
+                    Spirakis, *BSP vs LogP*, section 2.2); G_word for long messages (LogGP)
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from .cost import Superstep
 from .errors import UsageError
@@ -35,15 +39,12 @@ class _Saved:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the machine into a machine file (JSON); what else the file holds is kept."""
-        file = Path(path)
-        content = _read(file) if file.exists() else {"format": FORMAT, "version": VERSION}
         part: dict[str, Any] = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if field.name in self._REQUIRED or field.name == "o_msg" or value != field.default:
                 part[field.name] = value
-        content[self._PART] = part
-        file.write_text(json.dumps(content, indent=2) + "\n")
+        _write_part(Path(path), self._PART, part)
 
     @classmethod
     def load(cls: type[Saved], path: str | os.PathLike[str]) -> Saved:
@@ -52,6 +53,16 @@ class _Saved:
         Raises:
             UsageError: not a machine file, a version that this pybsp does not know, or no such part.
         """
+        return cls(**cls._part(path))
+
+    @classmethod
+    def held_by(cls, path: str | os.PathLike[str]) -> bool:
+        """Whether a machine file has this part."""
+        return cls._PART in _read(Path(path))
+
+    @classmethod
+    def _part(cls, path: str | os.PathLike[str]) -> dict[str, Any]:
+        """This part of a machine file, with the fields that it must and may have."""
         content = _read(Path(path))
         part = content.get(cls._PART)
         if not isinstance(part, dict):
@@ -62,7 +73,7 @@ class _Saved:
                 f"{cls.__name__}.load: the part '{cls._PART}' of {path} must hold {sorted(cls._REQUIRED)} and may hold "
                 f"{sorted(known - cls._REQUIRED)}, got {sorted(part)}"
             )
-        return cls(**part)
+        return part
 
     def _check(self, signs: dict[str, bool]) -> None:
         """Refuse parameters that are no finite numbers, negative, or 0 where they must not be."""
@@ -205,6 +216,168 @@ class EBSPMachine(_Saved):
     def predict(self, step: Superstep) -> float:
         """Seconds of a superstep."""
         return self.time(step.M, step.h_out, step.h_in, step.locality, step.w)
+
+
+@dataclass(frozen=True)
+class LogPMachine(_Saved):
+    """A LogP machine of p processors.
+
+    Args:
+        p: processors.
+        L: latency: steps, at most, from a message's acceptance by the medium to its delivery.
+        o: overhead: steps that a processor is busy to prepare a message, and to acquire one.
+        G: gap: steps, at least, between two submissions of a processor, and between two acquisitions.
+        step: seconds of a step.
+        G_word: seconds for each further word of a long message (LogGP's G, here as in *LogGP*, Alexandrov et al.); None
+            where it is not known. The simulator counts messages, whatever their size.
+        calibrated: whether the figures were measured; the nominal machine's were not.
+        intervals: of L, o, G and G_word where they were measured: (lowest, highest), in seconds.
+
+    Raises:
+        UsageError: a parameter that is negative, or no whole number of steps.
+    """
+
+    p: int
+    L: int
+    o: int
+    G: int
+    step: float = 1.0
+    G_word: float | None = None
+    calibrated: bool = True
+    intervals: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict, compare=False)
+
+    _PART = "logp"
+    _REQUIRED = frozenset({"p", "L", "o", "G"})
+
+    def __post_init__(self) -> None:
+        for name, least in (("p", 1), ("L", 1), ("o", 0), ("G", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+                unit = "" if name == "p" else " of steps"
+                raise UsageError(f"LogPMachine: {name} must be a whole number{unit}, at least {least}, got {value!r}")
+            object.__setattr__(self, name, int(value))
+        for name, value in (("step", self.step), ("G_word", self.G_word)):
+            if value is None and name == "G_word":
+                continue
+            if (
+                not isinstance(value, (int, float))
+                or not math.isfinite(value)
+                or value < 0
+                or (name, value) == ("step", 0)
+            ):
+                raise UsageError(f"LogPMachine: {name} must be finite and above 0 (seconds), got {value!r}")
+
+    @property
+    def capacity(self) -> int:
+        """Messages that may be in transit to one destination: ceil(L/G)."""
+        return -(-self.L // self.G)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What of max{2, o} <= G <= L does not hold, and why it should (*BSP vs LogP*, section 2.2)."""
+        broken = []
+        if self.G < 2:
+            broken.append(
+                f"G = {self.G} is below 2: then up to L messages may be in transit to one processor, one of which "
+                "must be delivered in each step from the first on, so that from some source a message takes one step"
+            )
+        if self.o > self.G:
+            broken.append(
+                f"G = {self.G} is below o = {self.o}: a processor is busy o steps with each message, so that it can "
+                "never send, or acquire, one every G steps; take G = o"
+            )
+        if self.G > self.L:
+            broken.append(
+                f"G = {self.G} is above L = {self.L}: one message in transit obeys the capacity constraint; "
+                "yet messages can arrive every L steps and be acquired only every G: no input buffer is large enough"
+            )
+        return tuple(broken)
+
+    def require(self, operation: str) -> None:
+        """Raise UsageError where max{2, o} <= G <= L does not hold, with the reasons."""
+        if self.flags:
+            raise UsageError(f"{operation}: machine: max{{2, o}} <= G <= L does not hold: " + "; ".join(self.flags))
+
+    @classmethod
+    def nominal(cls, p: int) -> LogPMachine:
+        """Round figures of a machine that nobody has measured: L = 16, o = 1, G = 4 steps of a microsecond."""
+        return cls(p=p, L=16, o=1, G=4, step=1e-6, calibrated=False)
+
+    @classmethod
+    def from_bsp(cls, machine: BSPMachine, words: int = 1) -> LogPMachine:
+        """The LogP machine of Theorem 2: G = Theta(g) and L = Theta(l), for messages of so many words.
+
+        A step is a quarter of the gap; an overhead of o_msg, if that is below the gap.
+        """
+        gap = machine.g * words or machine.l / 16 or 1e-9
+        step = gap / 4
+        return cls(
+            p=machine.p,
+            L=max(4, math.ceil(machine.l / step)),
+            o=min(4, math.ceil(machine.o_msg / step)) or 1,
+            G=4,
+            step=step,
+            calibrated=machine.calibrated,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the machine into a machine file (JSON), in seconds; what else the file holds is kept."""
+        part: dict[str, Any] = {"p": self.p}
+        part.update({name: getattr(self, name) * self.step for name in ("L", "o", "G")})
+        part["step"] = self.step
+        if self.G_word is not None:
+            part["G_word"] = self.G_word
+        if not self.calibrated:
+            part["calibrated"] = False
+        if self.intervals:
+            part["intervals"] = {name: list(ends) for name, ends in self.intervals.items()}
+        _write_part(Path(path), self._PART, part)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LogPMachine:
+        """Read the LogP part of a machine file, which holds seconds.
+
+        The step is the file's, else a round part of the smallest parameter, so that rounding to whole steps changes
+        none by more than 2 %. `flags` says where max{2, o} <= G <= L does not hold.
+
+        Raises:
+            UsageError: not a machine file, a version that this pybsp does not know, no such part, or wrong values.
+        """
+        part = cls._part(path)
+        seconds = {name: part[name] for name in ("L", "o", "G")}
+        for name, value in seconds.items():
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+                raise UsageError(
+                    f"LogPMachine.load: {name} in {path} must be finite and at least 0 (seconds), got {value!r}"
+                )
+        step = part.get("step") or _round_step([value for value in seconds.values() if value > 0])
+        intervals = {name: (float(low), float(high)) for name, (low, high) in part.get("intervals", {}).items()}
+        return cls(
+            p=part["p"],
+            L=max(1, round(seconds["L"] / step)),
+            o=round(seconds["o"] / step),
+            G=max(1, round(seconds["G"] / step)),
+            step=step,
+            G_word=part.get("G_word"),
+            calibrated=part.get("calibrated", True),
+            intervals=intervals,
+        )
+
+
+def _round_step(seconds: list[float]) -> float:
+    """A step of 1, 2 or 5 times a power of ten, at most a 25th of the smallest."""
+    if not seconds:
+        return 1.0
+    most = min(seconds) / 25
+    power = 10.0 ** math.floor(math.log10(most))
+    return next(digit * power for digit in (5, 2, 1) if digit * power <= most * (1 + 1e-9))
+
+
+def _write_part(file: Path, name: str, part: dict[str, Any]) -> None:
+    """Set a part of a machine file; what else it holds is kept."""
+    content = _read(file) if file.exists() else {"format": FORMAT, "version": VERSION}
+    content[name] = part
+    file.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def _read(file: Path) -> dict[str, object]:

@@ -39,15 +39,15 @@ class Message(NamedTuple):
 class Mail:
     """The messages of one superstep that this processor sends."""
 
-    def __init__(self, pool: BufferPool) -> None:
-        self._pool = pool
+    def __init__(self, pool: BufferPool, operation: str = "bsp.send") -> None:
+        self._pool, self._operation = pool, operation
         self.outgoing: dict[int, Outgoing] = {}
 
     def send(self, dest: int, payload: Any, tag: Any) -> None:
         """Copy a message for a destination that has been checked."""
         sign = 1
         if tag is not None and type(tag) not in _PLAIN_TAGS:
-            tag, sign = _pickled(tag, "tag"), -1
+            tag, sign = self._pickled(tag, "tag"), -1
         out = self.outgoing.get(dest)
         if out is None:
             out = self.outgoing[dest] = Outgoing(self._pool)
@@ -89,7 +89,7 @@ class Mail:
     def _send_object(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
         buffers: list[pickle.PickleBuffer] = []
         try:
-            data = _pickled(payload, "payload", buffers)
+            data = self._pickled(payload, "payload", buffers)
         except UsageError:
             self.outgoing = {dest: kept for dest, kept in self.outgoing.items() if kept.records}
             raise
@@ -112,6 +112,15 @@ class Mail:
             data = out.filled() if out.used else None
             parcels.setdefault(dest, {})[MAIL] = Segment(out.records, out.words, len(out.records), data)
         self.outgoing = {}
+
+    def _pickled(self, thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
+        try:
+            return pickle.dumps(thing, 5, buffer_callback=None if buffers is None else buffers.append)
+        except Exception as error:
+            raise UsageError(
+                f"{self._operation}: argument {argument}: expected something that can be pickled, got "
+                f"{type(thing).__name__} ({error}); send the data that it is made from instead"
+            ) from error
 
 
 class Inbox(Sequence[Message]):
@@ -159,16 +168,6 @@ class Inbox(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"<inbox: {len(self)} messages, {self.nbytes} bytes>"
-
-
-def _pickled(thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
-    try:
-        return pickle.dumps(thing, 5, buffer_callback=None if buffers is None else buffers.append)
-    except Exception as error:
-        raise UsageError(
-            f"bsp.send: argument {argument}: expected something that can be pickled, got {type(thing).__name__} "
-            f"({error}); send the data that it is made from instead"
-        ) from error
 
 
 def _buffer(payload: Any) -> memoryview | None:

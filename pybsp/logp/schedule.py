@@ -1,0 +1,183 @@
+"""Schedules: what decides where the model leaves a choice.
+
+A LogP program has many executions, since the model does not say when within L steps of its acceptance a message is
+delivered, nor in which order a congested destination's messages are accepted (*BSP vs LogP*, section 2.2). A schedule
+decides both. Its decisions for one destination do not depend on what happens at others, so that programs on disjoint
+sets of processors do not disturb one another.
+
+    latest       each message as late as admissible; accepted first in, first out
+    earliest     each as early as admissible
+    random       by a seed: delays uniform, or only the extremes, or one for each pair of processors; any order
+    adversary    bursts: messages wait for one another and arrive as late as admissible, in consecutive steps; accepted
+                 last in, first out
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence, Set
+
+from ..errors import UsageError
+from ..machine import LogPMachine
+
+
+class Schedule:
+    """The choice `latest`, and the base of all others.
+
+    The simulator calls `begin` once, then `delivery` for each accepted message and `acceptances` where fewer messages
+    may be accepted than wait. A wrong answer is an error there.
+    """
+
+    def begin(self, machine: LogPMachine) -> None:
+        """A simulation begins."""
+        self.L = machine.L
+
+    def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
+        """When a message is delivered: a step from accepted + 1 to accepted + L that is not taken.
+
+        Args:
+            source, dest: its processors.
+            accepted: when the medium accepted it.
+            taken: steps at which other messages in transit will be delivered to dest.
+        """
+        step = accepted + self.L
+        while step in taken:
+            step -= 1
+        return step
+
+    def acceptances(self, dest: int, waiting: Sequence[int], room: int) -> Sequence[int]:
+        """Which messages are accepted, in what order: `room` different indices into `waiting`.
+
+        Args:
+            dest: the congested destination.
+            waiting: the sources of the messages submitted to it, in order of submission.
+            room: how many may be accepted; fewer than wait.
+        """
+        return range(room)
+
+
+class Earliest(Schedule):
+    """Each message as early as admissible; first in, first out."""
+
+    def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
+        step = accepted + 1
+        while step in taken:
+            step += 1
+        return step
+
+
+class Random(Schedule):
+    """Any order, any delay; the seed decides, for each destination apart.
+
+    Uniform delays seldom show what goes wrong, so the seed also picks the kind of delays: uniform in 1..L, only 1 or L,
+    or one for each pair of processors.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def begin(self, machine: LogPMachine) -> None:
+        super().begin(machine)
+        self._draws: dict[int, random.Random] = {}
+        self._delays: dict[tuple[int, int], int] = {}
+        self._kind = self.seed % 3
+
+    def _draw(self, dest: int) -> random.Random:
+        draw = self._draws.get(dest)
+        if draw is None:
+            draw = self._draws[dest] = random.Random(f"{self.seed} {dest}")
+        return draw
+
+    def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
+        draw = self._draw(dest).random
+        if self._kind == 0:
+            step = accepted + 1 + int(draw() * self.L)
+        elif self._kind == 1:
+            step = accepted + (1 if draw() < 0.5 else self.L)
+        else:
+            delay = self._delays.get((source, dest))
+            if delay is None:
+                delay = self._delays[source, dest] = 1 + int(draw() * self.L)
+            step = accepted + delay
+        return _near(step, accepted, self.L, taken) if step in taken else step
+
+    def acceptances(self, dest: int, waiting: Sequence[int], room: int) -> Sequence[int]:
+        return self._draw(dest).sample(range(len(waiting)), room)
+
+
+class Adversary(Schedule):
+    """Bursts, as late as admissible; last in, first out.
+
+    The first message to a destination arrives after L steps. Those accepted until then arrive in the steps right
+    behind it, or before it if that would be too late for them.
+    """
+
+    def begin(self, machine: LogPMachine) -> None:
+        super().begin(machine)
+        self._bursts: dict[int, tuple[int, int]] = {}  # dest: the first step of the burst to come, and the last
+
+    def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
+        first, last = self._bursts.get(dest, (0, 0))
+        step = last + 1
+        if not (accepted < first and step <= accepted + self.L and step not in taken):
+            step = super().delivery(source, dest, accepted, taken)
+            if accepted >= first:
+                first = step
+        self._bursts[dest] = first, max(last, step)
+        return step
+
+    def acceptances(self, dest: int, waiting: Sequence[int], room: int) -> Sequence[int]:
+        return range(len(waiting) - 1, len(waiting) - 1 - room, -1)
+
+
+class Delays(Schedule):
+    """A user's function: `delay(source, dest, accepted)` gives the steps from acceptance to delivery, 1 to L.
+
+    Where another message is delivered at that step, the nearest free step after it is taken, else before it.
+    Accepted first in, first out.
+    """
+
+    def __init__(self, delay: Callable[[int, int, int], int]) -> None:
+        self._delay = delay
+
+    def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
+        delay = self._delay(source, dest, accepted)
+        if type(delay) is not int or not 1 <= delay <= self.L:
+            raise UsageError(
+                f"pybsp.logp.simulate: argument schedule: expected its function to give whole steps from 1 to L = "
+                f"{self.L}, got {delay!r} for a message from {source} to {dest} accepted at {accepted}"
+            )
+        return _near(accepted + delay, accepted, self.L, taken)
+
+
+def _near(step: int, accepted: int, L: int, taken: Set[int]) -> int:
+    """The first free step from `step` on that is admissible, else the last before it."""
+    for later in range(step, accepted + L + 1):
+        if later not in taken:
+            return later
+    while step in taken:
+        step -= 1
+    return step
+
+
+_NAMED = {"latest": Schedule, "earliest": Earliest, "adversary": Adversary}
+
+
+def schedule_of(schedule: str | Schedule | Callable[[int, int, int], int], seed: int, operation: str) -> Schedule:
+    """The schedule that an argument means.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if isinstance(schedule, Schedule):
+        return schedule
+    if schedule == "random":
+        return Random(seed)
+    if isinstance(schedule, str) and schedule in _NAMED:
+        return _NAMED[schedule]()
+    if callable(schedule):
+        return Delays(schedule)
+    raise UsageError(
+        f"{operation}: argument schedule: expected {', '.join(map(repr, _NAMED))}, 'random', a pybsp.logp.Schedule or "
+        f"a function of (source, dest, accepted) that gives a delay, got {schedule!r}"
+    )

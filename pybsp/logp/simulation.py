@@ -1,0 +1,90 @@
+"""`simulate`: a LogP program on the simulated machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..errors import UsageError
+from ..machine import LogPMachine
+from .engine import Engine, Simulation
+from .processor import Program
+from .schedule import Schedule, schedule_of
+
+
+def simulate(
+    program: Program,
+    p: int | None = None,
+    machine: LogPMachine | None = None,
+    schedule: str | Schedule | Callable[[int, int, int], int] = "latest",
+    *,
+    seed: int = 0,
+    starts: Sequence[int] | None = None,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+) -> Simulation:
+    """Run `program(proc, *args, **kwargs)` on each processor of a simulated LogP machine: one admissible execution.
+
+    Args:
+        program: the program.
+        p: processors; None: as many as the machine has.
+        machine: its parameters; None: the file that PYBSP_MACHINE names, if it has them, else nominal ones.
+        schedule: what decides when messages are delivered, and in which order a congested destination's are accepted:
+            "latest", "earliest", "random" (by the seed), "adversary", a `Schedule`, or a function of (source, dest,
+            time of acceptance) that gives the delay, 1 to L.
+        seed: of "random".
+        starts: the time at which each processor begins; None: 0.
+        args, kwargs: of the program.
+
+    Raises:
+        what the program raised, first in time.
+        DeadlockError: processors wait for messages that nobody will send.
+        UnreceivedError: messages were left that nobody received.
+        UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
+
+    Source: *BSP vs LogP*, section 2.2.
+    """
+    operation = "pybsp.logp.simulate"
+    machine = machine_of(program, p, machine, operation)
+    if starts is not None and (
+        len(starts) != machine.p or not all(type(start) is int and start >= 0 for start in starts)
+    ):
+        raise UsageError(f"{operation}: argument starts: expected {machine.p} times of at least 0, got {starts!r}")
+    body = functools.partial(_call, program, args, kwargs or {})
+    return Engine(machine, schedule_of(schedule, seed, operation)).run([body] * machine.p, starts)
+
+
+def _call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc: Any) -> Any:
+    return program(proc, *args, **kwargs)
+
+
+def machine_of(program: Program, p: int | None, machine: LogPMachine | None, operation: str) -> LogPMachine:
+    """The machine of a simulation, with the p that was asked for.
+
+    Raises:
+        UsageError: no program, no machine, or one without max{2, o} <= G <= L.
+    """
+    if not callable(program):
+        raise UsageError(f"{operation}: argument program: expected a function of a LogP processor, got {program!r}")
+    if p is not None and (type(p) is not int or p < 1):
+        raise UsageError(f"{operation}: argument p: expected a whole number of at least 1, got {p!r}")
+    if machine is not None and not isinstance(machine, LogPMachine):
+        raise UsageError(f"{operation}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}")
+    if machine is None:
+        machine = machine_in_force()
+    if machine is None and p is None:
+        raise UsageError(f"{operation}: expected p, the number of processors, or machine")
+    machine = machine or LogPMachine.nominal(p or 1)
+    if p is not None and machine.p != p:
+        machine = dataclasses.replace(machine, p=p)
+    machine.require(operation)
+    return machine
+
+
+def machine_in_force() -> LogPMachine | None:
+    """The LogP machine of the file that PYBSP_MACHINE names; None where there is none, or it has no such part."""
+    path = os.environ.get("PYBSP_MACHINE")
+    return LogPMachine.load(path) if path and LogPMachine.held_by(path) else None

@@ -1,0 +1,145 @@
+"""What happened to every message of an execution, and whether the model allows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine import LogPMachine
+
+Steps = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The messages of an execution, in order of submission; all times in steps, -1 where something did not happen.
+
+    Args:
+        machine: whose execution it is.
+        source, dest: processors.
+        submission: when the message was in the output register, prepared.
+        acceptance: when the medium accepted it; until then its source stalled.
+        delivery: when it was in dest's input buffer.
+        acquisition: when dest had acquired it.
+    """
+
+    machine: LogPMachine
+    source: Steps
+    dest: Steps
+    submission: Steps
+    acceptance: Steps
+    delivery: Steps
+    acquisition: Steps
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def p(self) -> int:
+        return self.machine.p
+
+    def in_transit(self) -> Steps:
+        """The largest number of messages in transit to each destination at any time, shape (p,)."""
+        dest, _, count = self._transit()
+        most = np.zeros(self.p, np.int64)
+        np.maximum.at(most, dest, count)
+        return most
+
+    def _transit(self) -> tuple[Steps, Steps, Steps]:
+        """Messages in transit to dest from a time on, ordered by both; deliveries of a step come before acceptances."""
+        went, came = self.acceptance >= 0, self.delivery >= 0
+        dest = np.concatenate((self.dest[came], self.dest[went]))
+        time = np.concatenate((self.delivery[came], self.acceptance[went]))
+        change = np.repeat(np.array((-1, 1)), (int(came.sum()), int(went.sum())))
+        order = np.lexsort((change, time, dest))
+        dest, time = dest[order], time[order]
+        total = np.cumsum(change[order])
+        if not len(dest):
+            return dest, time, total
+        # All that went to lower destinations: what was in transit where this one's events begin.
+        begins = np.flatnonzero(np.diff(dest, prepend=-1))
+        before = np.concatenate(((0,), total))[begins]
+        return dest, time, total - np.repeat(before, np.diff(np.append(begins, len(dest))))
+
+    def _check(self) -> None:
+        """Hold every invariant of the model against the trace.
+
+        Raises:
+            AssertionError: one does not hold; the text says which, and where.
+
+        Source: *BSP vs LogP*, section 2.2.
+        """
+        m, t = self.machine, self
+        L, o, G = m.L, m.o, m.G
+        accepted, delivered, acquired = t.acceptance >= 0, t.delivery >= 0, t.acquisition >= 0
+        self._hold("source and dest are different processors", (t.source != t.dest) & _within(t.source, m.p))
+        self._hold("dest is a processor", _within(t.dest, m.p))
+        self._hold("a message is prepared in o steps, from time 0 on", t.submission >= o)
+        self._hold("acceptance is not before submission", ~accepted | (t.acceptance >= t.submission))
+        self._hold(
+            "what is delivered was accepted, what is acquired delivered",
+            (accepted | ~delivered) & (delivered | ~acquired),
+        )
+        self._hold("delivery is 1 to L steps after acceptance", ~delivered | _within(t.delivery - t.acceptance - 1, L))
+        self._hold("acquisition ends o steps after delivery or later", ~acquired | (t.acquisition >= t.delivery + o))
+        # Gaps, and one delivery a step.
+        self._apart("submissions of a processor are G apart", t.source, t.submission, G)
+        self._apart("acquisitions of a processor are G apart", t.dest[acquired], t.acquisition[acquired], G)
+        self._apart("a processor is delivered one message a step", t.dest[delivered], t.delivery[delivered], 1)
+        order = np.lexsort((t.delivery[acquired], t.dest[acquired]))
+        self._apart(
+            "messages are acquired in the order of delivery",
+            t.dest[acquired][order],
+            t.acquisition[acquired][order],
+            0,
+            False,
+        )
+        # A processor does one thing at a time: prepares, stalls, acquires.
+        who = np.concatenate((t.source, t.dest[acquired]))
+        begin = np.concatenate((t.submission, t.acquisition[acquired])) - o
+        until = np.where(accepted, t.acceptance, np.iinfo(np.int64).max)
+        end = np.concatenate((until, t.acquisition[acquired]))
+        order = np.lexsort((end, begin, who))
+        who, begin, end = who[order], begin[order], end[order]
+        free = (who[1:] != who[:-1]) | (begin[1:] >= end[:-1])
+        self._hold("a processor does one thing at a time", free, who[1:], begin[1:])
+        # Capacity, and the stalling rule: what waits, waits because there is no room.
+        dest, time, count = self._transit()
+        self._hold("at most ceil(L/G) messages are in transit to a destination", count <= m.capacity, dest, time)
+        stalls = np.flatnonzero(until > t.submission)
+        for place in np.unique(t.dest[stalls]):
+            here = dest == place
+            times, counts = time[here], count[here]
+            last = np.append(times[1:] != times[:-1], True)  # the count when a step is over
+            times, counts = times[last], counts[last]
+            room = np.concatenate(((0,), np.cumsum(counts < m.capacity)))
+            those = stalls[t.dest[stalls] == place]
+            from_, to = t.submission[those], until[those]
+            first = np.searchsorted(times, from_, "right") - 1
+            full = (first >= 0) & (room[np.searchsorted(times, to)] == room[np.maximum(first, 0)])
+            self._hold("a message waits only while dest has ceil(L/G) in transit", full, t.dest[those], from_)
+
+    def _hold(self, what: str, held: NDArray[np.bool_], who: Any = None, time: Any = None) -> None:
+        if not held.all():
+            k = int(np.argmin(held))
+            if who is None:
+                fields = ("source", "dest", "submission", "acceptance", "delivery", "acquisition")
+                where = ", ".join(f"{name} {getattr(self, name)[k]}" for name in fields)
+            else:
+                where = f"processor {who[k]}, time {time[k]}"
+            raise AssertionError(
+                f"{what}: not so for {where} (L = {self.machine.L}, o = {self.machine.o}, G = {self.machine.G})"
+            )
+
+    def _apart(self, what: str, who: Steps, time: Steps, least: int, sort: bool = True) -> None:
+        if sort:
+            order = np.lexsort((time, who))
+            who, time = who[order], time[order]
+        self._hold(what, (who[1:] != who[:-1]) | (time[1:] - time[:-1] >= least), who[1:], time[1:])
+
+
+def _within(values: Steps, end: int) -> NDArray[np.bool_]:
+    return (values >= 0) & (values < end)
