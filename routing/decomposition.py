@@ -1,0 +1,242 @@
+"""An h-relation as h 1-relations: edge colouring of a bipartite multigraph.
+
+By Hall's theorem any h-relation falls apart into h partial permutations (*BSP vs LogP*, section 4.2).
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import UsageError
+
+Ints = NDArray[np.int64]
+
+
+def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
+    """The 1-relation of each message of an h-relation.
+
+    Args:
+        sources, destinations: of message i, integers 0 to p - 1, shape (m,). A source may be its own destination.
+        p: processors.
+
+    Returns:
+        Shape (m,): numbers 0 to h - 1, where h is the maximum number of messages from or to one processor. No two
+        messages of one number share a source or a destination. Equal arguments give equal results, in every process.
+
+    Raises:
+        UsageError: no integers, other shapes, or numbers that are no processor's.
+
+    Cost: O(m log h) for the splits, and O(n log n) expected, n <= 2m/h + 2, for each 1 in the binary form of h.
+
+    Source: Hall's theorem, by splitting along Euler cycles as in Gabow, *Using Euler partitions to edge color bipartite
+    multigraphs* (1976), with the perfect matchings of Goel, Kapralov and Khanna, *Perfect matchings in O(n log n) time
+    in regular bipartite graphs* (2010).
+    """
+    out, into = relation("decompose", sources, destinations, p)
+    if not len(out):
+        return np.empty(0, np.int64)
+
+    # 1. Processors that have few messages are taken together, so that n*h is at most 2(m + h).
+    sent, received = np.bincount(out, minlength=p), np.bincount(into, minlength=p)
+    h = int(max(sent.max(), received.max()))
+    rows, columns = _together(sent, h), _together(received, h)
+    n = 1 + int(max(rows[-1], columns[-1]))
+    row, column = rows[out], columns[into]
+    order = np.lexsort((column, row))
+    row, column = row[order], column[order]
+    new = np.flatnonzero(np.r_[True, (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
+    copies = np.diff(np.r_[new, len(row)])
+
+    # 2. Dummies make it h from, and h to, all of the n.
+    edges = Edges(row[new], column[new], copies)
+    lacking = (h - np.bincount(each[new], copies, n).astype(np.int64) for each in (row, column))
+    edges = _joined(edges, _dummies(*lacking))
+
+    # 3. The messages of a pair take the colours of the pair, in order.
+    coloured = _colour(edges, n, h)
+    ranks = np.lexsort((coloured.column, coloured.row))
+    first = np.searchsorted((coloured.row * n + coloured.column)[ranks], row[new] * n + column[new])
+    colours = np.empty(len(out), np.int64)
+    colours[order] = coloured.copies[ranks][np.repeat(first - new, copies) + np.arange(len(out))]
+    return colours
+
+
+def relation(operation: str, sources: ArrayLike, destinations: ArrayLike, p: int) -> tuple[Ints, Ints]:
+    """These as arrays of equal length; UsageError as `decompose` has it."""
+    if not isinstance(p, (int, np.integer)) or isinstance(p, bool) or p < 1:
+        raise UsageError(f"{operation}: p must be a whole number of at least 1, got {p!r}")
+    arrays = []
+    for name, given in (("sources", sources), ("destinations", destinations)):
+        numbers = np.asarray(given)
+        if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) or numbers.size == 0):
+            raise UsageError(
+                f"{operation}: {name} must be integers of shape (m,), got {numbers.dtype} of shape {numbers.shape}"
+            )
+        wrong = (numbers < 0) | (numbers >= p)
+        if wrong.any():
+            raise UsageError(f"{operation}: {name}: expected processors 0 to {p - 1}, got {numbers[wrong][0]}")
+        arrays.append(numbers.astype(np.int64))
+    out, into = arrays
+    if len(out) != len(into):
+        raise UsageError(f"{operation}: expected as many destinations as sources, {len(out)}, got {len(into)}")
+    return out, into
+
+
+class Edges(NamedTuple):
+    """Edges of a bipartite multigraph, sorted by row; in `_colour`'s result each is single, and `copies` its colour."""
+
+    row: Ints
+    column: Ints
+    copies: Ints
+
+
+def _together(messages: Ints, h: int) -> Ints:
+    """A group for each processor, such that no group has more than h messages, and two adjacent ones have."""
+    ends = np.cumsum(messages)
+    steps = ends.tolist()
+    starts = [0]
+    before = 0
+    while (start := bisect_right(steps, before + h)) < len(steps):
+        starts.append(start)
+        before = steps[start - 1]
+    group = np.zeros(len(messages), np.int64)
+    group[starts[1:]] = 1
+    return np.cumsum(group)
+
+
+def _dummies(rows: Ints, columns: Ints) -> Edges:
+    """Edges with so many ends at each row and column (sums are equal): at most 2n distinct ones."""
+    row_ends, column_ends = np.cumsum(rows), np.cumsum(columns)
+    ends = np.union1d(row_ends, column_ends)
+    ends = ends[ends > 0]
+    return Edges(np.searchsorted(row_ends, ends), np.searchsorted(column_ends, ends), np.diff(ends, prepend=0))
+
+
+def _joined(*parts: Edges) -> Edges:
+    """All these edges, equal ones as one, sorted by row."""
+    row, column, copies = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.lexsort((column, row))
+    row, column, copies = row[order], column[order], copies[order]
+    new = np.flatnonzero(np.r_[True, (row[1:] != row[:-1]) | (column[1:] != column[:-1])][: len(row)])
+    return Edges(row[new], column[new], np.add.reduceat(copies, new) if len(new) else copies)
+
+
+def _colour(edges: Edges, n: int, degree: int) -> Edges:
+    """Colours 0 to degree - 1 of a regular multigraph of n rows and n columns."""
+    if degree & (degree - 1) == 0:
+        return _halve_all(edges, degree)
+    if degree % 2:
+        # An odd degree: a perfect matching gets the last colour.
+        matching = _matching(edges, n, degree)
+        copies = edges.copies.copy()
+        copies[matching] -= 1
+        left = copies > 0
+        rest = _colour(Edges(edges.row[left], edges.column[left], copies[left]), n, degree - 1)
+        last = Edges(edges.row[matching], edges.column[matching], np.full(n, degree - 1))
+        return Edges(*(np.concatenate(arrays) for arrays in zip(rest, last, strict=True)))
+    # An even degree: of two halves, one is coloured; some of its colours then make the other's degree a power of two,
+    # so that matchings are needed in the first alone.
+    half, order = degree // 2, np.argsort(edges.column, kind="stable")
+    whole = 1 << (half - 1).bit_length()
+    halves, _, chosen = _halves(edges, order)
+    first = _colour(Edges(*(array[: chosen[0]] for array in halves)), n, half)
+    kept = first.copies < degree - whole
+    moved = Edges(first.row[~kept], first.column[~kept], np.ones(np.count_nonzero(~kept), np.int64))
+    second = _halve_all(_joined(Edges(*(array[chosen[0] :] for array in halves)), moved), whole)
+    second = second._replace(copies=second.copies + degree - whole)
+    return Edges(*(np.concatenate((array[kept], more)) for array, more in zip(first, second, strict=True)))
+
+
+def _halve_all(edges: Edges, degree: int) -> Edges:
+    """Colours of a regular multigraph whose degree is a power of two: halves of halves, all at a time."""
+    colour, order = np.zeros(len(edges.row), np.int64), np.argsort(edges.column, kind="stable")
+    while degree > 1:
+        degree //= 2
+        edges, order, chosen = _halves(edges, order)
+        colour = colour[chosen[1]]
+        colour[chosen[0] :] += degree
+    return edges._replace(copies=colour)
+
+
+def _halves(edges: Edges, order: Ints) -> tuple[Edges, Ints, tuple[int, Ints]]:
+    """Two halves, with half the edges of each row and column in each, where these have even degrees.
+
+    Args:
+        edges: of any number of graphs, one after the other, each sorted by row.
+        order: which sorts those of each graph by column.
+
+    Returns:
+        the edges of the first halves and then the second, and their order; how many are of the first, and for each
+        where it was.
+    """
+    # Of c equal edges each half gets c // 2; what remains is simple, and all degrees are even.
+    odd = np.flatnonzero(edges.copies & 1)
+    mask = np.zeros(len(order), np.int64)
+    if len(odd):
+        single = np.cumsum(edges.copies & 1) - 1
+        by_column = single[order[(edges.copies[order] & 1).astype(bool)]]
+        mask[odd] = _alternately(by_column)
+    counts = (edges.copies // 2 + mask, (edges.copies + 1) // 2 - mask)
+    chosen = [np.flatnonzero(copies) for copies in counts]
+    first = len(chosen[0])
+    orders = []
+    for start, each in zip((0, first), counts, strict=True):
+        number = np.cumsum(each > 0) - 1 + start
+        orders.append(number[order[each[order] > 0]])
+    both = np.concatenate(chosen)
+    copies = np.concatenate([each[at] for each, at in zip(counts, chosen, strict=True)])
+    return Edges(edges.row[both], edges.column[both], copies), np.concatenate(orders), (first, both)
+
+
+def _alternately(by_column: Ints) -> NDArray[np.bool_]:
+    """A mask of every other edge along closed tours.
+
+    Edges 2i and 2i+1 share a row, and the edges by_column[2i] and by_column[2i+1] a column: each edge is followed by
+    its mate at the one end, and then at the other.
+    """
+    mate = np.empty_like(by_column)
+    mate[by_column[::2]] = by_column[1::2]
+    mate[by_column[1::2]] = by_column[::2]
+    # Two steps on from each edge; those of a tour form two cycles, and its mate in the row is of the other.
+    ahead = mate.reshape(-1, 2)[:, ::-1].ravel()
+    least: Ints = np.arange(len(mate))
+    while True:
+        further = np.minimum(least, least[ahead])
+        if np.array_equal(further, least):
+            break
+        least = further
+        ahead = ahead[ahead]
+    one, other = least[::2], least[1::2]
+    return np.stack((one < other, other < one), axis=1).ravel()
+
+
+def _matching(edges: Edges, n: int, degree: int) -> Ints:
+    """A perfect matching of a regular multigraph: its edges, by row.
+
+    From a row without a partner a random walk, along any edge to a column and back to the row that has the column, ends
+    after 2 + n/(rows left) steps on average at a column that is free, and is (without its loops) an augmenting path.
+    """
+    ends = np.repeat(np.arange(len(edges.row)), edges.copies)
+    columns = edges.column[ends].tolist()
+    rng = random.Random(n)
+    rows = list(range(n))
+    rng.shuffle(rows)
+    owner = [-1] * n
+    leaving, taken = [0] * n, [0] * n  # by which edge a walk left a row last; the row's of the matching
+    draw = rng.random
+    for start in rows:
+        row = start
+        while row >= 0:
+            leaving[row] = edge = row * degree + int(draw() * degree)
+            row = owner[columns[edge]]
+        row = start
+        while row >= 0:
+            taken[row] = leaving[row]
+            column = columns[taken[row]]
+            owner[column], row = row, owner[column]
+    return ends[taken]

@@ -1,0 +1,190 @@
+"""The LogP processor that a BSP processor simulates, one cycle after the other."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, overload
+
+import greenlet
+import numpy as np
+
+from ...errors import UsageError
+from ...logp.engine import _steps
+from ...logp.payload import copied
+from ...logp.processor import Message
+from ...machine import LogPMachine
+
+
+class Arrival(NamedTuple):
+    """A message that has been, or will be, delivered to this processor."""
+
+    delivery: int
+    number: int  # of its record
+    source: int
+    payload: Any
+
+
+class CycleProcessor:
+    """A LogP processor; see `pybsp.logp.Processor` for what its methods promise.
+
+    Its program runs in a greenlet, until its clock needs to pass the end of the cycle. All that will be delivered
+    before the end is known by then.
+
+    Args:
+        machine: its LogP machine.
+        pid: this processor.
+        program: what runs in the greenlet.
+        submit: called at a message's submission with (dest, payload); returns when the medium accepts it.
+
+    Attributes:
+        task: the greenlet.
+        end: of the cycle.
+        charged: busy steps of the cycle so far.
+        waiting: whether the program waits for a message, however long that takes.
+        busy, stalls: steps so far.
+        sent, acquired: messages so far.
+        arrivals: the input buffer, by delivery, with messages that are still to be delivered behind.
+        closed: whether the program may not go on any more.
+        records: of each message to this processor: source, submission, acceptance, delivery, acquisition.
+    """
+
+    timed = True
+
+    def __init__(
+        self, machine: LogPMachine, pid: int, program: Callable[[], None], submit: Callable[[int, Any], int]
+    ) -> None:
+        self._hub = greenlet.getcurrent()
+        self.task = greenlet.greenlet(program, self._hub)
+        self.p, self.pid, self.machine = machine.p, pid, machine
+        self.end = self.charged = 0
+        self.waiting = False
+        self.busy = self.stalls = self.sent = self.acquired = 0
+        self.arrivals: deque[Arrival] = deque()
+        self.records: list[list[int]] = []
+        self._submit = submit
+        self._clock = 0
+        self._next_submission = self._next_acquisition = 0  # may not begin before
+        self.closed = False
+
+    @property
+    def time(self) -> int:
+        return self._clock
+
+    def send(self, dest: int, payload: Any) -> None:
+        if type(dest) is not int or not 0 <= dest < self.p or dest == self.pid:
+            dest = self._destination(dest)
+        if type(payload) is not np.ndarray or payload.dtype.hasobject:
+            payload = copied(payload)  # an array is copied at its submission; the program waits until then
+        o = self.machine.o
+        at = max(self._clock + o, self._next_submission)
+        # 1. Preparation ends with the submission.
+        self._pass(at - o, busy=False)
+        self._pass(at, busy=True)
+        self._reach()
+        # 2. The medium accepts.
+        self.sent += 1
+        accepted = self._submit(dest, payload)
+        self._next_submission = at + self.machine.G
+        if accepted > at:
+            self.stalls += accepted - at
+            # The register is free when the medium has taken the message, at the end of that step.
+            self._next_submission = max(self._next_submission, accepted + 1)
+        self._clock = accepted
+
+    def _destination(self, dest: Any) -> int:
+        if isinstance(dest, np.integer) and 0 <= dest < self.p and dest != self.pid:
+            return int(dest)
+        raise UsageError(
+            f"proc.send: argument dest: expected another processor, from 0 to {self.p - 1} and not {self.pid} itself, "
+            f"got {dest!r}; keep what is for this processor in a variable"
+        )
+
+    @overload
+    def recv(self) -> Message: ...
+
+    @overload
+    def recv(self, until: int | None) -> Message | None: ...
+
+    def recv(self, until: int | None = None) -> Message | None:
+        if until is not None:
+            until = _steps("proc.recv", "until", until, None)
+            if until < self._clock:
+                return self._acquire(self._begin()) if self._arrived() else None
+            if self._next_acquisition > until:
+                self._pass(until, busy=False)
+                return None
+        while not self.arrivals:
+            # Nothing is delivered before the cycle ends.
+            if until is not None and until < self.end:
+                self._clock = until
+                return None
+            self.waiting = until is None
+            self.suspend()
+            self.waiting = False
+        begin = self._begin()
+        if until is not None and begin > until:
+            self._pass(until, busy=False)
+            return None
+        return self._acquire(begin)
+
+    def poll(self) -> Message | None:
+        if self._arrived():
+            return self._acquire(self._begin())
+        self._pass(self._clock + 1, busy=True)
+        return None
+
+    def compute(self, steps: int) -> None:
+        self._pass(self._clock + _steps("proc.compute", "steps", steps, 0), busy=True)
+
+    def _arrived(self) -> bool:
+        """Whether a message has been delivered by now."""
+        self._reach()
+        return bool(self.arrivals) and self.arrivals[0].delivery <= self._clock
+
+    def _begin(self) -> int:
+        """When the first message there can be begun to be acquired."""
+        return max(self._clock, self.arrivals[0].delivery, self._next_acquisition)
+
+    def _acquire(self, begin: int) -> Message:
+        arrival = self.arrivals.popleft()
+        self._next_acquisition = begin + self.machine.G
+        self._pass(begin, busy=False)
+        self._pass(begin + self.machine.o, busy=True)
+        self.records[arrival.number][4] = self._clock
+        self.acquired += 1
+        return Message(arrival.source, arrival.payload)
+
+    def _pass(self, time: int, busy: bool) -> None:
+        """Let the clock run up to a time, in as many cycles as that takes."""
+        while True:
+            now = min(time, self.end)
+            if busy:
+                self.charged += now - self._clock
+                self.busy += now - self._clock
+            self._clock = now
+            if now == time:
+                return
+            self.suspend()
+
+    def _reach(self) -> None:
+        """Be in the cycle of this time, not at the end of the one before."""
+        while self._clock >= self.end:
+            self.suspend()
+
+    def suspend(self) -> None:
+        """Let the BSP processor go on to the next cycle."""
+        if greenlet.getcurrent() is not self.task:
+            raise UsageError(
+                f"proc: called outside of the program of processor {self.pid}: by another processor's, or after its "
+                "end; send messages instead"
+            )
+        if not self.closed:
+            self._hub.switch()
+        if self.closed:
+            raise greenlet.GreenletExit
+
+    def deliver(self, delivery: int, source: int, submission: int, acceptance: int, payload: Any) -> None:
+        """Put a message behind those that are there."""
+        self.arrivals.append(Arrival(delivery, len(self.records), source, payload))
+        self.records.append([source, submission, acceptance, delivery, -1])
