@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from .errors import BSPError, ProcessorError, SyncError, UsageError, describe, where
-from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, Arrival, Transport
+from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival
 
 GRACE = 10.0  # seconds that a failing processor waits for the others; PYBSP_GRACE overrides
 
@@ -81,9 +81,12 @@ def without_flags(words: Sequence[int]) -> list[int]:
 
 
 def settle(
-    transport: Transport, arrival: Arrival, kind: int, what: str, superstep: int, label: str, line: str = ""
+    exchange: Callable[..., Arrival], arrival: Arrival, kind: int, what: str, superstep: int, label: str, line: str = ""
 ) -> Sequence[Any] | None:
     """Check that all processors were doing the same; returns what each said to all.
+
+    Args:
+        exchange: `Transport.exchange` or `Router.route`, whichever brought the arrival.
 
     Raises:
         ProcessorError: a processor failed.
@@ -97,16 +100,16 @@ def settle(
         raise processor_error(arrival.notes)
     if kinds.count(kind) == len(kinds):
         return arrival.notes
-    if kind not in (BEGIN, EXIT):
+    if kind not in (BEGIN, EXIT, LOGP):
         what += f" in {describe(superstep, label)}"
     if kind != EXIT:
         what += f", at {line or where()}"
-    raise mismatch(transport, kinds, what)
+    raise mismatch(exchange, kinds, what)
 
 
-def mismatch(transport: Transport, kinds: Sequence[int], position: str) -> SyncError:
+def mismatch(exchange: Callable[..., Arrival], kinds: Sequence[int], position: str) -> SyncError:
     """Ask everybody what it was doing, where, and word the difference; all processors call this together."""
-    notes = transport.exchange(EXPLAIN, position, {}).notes
+    notes = exchange(EXPLAIN, position, {}).notes
     assert notes is not None
     doing: dict[str, list[int]] = {}
     for pid, what in enumerate(notes):

@@ -27,7 +27,7 @@ from .machine import BSPMachine
 from .mail import Inbox, Mail
 from .outgoing import Outgoing
 from .queues import Queue
-from .routing import Router, router
+from .routing import Router
 from .transport import (
     END,
     FAIL,
@@ -67,7 +67,7 @@ class BSP:
     def __init__(
         self,
         transport: Transport,
-        router_name: str,
+        routing: Router,
         machine: BSPMachine,
         checked: bool,
         virtual: bool = False,
@@ -77,8 +77,7 @@ class BSP:
         self.p, self.pid, self.machine = transport.p, transport.pid, machine
         self.inbox: Inbox = _EMPTY
         self._transport = transport
-        self._router: Router = router(router_name, transport)
-        self._route = self._router.route
+        self._router, self._route = routing, routing.route
         self._checked, self._virtual, self._measure, self._context = checked, virtual, measure, context
         self._pool = transport.pool
         self._limit = self.p  # destinations below it are valid; 0 while nothing may be called
@@ -272,7 +271,7 @@ class BSP:
     def _settle(self, arrival: Arrival, kind: int, what: str, line: str = "") -> Sequence[Any] | None:
         """Check that all did the same, and registered the same; registrations take effect. Returns what each said."""
         try:
-            notes = agreement.settle(self._transport, arrival, kind, what, self._superstep, self._label, line)
+            notes = agreement.settle(self._route, arrival, kind, what, self._superstep, self._label, line)
             if notes is None:
                 return None
             said = agreement.look_through(notes, self._superstep)
@@ -478,13 +477,13 @@ class BSP:
         entered = time.perf_counter()
         labels = list(self._log.labels)
         mine = self._log.table(len(self._combined))
-        arrival = self._transport.exchange(LEDGER, None, {0: {MAIL: Segment((labels, mine), 0, 0, None)}})
+        arrival = self._route(LEDGER, None, {0: {MAIL: Segment((labels, mine), 0, 0, None)}})
         self._settle(arrival, LEDGER, "asked for bsp.ledger")
         fresh: list[Any] | None = None
         if self.pid == 0:
             tables = [parcel[MAIL].meta[1] for _, parcel in arrival.parcels]
             fresh = list(Ledger.combine(self.machine, tables, labels, self._virtual))
-        arrival = self._transport.exchange(LEDGER, fresh, {})
+        arrival = self._route(LEDGER, fresh, {})
         assert arrival.notes is not None
         self._combined = [*self._combined, *arrival.notes[0]]
         self._left += time.perf_counter() - entered  # what the ledger takes is no part of what it measures
@@ -560,7 +559,7 @@ class BSP:
                 f"{left}: something was sent in {describe(self._superstep, self._label)}, after the last sync, "
                 "and would never arrive; call bsp.sync() before the program ends"
             )
-        self._settle(self._transport.exchange(END, None, {}), END, "ended", line)
+        self._settle(self._route(END, None, {}), END, "ended", line)
         what = "part" if self._members else "run"
         self._close(f"the {what} has ended; nothing can be sent or synced after it")
 
@@ -572,7 +571,7 @@ class BSP:
         """
         failure = agreement.failure_of(error, self._superstep, agreement.label_of(error, self._label))
         grace = None if self._virtual else grace_period()
-        arrival = self._transport.exchange(FAIL, failure, {}, grace=grace)
+        arrival = self._route(FAIL, failure, {}, grace=grace)
         self._close("the run has failed")
         return arrival
 
@@ -600,7 +599,7 @@ class _Split:
         transport = parent._transport.subset(members, context)
         self.part = BSP(
             transport,
-            parent._router.name,
+            parent._router.part(transport, members),
             dataclasses.replace(parent.machine, p=len(members)),
             parent._checked,
             parent._virtual,
@@ -644,6 +643,7 @@ class _Split:
                 parent._part_seconds += spent
                 parent._left = time.perf_counter() - self._parent_computed
             if usable:
+                part._router.close()
                 part._transport.free()
 
 

@@ -20,7 +20,7 @@ from .agreement import settle
 from .bsp import BSP, _killed, checks_wanted, grace_period
 from .errors import BSPError, UsageError
 from .machine import BSPMachine, machine_in_force
-from .routing import router
+from .routing import Routing, named, resolved, router
 from .simulation import run_simulated, settings
 from .transport import BEGIN, LEDGER
 from .transport.mpi import MPITransport
@@ -49,7 +49,7 @@ _runs_recorded = 0
 def run(
     main: Callable[..., Result],
     *args: Any,
-    router: str = "direct",
+    router: Routing = "direct",
     machine: BSPMachine | None = None,
     checked: bool | None = None,
     **kwargs: Any,
@@ -60,7 +60,8 @@ def run(
 
     Args:
         main: the program; the same on all processors.
-        router: how messages travel, equal on all processors; see `pybsp.routing`.
+        router: how messages travel, equal on all processors: a name or a `pybsp.routing.logp_router`; see
+            `pybsp.routing`.
         machine: its parameters; None: from the file that PYBSP_MACHINE names, else nominal. Processor 0's is used
             by all.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
@@ -97,7 +98,7 @@ def run(
 def attach(
     comm: MPI.Intracomm,
     *,
-    router: str = "direct",
+    router: Routing = "direct",
     machine: BSPMachine | None = None,
     checked: bool | None = None,
 ) -> Iterator[BSP]:
@@ -127,7 +128,7 @@ def attach(
 def _session(
     transport: MPITransport,
     operation: str,
-    router_name: str,
+    chosen: Routing,
     machine: BSPMachine | None,
     checked: bool | None,
     world: bool,
@@ -136,10 +137,11 @@ def _session(
     bsp: BSP | None = None
     hosts: list[str] = []
     try:
-        bsp, hosts = _begin(transport, operation, router_name, machine, checked)
+        bsp, hosts = _begin(transport, operation, chosen, machine, checked)
         yield bsp
         # Parts of the job that are attached at the same time would write over each other.
         _end(bsp, hosts, records=world or transport.p == usable_mpi(operation).COMM_WORLD.size)
+        bsp._router.close()
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or _killed(error):
             if transport.p > 1:
@@ -149,27 +151,30 @@ def _session(
             mark(error, quiet=speaker_of(error, bsp) != transport.pid)
         else:
             report_failure(transport, bsp, error)
+        if bsp is not None:
+            bsp._router.close()
         if not world and isinstance(error, Exception):
             mark_outside(error, transport)
         raise
 
 
 def _begin(
-    transport: MPITransport, operation: str, router_name: str, machine: BSPMachine | None, checked: bool | None
+    transport: MPITransport, operation: str, chosen: Routing, machine: BSPMachine | None, checked: bool | None
 ) -> tuple[BSP, list[str]]:
     """Agree on the machine, the router and the checks."""
-    router(router_name, transport)
+    named(chosen)  # raises where there is none
     grace_period()  # a wrong PYBSP_GRACE is an error now, not when it is needed
     checked = checks_wanted(checked)
     warning = None
     if transport.pid == 0:
         machine, warning = machine_in_force(machine, transport.p)
+        routing: Routing | None = resolved(chosen, machine)
     else:
-        machine = None  # processor 0's is everybody's, equal bit for bit
-    note = (socket.gethostname(), machine, router_name, checked)
+        machine = routing = None  # processor 0's are everybody's, equal bit for bit
+    note = (socket.gethostname(), machine, chosen, checked, routing)
     arrival = transport.exchange(BEGIN, note, {})
     try:
-        notes = settle(transport, arrival, BEGIN, f"called {operation}", 0, "")
+        notes = settle(transport.exchange, arrival, BEGIN, f"called {operation}", 0, "")
     except BSPError as error:
         note_exits(arrival)
         mark(error, quiet=agreement.speaker(error) != transport.pid)
@@ -188,7 +193,7 @@ def _begin(
         transport.waiter.crowd()
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
-    return BSP(transport, router_name, notes[0][1], checked), hosts
+    return BSP(transport, router(notes[0][4], transport), notes[0][1], checked), hosts
 
 
 def _end(bsp: BSP, hosts: list[str], records: bool) -> None:
@@ -210,7 +215,7 @@ def _end(bsp: BSP, hosts: list[str], records: bool) -> None:
             except (OSError, UsageError) as error:
                 trouble = f"PYBSP_LEDGER: expected a file that can be written, got {path} ({error})"
         _runs_recorded += 1
-        notes = bsp._transport.exchange(LEDGER, trouble, {}).notes
+        notes = bsp._route(LEDGER, trouble, {}).notes
         if notes is not None:
             failed = UsageError(notes[0])
             mark(failed, quiet=bsp.pid != 0)

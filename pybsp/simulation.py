@@ -13,6 +13,8 @@ from .bsp import BSP, _killed, checks_wanted
 from .errors import ProcessorError, SyncError, UsageError, describe, where
 from .ledger import Ledger
 from .machine import BSPMachine, machine_in_force
+from .routing import Routing, name_of, resolved
+from .routing import router as make_router
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
 
 
@@ -60,7 +62,7 @@ def simulate(
     *args: Any,
     p: int | None = None,
     machine: BSPMachine | None = None,
-    router: str = "direct",
+    router: Routing = "direct",
     measure: bool = False,
     checked: bool | None = None,
     **kwargs: Any,
@@ -71,7 +73,7 @@ def simulate(
         main: the program.
         p: processors; None: as many as the machine has.
         machine: its parameters, by which virtual time runs; None: the file that PYBSP_MACHINE names, else nominal.
-        router: how messages travel; see `pybsp.routing`.
+        router: how messages travel, a name or a `pybsp.routing.logp_router`; see `pybsp.routing`.
         measure: whether what computing takes here counts as work; else only `bsp.work` does.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
 
@@ -92,10 +94,12 @@ def simulate(
     machine, warning = machine_in_force(machine, p)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
+    routing = resolved(router, machine)
     line = where()  # a virtual processor's own frames end inside pybsp
     scheduler = Scheduler()
     meeting = Meeting(p, scheduler, machine)
-    processors = [BSP(VirtualTransport(meeting, pid), router, machine, checked, True, measure) for pid in range(p)]
+    transports = [VirtualTransport(meeting, pid) for pid in range(p)]
+    processors = [BSP(t, make_router(routing, t), machine, checked, True, measure) for t in transports]
     results: list[Any] = [None] * p
     errors: dict[int, BaseException] = {}
 
@@ -144,7 +148,7 @@ def run_simulated(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     *,
-    router: str,
+    router: Routing,
     machine: BSPMachine | None,
     checked: bool | None,
     settings: Settings | None,
@@ -158,6 +162,6 @@ def run_simulated(
         chosen.ledger = os.environ.get("PYBSP_LEDGER")
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
-        ledger.append_run(chosen.ledger, done.ledger.as_json(hosts, router), first=chosen.runs == 0)
+        ledger.append_run(chosen.ledger, done.ledger.as_json(hosts, name_of(router)), first=chosen.runs == 0)
         chosen.runs += 1
     return done.results[0]

@@ -32,7 +32,7 @@ _world_open = False  # whether all ranks still meet there
 _alone = False  # no MPI library can be loaded; said once
 
 
-def world_transport() -> MPITransport | None:
+def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
     """The transport of all ranks; None where there is no MPI library, and none is needed."""
     global _world, _world_open, _alone
     install_hook()
@@ -40,7 +40,7 @@ def world_transport() -> MPITransport | None:
         return None
     if _world is None:
         try:
-            mpi = usable_mpi("pybsp.run")
+            mpi = usable_mpi(operation)
         except LauncherError as error:
             raise _said_by_first(error) from None
         except (ImportError, RuntimeError, OSError) as error:
@@ -65,9 +65,9 @@ def world_transport() -> MPITransport | None:
         _world_open = True
         atexit.register(_leave_job)
         return _world
-    usable_mpi("pybsp.run")
+    usable_mpi(operation)
     if not _world_open:
-        raise BSPError("pybsp.run: other ranks of this job have ended already; no run is possible any more")
+        raise BSPError(f"{operation}: other ranks of this job have ended already; no run is possible any more")
     return _world
 
 
@@ -315,7 +315,7 @@ def _leave_job() -> None:
     with suppress(BSPError):  # a failure is printed where it happened; the ranks that have not ended raise a SyncError
         try:
             arrival = _world.exchange(EXIT, None, {})
-            settle(_world, arrival, EXIT, "left the job", 0, "")
+            settle(_world.exchange, arrival, EXIT, "left the job", 0, "")
             _world.free()
         except KeyboardInterrupt:
             abort_job()

@@ -4,16 +4,23 @@ A router realises what one exchange of a transport asks for: parcels from every 
 delivers exactly what `direct` delivers, so any program runs on any of them.
 
     direct.py    every parcel straight to its destination
+    logp/        by LogP messages alone
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Protocol
 
 from ..errors import RoutingError
-from ..transport import Arrival, Charge, Parcels, Transport
+from ..machine import BSPMachine
+from ..transport import FREE, Arrival, Charge, Parcels, Transport
 from .direct import Direct
+from .logp.options import ALGORITHMS, LogPRouting
+from .logp.options import logp_router as logp_router
+from .logp_on_bsp import logp_on_bsp as logp_on_bsp
+
+Routing = str | LogPRouting  # what `router=` of a run may be
 
 
 class Router(Protocol):
@@ -21,19 +28,59 @@ class Router(Protocol):
 
     name: str
 
-    def route(self, kind: int, note: object, parcels: Parcels, charge: Charge) -> Arrival:
-        """Like `Transport.exchange`: see there for arguments and result."""
+    def route(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        """Like `Transport.exchange`: see there for arguments and result.
+
+        Where the processors were not all of one kind, parcels may be missing.
+        """
+
+    def part(self, transport: Transport, members: Sequence[int]) -> Router:
+        """The router of a part: some of the processors, and their transport."""
+
+    def close(self) -> None:
+        """Give back what the router holds; all its processors do so, and do not use it afterwards."""
 
 
-_ROUTERS: dict[str, Callable[[Transport], Router]] = {"direct": Direct}
+_ROUTINGS: dict[str, Routing] = {"direct": "direct", **{f"logp-{name}": LogPRouting(name) for name in ALGORITHMS}}
 
 
-def router(name: str, transport: Transport) -> Router:
-    """The router of that name over a transport.
+def named(routing: Routing) -> Routing:
+    """What was asked for by its name, if it was.
 
     Raises:
         RoutingError: there is none of that name.
     """
-    if not isinstance(name, str) or name not in _ROUTERS:
-        raise RoutingError(f"router: expected one of {', '.join(sorted(_ROUTERS))}, got {name!r}")
-    return _ROUTERS[name](transport)
+    if isinstance(routing, LogPRouting):
+        return routing
+    if not isinstance(routing, str) or routing not in _ROUTINGS:
+        raise RoutingError(
+            f"router: expected one of {', '.join(sorted(_ROUTINGS))} or a pybsp.routing.logp_router, got {routing!r}"
+        )
+    return _ROUTINGS[routing]
+
+
+def name_of(routing: Routing) -> str:
+    """Its name, for the ledger."""
+    return routing if isinstance(routing, str) else routing.name
+
+
+def resolved(routing: Routing, machine: BSPMachine) -> Routing:
+    """What was asked for, with all that a router needs to know of the machine.
+
+    Raises:
+        RoutingError: there is none of that name.
+        UsageError: the LogP machine in force cannot be used.
+    """
+    chosen = named(routing)
+    return chosen if isinstance(chosen, str) else chosen.on(machine)
+
+
+def router(routing: Routing, transport: Transport) -> Router:
+    """The router over a transport; `routing` has been resolved."""
+    if isinstance(routing, str):
+        return Direct(transport)
+    from .logp.router import LogPRouter
+
+    return LogPRouter(transport, routing)

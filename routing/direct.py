@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..transport import Transport
 
 
@@ -12,3 +14,9 @@ class Direct:
 
     def __init__(self, transport: Transport) -> None:
         self.route = transport.exchange
+
+    def part(self, transport: Transport, members: Sequence[int]) -> Direct:
+        return Direct(transport)
+
+    def close(self) -> None:
+        pass

@@ -20,7 +20,8 @@ from .memory import BufferPool
 from .memory import Bytes as Bytes
 
 # What a processor is doing when it enters an exchange. All must do the same; FLAG_GETS may differ.
-SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT = range(1, 10)
+# LOGP begins a LogP program, DRAIN ends it.
+SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN = range(1, 12)
 FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies that follows"
 KIND = 15  # the mask of the kind without the flags
 

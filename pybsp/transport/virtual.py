@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import greenlet
@@ -73,13 +73,35 @@ class Meeting:
         self.seconds = 0.0  # of computing, of the slowest processor in the superstep that goes on
         self.traffic: dict[int, list[int]] = {}  # pid: words out, words in, messages out, messages in
         self.last: tuple[Sequence[int] | None, Sequence[Any] | None, dict[int, list[tuple[int, Parcel]]]]
+        self.outcome: Sequence[Any] | Exception = ()
         self.parts: dict[Any, Meeting] = {}
         self._clear()
+
+    def together(self, pid: int, brought: Any, act: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
+        """See `VirtualTransport.together`."""
+        self.brought[pid] = brought
+        self.arrived += 1
+        if self.arrived < self.p:
+            self.waiting.append(greenlet.getcurrent())
+            self.scheduler.wait()
+        else:
+            try:
+                self.outcome = act(self.brought)
+            except Exception as error:  # all raise it
+                self.outcome = error
+            self.generation += 1
+            self.scheduler.ready.extend(self.waiting)
+            self._clear()
+        outcome = self.outcome
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome[pid]
 
     def _clear(self) -> None:
         self.kinds = [0] * self.p
         self.notes: list[Any] = [None] * self.p
         self.inbound: dict[int, list[tuple[int, Parcel]]] = {}
+        self.brought: list[Any] = [None] * self.p
         self.waiting: list[greenlet.greenlet] = []
         self.arrived = 0
         self.said = False
@@ -143,6 +165,19 @@ class VirtualTransport:
             meeting.close(charge)
         kinds, notes, inbound = meeting.last
         return Arrival(kinds, notes, inbound.get(pid, NOBODY), {})
+
+    def together(self, brought: Any, act: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
+        """Meet all processors, where a router has another medium than `exchange`.
+
+        Args:
+            brought: what this processor brings.
+            act: called by the last to come with what all brought, by pid; gives what each gets. What it raises all do.
+        """
+        return self._meeting.together(self.pid, brought, act)
+
+    def elapse(self, time: float) -> None:
+        """Let the clock show this time, in seconds, if it is behind it."""
+        self._meeting.clock = max(self._meeting.clock, time)
 
     def subset(self, members: Sequence[int], context: int) -> VirtualTransport:
         meeting = self._meeting

@@ -1,0 +1,96 @@
+"""How a router that routes by LogP messages is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import UsageError
+from ...machine import BSPMachine, LogPMachine
+
+ALGORITHMS = ("sorted", "offline", "random")
+CAPACITIES = ("global", "per-pair", None)
+SCHEDULES = ("latest", "earliest", "random", "adversary")
+
+
+@dataclass(frozen=True)
+class LogPRouting:
+    """What `router=` may be beside a name; made by `logp_router`. Compares by value, and can be pickled."""
+
+    algorithm: str
+    machine: LogPMachine | None = None
+    schedule: str = "latest"
+    seed: int = 0
+    packet: int = 1024
+    capacity: str | None = "global"
+    beta: float | None = None
+
+    @property
+    def name(self) -> str:
+        return f"logp-{self.algorithm}"
+
+    def on(self, machine: BSPMachine) -> LogPRouting:
+        """With the LogP machine filled in, for as many processors as the BSP machine has.
+
+        Raises:
+            UsageError: max{2, o} <= G <= L does not hold.
+        """
+        from ...logp.simulation import machine_in_force  # which imports much
+
+        found = self.machine or machine_in_force() or LogPMachine.from_bsp(machine, -(-self.packet // 8))
+        found.require(f'router "{self.name}"')
+        return dataclasses.replace(self, machine=found).of(machine.p)
+
+    def of(self, p: int) -> LogPRouting:
+        """With a machine of so many processors."""
+        assert self.machine is not None
+        return dataclasses.replace(self, machine=dataclasses.replace(self.machine, p=p))
+
+
+def logp_router(
+    algorithm: str,
+    *,
+    machine: LogPMachine | None = None,
+    schedule: str = "latest",
+    seed: int = 0,
+    packet: int = 1024,
+    capacity: str | None = "global",
+    beta: float | None = None,
+) -> LogPRouting:
+    """A value of `router=` for `pybsp.run`, `simulate` and `attach`: supersteps by LogP messages alone.
+
+    Args:
+        algorithm: "sorted" (Theorem 2), "offline" (Hall) or "random" (Theorem 3).
+        machine: the LogP machine, for any p; None: the file that PYBSP_MACHINE names, if it has one, else one of the
+            g and l of the BSP machine, for messages of a packet.
+        schedule: on virtual processors, what decides when messages are delivered, as in `pybsp.logp.simulate`:
+            "latest", "earliest", "random" or "adversary".
+        seed: of the schedule "random" and of the algorithm "random"; each superstep derives its own from it.
+        packet: bytes that one LogP message carries, at most.
+        capacity: on MPI ranks, how the capacity is kept, as in `pybsp.logp.run`: "global", "per-pair" or None.
+        beta: of the algorithm "random": more batches, fewer stalls; above 0. None: Theorem 3's.
+
+    Raises:
+        UsageError: an argument that cannot be right.
+    """
+
+    def refuse(argument: str, expected: str, got: Any) -> UsageError:
+        return UsageError(f"pybsp.routing.logp_router: argument {argument}: expected {expected}, got {got!r}")
+
+    if algorithm not in ALGORITHMS:
+        raise refuse("algorithm", f"one of {', '.join(ALGORITHMS)}", algorithm)
+    if machine is not None and not isinstance(machine, LogPMachine):
+        raise refuse("machine", "a pybsp.LogPMachine", machine)
+    if schedule not in SCHEDULES:
+        raise refuse("schedule", f"one of {', '.join(SCHEDULES)}", schedule)
+    if type(seed) is not int:
+        raise refuse("seed", "an int", seed)
+    if type(packet) is not int or packet < 1:
+        raise refuse("packet", "a whole number of bytes of at least 1", packet)
+    if capacity not in CAPACITIES:
+        raise refuse("capacity", '"global", "per-pair" or None', capacity)
+    if beta is not None and not (type(beta) in (int, float) and 0 < beta < math.inf):
+        raise refuse("beta", "a number above 0, or None", beta)
+    return LogPRouting(algorithm, machine, schedule, seed, packet, capacity, beta)

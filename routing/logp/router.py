@@ -1,0 +1,394 @@
+"""BSP supersteps on LogP: the routers `logp-sorted`, `logp-offline` and `logp-random` (*BSP vs LogP*, section 4).
+
+A superstep is a LogP program on all processors:
+
+    1. a combine-and-broadcast synchronises (Proposition 2). It tells all what each was doing, and said; and how many
+       packets the processor sends that sends most, so that a superstep without any ends here.
+    2. a routing algorithm delivers the packets that the parcels have been cut into.
+
+On virtual processors one simulated LogP machine executes it for all; on MPI ranks it runs over the ranks' LogP layer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...logp.engine import Engine
+from ...logp.processor import Message
+from ...logp.ranks import RankProcessor
+from ...logp.schedule import schedule_of
+from ...machine import LogPMachine
+from ...transport import FREE, JOINED, KIND, Arrival, Bytes, Charge, Parcel, Parcels, Segment, Transport
+from ...transport.memory import ALIGN, BufferPool, aligned
+from ...transport.mpi import MPITransport
+from ...transport.virtual import VirtualTransport
+from .combine_broadcast import combine_broadcast
+from .offline import learn, route_offline
+from .options import LogPRouting
+from .phases import Phases
+from .random import route_random
+from .sorted import route_sorted
+
+# What a LogP message carries: source, number of the packet in its parcel, packets of the parcel, bytes.
+Packet = tuple[int, int, int, bytes]
+Packets = list[tuple[int, Packet]]  # with destinations
+Algorithm = Callable[[Phases, Packets], list[Message]]
+
+
+class Said(NamedTuple):
+    """What successive processors do and say, as the combine-and-broadcast combines it.
+
+    words: kinds with flags, one byte a processor; or one for all, where they are equal.
+    size: processors.
+    notes: (pid, pickled note) of those that said something.
+    most: packets of the processor that sends most.
+    """
+
+    words: bytes
+    size: int
+    notes: tuple[tuple[int, bytes], ...]
+    most: int
+
+
+def combined(first: Said, second: Said) -> Said:
+    """What two neighbouring groups of processors say."""
+    words = first.words
+    if len(words) > 1 or words != second.words:
+        words = _each(first) + _each(second)
+    return Said(words, first.size + second.size, first.notes + second.notes, max(first.most, second.most))
+
+
+def _each(said: Said) -> bytes:
+    return said.words if len(said.words) > 1 else said.words * said.size
+
+
+class Execution(NamedTuple):
+    """What a superstep took on the virtual LogP machine; times in steps.
+
+    kind: what the processors were doing, as in `pybsp.transport`.
+    sent, received: packets that one processor sends, and receives, at most.
+    steps: from the last joining to the end of the last processor.
+    stalled: steps, of all processors.
+    in_transit: messages to one destination at a time, at most.
+    """
+
+    kind: int
+    sent: int
+    received: int
+    steps: int
+    stalled: int
+    in_transit: int
+
+
+class Outcome(NamedTuple):
+    """What a superstep brings a processor: what all did, and said (None: nobody anything), and its packets."""
+
+    words: list[int]
+    notes: list[Any] | None
+    packets: Sequence[Packet] = ()
+
+
+class LogPRouter:
+    """Supersteps by LogP messages alone.
+
+    Args:
+        transport: of virtual processors or MPI ranks.
+        routing: the algorithm and its options, with a machine.
+
+    Attributes:
+        executions: of the supersteps so far, on virtual processors; what the run does beside supersteps included.
+    """
+
+    def __init__(self, transport: Transport, routing: LogPRouting) -> None:
+        assert routing.machine is not None
+        self.name, self.routing = routing.name, routing
+        self._pid, self._p, self._pool = transport.pid, transport.p, transport.pool
+        self._machine: _Simulated | _Ranks
+        if isinstance(transport, VirtualTransport):
+            self._machine = _Simulated(transport, routing, routing.machine)
+        else:
+            assert isinstance(transport, MPITransport)
+            self._machine = _Ranks(transport, routing, routing.machine)
+
+    @property
+    def executions(self) -> list[Execution]:
+        return self._machine.executions
+
+    @property
+    def steps(self) -> int:
+        """Of all supersteps, from the last joining of each."""
+        return sum(execution.steps for execution in self.executions)
+
+    @property
+    def stalled(self) -> int:
+        """Steps that processors stalled on virtual processors; on MPI ranks, messages of this one that did."""
+        return self._machine.stalled
+
+    @property
+    def max_in_transit(self) -> int | None:
+        """Messages to one destination at a time, at most; on MPI ranks to this one, None where nobody counts them."""
+        return self._machine.max_in_transit
+
+    def route(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        packets = [
+            (dest, (self._pid, number, len(chunks), chunk))
+            for dest, parcel in parcels.items()
+            if dest != self._pid
+            for chunks in [cut(parcel, self.routing.packet)]
+            for number, chunk in enumerate(chunks)
+        ]
+        said = b"" if note is None else pickle.dumps(note, 5)
+        words, notes, arrived = self._machine.execute(kind, said, packets, charge, grace)
+        uniform = notes is None and not words[0] & ~KIND and words.count(words[0]) == self._p
+        own = parcels.get(self._pid)
+        if not arrived and (own is None or not any(stream >= JOINED for stream in own)):
+            return Arrival(None if uniform else words, notes, [] if own is None else [(self._pid, own)], {})
+        return Arrival(None if uniform else words, notes, *put_together(arrived, self._pid, own, self._pool))
+
+    def part(self, transport: Transport, members: Sequence[int]) -> LogPRouter:
+        return self._machine.part(transport, members)
+
+    def close(self) -> None:
+        self._machine.close()
+
+
+def superstep(phases: Phases, kind: int, note: bytes, packets: Packets, route: Algorithm) -> tuple[Said, list[Message]]:
+    """A superstep as a LogP program; collective. Returns what all said, and the messages for this processor."""
+    said = Said(bytes([kind]), 1, ((phases.proc.pid, note),) if note else (), len(packets))
+    said = Said(*combine_broadcast(phases, tuple(said), _combined))
+    # Where the processors do different things all raise next, and nobody looks at what would arrive.
+    if said.most == 0 or len({word & KIND for word in said.words}) > 1:
+        return said, []
+    return said, route(phases, packets)
+
+
+def _combined(first: Any, second: Any) -> tuple[Any, ...]:
+    return tuple(combined(Said(*first), Said(*second)))
+
+
+def algorithm(routing: LogPRouting, seed: int) -> Algorithm:
+    """The routing algorithm of a superstep, with its options."""
+    if routing.algorithm == "sorted":
+        return route_sorted
+    if routing.algorithm == "offline":
+        # A BSP program does not say beforehand what it will send: the relation is gathered first.
+        return lambda phases, packets: route_offline(phases, packets, learn(phases, packets))
+    return lambda phases, packets: route_random(phases, packets, beta=routing.beta, seed=seed)
+
+
+# -- the two machines -------------------------------------------------------------------------------------------------
+
+
+class _Simulated:
+    """One simulated LogP machine for all virtual processors, as one of them sees it."""
+
+    def __init__(self, transport: VirtualTransport, routing: LogPRouting, machine: LogPMachine) -> None:
+        self._transport, self._routing, self._logp = transport, routing, machine
+        self.executions: list[Execution] = []
+        # In steps: when this processor ended the last superstep. A part begins when its last processor does.
+        self._clock = round(transport.time() / machine.step)
+
+    @property
+    def stalled(self) -> int:
+        return sum(execution.stalled for execution in self.executions)
+
+    @property
+    def max_in_transit(self) -> int:
+        return max((execution.in_transit for execution in self.executions), default=0)
+
+    def execute(self, kind: int, note: bytes, packets: Packets, charge: Charge, grace: float | None) -> Outcome:
+        start = self._clock + math.ceil(round(charge.seconds / self._logp.step, 6))  # a part of a step is one
+        what: Outcome
+        what, messages, clock, execution = self._transport.together(
+            (kind, note, packets, charge.counts, start), self._run
+        )
+        self.executions.append(execution)
+        if charge.counts:
+            self._clock = clock
+        return what._replace(packets=[message.payload for message in messages])
+
+    def _run(self, brought: Sequence[Any]) -> Sequence[Any]:
+        """The last has come: execute the superstep of all."""
+        machine = self._logp
+        seed = random.Random(f"{self._routing.seed} {len(self.executions)}").getrandbits(32)
+        schedule = schedule_of(self._routing.schedule, seed, f'router "{self._routing.name}"')
+        route = algorithm(self._routing, seed)
+        starts = [start for *_, start in brought]
+
+        def body(proc: Any) -> tuple[Said, list[Message]]:
+            kind, note, packets, *_ = brought[proc.pid]
+            return superstep(Phases(proc), kind, note, packets, route)
+
+        done = Engine(machine, schedule).run([body] * machine.p, starts)
+        # A processor goes on when it may submit and acquire again, as the next superstep is an execution of its own.
+        trace, clocks = done.trace, done.finished.copy()
+        np.maximum.at(clocks, trace.source, trace.submission + machine.G - machine.o)
+        np.maximum.at(clocks, trace.dest, trace.acquisition - machine.o + machine.G)
+        if all(counts for _, _, _, counts, _ in brought):
+            self._transport.elapse(done.time * machine.step)
+        said, _ = done.results[0]
+        messages = [messages for _, messages in done.results]
+        execution = Execution(
+            brought[0][0] & KIND,
+            said.most,
+            max(len(some) for some in messages),
+            done.time - max(starts),
+            done.stalled,
+            done.max_in_transit,
+        )
+        what = _outcome(said)
+        return [(what, messages[pid], int(clocks[pid]), execution) for pid in range(machine.p)]
+
+    def part(self, transport: Transport, members: Sequence[int]) -> LogPRouter:
+        return LogPRouter(transport, self._routing.of(len(members)))
+
+    def close(self) -> None:
+        pass
+
+
+class _Rank(RankProcessor):
+    """A rank that waits no longer than until a deadline (of `time.perf_counter`)."""
+
+    deadline: float | None = None
+
+    def _wait(self, condition: Callable[[], bool], deadline: float | None = None) -> bool:
+        if self.deadline is None or deadline is not None:
+            return super()._wait(condition, deadline)
+        if not super()._wait(condition, self.deadline):
+            raise TimeoutError
+        return True
+
+
+class _Ranks:
+    """The LogP layer of MPI ranks, as one of them sees it."""
+
+    def __init__(self, transport: MPITransport, routing: LogPRouting, machine: LogPMachine) -> None:
+        self._routing = routing
+        self._proc = _Rank(transport, machine, routing.capacity)
+        self._phases = Phases(self._proc)
+        self._count = 0
+        self.executions: list[Execution] = []  # stays empty: nothing is timed here
+
+    @property
+    def stalled(self) -> int:
+        return self._proc.stalls
+
+    @property
+    def max_in_transit(self) -> int | None:
+        return self._proc.max_in_flight
+
+    def execute(self, kind: int, note: bytes, packets: Packets, charge: Charge, grace: float | None) -> Outcome:
+        self._count += 1
+        seed = random.Random(f"{self._routing.seed} {self._count}").getrandbits(32)
+        route = algorithm(self._routing, seed)
+        if grace is not None:
+            self._proc.deadline = time.perf_counter() + grace
+        said, messages = superstep(self._phases, kind, note, packets, route)
+        self._proc.deadline = None
+        return _outcome(said)._replace(packets=[message.payload for message in messages])
+
+    def part(self, transport: Transport, members: Sequence[int]) -> LogPRouter:
+        return LogPRouter(transport, self._routing.of(len(members)))
+
+    def close(self) -> None:
+        self._proc.close()
+
+
+def _outcome(said: Said) -> Outcome:
+    """What all did and said, unpacked; without packets."""
+    notes: list[Any] | None = None
+    if said.notes:
+        notes = [None] * said.size
+        for pid, note in said.notes:
+            notes[pid] = pickle.loads(note)
+    return Outcome(list(_each(said)), notes)
+
+
+# -- parcels and packets ----------------------------------------------------------------------------------------------
+
+
+def cut(parcel: Parcel, most: int) -> list[bytes]:
+    """A parcel as packets of so many bytes at most: a description of its segments, then their data, all aligned."""
+    contents = [
+        (stream, meta, words, messages, 0 if data is None else data.size)
+        for stream, (meta, words, messages, data) in parcel.items()
+    ]
+    pieces: list[bytes | memoryview] = [pickle.dumps(contents, 5)]
+    pieces += [segment.data.data for segment in parcel.values() if segment.data is not None]
+    chunks: list[bytes] = []
+    open_chunk: list[bytes | memoryview] = []
+    room = most
+    for piece in itertools.chain.from_iterable((piece, bytes(-len(piece) % ALIGN)) for piece in pieces):
+        at = 0
+        while at < len(piece):
+            part = piece[at : at + room]
+            open_chunk.append(part)
+            at += len(part)
+            room -= len(part)
+            if not room:
+                chunks.append(b"".join(open_chunk))
+                open_chunk, room = [], most
+    if open_chunk:
+        chunks.append(b"".join(open_chunk))
+    return chunks
+
+
+def put_together(
+    packets: Sequence[Packet], pid: int, own: Parcel | None, pool: BufferPool
+) -> tuple[list[tuple[int, Parcel]], dict[int, Bytes]]:
+    """Parcels in the order of sources, and the joined streams; `own` goes from this processor to itself."""
+    texts: dict[int, Bytes | None] = {pid: None}
+    contents: dict[int, list[Any]] = {}
+    for source, of_source in itertools.groupby(
+        sorted(packets, key=lambda packet: packet[:2]), lambda packet: packet[0]
+    ):
+        chunks = [packet[3] for packet in of_source]
+        text = pool.take(sum(map(len, chunks)))
+        at = 0
+        for chunk in chunks:
+            text[at : at + len(chunk)] = np.frombuffer(chunk, np.uint8)
+            at += len(chunk)
+        texts[source], contents[source] = text, pickle.loads(text.data)
+    if own is not None:
+        contents[pid] = [
+            (stream, *segment[:3], 0 if segment.data is None else segment.data.size) for stream, segment in own.items()
+        ]
+    totals: dict[int, int] = {}
+    for content in contents.values():
+        for stream, _, _, _, size in content:
+            if stream >= JOINED:
+                totals[stream] = totals.get(stream, 0) + size
+    joined = {stream: pool.take(total) for stream, total in totals.items()}
+    used = dict.fromkeys(totals, 0)
+    arrived: list[tuple[int, Parcel]] = []
+    for source in sorted(contents):
+        whole = texts[source]
+        at = 0 if whole is None else whole.size - sum(aligned(size) for *_, size in contents[source])
+        parcel: Parcel = {}
+        for stream, meta, words, messages, size in contents[source]:
+            data: Bytes | None
+            if whole is None:
+                assert own is not None
+                data = own[stream].data  # mail to oneself is handed over
+            else:
+                data = whole[at : at + size] if size else None
+                at += aligned(size)
+            if stream >= JOINED:
+                place = joined[stream][used[stream] : used[stream] + size]
+                if data is not None:
+                    place[:] = data
+                used[stream] += size
+                data = place
+            parcel[stream] = Segment(meta, words, messages, data)
+        arrived.append((source, parcel))
+    return arrived, joined

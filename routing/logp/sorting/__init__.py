@@ -1,0 +1,11 @@
+"""Sorting on LogP (*BSP vs LogP*, section 4.2): r keys in 0..p on each of p processors, by steps known in advance.
+
+networks.py    sorting networks for any p
+steps.py       merge-split, and the relations of columnsort
+plans.py       which steps sort, what they take, which to choose; sort
+bounds.py      what the AKS network and Cubesort would take
+"""
+
+from .plans import Plan, choose, sort
+
+__all__ = ["Plan", "choose", "sort"]

@@ -1,0 +1,187 @@
+"""How to sort rp keys, r on each processor: by a network, or in constantly many rounds; whichever takes less time.
+
+Columnsort (F. T. Leighton, *Tight bounds on the complexity of parallel sorting*, IEEE Transactions on Computers C-34,
+1985) stands where the paper has Cubesort. Its s columns are the processors, or equal groups of them, which are sorted
+by a network or by columnsort again: 4 sorts of columns and 2 relations between them, as a shift by half a group sends
+nothing. So it applies from r = 2(p-1)^2 on with one processor a column, where it takes 3 relations in all, and with
+groups of q from r = (p/q - 1)^2 / floor(q/2): for p = 64, from 961 on (q = 2) with 6 relations, from 113 on (q = 4)
+with 14, where the network has 20. Where p has no fitting divisor, all is sorted by a few processors less.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ....logp.processor import Message
+from ....machine import LogPMachine
+from ..phases import Phases, period, pipelined
+from .networks import network
+from .steps import (
+    IDLE,
+    Halves,
+    Keyed,
+    Step,
+    Transpose,
+    Untranspose,
+    by_key,
+    merge_split,
+    replicated,
+    sequential,
+    transfer_time,
+)
+
+FEWER = 8  # processors that a plan may leave out, at most
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A way to sort with p processors.
+
+    Attributes:
+        name: for people.
+        p: processors.
+        active: the first so many sort; the others give them their keys first.
+        steps: the relations, with what follows each.
+        unit: what the number of keys on an active processor must be a multiple of.
+        least: the least such number for which it sorts.
+    """
+
+    name: str
+    p: int
+    active: int
+    steps: tuple[Step, ...]
+    unit: int = 1
+    least: int = 0
+
+    def held(self, r: int) -> int:
+        """The keys on each active processor while r on each of all are sorted, with the dummies that the plan needs."""
+        received = (self.p - self.active) * -(-r // self.active)
+        return -(-max(r + received, self.least) // self.unit) * self.unit
+
+    def time(self, machine: LogPMachine, r: int) -> int:
+        """Steps to sort r keys on each processor, from when all can begin: T_sort(r, p).
+
+        What an active processor holds beyond r is charged here, also with what it can add to step 4 of the routing.
+        """
+        held = self.held(r)
+        spread = transfer_time(machine, r) if self.active < self.p else 0
+        steps = sum(step.time(machine, held) for step in self.steps)
+        return spread + sequential(held, machine.p) + steps + (period(machine) + 2) * (held - r)
+
+
+@lru_cache(maxsize=1024)
+def by_network(p: int) -> Plan:
+    """Merge-split along a sorting network."""
+    layers = network(p)
+    return Plan(f"network of depth {len(layers)}", p, p, tuple(merge_split(layer, p) for layer in layers))
+
+
+@lru_cache(maxsize=1024)
+def by_columns(columns: int, column: Plan) -> Plan:
+    """Columnsort, with columns that the plan `column` sorts."""
+    members = column.p
+    p = columns * members
+    places = tuple(range(p))
+    far = (columns - 1) ** 2  # how far from where it belongs a key can be after step 4
+    # Steps 1, 3 and 5 sort columns, 2 and 4 rearrange the keys between them.
+    sort = tuple(replicated(step, p, 0, members) for step in column.steps)
+    there, back = Transpose(places, columns, members), Untranspose(places, columns, members)
+    # Steps 6 to 8 sort from half of a column to half of the next.
+    if members == 1:
+        last: tuple[Step, ...] = (Halves(places),)
+        least = 2 * far
+        name = f"columnsort of {columns} columns"
+    else:
+        last = tuple(replicated(step, p, members // 2, members) for step in column.steps)
+        least = -(-far // (members // 2))
+        name = f"columnsort of {columns} columns by {column.name}"
+    unit = math.lcm(columns, column.unit)
+    return Plan(name, p, p, (*sort, there, *sort, back, *sort, *last), unit, max(least, column.least))
+
+
+@lru_cache(maxsize=1024)
+def on_fewer(p: int, plan: Plan) -> Plan:
+    """A plan of less than p processors, but at least half of them, on the first of p."""
+    steps = tuple(replace(step, places=step.places + (IDLE,) * (p - plan.p)) for step in plan.steps)
+    return replace(plan, name=f"{plan.name}, on {plan.p} processors", p=p, steps=steps)
+
+
+def _columns(machine: LogPMachine, p: int, r: int) -> list[Plan]:
+    """Columnsorts that apply to about r keys on each of p processors."""
+    divisors = [columns for columns in range(3, p + 1) if p % columns == 0]
+    plans = [by_columns(columns, _choose(machine, p // columns, r)) for columns in divisors]
+    return [plan for plan in plans if plan.least <= 2 * r]
+
+
+@lru_cache(maxsize=4096)
+def _choose(machine: LogPMachine, p: int, r: int) -> Plan:
+    plans = [by_network(p), *_columns(machine, p, r)]
+    return min(plans, key=lambda plan: plan.time(machine, r))
+
+
+@lru_cache(maxsize=4096)
+def choose(machine: LogPMachine, r: int) -> Plan:
+    """The plan that takes least time for r keys on each processor; all know the same, and so agree."""
+    p = machine.p
+    plans = [_choose(machine, p, r)]
+    for active in range(max(p - FEWER, -(-p // 2), 3), p):
+        plans += [on_fewer(p, plan) for plan in _columns(machine, active, r)]
+    return min(plans, key=lambda plan: plan.time(machine, r))
+
+
+def sort(phases: Phases, items: list[Keyed], r: int, plan: Plan, start: int) -> tuple[list[Keyed], int]:
+    """Sort by key over all processors; collective. Processor 0 ends with the smallest.
+
+    Args:
+        phases: this processor's.
+        items: (key, item), keys in 0..p-1; at most r of them.
+        r: equal on all processors. Who has less is given dummies, (p, None), the largest of all.
+        plan: equal on all processors.
+        start: a time at which every processor can submit a message, equal on all; without meaning where the machine is
+            not timed.
+
+    Returns:
+        this processor's `plan.held(r)` items of the sorted sequence, none beyond `plan.active` processors, and the time
+        by which all have them and can submit a message. Equal keys are in the same order in every execution.
+
+    LogP cost: `plan.time(machine, r)`, less what that has for later. Each step has its time, since a processor that
+    were ahead could overrun with the next step's messages one that still waits for those of the last. Nobody stalls.
+
+    Source: section 4.2.
+    """
+    proc, machine = phases.proc, phases.proc.machine
+    held = plan.held(r)
+    items = items + [(proc.p, None)] * (r - len(items))
+    if plan.active < proc.p:
+        items = _spread(phases, items, r, plan.active, start)
+        start += transfer_time(machine, r)
+    if proc.pid < plan.active:
+        items = by_key(items + [(proc.p, None)] * (held - len(items)))
+        proc.compute(sequential(held, proc.p))
+    start += sequential(held, proc.p)
+    for step in plan.steps:
+        items = step.run(phases, items, held, start)
+        start += step.time(machine, held)
+    return items, start
+
+
+def _spread(phases: Phases, items: list[Keyed], r: int, active: int, start: int) -> list[Keyed]:
+    """The others deal their items out to the active processors: item k of the j-th to processor k + j, in slot k.
+
+    A 1-relation in each slot, as no more give than receive.
+    """
+    proc = phases.proc
+    givers = range(proc.p - active)
+    if proc.pid >= active:
+        sends = [(k, (k + proc.pid - active) % active, (k, item)) for k, item in enumerate(items)]
+        pipelined(phases, sends, start, r, 0)
+        return []
+    expected = sum(len(range((proc.pid - j) % active, r, active)) for j in givers)
+    received = pipelined(phases, [], start, r, expected)
+    return items + [message.payload[1] for message in sorted(received, key=_origin)]
+
+
+def _origin(message: Message) -> tuple[int, int]:
+    return message.source, message.payload[0]

@@ -1,0 +1,272 @@
+"""A relation in random batches: within Theorem 3's time, and where the batches are too large still correct."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pybsp import LogPMachine
+from pybsp.benchmarks.logp_random import grid, sweep
+from pybsp.errors import UsageError
+from pybsp.logp import Message, Processor, simulate
+from pybsp.routing.logp import random as theorem_3
+from pybsp.routing.logp.phases import Phases
+from pybsp.routing.logp.random import (
+    batches_of,
+    cost,
+    failure,
+    round_length,
+    rounds,
+    route_random,
+    theorem_beta,
+    worst_case,
+)
+
+Ints = NDArray[np.int64]
+SCHEDULES = ("latest", "earliest", "adversary", "random")
+# Capacity 1 to 8; o = 0, o = G, G < 2o, and a G that does not divide L.
+PARAMETERS = [(2, 0, 2), (8, 8, 8), (8, 1, 8), (8, 3, 4), (9, 4, 4), (10, 3, 4), (16, 0, 2), (16, 2, 2), (40, 5, 5)]
+
+
+def relation(p: int, h: int, seed: int = 0) -> list[list[tuple[int, Any]]]:
+    """The packets of each processor: h from and h to each, none to itself."""
+    rng = np.random.default_rng((p, h, seed))
+    # Shifts by 1 to p - 1, renamed.
+    name = rng.permutation(p)
+    packets: list[list[tuple[int, Any]]] = [[] for _ in range(p)]
+    for k in range(h):
+        shift = int(rng.integers(1, p))
+        for pid in range(p):
+            packets[name[pid]].append((int(name[(pid + shift) % p]), k))
+    return packets
+
+
+def delivered(results: list[list[Message]]) -> list[tuple[int, int, Any]]:
+    return sorted((m.source, pid, m.payload) for pid, received in enumerate(results) for m in received)
+
+
+def wanted(packets: list[list[tuple[int, Any]]]) -> list[tuple[int, int, Any]]:
+    return sorted((pid, dest, payload) for pid, held in enumerate(packets) for dest, payload in held)
+
+
+def alone(
+    proc: Processor, packets: list[list[tuple[int, Any]]], h: int, beta: float | None, seed: int
+) -> list[Message]:
+    """Steps 1 to 3 alone: all begin at time 0, and know how much they will receive."""
+    expected = sum(dest == proc.pid for held in packets for dest, _ in held)
+    return route_random(
+        Phases(proc), packets[proc.pid], h, expected=expected, beta=beta, seed=seed, start=proc.machine.o
+    )
+
+
+def too_many(packets: list[list[tuple[int, Any]]], machine: LogPMachine, R: int, seed: int) -> tuple[bool, bool]:
+    """Whether some X_r(j), some Y_r(j) is above ceil(L/G), by the batches that `alone` draws."""
+    sent, received = np.zeros((2, machine.p, R), np.int64)
+    for pid, held in enumerate(packets):
+        batch = batches_of(seed, pid, 1, R, len(held))
+        np.add.at(sent[pid], batch, 1)
+        np.add.at(received, (np.array([dest for dest, _ in held]), batch), 1)
+    return bool((sent > machine.capacity).any()), bool((received > machine.capacity).any())
+
+
+@pytest.mark.parametrize(("L", "o", "G"), PARAMETERS)
+@pytest.mark.parametrize("beta", [None, 0.05, 1.0])
+def test_nobody_stalls_unless_a_round_brings_a_processor_too_much(L: int, o: int, G: int, beta: float | None) -> None:
+    seen = set()
+    for p in (11, 16):
+        machine = LogPMachine(p, L, o, G)
+        for h in (machine.capacity + 1, p - 1):
+            packets = relation(p, h)
+            R = rounds(machine, h, theorem_beta(machine) if beta is None else beta)
+            many = too_many(packets, machine, R, 7) if R < 10**5 else (False, False)
+            for schedule in SCHEDULES:
+                sim = simulate(alone, machine=machine, schedule=schedule, args=(packets, h, beta, 7))
+                sim._check()
+                assert delivered(sim.results) == wanted(packets)
+                assert sim.time <= worst_case(machine, h, beta)
+                if not any(many):
+                    assert sim.stalled == 0
+                    assert sim.time == cost(machine, h, beta) == R * 2 * (L + o)
+                seen.add((*many, sim.stalled > 0))
+    assert beta is None or any(many for *many, _ in seen)
+    assert (False, False, True) not in seen
+
+
+@pytest.mark.parametrize(("L", "o", "G"), [(64, 4, 4), (30, 0, 2), (60, 4, 4), (128, 8, 8)])
+@pytest.mark.parametrize(("p", "h"), [(24, 17), (31, 30), (64, 40)])
+def test_theorem_3(L: int, o: int, G: int, p: int, h: int) -> None:
+    machine = LogPMachine(p, L, o, G)
+    assert machine.capacity < h < p
+    alpha = 4 * (1 + theorem_beta(machine))
+    assert failure(machine, h, theorem_beta(machine)) <= 1 / p
+    packets = relation(p, h)
+    sim = simulate(alone, machine=machine, schedule="adversary", args=(packets, h, None, 1))
+    assert sim.stalled == 0
+    assert sim.time <= (alpha + 4) * G * h
+
+
+def test_theorem_3_over_a_grid_of_machines() -> None:
+    points = list(grid(most=450))
+    assert len({(point.p, *point.parameters) for point in points}) > 5
+    for point in points:
+        assert point.share <= 1
+        assert point.time <= point.told
+
+
+def test_counting_the_draws_says_what_the_simulator_finds() -> None:
+    rows = list(sweep((16, 12, 16, 1, 4), runs=20, simulated=3))  # which compares them, run by run
+    assert rows[0].either > rows[-1].either
+    assert all(row.either <= row.bound for row in rows)
+
+
+def test_the_constants_of_theorem_3() -> None:
+    machine = LogPMachine(p=256, L=64, o=2, G=4)  # ceil(L/G) = 16 = 2 log p
+    assert 4 * (1 + theorem_beta(machine)) == pytest.approx(4 * math.e * 2 ** ((1 + 3) / 2))
+    assert 4 * (1 + theorem_beta(machine, c2=3)) == pytest.approx(4 * math.e * 2 ** ((3 + 3) / 2))
+    # R, h <= p and 2Rp (e/(1+beta))^ceil(L/G) <= p^-c2.
+    for c2 in (1, 2, 3):
+        for h in (17, 100, 256):
+            assert rounds(machine, h, theorem_beta(machine, c2)) <= 256 * 256 / 2
+            assert failure(machine, h, theorem_beta(machine, c2)) <= 256.0**-c2
+    assert (rounds(machine, 32, 1.0), round_length(machine), cost(machine, 32, 1.0)) == (4, 132, 528)
+    assert failure(machine, 32, 1.0) == pytest.approx(2 * 4 * 256 * (math.e / 4) ** (16 / 2))
+
+
+def test_cost_is_within_alpha_and_one_round() -> None:
+    for L, o, G in PARAMETERS:
+        for p in (2, 7, 64):
+            machine = LogPMachine(p, L, o, G)
+            for h in range(machine.capacity, 3 * machine.capacity):
+                for beta in (0.3, 1.0, 2.9):
+                    assert cost(machine, h, beta) <= (4 * (1 + beta) + 4) * G * h
+
+
+def everyway(
+    proc: Processor, packets: list[list[tuple[int, Any]]], h: int, beta: float | None, joins: list[int]
+) -> list[list[Message]]:
+    proc.compute(joins[proc.pid])
+    phases = Phases(proc)
+    mine = packets[proc.pid]
+    return [
+        route_random(phases, mine, h, beta=beta),
+        route_random(phases, mine, beta=beta),
+        route_random(phases, mine, h + 1, beta=beta, seed=2),
+        route_random(phases, mine, beta=beta, seed=2),
+    ]
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 5, 8, 13])
+@pytest.mark.parametrize(("L", "o", "G"), PARAMETERS)
+def test_any_relation_whether_h_is_known_or_not(p: int, L: int, o: int, G: int) -> None:
+    rng = np.random.default_rng(p + L)
+    machine = LogPMachine(p, L, o, G)
+    for most in (0, 1, 3, 12, 3 * p):
+        packets = [[(int(d), k) for k, d in enumerate(rng.integers(0, p, rng.integers(0, most + 1)))] for _ in range(p)]
+        away = [(pid, dest) for pid, held in enumerate(packets) for dest, _ in held if dest != pid]
+        h = max((sum(pair[end] == pid for pair in away) for pid in range(p) for end in (0, 1)), default=0)
+        sim = simulate(
+            everyway,
+            machine=machine,
+            schedule=SCHEDULES[most % 4],
+            seed=3,
+            args=(packets, h, (None, 0.1)[most % 2], rng.integers(0, 99, p).tolist()),
+        )
+        sim._check()
+        for way in range(4):
+            assert delivered([results[way] for results in sim.results]) == wanted(packets)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_left_over_messages_and_stalls_are_survived(schedule: str) -> None:
+    # Half of the processors have a message for processor 0, beside a balanced relation.
+    machine, p = LogPMachine(p=32, L=8, o=2, G=4), 32
+    packets = [[(0 if pid else 1, 6), *held] if pid < 16 else held for pid, held in enumerate(relation(p, 6))]
+    h = 6 + 15
+    sim = simulate(everyway, machine=machine, schedule=schedule, args=(packets, h, 0.01, [0] * p))
+    sim._check()
+    assert sim.stalled > 0
+    for way in range(4):
+        assert delivered([results[way] for results in sim.results]) == wanted(packets)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_execution_takes_longer_than_the_worst_case(schedule: str) -> None:
+    machine, h = LogPMachine(p=12, L=12, o=3, G=3), 11
+    # One destination after the other, the same for all.
+    packets = [[(dest, 0) for dest in range(12) if dest != pid] for pid in range(12)]
+    stalled = 0
+    for seed in range(10):
+        sim = simulate(alone, machine=machine, schedule=schedule, seed=seed, args=(packets, h, 1e-9, seed))
+        sim._check()
+        assert delivered(sim.results) == wanted(packets)
+        assert sim.time <= worst_case(machine, h, 1e-9)
+        stalled += sim.stalled
+    assert stalled or schedule == "earliest"
+
+
+def test_the_batches_depend_on_seed_processor_and_phase_alone() -> None:
+    first = batches_of(1, 2, 3, 1000, 50)
+    assert np.array_equal(first, batches_of(1, 2, 3, 1000, 50))
+    for other in ((0, 2, 3), (1, 1, 3), (1, 2, 4)):
+        assert not np.array_equal(first, batches_of(*other, 1000, 50))
+    machine, packets = LogPMachine(p=16, L=16, o=1, G=4), relation(16, 12)
+    one, same, another = (simulate(alone, machine=machine, args=(packets, 12, 1.0, seed)) for seed in (1, 1, 2))
+    assert np.array_equal(one.trace.submission, same.trace.submission)
+    assert not np.array_equal(one.trace.submission, another.trace.submission)
+
+
+def test_small_relations_go_directly_and_large_ones_by_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = LogPMachine(p=8, L=16, o=1, G=4)
+    sim = simulate(alone, machine=machine, args=(relation(8, 4), 4, None, 0))
+    assert sim.stalled == 0
+    assert sim.time <= 2 * 1 + 4 * 3 + 16
+    sorts: list[int] = []
+
+    def sorting(phases: Phases, packets: list[tuple[int, Any]]) -> list[Message]:
+        sorts.append(len(packets))
+        return []
+
+    monkeypatch.setattr(theorem_3, "route_sorted", sorting)
+    simulate(alone, machine=machine, args=(relation(8, 7), 7, 0.5, 0))
+    assert not sorts
+    simulate(alone, machine=machine, args=(relation(8, 8), 8, 0.5, 0))
+    assert sorts == [8] * 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"h": 1}, "argument h: processor 0 has 2 packets, more than h = 1"),
+        ({"h": -1}, "argument h: expected a whole number"),
+        ({"h": 2.0}, "argument h: expected a whole number"),
+        ({"h": 2, "beta": 0}, "argument beta: expected a number above 0"),
+        ({"h": 2, "seed": -1}, "argument seed: expected a whole number of at least 0, got -1"),
+        ({"h": 2, "beta": math.nan}, "argument beta: expected a number above 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments: dict[str, Any], said: str) -> None:
+    def program(proc: Processor) -> None:
+        route_random(Phases(proc), [(1 - proc.pid, 0)] * 2, **arguments)
+
+    with pytest.raises(UsageError, match=f"route_random: {said}"):
+        simulate(program, machine=LogPMachine(p=2, L=8, o=1, G=4))
+
+
+@pytest.mark.parametrize(
+    ("p", "dest", "said"),
+    [(4, 4, "packets: expected destinations 0 to 3, got 4"), (60_000, 1, "ceil\\(L/G\\) = 1 and p = 60000.*rounds")],
+)
+def test_destinations_and_machines_that_cannot_be_are_refused(p: int, dest: int, said: str) -> None:
+    class Lonely:
+        pid = 0
+        timed = True
+        machine = LogPMachine(p, L=4, o=1, G=4)
+
+    proc: Any = Lonely()
+    proc.p = p
+    with pytest.raises(UsageError, match=said):
+        route_random(Phases(proc), [(dest, 0)], 2, start=1)
