@@ -10,7 +10,7 @@ import greenlet
 import numpy as np
 
 from ...errors import UsageError
-from ...logp.engine import _steps
+from ...logp.arguments import destination, whole_steps
 from ...logp.payload import copied
 from ...logp.processor import Message
 from ...machine import LogPMachine
@@ -73,7 +73,7 @@ class CycleProcessor:
 
     def send(self, dest: int, payload: Any) -> None:
         if type(dest) is not int or not 0 <= dest < self.p or dest == self.pid:
-            dest = self._destination(dest)
+            dest = destination(dest, self.p, self.pid)
         if type(payload) is not np.ndarray or payload.dtype.hasobject:
             payload = copied(payload)  # an array is copied at its submission; the program waits until then
         o = self.machine.o
@@ -92,14 +92,6 @@ class CycleProcessor:
             self._next_submission = max(self._next_submission, accepted + 1)
         self._clock = accepted
 
-    def _destination(self, dest: Any) -> int:
-        if isinstance(dest, np.integer) and 0 <= dest < self.p and dest != self.pid:
-            return int(dest)
-        raise UsageError(
-            f"proc.send: argument dest: expected another processor, from 0 to {self.p - 1} and not {self.pid} itself, "
-            f"got {dest!r}; keep what is for this processor in a variable"
-        )
-
     @overload
     def recv(self) -> Message: ...
 
@@ -108,7 +100,7 @@ class CycleProcessor:
 
     def recv(self, until: int | None = None) -> Message | None:
         if until is not None:
-            until = _steps("proc.recv", "until", until, None)
+            until = whole_steps("proc.recv", "until", until)
             if until < self._clock:
                 return self._acquire(self._begin()) if self._arrived() else None
             if self._next_acquisition > until:
@@ -135,7 +127,7 @@ class CycleProcessor:
         return None
 
     def compute(self, steps: int) -> None:
-        self._pass(self._clock + _steps("proc.compute", "steps", steps, 0), busy=True)
+        self._pass(self._clock + whole_steps("proc.compute", "steps", steps, 0), busy=True)
 
     def _arrived(self) -> bool:
         """Whether a message has been delivered by now."""
