@@ -256,16 +256,10 @@ class LogPMachine(_Saved):
                 unit = "" if name == "p" else " of steps"
                 raise UsageError(f"LogPMachine: {name} must be a whole number{unit}, at least {least}, got {value!r}")
             object.__setattr__(self, name, int(value))
-        for name, value in (("step", self.step), ("G_word", self.G_word)):
-            if value is None and name == "G_word":
-                continue
-            if (
-                not isinstance(value, (int, float))
-                or not math.isfinite(value)
-                or value < 0
-                or (name, value) == ("step", 0)
-            ):
-                raise UsageError(f"LogPMachine: {name} must be finite and above 0 (seconds), got {value!r}")
+        if not _is_finite(self.step) or self.step <= 0:
+            raise UsageError(f"LogPMachine: step must be finite and above 0 (seconds), got {self.step!r}")
+        if self.G_word is not None and not (_is_finite(self.G_word) and self.G_word >= 0):
+            raise UsageError(f"LogPMachine: G_word must be finite and at least 0 (seconds), got {self.G_word!r}")
 
     @property
     def capacity(self) -> int:
@@ -346,12 +340,26 @@ class LogPMachine(_Saved):
         part = cls._part(path)
         seconds = {name: part[name] for name in ("L", "o", "G")}
         for name, value in seconds.items():
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+            if not _is_finite(value) or value < 0:
                 raise UsageError(
                     f"LogPMachine.load: {name} in {path} must be finite and at least 0 (seconds), got {value!r}"
                 )
-        step = part.get("step") or _round_step([value for value in seconds.values() if value > 0])
-        intervals = {name: (float(low), float(high)) for name, (low, high) in part.get("intervals", {}).items()}
+        step = part.get("step")
+        if step is None:
+            step = _round_step([value for value in seconds.values() if value > 0])
+        if not _is_finite(step) or not 0 < step * 2**53 > max(seconds.values()):
+            raise UsageError(
+                f"LogPMachine.load: step in {path} must be finite and above 0 (seconds), and L, o and G no more than "
+                f"2^53 steps, got {step!r}"
+            )
+        intervals = part.get("intervals", {})
+        if not isinstance(intervals, dict) or not all(
+            isinstance(ends, list) and len(ends) == 2 and all(map(_is_finite, ends)) for ends in intervals.values()
+        ):
+            raise UsageError(
+                f"LogPMachine.load: intervals in {path} must hold two numbers (seconds) for each parameter that was "
+                f"measured, got {intervals!r}"
+            )
         return cls(
             p=part["p"],
             L=max(1, round(seconds["L"] / step)),
@@ -360,8 +368,12 @@ class LogPMachine(_Saved):
             step=step,
             G_word=part.get("G_word"),
             calibrated=part.get("calibrated", True),
-            intervals=intervals,
+            intervals={name: (float(low), float(high)) for name, (low, high) in intervals.items()},
         )
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _round_step(seconds: list[float]) -> float:

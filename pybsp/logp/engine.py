@@ -7,24 +7,28 @@ messages and acquires those that are there without waiting, and gives way where 
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import greenlet
 import numpy as np
 
-from ..errors import DeadlockError, UnreceivedError, UsageError
+from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
 from ..machine import LogPMachine
+from . import wording
+from .arguments import destination, whole_steps
 from .payload import copied
 from .processor import Message
 from .schedule import Schedule
 from .trace import Steps, Trace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Simulation:
     """What a simulated execution gives; times in steps.
 
@@ -47,6 +51,12 @@ class Simulation:
     idle: Steps
     in_transit: Steps
     trace: Trace
+
+    def __repr__(self) -> str:
+        return (
+            f"<simulation: {self.machine.p} processors, {self.time} steps, stalled {self.stalled}, "
+            f"{len(self.trace)} messages, at most {self.max_in_transit} in transit to one>"
+        )
 
     @property
     def machine(self) -> LogPMachine:
@@ -103,7 +113,6 @@ class SimulatedProcessor:
         self._busy = self._stalled = 0
         self._waits = 0  # so many waits have begun; a wake for an earlier one is void
         self._waiting = False  # for a delivery
-        self._until: int | None = None
 
     @property
     def time(self) -> int:
@@ -111,9 +120,10 @@ class SimulatedProcessor:
 
     def send(self, dest: int, payload: Any) -> None:
         if type(dest) is not int or not 0 <= dest < self.p or dest == self.pid:
-            dest = self._destination(dest)
+            dest = destination(dest, self.p, self.pid)
         payload = copied(payload)
         engine, at = self._engine, self._clock + self._o
+        engine.hold_current(self, "proc.send")
         if at < self._next_submission:
             at = self._next_submission
         self._busy += self._o
@@ -127,41 +137,41 @@ class SimulatedProcessor:
                 self._next_submission = accepted + 1
         self._clock = accepted
 
-    def _destination(self, dest: Any) -> int:
-        if isinstance(dest, np.integer) and 0 <= dest < self.p and dest != self.pid:
-            return int(dest)
-        raise UsageError(
-            f"proc.send: argument dest: expected another processor, from 0 to {self.p - 1} and not {self.pid} itself, "
-            f"got {dest!r}; keep what is for this processor in a variable"
-        )
-
     def recv(self, until: int | None = None) -> Message | None:
         if until is not None:
-            until = max(_steps("proc.recv", "until", until, None), self._clock)
-        if not self._buffer:
-            engine = self._engine
-            if until is not None and (self._next_acquisition > until or not engine.wake(self, until)):
+            until = whole_steps("proc.recv", "until", until)
+            if until < self._clock:
+                return self._acquire() if self._arrived("proc.recv") else None
+            if self._next_acquisition > until:
                 self._clock = until
                 return None
-            self._waiting, self._until = True, until
-            engine.give_way()
+        if not self._buffer:
+            engine = self._engine
+            engine.hold_current(self, "proc.recv")
+            if until is None or engine.wake(self, until):
+                self._waiting = True
+                engine.give_way()
             if not self._buffer:
                 assert until is not None
                 self._clock = until
                 return None
-        elif until is not None and self._next_acquisition > until:
-            self._clock = until
-            return None
         return self._acquire()
 
     def poll(self) -> Message | None:
-        if not self._buffer and self._engine.wake(self, self._clock):
-            self._engine.give_way()
+        if self._arrived("proc.poll"):
+            return self._acquire()
+        self._clock += 1
+        self._busy += 1
+        return None
+
+    def _arrived(self, operation: str) -> bool:
+        """Whether a message has arrived by now; the medium may not have come so far."""
+        engine = self._engine
         if not self._buffer:
-            self._clock += 1
-            self._busy += 1
-            return None
-        return self._acquire()
+            engine.hold_current(self, operation)
+            if engine.wake(self, self._clock):
+                engine.give_way()
+        return bool(self._buffer)
 
     def _acquire(self) -> Message:
         """Acquire what was delivered first; it is there, or will be when this processor can begin."""
@@ -175,7 +185,7 @@ class SimulatedProcessor:
         return Message(source, payload)
 
     def compute(self, steps: int) -> None:
-        steps = _steps("proc.compute", "steps", steps, 0)
+        steps = whole_steps("proc.compute", "steps", steps, 0)
         self._clock += steps
         self._busy += steps
 
@@ -193,8 +203,9 @@ class Engine:
         self._agenda: dict[int, _Step] = {}
         self._times: list[int] = []  # a heap of the agenda's
         self._tasks: list[greenlet.greenlet] = []
+        self._hub = greenlet.getcurrent()  # of `run`
         self._now = -1  # deliveries up to this step have been made
-        self._hub = greenlet.getcurrent()
+        self._ended = False
         p = machine.p
         self._in_transit, self._most = [0] * p, [0] * p
         self._taken: list[set[int]] = [set() for _ in range(p)]  # steps at which something will be delivered
@@ -213,11 +224,13 @@ class Engine:
 
         Raises:
             what a body raised, first in time.
+            ProcessorError: one called sys.exit, with a status of success.
             DeadlockError: processors wait for messages that nobody will send.
             UnreceivedError: messages were left that nobody received.
         """
         p = self.machine.p
         assert len(bodies) == p
+        self._hub = greenlet.getcurrent()
         self._schedule.begin(self.machine)
         processors = [SimulatedProcessor(self, pid, 0 if starts is None else starts[pid]) for pid in range(p)]
         results: list[Any] = [None] * p
@@ -227,11 +240,19 @@ class Engine:
                 try:
                     results[processor.pid] = bodies[processor.pid](processor)
                 except Exception as error:
+                    # It may have run ahead of others that fail before.
+                    if self.wake(processor, processor.time):
+                        self.give_way()
                     if hasattr(error, "add_note"):
-                        error.add_note(
-                            f"(on processor {processor.pid} of {p} of the LogP machine, time {processor.time})"
-                        )
+                        place = f"processor {processor.pid} of {p} of the LogP machine"
+                        error.add_note(f"(on {place}, time {processor.time})")
                     raise
+                except SystemExit as error:
+                    if error.code or p == 1:
+                        raise
+                    # It ended its processor alone, which is no good end of a program, whatever status it asked for.
+                    text = f"pybsp.logp: processor {processor.pid} called sys.exit at time {processor.time}"
+                    raise ProcessorError(text, processor.pid, 0, "") from error
 
             return run_processor
 
@@ -241,27 +262,35 @@ class Engine:
         try:
             self._simulate(processors)
         finally:
-            waiting = [pid for pid, task in enumerate(tasks) if not task.dead]
-            for pid in waiting:
-                tasks[pid].throw(greenlet.GreenletExit)
+            self._ended = True
+            waiting = [processor for processor in processors if not tasks[processor.pid].dead]
+            for processor in waiting:
+                with contextlib.suppress(Exception):  # of its `finally`: it is not what went wrong
+                    tasks[processor.pid].throw(greenlet.GreenletExit)
         if waiting:
             raise DeadlockError(
-                f"pybsp.logp: {_processors(waiting)} in recv for messages that nobody will send: all others have "
-                "ended, and nothing is in transit"
+                wording.deadlock(p, [(processor.pid, processor.time) for processor in waiting], self._left())
             )
-        lost = np.array(self.acquisition, np.int64) < 0
-        if lost.any():
-            left = np.bincount(np.array(self._dest)[lost], minlength=p)
-            raise UnreceivedError(
-                f"pybsp.logp: the program has ended, and {int(left.sum())} messages were not received: "
-                + ", ".join(f"{left[pid]} to processor {pid}" for pid in np.flatnonzero(left)[:10])
-                + "; each message needs a recv, or a poll that finds it"
-            )
+        left = self._left()
+        if left:
+            raise UnreceivedError(wording.unreceived(left))
         return self._result(processors, results)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether a message has had to wait for its acceptance."""
+        return self._acceptance != self._submission
+
+    def _left(self) -> dict[int, int]:
+        """Messages that were not acquired: how many, by destination."""
+        counts = collections.Counter(
+            dest for dest, acquired in zip(self._dest, self.acquisition, strict=True) if acquired < 0
+        )
+        return dict(sorted(counts.items()))
 
     def _simulate(self, processors: Sequence[SimulatedProcessor]) -> None:
         """Go from event to event until nothing more can happen."""
-        times, agenda, tasks = self._times, self._agenda, self._tasks
+        times, agenda, tasks, pending = self._times, self._agenda, self._tasks, self._pending
         while times:
             now = self._now = heapq.heappop(times)
             step = agenda[now]
@@ -272,7 +301,7 @@ class Engine:
                 self.delivery[number] = now
                 self._taken[dest].discard(now)
                 self._in_transit[dest] -= 1
-                if self._pending[dest]:
+                if pending[dest]:
                     congested.add(dest)
                 processor = processors[dest]
                 processor._buffer.append((number, source, payload))
@@ -292,7 +321,16 @@ class Engine:
                 if len(step.submissions) > 1:
                     step.submissions.sort(key=_pid)
                 for submission in step.submissions:
-                    self._submit(now, submission, congested, accepted)
+                    dest = submission[2]
+                    pending[dest].append((len(self._source), submission))
+                    congested.add(dest)
+                    self._source.append(submission[0])
+                    self._dest.append(dest)
+                    self._submission.append(now)
+                    self._acceptance.append(-1)
+                    self.delivery.append(-1)
+                    self.acquisition.append(-1)
+            # Whether there is room for all that are submitted in this step is known when all have been seen.
             for dest in sorted(congested):
                 self._accept_waiting(now, dest, accepted)
             # 4. Their processors go on. What they do now cannot change this step any more.
@@ -300,45 +338,26 @@ class Engine:
                 tasks[processor.pid].switch(now)
             del agenda[now]
 
-    def _submit(
-        self, now: int, submission: _Submission, congested: set[int], accepted: list[SimulatedProcessor]
-    ) -> None:
-        pid, processor, dest, payload = submission
-        number = len(self._source)
-        self._source.append(pid)
-        self._dest.append(dest)
-        self._submission.append(now)
-        self._acceptance.append(-1)
-        self.delivery.append(-1)
-        self.acquisition.append(-1)
-        # Whether there is room for all that are submitted in this step is known when all have been seen.
-        self._pending[dest].append((number, submission))
-        congested.add(dest)
-
     def _accept_waiting(self, now: int, dest: int, accepted: list[SimulatedProcessor]) -> None:
         pending = self._pending[dest]
         room = self.machine.capacity - self._in_transit[dest]
         if room >= len(pending):
             chosen, self._pending[dest] = pending, []
         elif room:
-            indices = list(self._schedule.acceptances(dest, [submission[0] for _, submission in pending], room))
-            left = set(range(len(pending))).difference(indices)
-            if len(indices) != room or len(left) != len(pending) - room:
-                raise UsageError(
-                    f"{type(self._schedule).__name__}.acceptances: expected {room} different indices below "
-                    f"{len(pending)}, got {indices}"
-                )
-            chosen = [pending[k] for k in indices]
-            self._pending[dest] = [pending[k] for k in sorted(left)]
+            indices = self._schedule.acceptances(dest, _Sources(pending), room)
+            chosen = [pending[k] for k in self._checked(indices, len(pending), room)]
+            for k in sorted(indices, reverse=True):
+                del pending[k]
         else:
             return
         taken, L, decide = self._taken[dest], self.machine.L, self._schedule.delivery
         for number, (pid, processor, _, payload) in chosen:
             at = decide(pid, dest, now, taken)
-            if at in taken or not now < at <= now + L:
+            if type(at) is not int or at in taken or not now < at <= now + L:
                 raise UsageError(
                     f"{type(self._schedule).__name__}.delivery: expected a free step from {now + 1} to {now + L} for a "
-                    f"message to processor {dest}, got {at!r}"
+                    f"message from processor {pid} to {dest} accepted at {now}, got {at!r}"
+                    + (", which is taken" if isinstance(at, int) and at in taken else "")
                 )
             taken.add(at)
             self._acceptance[number] = now
@@ -346,6 +365,23 @@ class Engine:
             accepted.append(processor)
         self._in_transit[dest] += len(chosen)
         self._most[dest] = max(self._most[dest], self._in_transit[dest])
+
+    def _checked(self, indices: Sequence[int], n: int, room: int) -> Sequence[int]:
+        """What a schedule said of acceptances: room different indices below n."""
+        if type(indices) is range:
+            good = len(indices) == room and min(indices) >= 0 and max(indices) < n
+        else:
+            good = (
+                isinstance(indices, (list, tuple))
+                and all(type(k) is int and 0 <= k < n for k in indices)
+                and room == len(indices) == len(set(indices))
+            )
+        if not good:
+            raise UsageError(
+                f"{type(self._schedule).__name__}.acceptances: expected {room} different indices below {n}, got "
+                f"{indices!r:.200}"
+            )
+        return indices
 
     def at(self, time: int) -> _Step:
         """What happens at a time that has not passed."""
@@ -362,8 +398,22 @@ class Engine:
         self.at(time).wakes.append((processor, processor._waits))
         return True
 
+    def hold_current(self, processor: SimulatedProcessor, operation: str) -> None:
+        """Only a processor's own program can wait.
+
+        Raises:
+            UsageError: it is another's, or the simulation is over.
+        """
+        if greenlet.getcurrent() is not self._tasks[processor.pid]:
+            raise UsageError(
+                f"{operation}: called outside of the program of processor {processor.pid}: by another processor's, in "
+                "a simulation inside of it, or after its end; send messages instead"
+            )
+
     def give_way(self) -> int:
         """Let the current processor wait; returns the time at which it goes on."""
+        if self._ended:
+            raise greenlet.GreenletExit
         now: int = self._hub.switch()
         return now
 
@@ -383,17 +433,22 @@ def _pid(submission: _Submission) -> int:
     return submission[0]
 
 
-def _steps(operation: str, argument: str, steps: Any, least: int | None) -> int:
-    """A whole number of steps."""
-    if isinstance(steps, (int, np.integer)) and not isinstance(steps, bool) and (least is None or steps >= least):
-        return int(steps)
-    expected = "a whole number of steps" + ("" if least is None else f" of at least {least}")
-    raise UsageError(
-        f"{operation}: argument {argument}: expected {expected}, got {steps!r}; times are counted in steps"
-    )
+class _Sources(Sequence[int]):
+    """The sources of pending messages."""
 
+    __slots__ = ("_pending",)
 
-def _processors(pids: Sequence[int]) -> str:
-    """`processors 0, 3 and 5 wait`."""
-    shown = ", ".join(str(pid) for pid in pids[:10]) + (f" and {len(pids) - 10} more" if len(pids) > 10 else "")
-    return f"processor {shown} waits" if len(pids) == 1 else f"processors {shown} wait"
+    def __init__(self, pending: Sequence[tuple[int, _Submission]]) -> None:
+        self._pending = pending
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        if isinstance(index, slice):
+            return [submission[0] for _, submission in self._pending[index]]
+        return self._pending[index][1][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..transport import MAIL, Parcel
 from ..transport.memory import BufferPool
 
 _IMMUTABLE = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_PICKLED = frozenset({tuple, list, dict, set, frozenset})
 _pool = BufferPool()
 
 
@@ -20,13 +22,18 @@ def copied(payload: Any) -> Any:
     Raises:
         UsageError: it cannot be pickled.
     """
-    kind = type(payload)
-    if kind in _IMMUTABLE or (kind is tuple and _is_immutable(payload)):
+    if _is_immutable(payload):
         return payload
-    if kind is np.ndarray and not payload.dtype.hasobject:
-        made = payload.copy()
-        made.flags.writeable = False
-        return made
+    if _is_plain(payload):
+        return _copied_plain(payload)
+    if type(payload) in _PICKLED:
+        buffers: list[pickle.PickleBuffer] = []
+        try:
+            data = pickle.dumps(payload, 5, buffer_callback=buffers.append)
+        except Exception:  # reported as every other below
+            pass
+        else:
+            return pickle.loads(data, buffers=[buffer.raw().tobytes() for buffer in buffers])
     mail = Mail(_pool, "proc.send")
     mail.send(0, payload, None)
     parcels: dict[int, Parcel] = {}
@@ -34,5 +41,26 @@ def copied(payload: Any) -> Any:
     return Inbox([(0, parcels[0][MAIL])])[0].payload
 
 
-def _is_immutable(items: tuple[Any, ...]) -> bool:
-    return all(type(item) in _IMMUTABLE or (type(item) is tuple and _is_immutable(item)) for item in items)
+def _is_immutable(payload: Any) -> bool:
+    kind = type(payload)
+    return (
+        kind in _IMMUTABLE
+        or (kind is tuple and all(map(_is_immutable, payload)))
+        or (isinstance(payload, np.generic) and payload.dtype.kind in "biufcmM")
+    )
+
+
+def _is_plain(payload: Any) -> bool:
+    """Arrays, also in tuples with what cannot change, such as a routed message with its number."""
+    if type(payload) is np.ndarray:
+        return not payload.dtype.hasobject
+    return all(map(_is_plain, payload)) if type(payload) is tuple else _is_immutable(payload)
+
+
+def _copied_plain(payload: Any) -> Any:
+    """What pickling would give, sooner."""
+    if type(payload) is np.ndarray:
+        made = payload.copy()
+        made.flags.writeable = False
+        return made
+    return tuple(map(_copied_plain, payload)) if type(payload) is tuple else payload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, overload
 
 from ..machine import LogPMachine
 
@@ -22,8 +22,9 @@ class Processor(Protocol):
         p: processors.
         pid: this one, 0 to p - 1.
         machine: the parameters, equal on all processors.
-        timed: whether the machine keeps the model's times: a simulated one does, MPI ranks do with `pace=True`. Where
-            it is False, `time` is the clock's, and nothing takes what the model says it takes.
+        timed: whether the machine keeps the model's times: simulated ones do. MPI ranks do not, as nothing bounds a
+            message's delay there (`pace=True` keeps gaps and overheads, no more). Where it is False, `time` is this
+            processor's own clock, and that time has passed says nothing of what has arrived.
     """
 
     p: int
@@ -48,6 +49,12 @@ class Processor(Protocol):
         Raises:
             UsageError: no such processor, itself, or something that cannot be pickled. Nothing is sent then.
         """
+
+    @overload
+    def recv(self) -> Message: ...
+
+    @overload
+    def recv(self, until: int | None) -> Message | None: ...
 
     def recv(self, until: int | None = None) -> Message | None:
         """Acquire the message that arrived first of those not yet acquired; waits for one.

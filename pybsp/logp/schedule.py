@@ -7,15 +7,23 @@ sets of processors do not disturb one another.
 
     latest       each message as late as admissible; accepted first in, first out
     earliest     each as early as admissible
-    random       by a seed: delays uniform, or only the extremes, or one for each pair of processors; any order
+    random       by a seed, which also picks the kind of delays; any order
     adversary    bursts: messages wait for one another and arrive as late as admissible, in consecutive steps; accepted
                  last in, first out
+
+Every execution that `check` looks at has a seed: those of the random ones are at least 0, -1, -2 and -3 are latest,
+earliest and adversary, and those below -3 spell out each choice.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 from collections.abc import Callable, Sequence, Set
+from typing import Any
+
+import numpy as np
 
 from ..errors import UsageError
 from ..machine import LogPMachine
@@ -69,8 +77,17 @@ class Earliest(Schedule):
 class Random(Schedule):
     """Any order, any delay; the seed decides, for each destination apart.
 
-    Uniform delays seldom show what goes wrong, so the seed also picks the kind of delays: uniform in 1..L, only 1 or L,
-    or one for each pair of processors.
+    Uniform delays seldom show what goes wrong, so the seed also picks the kind of delays:
+
+    0   uniform in 1..L
+    1   1 or L
+    2   one for each pair of processors
+    3   L from some processors, 1 from the others
+    4   each message before those that are in transit already, where that can be
+    5   L, and seldom less
+    6   1, and seldom more
+
+    and the order in which messages are accepted: any, or that of ranks drawn once for the sources.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -80,7 +97,9 @@ class Random(Schedule):
         super().begin(machine)
         self._draws: dict[int, random.Random] = {}
         self._delays: dict[tuple[int, int], int] = {}
-        self._kind = self.seed % 3
+        self._ranks: dict[int, float] = {}
+        self._kind = self.seed % 7
+        self._ranked = self.seed // 7 % 2 == 1
 
     def _draw(self, dest: int) -> random.Random:
         draw = self._draws.get(dest)
@@ -88,21 +107,70 @@ class Random(Schedule):
             draw = self._draws[dest] = random.Random(f"{self.seed} {dest}")
         return draw
 
+    def _rank(self, source: int) -> float:
+        """Of a source, from 0 to 1, at all destinations."""
+        rank = self._ranks.get(source)
+        if rank is None:
+            rank = self._ranks[source] = random.Random(f"{self.seed} from {source}").random()
+        return rank
+
     def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
-        draw = self._draw(dest).random
-        if self._kind == 0:
-            step = accepted + 1 + int(draw() * self.L)
-        elif self._kind == 1:
-            step = accepted + (1 if draw() < 0.5 else self.L)
+        draw, kind, L = self._draw(dest).random, self._kind, self.L
+        if kind == 0:
+            delay = 1 + int(draw() * L)
+        elif kind == 1:
+            delay = 1 if draw() < 0.5 else L
+        elif kind == 2:
+            delay = self._delays.get((source, dest), 0)
+            if not delay:
+                delay = self._delays[source, dest] = 1 + int(draw() * L)
+        elif kind == 3:
+            delay = L if self._rank(source) < 0.5 else 1
+        elif kind == 4:
+            delay = max(1, min(taken, default=accepted + L + 1) - 1 - accepted)
         else:
-            delay = self._delays.get((source, dest))
-            if delay is None:
-                delay = self._delays[source, dest] = 1 + int(draw() * self.L)
-            step = accepted + delay
-        return _near(step, accepted, self.L, taken) if step in taken else step
+            delay = 1 + int(draw() * L) if draw() < 0.1 else L if kind == 5 else 1
+        step = accepted + delay
+        return _near(step, accepted, L, taken) if step in taken else step
 
     def acceptances(self, dest: int, waiting: Sequence[int], room: int) -> Sequence[int]:
+        if self._ranked:
+            return sorted(range(len(waiting)), key=lambda k: self._rank(waiting[k]))[:room]
         return self._draw(dest).sample(range(len(waiting)), room)
+
+
+class Choices(Schedule):
+    """Each choice by its number: the digits of one whole number, the first choice's the lowest.
+
+    The digit of a choice among n is below n. 0 everywhere is `latest`, and every execution has such a number. (Which
+    digit is whose depends on all destinations, unlike the choices of other schedules.)
+
+    Attributes:
+        radices: after an execution: how many alternatives each choice had.
+        rest: the digits that were left.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def begin(self, machine: LogPMachine) -> None:
+        super().begin(machine)
+        self.rest = self.number
+        self.radices: list[int] = []
+
+    def _choose(self, n: int) -> int:
+        self.radices.append(n)
+        self.rest, digit = divmod(self.rest, n)
+        return digit
+
+    def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
+        free = [step for step in range(accepted + self.L, accepted, -1) if step not in taken]
+        return free[self._choose(len(free))]
+
+    def acceptances(self, dest: int, waiting: Sequence[int], room: int) -> Sequence[int]:
+        # The order of those that are chosen makes no difference: any step of delivery can be chosen for each.
+        digit = self._choose(math.comb(len(waiting), room))
+        return next(itertools.islice(itertools.combinations(range(len(waiting)), room), digit, None))
 
 
 class Adversary(Schedule):
@@ -141,7 +209,9 @@ class Delays(Schedule):
         self._delay = delay
 
     def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
-        delay = self._delay(source, dest, accepted)
+        delay: Any = self._delay(source, dest, accepted)
+        if isinstance(delay, np.integer):
+            delay = int(delay)
         if type(delay) is not int or not 1 <= delay <= self.L:
             raise UsageError(
                 f"pybsp.logp.simulate: argument schedule: expected its function to give whole steps from 1 to L = "
@@ -161,18 +231,21 @@ def _near(step: int, accepted: int, L: int, taken: Set[int]) -> int:
 
 
 _NAMED = {"latest": Schedule, "earliest": Earliest, "adversary": Adversary}
+NAMES = tuple(_NAMED)  # that of the seed -1, -2, -3
 
 
 def schedule_of(schedule: str | Schedule | Callable[[int, int, int], int], seed: int, operation: str) -> Schedule:
     """The schedule that an argument means.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: there is none of that name; the seed is no whole number.
     """
+    if type(seed) is not int:
+        raise UsageError(f"{operation}: argument seed: expected a whole number, got {seed!r}")
     if isinstance(schedule, Schedule):
         return schedule
     if schedule == "random":
-        return Random(seed)
+        return of_seed(seed)
     if isinstance(schedule, str) and schedule in _NAMED:
         return _NAMED[schedule]()
     if callable(schedule):
@@ -181,3 +254,10 @@ def schedule_of(schedule: str | Schedule | Callable[[int, int, int], int], seed:
         f"{operation}: argument schedule: expected {', '.join(map(repr, _NAMED))}, 'random', a pybsp.logp.Schedule or "
         f"a function of (source, dest, accepted) that gives a delay, got {schedule!r}"
     )
+
+
+def of_seed(seed: int) -> Schedule:
+    """The schedule of a seed: random, or, below 0, a named one or given choices."""
+    if seed >= 0:
+        return Random(seed)
+    return _NAMED[NAMES[-1 - seed]]() if seed >= -len(NAMES) else Choices(-1 - len(NAMES) - seed)

@@ -35,12 +35,13 @@ def simulate(
         schedule: what decides when messages are delivered, and in which order a congested destination's are accepted:
             "latest", "earliest", "random" (by the seed), "adversary", a `Schedule`, or a function of (source, dest,
             time of acceptance) that gives the delay, 1 to L.
-        seed: of "random".
+        seed: of "random": at least 0, or one that `check` gave.
         starts: the time at which each processor begins; None: 0.
         args, kwargs: of the program.
 
     Raises:
         what the program raised, first in time.
+        ProcessorError: a processor called sys.exit, with a status of success.
         DeadlockError: processors wait for messages that nobody will send.
         UnreceivedError: messages were left that nobody received.
         UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
@@ -53,11 +54,11 @@ def simulate(
         len(starts) != machine.p or not all(type(start) is int and start >= 0 for start in starts)
     ):
         raise UsageError(f"{operation}: argument starts: expected {machine.p} times of at least 0, got {starts!r}")
-    body = functools.partial(_call, program, args, kwargs or {})
+    body = functools.partial(call, program, args, kwargs or {})
     return Engine(machine, schedule_of(schedule, seed, operation)).run([body] * machine.p, starts)
 
 
-def _call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc: Any) -> Any:
+def call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc: Any) -> Any:
     return program(proc, *args, **kwargs)
 
 

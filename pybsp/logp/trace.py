@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from ..machine import LogPMachine
 
 Steps = NDArray[np.int64]
+_NEVER = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """The messages of an execution, in order of submission; all times in steps, -1 where something did not happen.
 
@@ -36,6 +37,9 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def __repr__(self) -> str:
+        return f"<trace: {len(self)} messages of {self.p} processors>"
 
     @property
     def p(self) -> int:
@@ -84,43 +88,47 @@ class Trace:
             (accepted | ~delivered) & (delivered | ~acquired),
         )
         self._hold("delivery is 1 to L steps after acceptance", ~delivered | _within(t.delivery - t.acceptance - 1, L))
+        over = max(int(times.max(initial=-1)) for times in (t.submission, t.acceptance, t.delivery, t.acquisition))
+        in_time = ~accepted | delivered | (t.acceptance + L >= over)
+        self._hold("what is accepted is delivered, unless the execution is cut off within L steps", in_time)
         self._hold("acquisition ends o steps after delivery or later", ~acquired | (t.acquisition >= t.delivery + o))
         # Gaps, and one delivery a step.
         self._apart("submissions of a processor are G apart", t.source, t.submission, G)
         self._apart("acquisitions of a processor are G apart", t.dest[acquired], t.acquisition[acquired], G)
         self._apart("a processor is delivered one message a step", t.dest[delivered], t.delivery[delivered], 1)
-        order = np.lexsort((t.delivery[acquired], t.dest[acquired]))
-        self._apart(
-            "messages are acquired in the order of delivery",
-            t.dest[acquired][order],
-            t.acquisition[acquired][order],
-            0,
-            False,
-        )
+        # Never is later than any time.
+        until, taken = (np.where(times >= 0, times, _NEVER) for times in (t.acceptance, t.acquisition))
+        order = np.lexsort((t.delivery[delivered], t.dest[delivered]))
+        in_order = t.dest[delivered][order], taken[delivered][order]
+        self._apart("messages are acquired in the order of delivery", *in_order, 0, False)
         # A processor does one thing at a time: prepares, stalls, acquires.
         who = np.concatenate((t.source, t.dest[acquired]))
         begin = np.concatenate((t.submission, t.acquisition[acquired])) - o
-        until = np.where(accepted, t.acceptance, np.iinfo(np.int64).max)
         end = np.concatenate((until, t.acquisition[acquired]))
         order = np.lexsort((end, begin, who))
         who, begin, end = who[order], begin[order], end[order]
         free = (who[1:] != who[:-1]) | (begin[1:] >= end[:-1])
         self._hold("a processor does one thing at a time", free, who[1:], begin[1:])
+        order = np.lexsort((t.submission, t.source))
+        who, begin, end = t.source[order], t.submission[order], until[order]
+        free = (who[1:] != who[:-1]) | (begin[1:] > end[:-1])
+        self._hold("an output register holds one message", free, who[1:], begin[1:])
         # Capacity, and the stalling rule: what waits, waits because there is no room.
         dest, time, count = self._transit()
         self._hold("at most ceil(L/G) messages are in transit to a destination", count <= m.capacity, dest, time)
-        stalls = np.flatnonzero(until > t.submission)
-        for place in np.unique(t.dest[stalls]):
-            here = dest == place
-            times, counts = time[here], count[here]
-            last = np.append(times[1:] != times[:-1], True)  # the count when a step is over
-            times, counts = times[last], counts[last]
-            room = np.concatenate(((0,), np.cumsum(counts < m.capacity)))
-            those = stalls[t.dest[stalls] == place]
-            from_, to = t.submission[those], until[those]
-            first = np.searchsorted(times, from_, "right") - 1
-            full = (first >= 0) & (room[np.searchsorted(times, to)] == room[np.maximum(first, 0)])
-            self._hold("a message waits only while dest has ceil(L/G) in transit", full, t.dest[those], from_)
+        stalls = until > t.submission
+        # What is in transit when a step is over, at all destinations; a place and a time as one number.
+        last = np.append((dest[1:] != dest[:-1]) | (time[1:] != time[:-1]), True)[: len(dest)]
+        dest, time, count = dest[last], time[last], count[last]
+        span = int(max(time.max(initial=0), t.submission.max(initial=0))) + 2
+        steps, base = dest * span + time, t.dest[stalls] * span
+        room = np.concatenate(((0,), np.cumsum(count < m.capacity)))
+        first = np.searchsorted(steps, base + t.submission[stalls], "right") - 1
+        end = np.searchsorted(steps, base + np.minimum(until[stalls], span - 1))
+        full = (first >= 0) & (room[end] == room[np.maximum(first, 0)])
+        full &= np.append(dest, -1)[first] == t.dest[stalls]
+        what = "a message waits only while dest has ceil(L/G) in transit"
+        self._hold(what, full, t.dest[stalls], t.submission[stalls])
 
     def _hold(self, what: str, held: NDArray[np.bool_], who: Any = None, time: Any = None) -> None:
         if not held.all():

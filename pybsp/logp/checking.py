@@ -1,0 +1,267 @@
+"""`check`: many executions of a LogP program. Are their results equal, and does none stall?"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import UsageError
+from ..machine import LogPMachine
+from .engine import Engine
+from .processor import Program
+from .schedule import NAMES, Choices, of_seed
+from .simulation import call, machine_of
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `check` found.
+
+    `simulate(program, p, machine, schedule="random", seed=check.seed)` replays the execution that differed, and so does
+    `schedule=check.schedule` with that seed.
+
+    Attributes:
+        ok: whether all executions ended well, with equal results.
+        stall_free: whether none stalled; independent of `ok`.
+        executions: how many were made; none more once one had differed and one had stalled.
+        exhaustive: whether these were all that the model admits.
+        seed: of the first execution whose results differed from the first one's, or that failed; None if `ok`.
+        schedule: the name of its schedule; None if `ok`.
+        difference: what differed there; "" if `ok`.
+        error: what that execution raised; None if it ended well, or `ok`.
+        stalling_seed: of the first execution that stalled; None if `stall_free`.
+        results: of the first execution, by pid; None if it failed.
+    """
+
+    ok: bool
+    stall_free: bool
+    executions: int
+    exhaustive: bool
+    seed: int | None
+    schedule: str | None
+    difference: str
+    error: Exception | None
+    stalling_seed: int | None
+    results: list[Any] | None
+
+    def __str__(self) -> str:
+        if self.exhaustive:
+            made = f"all {self.executions} executions" if self.executions > 1 else "the only execution"
+        else:
+            made = f"{self.executions} execution{'s' if self.executions > 1 else ''}"
+        if self.ok:
+            equal = "equal results"
+        else:
+            how = "failed" if self.error is not None else "differed"
+            equal = f"one {how} (schedule={self.schedule!r}, seed={self.seed}): {self.difference}"
+        stalls = "none stalled" if self.stall_free else f'one stalled (schedule="random", seed={self.stalling_seed})'
+        return f"{made}: {equal}; {stalls}"
+
+
+def check(
+    program: Program,
+    p: int | None = None,
+    machine: LogPMachine | None = None,
+    executions: int = 200,
+    *,
+    seed: int = 0,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+) -> Check:
+    """Explore the executions of a program: has it equal results in all, and does none stall?
+
+    The schedules `latest`, `earliest` and `adversary` first, then random ones. A program with so few messages that it
+    has no more than `executions` executions is executed in every way that the model admits: then the answer is a proof.
+    A program that fails in an execution has no result there and is not `ok`, even if it fails in all.
+
+    Args:
+        program, p, machine, args, kwargs: as in `simulate`. All executions are given the same args: a program must
+            not change them.
+        executions: how many to make at most.
+        seed: of the first random execution; those that follow have the seeds that follow.
+
+    Results are equal if they are of the same types and have the same values; NaN is equal to NaN. Other objects are
+    equal if they say so or if their attributes are, exceptions if type and arguments are.
+
+    Raises:
+        UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
+
+    Source: *BSP vs LogP*, section 2.2.
+    """
+    operation = "pybsp.logp.check"
+    machine = machine_of(program, p, machine, operation)
+    for name, value, least in (("executions", executions, 1), ("seed", seed, 0)):
+        if type(value) is not int or value < least:
+            raise UsageError(
+                f"{operation}: argument {name}: expected a whole number of at least {least}, got {value!r}"
+            )
+    exploration = _Exploration(machine, functools.partial(call, program, args, kwargs or {}), executions)
+    complete = exploration.all()
+    for number in (*range(-2, -1 - len(NAMES), -1), *range(seed, seed + executions)):
+        if complete or exploration.over:
+            break
+        exploration.execute(number)
+    return exploration.found(complete)
+
+
+class _Exploration:
+    """Executions of a program, made until both answers are known, or their number is reached."""
+
+    def __init__(self, machine: LogPMachine, body: Callable[[Any], Any], most: int) -> None:
+        self._machine, self._bodies, self._most = machine, [body] * machine.p, most
+        self._made = 0
+        self._first: list[Any] | Exception | None = None
+        self._seed: int | None = None
+        self._difference = ""
+        self._error: Exception | None = None
+        self._stalling_seed: int | None = None
+
+    @property
+    def over(self) -> bool:
+        return self._made >= self._most or (self._seed is not None and self._stalling_seed is not None)
+
+    def execute(self, seed: int, choices: Choices | None = None) -> None:
+        engine = Engine(self._machine, choices or of_seed(seed))
+        outcome: list[Any] | Exception
+        try:
+            outcome = engine.run(self._bodies).results
+        except Exception as error:
+            outcome = error
+        self._made += 1
+        if self._stalling_seed is None and engine.stalled:
+            self._stalling_seed = seed
+        if self._first is None:
+            self._first = outcome
+        if self._seed is None:
+            if isinstance(outcome, Exception):
+                self._error = outcome
+                difference: str | None = f"{type(outcome).__name__}: {outcome}"
+            else:
+                assert isinstance(self._first, list)
+                difference = _difference_of_results(self._first, outcome)
+            if difference is not None:
+                self._seed, self._difference = seed, difference
+
+    def all(self) -> bool:
+        """Every execution, the first being `latest`; only that one where they seem to be too many."""
+        number: int | None = 0
+        while number is not None:
+            choices = Choices(number)
+            self.execute(-1 - len(NAMES) - number if number else -1, choices)
+            if number == 0 and _product(choices.radices, self._most) > self._most:
+                return False
+            number = _following(number, choices.radices)
+            if number is not None and self.over:
+                return False
+        return True
+
+    def found(self, complete: bool) -> Check:
+        seed = self._seed
+        schedule = None if seed is None else NAMES[-1 - seed] if -len(NAMES) <= seed < 0 else "random"
+        results = None if isinstance(self._first, Exception) else self._first
+        return Check(
+            ok=seed is None,
+            stall_free=self._stalling_seed is None,
+            executions=self._made,
+            exhaustive=complete,
+            seed=seed,
+            schedule=schedule,
+            difference=self._difference,
+            error=self._error,
+            stalling_seed=self._stalling_seed,
+            results=results,
+        )
+
+
+def _difference_of_results(first: list[Any], other: list[Any]) -> str | None:
+    parts = (_difference(a, b, f"processor {pid}") for pid, (a, b) in enumerate(zip(first, other, strict=True)))
+    return next(filter(None, parts), None)
+
+
+def _product(radices: Sequence[int], most: int) -> int:
+    """As far as it matters whether it is above most."""
+    product = 1
+    for radix in radices:
+        product *= radix
+        if product > most:
+            break
+    return product
+
+
+def _following(number: int, radices: Sequence[int]) -> int | None:
+    """The number of the next `Choices`, depth first: the last choice that has another alternative takes it."""
+    digits: list[int] = []
+    for radix in radices:
+        number, digit = divmod(number, radix)
+        digits.append(digit)
+    while digits and digits[-1] + 1 == radices[len(digits) - 1]:
+        digits.pop()
+    if not digits:
+        return None
+    digits[-1] += 1
+    for radix, digit in zip(reversed(radices[: len(digits)]), reversed(digits), strict=True):
+        number = number * radix + digit
+    return number
+
+
+def _difference(first: Any, other: Any, place: str, seen: frozenset[tuple[int, int]] = frozenset()) -> str | None:
+    """Where two results are not equal, in words; None where they are."""
+    if first is other or (id(first), id(other)) in seen:
+        return None
+    if type(first) is not type(other):
+        return f"{place}: {type(first).__name__}, then {type(other).__name__}"
+    seen |= {(id(first), id(other))}
+    parts: Iterable[tuple[str, Any, Any]]
+    if isinstance(first, (np.ndarray, np.generic)):
+        return _difference_of_arrays(np.asarray(first), np.asarray(other), place, seen)
+    if isinstance(first, (list, tuple)):
+        if len(first) != len(other):
+            return f"{place}: {len(first)} items, then {len(other)}"
+        parts = ((f"[{k}]", a, b) for k, (a, b) in enumerate(zip(first, other, strict=True)))
+    elif isinstance(first, dict):
+        if first.keys() != other.keys():
+            return f"{place}: keys {list(first)!r:.80}, then {list(other)!r:.80}"
+        parts = ((f"[{key!r}]", value, other[key]) for key, value in first.items())
+    elif isinstance(first, (float, complex)):
+        return None if first == other or (first != first and other != other) else f"{place}: {first!r}, then {other!r}"
+    elif isinstance(first, BaseException):
+        parts = (("", first.args, other.args),)
+    else:
+        if _said_equal(first, other):
+            return None
+        attributes = _attributes(first)
+        if not attributes or attributes.keys() != _attributes(other).keys():
+            return f"{place}: {first!r:.80}, then {other!r:.80}"
+        parts = ((f".{name}", value, getattr(other, name)) for name, value in attributes.items())
+    return next(filter(None, (_difference(a, b, place + part, seen) for part, a, b in parts)), None)
+
+
+def _difference_of_arrays(first: Any, other: Any, place: str, seen: frozenset[tuple[int, int]]) -> str | None:
+    if first.dtype != other.dtype or first.shape != other.shape:
+        return f"{place}: {first.dtype}{first.shape}, then {other.dtype}{other.shape}"
+    if first.dtype.names is not None:
+        fields = ((f"[{name!r}]", first[name], other[name]) for name in first.dtype.names)
+        return next(filter(None, (_difference_of_arrays(a, b, place + part, seen) for part, a, b in fields)), None)
+    if first.dtype.hasobject:
+        return _difference(first.tolist(), other.tolist(), place, seen)
+    if np.array_equal(first, other, equal_nan=first.dtype.kind in "fcmM"):
+        return None
+    return f"{place}: {np.array2string(first, threshold=8)}, then {np.array2string(other, threshold=8)}"
+
+
+def _said_equal(first: Any, other: Any) -> bool:
+    try:
+        return bool(first == other)
+    except Exception:  # of an == that gives no truth value
+        return False
+
+
+def _attributes(thing: Any) -> dict[str, Any]:
+    slots = (name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ()))
+    found = {name: getattr(thing, name) for name in slots if hasattr(thing, name)}
+    found.update(getattr(thing, "__dict__", {}))
+    return found
