@@ -4,4 +4,13 @@ supersteps.py   supersteps and messages against raw mpi4py
 collectives.py  what the collectives choose, and MPI's own collectives, on an emulated cluster
 sorting.py      sample sort against numpy's sort in one process
 theorems.py     the papers' bounds, by exact counts
+
+logp_layer.py       LogP on MPI ranks against raw mpi4py, and many to one on an emulated cluster
+logp_simulator.py   the LogP simulator: a million messages, random programs
+logp_examples.py    the LogP examples: steps, and steps stalled
+bsp_and_logp.py     the slowdown of each simulation between the models, predicted and simulated
+logp_theorem1.py    LogP on BSP, over a grid of machines
+logp_theorem2.py    sorted routing on LogP, over a grid
+logp_cb.py          combine-and-broadcast on LogP, over a grid
+logp_random.py      random routing on LogP: failures over beta, a grid, and decomposition
 """
