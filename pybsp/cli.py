@@ -14,7 +14,7 @@ from pathlib import Path
 from . import report, simulation
 from ._version import __version__
 from .errors import BSPError, LauncherError, UsageError
-from .machine import BSPMachine
+from .machine import BSPMachine, LogPMachine
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,10 +60,10 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _program_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--ledger", metavar="FILE", help="write what each superstep cost, as JSON")
+    parser.add_argument("--ledger", metavar="FILE", help="write what each BSP superstep cost, as JSON")
     parser.add_argument("--machine", metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)")
     parser.add_argument("--checked", action="store_true", help="check what is too dear for every superstep")
-    parser.add_argument("program", help="a Python file that calls pybsp.run")
+    parser.add_argument("program", help="a Python file that calls pybsp.run or pybsp.logp.run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
 
 
@@ -80,7 +80,9 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
     if not Path(options.program).is_file():
         raise LauncherError(f"program {options.program}: there is no such file")
     if options.machine:
-        BSPMachine.load(options.machine)
+        # A LogP program needs no BSP machine.
+        part = BSPMachine if BSPMachine.held_by(options.machine) else LogPMachine
+        part.load(options.machine)
         found["PYBSP_MACHINE"] = str(Path(options.machine).resolve())
     if options.checked:
         found["PYBSP_CHECKED"] = "1"

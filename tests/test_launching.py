@@ -279,6 +279,24 @@ def test_attached_machines_of_different_communicators_nest_and_alternate(program
     ended_well(ranks(4, path))
 
 
+def test_attached_machines_may_be_routed_by_logp_messages(program: Program) -> None:
+    path = program("""
+        from mpi4py import MPI
+        import pybsp
+        world = MPI.COMM_WORLD
+        half = world.Split(world.rank % 2, -world.rank)
+        for router in ("logp-sorted", "logp-offline", "logp-random"):
+            with pybsp.attach(world, router=router) as outer, pybsp.attach(half, router=router) as inner:
+                for bsp in (outer, inner):
+                    bsp.send((bsp.pid + 1) % bsp.p, (bsp.p, bsp.pid))
+                outer.sync()
+                inner.sync()
+                for bsp in (outer, inner):
+                    assert [m.payload for m in bsp.inbox] == [(bsp.p, (bsp.pid - 1) % bsp.p)]
+    """)
+    ended_well(ranks(4, path))
+
+
 def test_run_may_be_called_many_times(program: Program) -> None:
     path = program("""
         import pybsp

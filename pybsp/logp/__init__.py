@@ -4,19 +4,28 @@
         proc.send(dest, payload)
         m = proc.recv()                             # m.source, m.payload
 
-A program is written once and runs on a simulated machine that follows the model to the letter, and on a BSP
-machine (`pybsp.routing.logp_on_bsp`).
+A program is written once and runs on MPI ranks, on a simulated machine that follows the model to the letter, and on
+a BSP machine (`pybsp.routing.logp_on_bsp`).
 
     processor.py    the programming interface
     simulation.py   simulate: on a simulated machine
+    checking.py     check: many executions of a program
     engine.py       the simulated machine
     schedule.py     what decides where the model leaves a choice
+    launch.py       run: on MPI ranks
+    ranks.py        a processor on an MPI rank: slots, credits, pace
+    termination.py  how its ranks find that a program has ended, or never will
+    wire.py         what a message between ranks looks like
     trace.py        what happened to every message, and whether the model allows it
     payload.py      what a message of the simulated machine carries
+    arguments.py    arguments of a processor's methods
+    wording.py      what the errors at the end of a program say
 """
 
+from .checking import Check, check
 from .engine import Simulation
-from .processor import Message, Processor
+from .launch import run
+from .processor import Message, Processor, Program
 from .schedule import Schedule
 from .simulation import simulate
 from .trace import Trace
@@ -24,10 +33,14 @@ from .trace import Trace
 _check = Trace._check  # of all invariants of the model: _check(trace)
 
 __all__ = [
+    "Check",
     "Message",
     "Processor",
+    "Program",
     "Schedule",
     "Simulation",
     "Trace",
+    "check",
+    "run",
     "simulate",
 ]

@@ -37,7 +37,7 @@ class Schedule:
     """
 
     def begin(self, machine: LogPMachine) -> None:
-        """A simulation begins."""
+        """A simulation begins; what overrides this calls it, too."""
         self.L = machine.L
 
     def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
@@ -46,7 +46,7 @@ class Schedule:
         Args:
             source, dest: its processors.
             accepted: when the medium accepted it.
-            taken: steps at which other messages in transit will be delivered to dest.
+            taken: steps at which other messages in transit will be delivered to dest; not to be changed.
         """
         step = accepted + self.L
         while step in taken:

@@ -34,7 +34,8 @@ def simulate(
         machine: its parameters; None: the file that PYBSP_MACHINE names, if it has them, else nominal ones.
         schedule: what decides when messages are delivered, and in which order a congested destination's are accepted:
             "latest", "earliest", "random" (by the seed), "adversary", a `Schedule`, or a function of (source, dest,
-            time of acceptance) that gives the delay, 1 to L.
+            time of acceptance) that gives the delay, 1 to L; where another message is delivered at that step, it is the
+            nearest free step.
         seed: of "random": at least 0, or one that `check` gave.
         starts: the time at which each processor begins; None: 0.
         args, kwargs: of the program.

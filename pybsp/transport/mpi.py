@@ -40,6 +40,7 @@ INLINE = HEAD - 8
 ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on each side is cheaper than a message
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
+TAGS = 8  # of a context: three for exchanges, the others for what runs beside them
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
 QUIET = Arrival(None, None, (), {})
@@ -143,7 +144,7 @@ class MPITransport:
         self._comm, self._ranks, self._owns = comm, list(ranks), owns
         self._byte = MPI.BYTE
         self._startall, self._testall = MPI.Prequest.Startall, MPI.Request.Testall
-        self._head_tag, self._manifest_tag, self._data_tag = (3 * context + k for k in range(3))
+        self._head_tag, self._manifest_tag, self._data_tag = (TAGS * context + k for k in range(3))
         self._bytes_out = memoryview(bytearray(self.p * HEAD))
         self._bytes_in = memoryview(bytearray(self.p * HEAD))
         self._words_out, self._words_in = self._bytes_out.cast("q"), self._bytes_in.cast("q")
@@ -350,6 +351,10 @@ class MPITransport:
         part = MPITransport(self._comm, ranks, members.index(self.pid), context, self.waiter)
         part.pool = self.pool
         return part
+
+    def channel(self) -> tuple[MPI.Intracomm, list[int], int]:
+        """The communicator, the ranks by pid, and the first of two tags, for messages outside of exchanges."""
+        return self._comm, self._ranks, self._head_tag + 3
 
     def time(self) -> float:
         return time.perf_counter()

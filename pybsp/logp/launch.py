@@ -1,0 +1,252 @@
+"""`run`: a LogP program on MPI ranks, from its beginning to its end, good or bad.
+
+As in a BSP run, the processors agree at the beginning and at the end. Between the two they do not meet, so one that
+fails tells the others by a message, which makes them leave what they wait in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import agreement, launch
+from ..agreement import Failure, culprit, failure_of, settle
+from ..bsp import grace_period
+from ..errors import BSPError, ProcessorError, UsageError
+from ..machine import LogPMachine
+from ..simulation import settings
+from ..transport import END, FAIL, KIND, LOGP, Arrival
+from ..transport.mpi import MPITransport
+from ..world import (
+    agreed,
+    install_hook,
+    mark,
+    mark_outside,
+    note_exits,
+    report_failure,
+    require_launcher,
+    usable_mpi,
+    world_transport,
+)
+from .ranks import CAPACITIES, RankProcessor
+from .simulation import machine_in_force, simulate
+from .termination import Detection
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+OPERATION = "pybsp.logp.run"
+Result = TypeVar("Result")
+
+
+def run(
+    program: Callable[..., Result],
+    *args: Any,
+    machine: LogPMachine | None = None,
+    capacity: str | None = "global",
+    pace: bool = False,
+    comm: MPI.Intracomm | None = None,
+    **kwargs: Any,
+) -> Result:
+    """Run a LogP program on MPI ranks: `program(proc, *args, **kwargs)` on each.
+
+    Without a launcher there is one processor. Under `pybsp simulate`, and without an MPI library, the machine is
+    simulated, and the result is processor 0's. May be called any number of times.
+
+    A message is in flight from its submission until it is in its destination's input buffer; there it comes when the
+    destination calls something of its `proc`, or waits in it. `machine.capacity` bounds the messages in flight
+    to one destination; a sender that would exceed it stalls (`proc.stalls`, `proc.stalled_seconds`).
+
+    Args:
+        program: the same on all processors.
+        machine: its parameters; None: the file that PYBSP_MACHINE names, if it has them, else nominal ones. Processor
+            0's is used by all. Where max{2, o} <= G <= L does not hold, a warning says so.
+        capacity: how it is kept, equal on all processors. "global", over all senders: before each message its sender
+            asks the destination for a credit, so a message takes three latencies instead of one, and as a credit
+            is held for two of them, a destination gets at most capacity messages in that time (with p = 2, where it has
+            one sender: as "per-pair"). "per-pair": each sender keeps it by itself, at next to no cost; all senders
+            together may exceed it (p - 1)-fold. None: nobody keeps it.
+        pace: whether the processors keep the gap between submissions and between acquisitions, and overheads and
+            `compute` take their steps, of `machine.step` seconds; else those take what they take. Equal on all
+            processors.
+        comm: a communicator, duplicated here, whose ranks are the processors; collective over these alone. None: all
+            ranks of the job.
+
+    Returns:
+        this processor's result.
+
+    Raises:
+        what the program raised, on its processor; ProcessorError on the others.
+        DeadlockError: processors wait for messages, all others have ended or wait too, and nothing is in transit; on
+            all processors.
+        UnreceivedError: the program has ended, and messages are left that nobody has received; on all.
+        UsageError: wrong arguments, or different ones on different processors.
+        LauncherError: the launcher and the MPI library do not belong together.
+    """
+    if not callable(program):
+        raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
+    if comm is not None:
+        return _on_communicator(program, args, kwargs, machine, capacity, pace, comm)
+    if launch._running:
+        raise UsageError(f"{OPERATION}: a run is going on in this process; comm= takes a part of its ranks")
+    launch._running = True
+    try:
+        simulated = settings()
+        transport = None if simulated is not None else world_transport(OPERATION)
+        if transport is None:
+            _check(capacity, pace)
+            p = 1 if simulated is None else simulated.p
+            result: Result = simulate(program, p, machine, args=args, kwargs=kwargs).results[0]
+            return result
+        return _session(transport, program, args, kwargs, machine, capacity, pace, world=True)
+    finally:
+        launch._running = False
+
+
+def _on_communicator(
+    program: Callable[..., Result],
+    args: Any,
+    kwargs: Any,
+    machine: LogPMachine | None,
+    capacity: str | None,
+    pace: bool,
+    comm: MPI.Intracomm,
+) -> Result:
+    """On the ranks of a communicator, as `pybsp.attach`."""
+    install_hook()
+    require_launcher(usable_mpi(OPERATION).COMM_WORLD.size)
+    transport = MPITransport.duplicate(comm)
+    usable = False
+    try:
+        result = _session(transport, program, args, kwargs, machine, capacity, pace, world=False)
+        usable = True
+        return result
+    except Exception as error:
+        usable = agreed(error)
+        raise
+    finally:
+        if usable:
+            transport.free()
+
+
+def _session(
+    transport: MPITransport,
+    program: Callable[..., Result],
+    args: Any,
+    kwargs: Any,
+    machine: LogPMachine | None,
+    capacity: str | None,
+    pace: bool,
+    world: bool,
+) -> Result:
+    """From the beginning of a run, agreed by all, to its end, agreed by all."""
+    proc: RankProcessor | None = None
+    try:
+        proc = _begin(transport, machine, capacity, pace)
+        detection = Detection(proc)
+        result = program(proc, *args, **kwargs)
+        detection.end()
+        proc.close()
+        return result
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            if transport.p > 1:
+                transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
+            raise
+        if proc is not None:
+            _fail(transport, proc, error)
+        elif not agreed(error):
+            report_failure(transport, None, error)
+        if not world and isinstance(error, Exception):
+            mark_outside(error, transport)
+        raise
+
+
+def _check(capacity: str | None, pace: bool) -> None:
+    if capacity not in CAPACITIES:
+        raise UsageError(f'{OPERATION}: argument capacity: expected "global", "per-pair" or None, got {capacity!r}')
+    if type(pace) is not bool:
+        raise UsageError(f"{OPERATION}: argument pace: expected True or False, got {pace!r}")
+
+
+def _begin(transport: MPITransport, machine: LogPMachine | None, capacity: str | None, pace: bool) -> RankProcessor:
+    """Agree on the machine, and how its capacity and gap are kept."""
+    _check(capacity, pace)
+    grace_period()  # a wrong PYBSP_GRACE is an error now, not when it is needed
+    warnings: list[str] = []
+    if transport.pid == 0:
+        machine, warnings = _machine(machine, transport.p)
+    else:
+        machine = None  # processor 0's is everybody's, equal bit for bit
+    note = (socket.gethostname(), machine, capacity, pace)
+    arrival = transport.exchange(LOGP, note, {})
+    try:
+        _raise_failure(arrival)
+        notes = settle(transport.exchange, arrival, LOGP, f"called {OPERATION}", 0, "")
+    except BSPError as error:
+        note_exits(arrival)
+        mark(error, quiet=agreement.speaker(error) != transport.pid)
+        raise
+    assert notes is not None
+    for name, index in (("capacity", 2), ("pace", 3)):
+        if any(said[index] != notes[0][index] for said in notes):
+            differing = UsageError(
+                f"{OPERATION}: argument {name}: expected the same on all processors, got "
+                f"{[said[index] for said in notes]}"
+            )
+            mark(differing, quiet=transport.pid != 0)
+            raise differing
+    hosts = [said[0] for said in notes]
+    if hosts.count(hosts[transport.pid]) > (os.cpu_count() or 1):
+        transport.waiter.crowd()
+    for warning in warnings:
+        print(f"pybsp: {warning}", file=sys.stderr)
+    return RankProcessor(transport, notes[0][1], capacity, pace)
+
+
+def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[str]]:
+    """The machine of a run of p processors, and what is to be said of it."""
+    if argument is not None and not isinstance(argument, LogPMachine):
+        raise UsageError(f"{OPERATION}: argument machine: expected a pybsp.LogPMachine, got {type(argument).__name__}")
+    machine, origin = argument, "the argument machine"
+    if machine is None:
+        machine, origin = machine_in_force(), os.environ.get("PYBSP_MACHINE", "")
+    if machine is None:
+        machine = LogPMachine.nominal(p)
+    warnings = [f"machine: {flag}" for flag in machine.flags]
+    if machine.p != p:
+        warnings.append(f"{origin} is for p = {machine.p}, this run has p = {p}: its parameters are another machine's")
+        machine = dataclasses.replace(machine, p=p)
+    return machine, warnings
+
+
+def _fail(transport: MPITransport, proc: RankProcessor, error: BaseException) -> None:
+    """The end of a run that failed, here or elsewhere: all learn how."""
+    known = proc.failure
+    if known is None:
+        proc.tell_failure(failure_of(error, 0, "").summary)
+        report_failure(transport, None, error)
+    elif isinstance(known, ProcessorError):
+        try:
+            _raise_failure(transport.exchange(END, None, {}))
+        except ProcessorError as told:
+            # In place of what one of those that failed said: what is known of all.
+            known.args, known.pid = told.args, told.pid
+        mark(error, quiet=True)
+    else:
+        mark(error, quiet=agreement.speaker(known) != transport.pid)
+    proc.close()
+
+
+def _raise_failure(arrival: Arrival) -> None:
+    """Raise ProcessorError where a processor says that it failed."""
+    if arrival.kinds is not None and any(kind & KIND == FAIL for kind in arrival.kinds):
+        assert arrival.notes is not None
+        pid = culprit(arrival.notes)
+        failure: Failure = arrival.notes[pid]
+        place = " outside of a run" if failure.ends else ""
+        raise ProcessorError(f"processor {pid} failed{place}: {failure.summary}", pid, 0, "")
