@@ -32,7 +32,8 @@ from rich.table import Table
 import pybsp
 from pybsp import LogPMachine
 from pybsp.logp import Message, Processor, simulate
-from pybsp.routing.decomposition import decompose
+from pybsp.logp.schedule import SCHEDULES
+from pybsp.routing import decompose
 from pybsp.routing.logp.phases import Phases
 from pybsp.routing.logp.random import batches_of, cost, failure, rounds, route_random, theorem_beta, worst_case
 
@@ -44,7 +45,6 @@ SWEPT: tuple[Case, ...] = ((64, 60, 32, 2, 4), (64, 60, 64, 2, 4), (64, 60, 80, 
 # (L, o, G): o = 0, o = G, G < 2o, and a G that does not divide L; ceil(L/G) from 4 to 64.
 PARAMETERS = ((16, 1, 4), (32, 4, 4), (64, 0, 2), (64, 3, 4), (63, 5, 8), (128, 2, 8), (128, 2, 2))
 PROCESSORS = (8, 16, 31, 64, 128, 256)
-SCHEDULES = ("latest", "earliest", "random", "adversary")
 
 
 class Relation(NamedTuple):

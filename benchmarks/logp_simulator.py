@@ -24,9 +24,9 @@ from rich.table import Table
 from pybsp import LogPMachine
 from pybsp.errors import DeadlockError, UnreceivedError
 from pybsp.logp import Processor, simulate
+from pybsp.logp.schedule import SCHEDULES
 
 BAR = 60.0  # seconds for a million messages on 1024 processors
-SCHEDULES = ("latest", "earliest", "random", "adversary")
 
 
 def all_to_all(proc: Processor, count: int) -> None:

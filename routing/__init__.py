@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ..errors import RoutingError
-from ..machine import BSPMachine
+from ..machine import BSPMachine, EBSPMachine
 from ..transport import FREE, Arrival, Charge, Parcels, Transport
+from .decomposition import decompose as decompose
 from .direct import Direct
 from .logp.options import ALGORITHMS, LogPRouting
 from .logp.options import logp_router as logp_router
@@ -66,7 +67,7 @@ def name_of(routing: Routing) -> str:
     return routing if isinstance(routing, str) else routing.name
 
 
-def resolved(routing: Routing, machine: BSPMachine) -> Routing:
+def resolved(routing: Routing, machine: BSPMachine | EBSPMachine) -> Routing:
     """What was asked for, with all that a router needs to know of the machine.
 
     Raises:

@@ -16,7 +16,8 @@ def main() -> int:
     log = os.open(directory / f"rank-{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    code = int(pytest.main(sys.argv[2:]))
+    # A directory of its own: pytest's shared one is cleaned up by every session, and the ranks would race there.
+    code = int(pytest.main([*sys.argv[2:], f"--basetemp={directory / f'temporary-{rank}'}"]))
     (directory / f"exit-{rank}").write_text(str(code))
     return code
 

@@ -263,6 +263,35 @@ def test_under_pybsp_simulate_the_file_runs_once_on_a_simulated_machine(program:
     assert (ended.code, ended.out, ended.err) == (0, "7\n", "")
 
 
+def test_a_run_with_a_ledger_says_once_that_it_has_none(program: Program, tmp_path: Path) -> None:
+    path, ledger = program("logp.run(lambda proc: None)\nlogp.run(lambda proc: None)"), tmp_path / "ledger.json"
+    wanted = rf"pybsp: a LogP run has no supersteps, and writes nothing to the ledger {re.escape(str(ledger))}; .*\n"
+    option = ["--ledger", str(ledger), str(path)]
+    for ended in (
+        run([*mpiexec(3), *python(path)], LIMIT, PYBSP_LEDGER=str(ledger)),
+        run([*python("-m"), "pybsp", "run", "-n", "2", *option], LIMIT),
+        run([*python("-m"), "pybsp", "simulate", "-p", "3", *option], LIMIT),
+        run(python(path), LIMIT, PYBSP_LEDGER=str(ledger)),
+    ):
+        assert (ended.code, ended.out) == (0, "")
+        assert re.fullmatch(wanted, ended.err), ended.err
+    assert not ledger.exists()
+
+
+@pytest.mark.parametrize("pace", ["1", "0", "'yes'", "None"])
+def test_pace_is_true_or_false(program: Program, pace: str) -> None:
+    path = program(f"logp.run(lambda proc: None, pace={pace})")
+    for command in (
+        python(path),
+        [*mpiexec(2), *python(path)],
+        [*python("-m"), "pybsp", "simulate", "-p", "2", str(path)],
+    ):
+        ended = run(command, LIMIT)
+        assert ended.code != 0
+        assert f"pybsp.logp.run: argument pace: expected True or False, got {pace}" in ended.err
+        assert ended.err.count("Traceback") == 1
+
+
 def test_without_a_launcher_there_is_one_processor(program: Program) -> None:
     ended = run(python(program("print(logp.run(lambda proc: (proc.p, proc.poll())))")), LIMIT)
     assert (ended.code, ended.out, ended.err) == (0, "(1, None)\n", "")

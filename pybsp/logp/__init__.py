@@ -11,6 +11,7 @@ a BSP machine (`pybsp.routing.logp_on_bsp`).
     simulation.py   simulate: on a simulated machine
     checking.py     check: many executions of a program
     engine.py       the simulated machine
+    task.py         the greenlet of a program
     schedule.py     what decides where the model leaves a choice
     launch.py       run: on MPI ranks
     ranks.py        a processor on an MPI rank: slots, credits, pace

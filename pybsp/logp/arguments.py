@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
-import numpy as np
-
 from ..errors import UsageError
+
+
+def whole(value: Any) -> int | None:
+    """A Python int of any type of whole numbers, numpy's included; None of all else. True is no number."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def destination(dest: Any, p: int, pid: int) -> int:
@@ -15,8 +24,9 @@ def destination(dest: Any, p: int, pid: int) -> int:
     Raises:
         UsageError: it is none.
     """
-    if isinstance(dest, (int, np.integer)) and not isinstance(dest, bool) and 0 <= dest < p and dest != pid:
-        return int(dest)
+    number = whole(dest)
+    if number is not None and 0 <= number < p and number != pid:
+        return number
     raise UsageError(
         f"proc.send: argument dest: expected another processor, from 0 to {p - 1} and not {pid} itself, got {dest!r}; "
         "keep what is for this processor in a variable"
@@ -29,8 +39,9 @@ def whole_steps(operation: str, argument: str, steps: Any, least: int | None = N
     Raises:
         UsageError: it is none.
     """
-    if isinstance(steps, (int, np.integer)) and not isinstance(steps, bool) and (least is None or steps >= least):
-        return int(steps)
+    number = whole(steps)
+    if number is not None and (least is None or number >= least):
+        return number
     expected = "a whole number of steps" + ("" if least is None else f" of at least {least}")
     raise UsageError(
         f"{operation}: argument {argument}: expected {expected}, got {steps!r}; times are counted in steps"

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..errors import UsageError
 from ..machine import LogPMachine
-from .engine import Engine
+from .arguments import whole
+from .engine import Engine, SimulatedProcessor, exit_error
 from .processor import Program
 from .schedule import NAMES, Choices, of_seed
 from .simulation import call, machine_of
@@ -76,7 +77,8 @@ def check(
 
     The schedules `latest`, `earliest` and `adversary` first, then random ones. A program with so few messages that it
     has no more than `executions` executions is executed in every way that the model admits: then the answer is a proof.
-    A program that fails in an execution has no result there and is not `ok`, even if it fails in all.
+    A program that fails in an execution has no result there and is not `ok`, even if it fails in all; to call sys.exit
+    is to fail, with ProcessorError.
 
     Args:
         program, p, machine, args, kwargs: as in `simulate`. All executions are given the same args: a program must
@@ -94,11 +96,15 @@ def check(
     """
     operation = "pybsp.logp.check"
     machine = machine_of(program, p, machine, operation)
+    numbers = []
     for name, value, least in (("executions", executions, 1), ("seed", seed, 0)):
-        if type(value) is not int or value < least:
+        number = whole(value)
+        if number is None or number < least:
             raise UsageError(
                 f"{operation}: argument {name}: expected a whole number of at least {least}, got {value!r}"
             )
+        numbers.append(number)
+    executions, seed = numbers
     exploration = _Exploration(machine, functools.partial(call, program, args, kwargs or {}), executions)
     complete = exploration.all()
     for number in (*range(-2, -1 - len(NAMES), -1), *range(seed, seed + executions)):
@@ -112,7 +118,8 @@ class _Exploration:
     """Executions of a program, made until both answers are known, or their number is reached."""
 
     def __init__(self, machine: LogPMachine, body: Callable[[Any], Any], most: int) -> None:
-        self._machine, self._bodies, self._most = machine, [body] * machine.p, most
+        self._machine, self._most = machine, most
+        self._bodies = [functools.partial(_without_exits, body)] * machine.p
         self._made = 0
         self._first: list[Any] | Exception | None = None
         self._seed: int | None = None
@@ -175,6 +182,14 @@ class _Exploration:
             stalling_seed=self._stalling_seed,
             results=results,
         )
+
+
+def _without_exits(body: Callable[[Any], Any], proc: SimulatedProcessor) -> Any:
+    """A processor that calls sys.exit has no result, whatever the others do: it fails."""
+    try:
+        return body(proc)
+    except SystemExit as error:
+        raise exit_error(proc, error) from error
 
 
 def _difference_of_results(first: list[Any], other: list[Any]) -> str | None:

@@ -8,12 +8,11 @@ messages and acquires those that are there without waiting, and gives way where 
 from __future__ import annotations
 
 import collections
-import contextlib
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import greenlet
 import numpy as np
@@ -21,10 +20,11 @@ import numpy as np
 from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
 from ..machine import LogPMachine
 from . import wording
-from .arguments import destination, whole_steps
+from .arguments import destination, whole, whole_steps
 from .payload import copied
 from .processor import Message
 from .schedule import Schedule
+from .task import ProgramTask
 from .trace import Steps, Trace
 
 
@@ -84,6 +84,8 @@ class Simulation:
         assert (self.idle >= 0).all(), "a processor was busy or stalled for longer than the execution took"
 
 
+_current: Callable[[], Any] = greenlet.getcurrent
+
 _Submission = tuple[int, "SimulatedProcessor", int, Any]  # pid, processor, dest, payload
 
 
@@ -113,17 +115,24 @@ class SimulatedProcessor:
         self._busy = self._stalled = 0
         self._waits = 0  # so many waits have begun; a wake for an earlier one is void
         self._waiting = False  # for a delivery
+        self._task: ProgramTask | None = None
+        self.stalls = 0
 
     @property
     def time(self) -> int:
         return self._clock
 
+    @property
+    def stalled_seconds(self) -> float:
+        return self._stalled * self.machine.step
+
     def send(self, dest: int, payload: Any) -> None:
+        if _current() is not self._task:
+            self._refuse("proc.send")
         if type(dest) is not int or not 0 <= dest < self.p or dest == self.pid:
             dest = destination(dest, self.p, self.pid)
         payload = copied(payload)
         engine, at = self._engine, self._clock + self._o
-        engine.hold_current(self, "proc.send")
         if at < self._next_submission:
             at = self._next_submission
         self._busy += self._o
@@ -131,6 +140,7 @@ class SimulatedProcessor:
         accepted = engine.give_way()
         self._next_submission = at + self._G
         if accepted > at:
+            self.stalls += 1
             self._stalled += accepted - at
             # The register is free when the medium has taken the message, at the end of that step.
             if accepted >= self._next_submission:
@@ -138,16 +148,17 @@ class SimulatedProcessor:
         self._clock = accepted
 
     def recv(self, until: int | None = None) -> Message | None:
+        if _current() is not self._task:
+            self._refuse("proc.recv")
         if until is not None:
             until = whole_steps("proc.recv", "until", until)
             if until < self._clock:
-                return self._acquire() if self._arrived("proc.recv") else None
+                return self._acquire() if self._arrived() else None
             if self._next_acquisition > until:
                 self._clock = until
                 return None
         if not self._buffer:
             engine = self._engine
-            engine.hold_current(self, "proc.recv")
             if until is None or engine.wake(self, until):
                 self._waiting = True
                 engine.give_way()
@@ -158,19 +169,19 @@ class SimulatedProcessor:
         return self._acquire()
 
     def poll(self) -> Message | None:
-        if self._arrived("proc.poll"):
+        if _current() is not self._task:
+            self._refuse("proc.poll")
+        if self._arrived():
             return self._acquire()
         self._clock += 1
         self._busy += 1
         return None
 
-    def _arrived(self, operation: str) -> bool:
+    def _arrived(self) -> bool:
         """Whether a message has arrived by now; the medium may not have come so far."""
         engine = self._engine
-        if not self._buffer:
-            engine.hold_current(self, operation)
-            if engine.wake(self, self._clock):
-                engine.give_way()
+        if not self._buffer and engine.wake(self, self._clock):
+            engine.give_way()
         return bool(self._buffer)
 
     def _acquire(self) -> Message:
@@ -185,9 +196,17 @@ class SimulatedProcessor:
         return Message(source, payload)
 
     def compute(self, steps: int) -> None:
+        if _current() is not self._task:
+            self._refuse("proc.compute")
         steps = whole_steps("proc.compute", "steps", steps, 0)
         self._clock += steps
         self._busy += steps
+
+    def _refuse(self, operation: str) -> NoReturn:
+        raise UsageError(
+            f"{operation}: called outside of the program of processor {self.pid}: by another processor's, in a "
+            "simulation inside of it, or after its end; send messages instead"
+        )
 
 
 class Engine:
@@ -202,7 +221,7 @@ class Engine:
         self.machine, self._schedule = machine, schedule
         self._agenda: dict[int, _Step] = {}
         self._times: list[int] = []  # a heap of the agenda's
-        self._tasks: list[greenlet.greenlet] = []
+        self._tasks: list[ProgramTask] = []
         self._hub = greenlet.getcurrent()  # of `run`
         self._now = -1  # deliveries up to this step have been made
         self._ended = False
@@ -224,7 +243,8 @@ class Engine:
 
         Raises:
             what a body raised, first in time.
-            ProcessorError: one called sys.exit, with a status of success.
+            SystemExit: so, too; with a status of success if all processors called sys.exit.
+            ProcessorError: some called sys.exit with such a status, and others did not.
             DeadlockError: processors wait for messages that nobody will send.
             UnreceivedError: messages were left that nobody received.
         """
@@ -234,43 +254,48 @@ class Engine:
         self._schedule.begin(self.machine)
         processors = [SimulatedProcessor(self, pid, 0 if starts is None else starts[pid]) for pid in range(p)]
         results: list[Any] = [None] * p
+        exits: list[tuple[SimulatedProcessor, SystemExit]] = []
 
         def begun(processor: SimulatedProcessor) -> Callable[[int], None]:
             def run_processor(now: int) -> None:
                 try:
                     results[processor.pid] = bodies[processor.pid](processor)
-                except Exception as error:
+                except (Exception, SystemExit) as error:
+                    if self._ended:
+                        raise
                     # It may have run ahead of others that fail before.
                     if self.wake(processor, processor.time):
                         self.give_way()
+                    if isinstance(error, SystemExit) and not error.code:
+                        exits.append((processor, error))  # whether it is a good end, the others show
+                        return
                     if hasattr(error, "add_note"):
                         place = f"processor {processor.pid} of {p} of the LogP machine"
                         error.add_note(f"(on {place}, time {processor.time})")
                     raise
-                except SystemExit as error:
-                    if error.code or p == 1:
-                        raise
-                    # It ended its processor alone, which is no good end of a program, whatever status it asked for.
-                    text = f"pybsp.logp: processor {processor.pid} called sys.exit at time {processor.time}"
-                    raise ProcessorError(text, processor.pid, 0, "") from error
 
             return run_processor
 
-        tasks = self._tasks = [greenlet.greenlet(begun(processor), self._hub) for processor in processors]
-        for processor in processors:
+        tasks = self._tasks = [ProgramTask(begun(processor), self._hub) for processor in processors]
+        for processor, task in zip(processors, tasks, strict=True):
+            processor._task = task
             self.at(processor._clock).wakes.append((processor, 0))
         try:
             self._simulate(processors)
         finally:
             self._ended = True
-            waiting = [processor for processor in processors if not tasks[processor.pid].dead]
-            for processor in waiting:
-                with contextlib.suppress(Exception):  # of its `finally`: it is not what went wrong
-                    tasks[processor.pid].throw(greenlet.GreenletExit)
+            # As it is now: what is ended here may still compute.
+            waiting = [(processor.pid, processor.time) for processor in processors if not tasks[processor.pid].dead]
+            for pid, _ in waiting:
+                tasks[pid].end()
+        if exits:
+            processor, left_by = exits[0]
+            if len(exits) == p:
+                raise left_by
+            # Some ended alone, which is no good end of a program, whatever status they asked for.
+            raise exit_error(processor, left_by) from left_by
         if waiting:
-            raise DeadlockError(
-                wording.deadlock(p, [(processor.pid, processor.time) for processor in waiting], self._left())
-            )
+            raise DeadlockError(wording.deadlock(p, waiting, self._left()))
         left = self._left()
         if left:
             raise UnreceivedError(wording.unreceived(left))
@@ -344,20 +369,22 @@ class Engine:
         if room >= len(pending):
             chosen, self._pending[dest] = pending, []
         elif room:
-            indices = self._schedule.acceptances(dest, _Sources(pending), room)
-            chosen = [pending[k] for k in self._checked(indices, len(pending), room)]
+            answer = self._schedule.acceptances(dest, _Sources(pending), room)
+            indices = self._checked(answer, len(pending), room)
+            chosen = [pending[k] for k in indices]
             for k in sorted(indices, reverse=True):
                 del pending[k]
         else:
             return
         taken, L, decide = self._taken[dest], self.machine.L, self._schedule.delivery
         for number, (pid, processor, _, payload) in chosen:
-            at = decide(pid, dest, now, taken)
-            if type(at) is not int or at in taken or not now < at <= now + L:
+            said: Any = decide(pid, dest, now, taken)
+            at = said if type(said) is int else whole(said)
+            if at is None or at in taken or not now < at <= now + L:
                 raise UsageError(
                     f"{type(self._schedule).__name__}.delivery: expected a free step from {now + 1} to {now + L} for a "
-                    f"message from processor {pid} to {dest} accepted at {now}, got {at!r}"
-                    + (", which is taken" if isinstance(at, int) and at in taken else "")
+                    f"message from processor {pid} to {dest} accepted at {now}, got {said!r}"
+                    + (", which is taken" if at in taken else "")
                 )
             taken.add(at)
             self._acceptance[number] = now
@@ -366,22 +393,19 @@ class Engine:
         self._in_transit[dest] += len(chosen)
         self._most[dest] = max(self._most[dest], self._in_transit[dest])
 
-    def _checked(self, indices: Sequence[int], n: int, room: int) -> Sequence[int]:
+    def _checked(self, said: Any, n: int, room: int) -> Sequence[int]:
         """What a schedule said of acceptances: room different indices below n."""
-        if type(indices) is range:
-            good = len(indices) == room and min(indices) >= 0 and max(indices) < n
-        else:
-            good = (
-                isinstance(indices, (list, tuple))
-                and all(type(k) is int and 0 <= k < n for k in indices)
-                and room == len(indices) == len(set(indices))
-            )
-        if not good:
-            raise UsageError(
-                f"{type(self._schedule).__name__}.acceptances: expected {room} different indices below {n}, got "
-                f"{indices!r:.200}"
-            )
-        return indices
+        if type(said) is range:
+            if len(said) == room and min(said) >= 0 and max(said) < n:
+                return said
+        elif isinstance(said, (list, tuple, np.ndarray)):
+            indices = [k for k in map(whole, said) if k is not None and 0 <= k < n]
+            if len(said) == room == len(set(indices)):
+                return indices
+        raise UsageError(
+            f"{type(self._schedule).__name__}.acceptances: expected {room} different indices below {n}, got "
+            f"{said!r:.200}"
+        )
 
     def at(self, time: int) -> _Step:
         """What happens at a time that has not passed."""
@@ -398,22 +422,10 @@ class Engine:
         self.at(time).wakes.append((processor, processor._waits))
         return True
 
-    def hold_current(self, processor: SimulatedProcessor, operation: str) -> None:
-        """Only a processor's own program can wait.
-
-        Raises:
-            UsageError: it is another's, or the simulation is over.
-        """
-        if greenlet.getcurrent() is not self._tasks[processor.pid]:
-            raise UsageError(
-                f"{operation}: called outside of the program of processor {processor.pid}: by another processor's, in "
-                "a simulation inside of it, or after its end; send messages instead"
-            )
-
     def give_way(self) -> int:
         """Let the current processor wait; returns the time at which it goes on."""
         if self._ended:
-            raise greenlet.GreenletExit
+            _current().exit()
         now: int = self._hub.switch()
         return now
 
@@ -427,6 +439,13 @@ class Engine:
         trace = Trace(self.machine, *(np.array(values, np.int64) for values in records))
         in_transit = np.array(self._most, np.int64)
         return Simulation(results, time, finished, busy, stalls, time - began - busy - stalls, in_transit, trace)
+
+
+def exit_error(processor: SimulatedProcessor, error: SystemExit) -> ProcessorError:
+    """What a processor's sys.exit is, where it is no end of the whole program."""
+    status = f" with status {error.code!r}" if error.code else ""
+    text = f"pybsp.logp: processor {processor.pid} called sys.exit{status} at time {processor.time}"
+    return ProcessorError(text, processor.pid, 0, "")
 
 
 def _pid(submission: _Submission) -> int:

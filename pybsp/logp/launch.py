@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 OPERATION = "pybsp.logp.run"
 Result = TypeVar("Result")
 
+_said_of_ledger = False
+
 
 def run(
     program: Callable[..., Result],
@@ -55,7 +57,8 @@ def run(
     """Run a LogP program on MPI ranks: `program(proc, *args, **kwargs)` on each.
 
     Without a launcher there is one processor. Under `pybsp simulate`, and without an MPI library, the machine is
-    simulated, and the result is processor 0's. May be called any number of times.
+    simulated, and the result is processor 0's. May be called any number of times. A ledger (PYBSP_LEDGER) holds
+    BSP runs alone; where one is asked for, processor 0 says so.
 
     A message is in flight from its submission until it is in its destination's input buffer; there it comes when the
     destination calls something of its `proc`, or waits in it. `machine.capacity` bounds the messages in flight
@@ -99,6 +102,8 @@ def run(
         transport = None if simulated is not None else world_transport(OPERATION)
         if transport is None:
             _check(capacity, pace)
+            for warning in _without_ledger(os.environ.get("PYBSP_LEDGER") if simulated is None else simulated.ledger):
+                print(f"pybsp: {warning}", file=sys.stderr)
             p = 1 if simulated is None else simulated.p
             result: Result = simulate(program, p, machine, args=args, kwargs=kwargs).results[0]
             return result
@@ -180,6 +185,7 @@ def _begin(transport: MPITransport, machine: LogPMachine | None, capacity: str |
     warnings: list[str] = []
     if transport.pid == 0:
         machine, warnings = _machine(machine, transport.p)
+        warnings += _without_ledger(os.environ.get("PYBSP_LEDGER"))
     else:
         machine = None  # processor 0's is everybody's, equal bit for bit
     note = (socket.gethostname(), machine, capacity, pace)
@@ -206,6 +212,18 @@ def _begin(transport: MPITransport, machine: LogPMachine | None, capacity: str |
     for warning in warnings:
         print(f"pybsp: {warning}", file=sys.stderr)
     return RankProcessor(transport, notes[0][1], capacity, pace)
+
+
+def _without_ledger(path: str | None) -> list[str]:
+    """What is to be said where a ledger is asked for; once, however many runs there are."""
+    global _said_of_ledger
+    if not path or _said_of_ledger:
+        return []
+    _said_of_ledger = True
+    return [
+        f"a LogP run has no supersteps, and writes nothing to the ledger {path}; the trace of pybsp.logp.simulate has "
+        "every message, and pybsp.routing.logp_on_bsp makes a BSP program with a ledger"
+    ]
 
 
 def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[str]]:

@@ -25,12 +25,18 @@ class Processor(Protocol):
         timed: whether the machine keeps the model's times: simulated ones do. MPI ranks do not, as nothing bounds a
             message's delay there (`pace=True` keeps gaps and overheads, no more). Where it is False, `time` is this
             processor's own clock, and that time has passed says nothing of what has arrived.
+        stalls: messages of this processor that have stalled.
+        stalled_seconds: how long they did: steps times `machine.step`; on MPI ranks by the clock.
     """
 
     p: int
     pid: int
     machine: LogPMachine
     timed: bool
+    stalls: int
+
+    @property
+    def stalled_seconds(self) -> float: ...
 
     @property
     def time(self) -> int:

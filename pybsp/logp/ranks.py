@@ -102,6 +102,7 @@ class RankProcessor:
             capacity allows.
         stalled_seconds: how long they waited in all, with the round trip for the credit.
         credit_seconds: how long sends waited for the round trip of a credit that was free.
+        deadline: of `time.perf_counter`; what waits for others longer than until then raises TimeoutError. None: never.
         max_in_flight: credits of this destination that were out at a time, at most: it bounds the messages in flight to
             it. None where the destination grants none (see above).
     """
@@ -122,6 +123,7 @@ class RankProcessor:
         self.p, self.pid, self.machine, self._paced = transport.p, transport.pid, machine, pace
         self.stalls, self.stalled_seconds, self.credit_seconds = 0, 0.0, 0.0
         self.watch: Watch | None = None
+        self.deadline: float | None = None
         self.failure: BSPError | None = None  # known to all; whatever is called next raises it
         self._transport, self._waiter = transport, transport.waiter
         self._comm, self._ranks, self._tag = transport.channel()
@@ -239,8 +241,8 @@ class RankProcessor:
 
     def _admit(self, dest: int) -> None:
         """Wait until a message may be submitted: for its overhead, the gap, the capacity, and room in MPI."""
-        if self._leaving and not self._has_room(None):
-            self._waiter.until(self._has_room, None)
+        if self._leaving and not self._has_room(None) and not self._waiter.until(self._has_room, None, self.deadline):
+            raise TimeoutError
         if self._granting:
             self._answer = None
             self._post(dest, REQUEST)  # it travels while the message is prepared
@@ -382,8 +384,13 @@ class RankProcessor:
             raise self.failure
 
     def _wait(self, condition: Callable[[], bool], deadline: float | None = None) -> bool:
-        """Make progress until a condition holds; False if the deadline came first."""
+        """Make progress until a condition holds; False if the deadline came first.
+
+        Raises:
+            TimeoutError: there is none, and the processor's own came first.
+        """
         until = self._waiter.until
+        limit = self.deadline if deadline is None else deadline
         while not condition():
             if self.failure is not None:
                 raise self.failure
@@ -392,12 +399,14 @@ class RankProcessor:
                 if condition():
                     return True
             if self._held:
-                if not until(self._moved, None, deadline):
-                    return False
-            elif self._full() or until(self._full, None, deadline):
+                if until(self._moved, None, limit):
+                    continue
+            elif self._full() or until(self._full, None, limit):
                 self._take()
-            else:
-                return False
+                continue
+            if deadline is None:
+                raise TimeoutError
+            return False
         return True
 
     def _moved(self, _: Any) -> bool:

@@ -21,12 +21,10 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Sequence, Set
-from typing import Any
-
-import numpy as np
 
 from ..errors import UsageError
 from ..machine import LogPMachine
+from .arguments import whole
 
 
 class Schedule:
@@ -209,13 +207,12 @@ class Delays(Schedule):
         self._delay = delay
 
     def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
-        delay: Any = self._delay(source, dest, accepted)
-        if isinstance(delay, np.integer):
-            delay = int(delay)
-        if type(delay) is not int or not 1 <= delay <= self.L:
+        said = self._delay(source, dest, accepted)
+        delay = whole(said)
+        if delay is None or not 1 <= delay <= self.L:
             raise UsageError(
                 f"pybsp.logp.simulate: argument schedule: expected its function to give whole steps from 1 to L = "
-                f"{self.L}, got {delay!r} for a message from {source} to {dest} accepted at {accepted}"
+                f"{self.L}, got {said!r} for a message from {source} to {dest} accepted at {accepted}"
             )
         return _near(accepted + delay, accepted, self.L, taken)
 
@@ -232,6 +229,7 @@ def _near(step: int, accepted: int, L: int, taken: Set[int]) -> int:
 
 _NAMED = {"latest": Schedule, "earliest": Earliest, "adversary": Adversary}
 NAMES = tuple(_NAMED)  # that of the seed -1, -2, -3
+SCHEDULES = ("latest", "earliest", "random", "adversary")  # all that have names
 
 
 def schedule_of(schedule: str | Schedule | Callable[[int, int, int], int], seed: int, operation: str) -> Schedule:
@@ -240,12 +238,13 @@ def schedule_of(schedule: str | Schedule | Callable[[int, int, int], int], seed:
     Raises:
         UsageError: there is none of that name; the seed is no whole number.
     """
-    if type(seed) is not int:
+    number = whole(seed)
+    if number is None:
         raise UsageError(f"{operation}: argument seed: expected a whole number, got {seed!r}")
     if isinstance(schedule, Schedule):
         return schedule
     if schedule == "random":
-        return of_seed(seed)
+        return of_seed(number)
     if isinstance(schedule, str) and schedule in _NAMED:
         return _NAMED[schedule]()
     if callable(schedule):

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..machine import LogPMachine
+from .arguments import whole
 from .engine import Engine, Simulation
 from .processor import Program
 from .schedule import Schedule, schedule_of
@@ -41,8 +42,8 @@ def simulate(
         args, kwargs: of the program.
 
     Raises:
-        what the program raised, first in time.
-        ProcessorError: a processor called sys.exit, with a status of success.
+        what the program raised, first in time; SystemExit with a status of success if all processors called sys.exit.
+        ProcessorError: some called sys.exit with such a status, and others did not.
         DeadlockError: processors wait for messages that nobody will send.
         UnreceivedError: messages were left that nobody received.
         UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
@@ -51,12 +52,13 @@ def simulate(
     """
     operation = "pybsp.logp.simulate"
     machine = machine_of(program, p, machine, operation)
-    if starts is not None and (
-        len(starts) != machine.p or not all(type(start) is int and start >= 0 for start in starts)
-    ):
-        raise UsageError(f"{operation}: argument starts: expected {machine.p} times of at least 0, got {starts!r}")
+    times = None
+    if starts is not None:
+        times = [start for start in map(whole, starts) if start is not None and start >= 0]
+        if not len(times) == len(starts) == machine.p:
+            raise UsageError(f"{operation}: argument starts: expected {machine.p} times of at least 0, got {starts!r}")
     body = functools.partial(call, program, args, kwargs or {})
-    return Engine(machine, schedule_of(schedule, seed, operation)).run([body] * machine.p, starts)
+    return Engine(machine, schedule_of(schedule, seed, operation)).run([body] * machine.p, times)
 
 
 def call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc: Any) -> Any:
@@ -71,8 +73,11 @@ def machine_of(program: Program, p: int | None, machine: LogPMachine | None, ope
     """
     if not callable(program):
         raise UsageError(f"{operation}: argument program: expected a function of a LogP processor, got {program!r}")
-    if p is not None and (type(p) is not int or p < 1):
-        raise UsageError(f"{operation}: argument p: expected a whole number of at least 1, got {p!r}")
+    if p is not None:
+        number = whole(p)
+        if number is None or number < 1:
+            raise UsageError(f"{operation}: argument p: expected a whole number of at least 1, got {p!r}")
+        p = number
     if machine is not None and not isinstance(machine, LogPMachine):
         raise UsageError(f"{operation}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}")
     if machine is None:

@@ -17,13 +17,11 @@ class Node(NamedTuple):
     father: None for the root.
     left: whether it is its father's first, third, ... child.
     children: in the order of pids, larger subtrees first.
-    size: nodes of the subtree, whose pids follow each other from this one's on.
     """
 
     father: int | None
     left: bool
     children: tuple[int, ...]
-    size: int
 
 
 def degree(machine: LogPMachine) -> int:
@@ -45,7 +43,7 @@ def tree(p: int, degree: int) -> tuple[Node, ...]:
             todo.append((first, part, pid, k % 2 == 0))
             children.append(first)
             first += part
-        nodes[pid] = Node(father, left, tuple(children), size)
+        nodes[pid] = Node(father, left, tuple(children))
     return tuple(node for node in nodes if node is not None)
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import UsageError
-from ...machine import BSPMachine, LogPMachine
+from ...logp.ranks import CAPACITIES
+from ...logp.schedule import SCHEDULES
+from ...machine import BSPMachine, EBSPMachine, LogPMachine
 
 ALGORITHMS = ("sorted", "offline", "random")
-CAPACITIES = ("global", "per-pair", None)
-SCHEDULES = ("latest", "earliest", "random", "adversary")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LogPRouting:
     def name(self) -> str:
         return f"logp-{self.algorithm}"
 
-    def on(self, machine: BSPMachine) -> LogPRouting:
+    def on(self, machine: BSPMachine | EBSPMachine) -> LogPRouting:
         """With the LogP machine filled in, for as many processors as the BSP machine has.
 
         Raises:

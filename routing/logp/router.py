@@ -256,25 +256,12 @@ class _Simulated:
         pass
 
 
-class _Rank(RankProcessor):
-    """A rank that waits no longer than until a deadline (of `time.perf_counter`)."""
-
-    deadline: float | None = None
-
-    def _wait(self, condition: Callable[[], bool], deadline: float | None = None) -> bool:
-        if self.deadline is None or deadline is not None:
-            return super()._wait(condition, deadline)
-        if not super()._wait(condition, self.deadline):
-            raise TimeoutError
-        return True
-
-
 class _Ranks:
     """The LogP layer of MPI ranks, as one of them sees it."""
 
     def __init__(self, transport: MPITransport, routing: LogPRouting, machine: LogPMachine) -> None:
         self._routing = routing
-        self._proc = _Rank(transport, machine, routing.capacity)
+        self._proc = RankProcessor(transport, machine, routing.capacity)
         self._phases = Phases(self._proc)
         self._count = 0
         self.executions: list[Execution] = []  # stays empty: nothing is timed here

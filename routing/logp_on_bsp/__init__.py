@@ -83,7 +83,7 @@ def _logp_on_bsp(
         raise UsageError(f"{operation}: argument program: expected a function of a LogP processor, got {program!r}")
     if machine is not None and not isinstance(machine, LogPMachine):
         raise UsageError(f"{operation}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}")
-    if stalls not in (None, False, True):
+    if stalls is not None and type(stalls) is not bool:
         raise UsageError(f"{operation}: argument stalls: expected None, False or True, got {stalls!r}")
 
     def main(bsp: BSP, *args: Any, **kwargs: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import greenlet
@@ -81,8 +80,7 @@ class Cycles:
         finally:
             self.processor.closed = True
             if not task.dead:
-                with suppress(Exception):  # of its `finally`: it is not what went wrong
-                    task.throw(greenlet.GreenletExit)
+                task.end()
         if control.verdict == Verdict.FAILED:
             if self.error is not None:
                 raise self.error
@@ -107,6 +105,8 @@ class Cycles:
         except (KeyboardInterrupt, greenlet.GreenletExit):
             raise
         except BaseException as error:
+            if self.processor.closed:
+                return  # of its `finally`: it is not what went wrong
             if hasattr(error, "add_note"):
                 proc = self.processor
                 error.add_note(f"(on processor {proc.pid} of {proc.p} of the LogP machine, time {proc.time})")
@@ -182,7 +182,7 @@ class Cycles:
         """What this processor knows of the execution."""
         proc = self.processor
         messages = np.array(proc.records, np.int64).reshape(-1, 5)
-        return Part(self.machine, proc.time, proc.busy, proc.stalls, messages)
+        return Part(self.machine, proc.time, proc.busy, proc.stalled, messages)
 
     def stall_error(self) -> UsageError:
         """The error that all raise where a stall is not allowed; collective."""

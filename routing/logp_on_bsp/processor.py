@@ -13,6 +13,7 @@ from ...errors import UsageError
 from ...logp.arguments import destination, whole_steps
 from ...logp.payload import copied
 from ...logp.processor import Message
+from ...logp.task import ProgramTask
 from ...machine import LogPMachine
 
 
@@ -42,7 +43,7 @@ class CycleProcessor:
         end: of the cycle.
         charged: busy steps of the cycle so far.
         waiting: whether the program waits for a message, however long that takes.
-        busy, stalls: steps so far.
+        busy, stalled: steps so far.
         sent, acquired: messages so far.
         arrivals: the input buffer, by delivery, with messages that are still to be delivered behind.
         closed: whether the program may not go on any more.
@@ -55,11 +56,11 @@ class CycleProcessor:
         self, machine: LogPMachine, pid: int, program: Callable[[], None], submit: Callable[[int, Any], int]
     ) -> None:
         self._hub = greenlet.getcurrent()
-        self.task = greenlet.greenlet(program, self._hub)
+        self.task = ProgramTask(program, self._hub)
         self.p, self.pid, self.machine = machine.p, pid, machine
         self.end = self.charged = 0
         self.waiting = False
-        self.busy = self.stalls = self.sent = self.acquired = 0
+        self.busy = self.stalled = self.stalls = self.sent = self.acquired = 0
         self.arrivals: deque[Arrival] = deque()
         self.records: list[list[int]] = []
         self._submit = submit
@@ -71,7 +72,12 @@ class CycleProcessor:
     def time(self) -> int:
         return self._clock
 
+    @property
+    def stalled_seconds(self) -> float:
+        return self.stalled * self.machine.step
+
     def send(self, dest: int, payload: Any) -> None:
+        self._check_current("proc.send")
         if type(dest) is not int or not 0 <= dest < self.p or dest == self.pid:
             dest = destination(dest, self.p, self.pid)
         if type(payload) is not np.ndarray or payload.dtype.hasobject:
@@ -87,7 +93,8 @@ class CycleProcessor:
         accepted = self._submit(dest, payload)
         self._next_submission = at + self.machine.G
         if accepted > at:
-            self.stalls += accepted - at
+            self.stalls += 1
+            self.stalled += accepted - at
             # The register is free when the medium has taken the message, at the end of that step.
             self._next_submission = max(self._next_submission, accepted + 1)
         self._clock = accepted
@@ -99,6 +106,7 @@ class CycleProcessor:
     def recv(self, until: int | None) -> Message | None: ...
 
     def recv(self, until: int | None = None) -> Message | None:
+        self._check_current("proc.recv")
         if until is not None:
             until = whole_steps("proc.recv", "until", until)
             if until < self._clock:
@@ -121,12 +129,14 @@ class CycleProcessor:
         return self._acquire(begin)
 
     def poll(self) -> Message | None:
+        self._check_current("proc.poll")
         if self._arrived():
             return self._acquire(self._begin())
         self._pass(self._clock + 1, busy=True)
         return None
 
     def compute(self, steps: int) -> None:
+        self._check_current("proc.compute")
         self._pass(self._clock + whole_steps("proc.compute", "steps", steps, 0), busy=True)
 
     def _arrived(self) -> bool:
@@ -166,15 +176,17 @@ class CycleProcessor:
 
     def suspend(self) -> None:
         """Let the BSP processor go on to the next cycle."""
+        self._hub.switch()
+
+    def _check_current(self, operation: str) -> None:
+        """Only the processor's own program may use it, and not after the end of the execution."""
         if greenlet.getcurrent() is not self.task:
             raise UsageError(
-                f"proc: called outside of the program of processor {self.pid}: by another processor's, or after its "
-                "end; send messages instead"
+                f"{operation}: called outside of the program of processor {self.pid}: by another processor's, or after "
+                "its end; send messages instead"
             )
-        if not self.closed:
-            self._hub.switch()
         if self.closed:
-            raise greenlet.GreenletExit
+            self.task.exit()
 
     def deliver(self, delivery: int, source: int, submission: int, acceptance: int, payload: Any) -> None:
         """Put a message behind those that are there."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 from pybsp import LogPMachine
-from pybsp.errors import DeadlockError, UnreceivedError, UsageError
+from pybsp.errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
 from pybsp.logp import Check, Processor, Schedule, check, simulate
 from pybsp.logp.checking import _difference, _following
 from pybsp.logp.schedule import Choices
@@ -228,13 +230,44 @@ def test_a_program_that_fails_always_is_not_ok_and_its_error_is_kept() -> None:
 
 
 def test_interrupts_pass_through() -> None:
-    for interrupt in (KeyboardInterrupt, SystemExit):
+    def program(proc: Processor) -> None:
+        raise KeyboardInterrupt
 
-        def program(proc: Processor, interrupt: Any = interrupt) -> None:
-            raise interrupt(3)
+    with pytest.raises(KeyboardInterrupt):
+        check(program, 3)
 
-        with pytest.raises(interrupt):
-            check(program, 3)
+
+@pytest.mark.parametrize("status", [None, 0, 3])
+def test_an_exit_is_a_failure_of_its_execution(status: Any) -> None:
+    """Also where all processors make it: an execution without results."""
+
+    def when_early(proc: Processor) -> None:
+        if proc.pid == 0:
+            proc.send(1, None)
+        elif proc.pid == 1:
+            proc.recv()
+            if proc.time < MACHINE.L:
+                sys.exit(status)
+
+    text = r"pybsp\.logp: processor {} called sys\.exit" + (" with status 3" if status else "") + " at time {}"
+    found = check(lambda proc: sys.exit(status), 3)
+    assert isinstance(found.error, ProcessorError)
+    assert re.fullmatch(text.format(0, 0), str(found.error))
+    assert (found.ok, found.results, found.executions) == (False, None, 1)
+    found = check(when_early, 3, MACHINE)
+    assert isinstance(found.error, ProcessorError)
+    assert re.fullmatch(text.format(1, r"\d+"), str(found.error))
+    assert (found.ok, found.results, found.error.pid) == (False, [None] * 3, 1)
+    assert isinstance(found.error.__cause__, SystemExit)
+
+
+def test_numpy_integers_are_numbers() -> None:
+    given: Any = {"p": np.int64(6), "executions": np.int32(7), "seed": np.uint8(50)}
+    found = check(gather, machine=MACHINE, **given)
+    assert found == check(gather, 6, MACHINE, 7, seed=50)
+    assert type(found.seed) is int
+    with pytest.raises(UsageError, match="argument executions: expected a whole number of at least 1, got True"):
+        check(gather, 6, MACHINE, True)
 
 
 # How many executions, and which

@@ -52,16 +52,20 @@ def run(
 @pytest.mark.parametrize("fan_out", [2, 3, 8])
 def test_subtrees_are_intervals_of_pids_and_the_tree_is_as_low_as_can_be(p: int, fan_out: int) -> None:
     nodes = tree(p, fan_out)
-    depths = [0] * p
+    depths, sizes = [0] * p, [1] * p
+    for pid in reversed(range(1, p)):
+        father = nodes[pid].father
+        assert father is not None
+        sizes[father] += sizes[pid]
     for pid, node in enumerate(nodes):
         assert len(node.children) <= fan_out
-        ends = [pid + 1] + [child + nodes[child].size for child in node.children]
-        assert [*node.children, pid + node.size] == ends
+        ends = [pid + 1] + [child + sizes[child] for child in node.children]
+        assert [*node.children, pid + sizes[pid]] == ends
         for k, child in enumerate(node.children):
             assert nodes[child].father == pid
             assert nodes[child].left == (k % 2 == 0)
             depths[child] = depths[pid] + 1
-    assert nodes[0].size == p
+    assert sizes[0] == p
     height = max(depths)
     assert sum(fan_out**level for level in range(height)) < p
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pybsp.errors import UsageError
-from pybsp.routing.decomposition import decompose
+from pybsp.routing import decompose
 
 Ints = NDArray[np.int64]
 

@@ -213,6 +213,20 @@ def test_a_program_that_stalls_is_run_again_and_stalls_as_the_rule_has_it() -> N
     assert is_stalling(labels[-1])
 
 
+def test_a_program_sees_its_stalls() -> None:
+    def program(proc: Processor) -> tuple[int, float]:
+        many_to_one(proc, 4)
+        return proc.stalls, proc.stalled_seconds
+
+    ran = pybsp.simulate(logp_on_bsp(program, LogPMachine(6, L=8, o=1, G=4, step=0.5), trace=True), p=6)
+    execution = logp_on_bsp.execution(ran.results)
+    trace = execution.trace
+    stalled = np.bincount(trace.source[trace.acceptance > trace.submission], minlength=6)
+    assert stalled.sum() > 0
+    expected = [(int(count), 0.5 * int(steps)) for count, steps in zip(stalled, execution.stalls, strict=True)]
+    assert execution.results == expected
+
+
 def test_stalls_can_be_forbidden() -> None:
     machine = LogPMachine(6, L=8, o=1, G=4)
     with pytest.raises(pybsp.UsageError, match=r"5 messages were in transit to processor 0 at time 1, and .* = 2 may"):
@@ -356,6 +370,55 @@ def test_finally_runs_when_a_program_is_given_up() -> None:
     assert sorted(left) == [0, 1, 2]
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("stalls", [None, True])
+def test_a_program_that_catches_everything_is_left_behind(stalls: bool | None) -> None:
+    ended: list[int] = []
+
+    def stubborn(proc: Processor) -> None:
+        try:
+            while True:
+                try:
+                    proc.recv()
+                except:  # noqa: E722, PERF203
+                    continue
+        finally:
+            ended.append(proc.pid)
+
+    main = logp_on_bsp(stubborn, LogPMachine(3, 9, 1, 3), stalls=stalls)
+    with pytest.raises(pybsp.DeadlockError):
+        pybsp.simulate(main, p=3)
+    assert ended == []
+
+
+def test_what_a_program_does_after_its_end_has_no_effect() -> None:
+    ended: list[int] = []
+
+    def program(proc: Processor) -> None:
+        if proc.pid == 1:
+            raise KeyError("mine")
+        try:
+            try:
+                proc.recv()
+            finally:
+                proc.send((proc.pid + 1) % proc.p, "bye")
+        finally:
+            ended.append(proc.pid)
+            raise ArithmeticError("of a finally")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        try:
+            logp_on_bsp(program, LogPMachine(3, 9, 1, 3))(bsp)
+        finally:
+            found.append(bsp.pending)
+
+    found: list[str] = []
+    with pytest.raises(KeyError, match="mine"):
+        pybsp.simulate(main, p=3)
+    assert sorted(ended) == [0, 2]
+    assert found == [""] * 3
+
+
 def test_a_processor_is_its_own_programs_alone() -> None:
     others: dict[int, Processor] = {}
 
@@ -363,8 +426,10 @@ def test_a_processor_is_its_own_programs_alone() -> None:
         others[proc.pid] = proc
         proc.compute(20)
         if proc.pid == 0:
-            with pytest.raises(pybsp.UsageError, match="outside of the program of processor 1"):
-                others[1].recv()
+            other = others[1]
+            for call in (other.recv, other.poll, lambda: other.compute(0), lambda: other.send(0, None)):
+                with pytest.raises(pybsp.UsageError, match="outside of the program of processor 1"):
+                    call()
 
     pybsp.simulate(logp_on_bsp(program, LogPMachine(2, 9, 1, 3)), p=2)
     with pytest.raises(pybsp.UsageError, match="outside of the program of processor 0"):
@@ -462,8 +527,9 @@ def test_wrong_use() -> None:
         logp_on_bsp(3)  # type: ignore[arg-type]
     with pytest.raises(pybsp.UsageError, match="argument machine"):
         logp_on_bsp(parameters, BSPMachine.nominal(2))  # type: ignore[arg-type]
-    with pytest.raises(pybsp.UsageError, match="argument stalls"):
-        logp_on_bsp(parameters, stalls="yes")  # type: ignore[arg-type]
+    for wrong in ("yes", 1, 0, 1.0):
+        with pytest.raises(pybsp.UsageError, match=f"argument stalls: expected None, False or True, got {wrong!r}"):
+            logp_on_bsp(parameters, stalls=wrong)  # type: ignore[arg-type]
     with pytest.raises(pybsp.UsageError, match=r"max\{2, o\} <= G <= L does not hold"):
         pybsp.simulate(logp_on_bsp(parameters, LogPMachine(2, 3, 1, 4)), p=2)
 

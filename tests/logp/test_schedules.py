@@ -12,7 +12,7 @@ import pytest
 from pybsp import LogPMachine
 from pybsp.errors import UsageError
 from pybsp.logp import Processor, Schedule, Simulation, simulate
-from pybsp.logp.schedule import NAMES, Choices, of_seed
+from pybsp.logp.schedule import NAMES, SCHEDULES, Choices, of_seed, schedule_of
 
 MACHINE = LogPMachine(8, L=12, o=1, G=3)  # four in transit to a processor
 
@@ -136,6 +136,30 @@ def test_negative_seeds_are_the_named_schedules_and_then_spelled_out_choices() -
     assert len(seen) == 20
 
 
+def test_each_name_is_one_of_a_schedule() -> None:
+    assert set(SCHEDULES) == {*NAMES, "random"}
+    assert len({type(schedule_of(name, 0, "")) for name in SCHEDULES}) == len(SCHEDULES)
+
+
+def test_where_a_step_is_taken_a_functions_message_comes_at_the_nearest_free_one() -> None:
+    machine = LogPMachine(5, L=6, o=0, G=2)
+
+    def three(proc: Processor) -> None:  # all accepted at the same step
+        if proc.pid in (1, 2, 3):
+            proc.send(0, None)
+        if proc.pid == 0:
+            for _ in range(3):
+                proc.recv()
+
+    def delays(delay: int) -> list[int]:
+        trace = simulate(three, machine=machine, schedule=lambda source, dest, accepted: delay).trace
+        return sorted((trace.delivery - trace.acceptance).tolist())
+
+    assert delays(2) == [2, 3, 4]
+    assert delays(5) == [4, 5, 6]  # L = 6: what would come later comes before
+    assert delays(6) == [4, 5, 6]
+
+
 @pytest.mark.parametrize("seed", [*range(14), -1, -2, -3, -4, -1000, -(10**40)])
 @pytest.mark.parametrize("parameters", [(12, 1, 3), (5, 0, 5), (2, 2, 2), (40, 1, 2)])
 def test_every_schedule_is_admissible(seed: int, parameters: tuple[int, int, int]) -> None:
@@ -166,6 +190,19 @@ def test_a_function_that_gives_no_admissible_delay_is_refused(wrong: Any) -> Non
     text = r"pybsp\.logp\.simulate: argument schedule: expected its function to give whole steps from 1 to L = 12, got "
     with pytest.raises(UsageError, match=text + r".* for a message from 1 to 0 accepted at 1"):
         simulate(to_one, machine=MACHINE, schedule=lambda source, dest, accepted: wrong)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list, tuple])
+def test_a_schedule_may_answer_with_numpy_integers(kind: Any) -> None:
+    class Numpy(Schedule):
+        def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> Any:
+            return np.int64(super().delivery(source, dest, accepted, taken))
+
+        def acceptances(self, dest: int, waiting: Sequence[int], room: int) -> Any:
+            return kind(np.arange(room))
+
+    trace, plain = simulate(to_one, machine=MACHINE, schedule=Numpy()).trace, simulate(to_one, machine=MACHINE).trace
+    assert trace.delivery.tolist() == plain.delivery.tolist()
 
 
 class Mine(Schedule):
@@ -203,7 +240,19 @@ def test_a_schedule_with_a_wrong_delivery_is_named(step: Any, text: str) -> None
 
 
 @pytest.mark.parametrize(
-    "indices", [(), (0, 1, 2), (0, 1, 2, 2), (0, 1, 2, 7), (0, 1, 2, -1), (0, 1, 2, 3, 4), 7, None, (0, 1, 2, 3.0)]
+    "indices",
+    [
+        (),
+        (0, 1, 2),
+        (0, 1, 2, 2),
+        (0, 1, 2, 7),
+        (0, 1, 2, -1),
+        (0, 1, 2, 3, 4),
+        7,
+        None,
+        (0, 1, 2, 3.0),
+        (0, True, 2, 3),
+    ],
 )
 def test_a_schedule_with_wrong_acceptances_is_named(indices: Any) -> None:
     class Wrong(Mine):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -111,9 +112,12 @@ def test_a_hot_spot_stalls_its_senders_as_the_stalling_rule_says() -> None:
         if proc.pid == 0:
             return [(proc.recv().source, proc.time) for _ in range(4)]
         proc.send(0, None)
+        counted[proc.pid] = proc.stalls, proc.stalled_seconds
         return proc.time
 
-    done = simulate(program, machine=LogPMachine(5, L=4, o=1, G=2))
+    counted: dict[int, tuple[int, float]] = {}
+    done = simulate(program, machine=LogPMachine(5, L=4, o=1, G=2, step=0.5))
+    assert counted == {1: (0, 0), 2: (0, 0), 3: (1, 1.5), 4: (1, 2.0)}
     assert done.trace.source.tolist() == [1, 2, 3, 4]
     assert done.trace.submission.tolist() == [1, 1, 1, 1]
     assert done.trace.acceptance.tolist() == [1, 1, 4, 5]
@@ -481,6 +485,37 @@ def test_sys_exit_ends_the_simulation_and_is_no_success() -> None:
         simulate(lambda proc: sys.exit(), 1)
 
 
+@pytest.mark.parametrize("status", [None, 0, 3, "bad input"])
+def test_sys_exit_of_all_processors_is_the_end_that_they_ask_for_as_in_bsp(status: Any) -> None:
+    def leave(proc: Processor, but: int) -> None:
+        proc.compute(10 * proc.pid)
+        if proc.pid != but:
+            sys.exit(status)
+
+    def leave_bsp(bsp: pybsp.BSP) -> None:
+        sys.exit(status)
+
+    for run in (lambda: simulate(leave, 4, args=(-1,)), lambda: pybsp.simulate(leave_bsp, p=4)):
+        with pytest.raises(SystemExit) as caught:
+            run()
+        assert caught.value.code == status
+    if not status:
+        with pytest.raises(ProcessorError, match=r"processor 1 called sys\.exit at time 10"):
+            simulate(leave, 4, args=(0,))
+
+
+def test_a_failure_before_an_exit_in_time_is_raised() -> None:
+    def program(proc: Processor, status: int) -> None:
+        proc.compute(100 - 10 * proc.pid)
+        if proc.pid == 0:
+            sys.exit(status)
+        raise ValueError(f"of {proc.pid}")
+
+    for status in (0, 3):
+        with pytest.raises(ValueError, match="of 2"):
+            simulate(program, 3, args=(status,))
+
+
 def test_a_keyboard_interrupt_passes_through() -> None:
     def program(proc: Processor) -> None:
         if proc.pid == 1:
@@ -511,6 +546,71 @@ def test_processors_that_are_left_are_ended_with_their_finally_clauses() -> None
     with pytest.raises(LookupError):
         simulate(program, 4)
     assert sorted(ended) == [0, 1, 2, 3]
+
+
+@pytest.mark.timeout(60)
+def test_a_program_that_catches_everything_is_left_behind(capfd: pytest.CaptureFixture[str]) -> None:
+    ended: list[int] = []
+
+    def stubborn(proc: Processor) -> None:
+        try:
+            while True:
+                try:
+                    proc.recv() if proc.pid < 2 else proc.send((proc.pid + 1) % 4, None)
+                except:  # noqa: E722, PERF203
+                    continue
+        finally:
+            ended.append(proc.pid)
+
+    def impatient(proc: Processor) -> None:
+        if proc.pid == 3:
+            proc.compute(100)
+            raise KeyError("mine")
+        stubborn(proc)
+
+    with pytest.raises(DeadlockError):
+        simulate(stubborn, 2)
+    with pytest.raises(KeyError, match="mine"):
+        simulate(impatient, 4)
+    assert simulate(lambda proc: proc.pid, 4).results == [0, 1, 2, 3]
+    gc.collect()
+    assert ended == []
+    assert capfd.readouterr().err == ""
+
+
+def test_finally_clauses_that_wait_or_exit_do_not_keep_those_around_them_from_ending() -> None:
+    ended: list[Any] = []
+
+    def program(proc: Processor) -> None:
+        try:
+            try:
+                proc.recv()
+            finally:
+                if proc.pid == 0:
+                    sys.exit(3)
+                proc.compute(5)
+                proc.send(0, "bye")
+                ended.append("not reached")
+        finally:
+            ended.append(proc.pid)
+
+    with pytest.raises(DeadlockError) as caught:
+        simulate(program, 3)
+    assert ended == [0, 1, 2]
+    assert "since time 5" not in str(caught.value)
+
+
+def test_numpy_integers_are_numbers() -> None:
+    machine = LogPMachine(3, L=8, o=1, G=4)
+    for starts in ((5, 0, 7), np.array([5, 0, 7]), [np.uint8(5), 0, np.int32(7)]):
+        given: Any = {"p": np.int64(3), "seed": np.int32(4), "starts": starts}
+        done = simulate(relay, machine=machine, schedule="random", **given)
+        again = simulate(relay, 3, machine, "random", seed=4, starts=[5, 0, 7])
+        assert done.trace.delivery.tolist() == again.trace.delivery.tolist()
+        assert (done.machine, done.time, type(done.machine.p)) == (machine, again.time, int)
+    for wrong in ((5, 0), (5, 0, -1), (5, 0, True), (5, 0, 1.0), np.zeros(3)):
+        with pytest.raises(UsageError, match="argument starts: expected 3 times of at least 0, got "):
+            simulate(relay, machine=machine, starts=wrong)  # type: ignore[arg-type]
 
 
 def test_an_error_that_a_program_catches_is_its_own_business() -> None:
@@ -626,7 +726,7 @@ def test_bsp_processors_may_simulate_and_sync_inside_of_logp_programs() -> None:
 def test_only_its_own_program_may_use_a_processor() -> None:
     kept: dict[int, Processor] = {}
 
-    def other(proc: Processor) -> None:
+    def other(proc: Processor) -> Any:
         kept[proc.pid] = proc
         if proc.pid == 0:
             proc.compute(5)
@@ -637,12 +737,25 @@ def test_only_its_own_program_may_use_a_processor() -> None:
                 kept[1].recv()
             with pytest.raises(UsageError, match=r"proc\.poll: called outside of the program of processor 1"):
                 kept[1].poll()
+            with pytest.raises(UsageError, match=r"proc\.compute: called outside of the program of processor 1"):
+                kept[1].compute(5)
+            for call in (kept[2].recv, kept[2].poll, lambda: kept[2].recv(until=0), lambda: kept[2].recv(until=900)):
+                with pytest.raises(UsageError, match=r"called outside of the program of processor 2"):
+                    call()  # what has been delivered there is not its own
+            proc.send(2, "go")
+        elif proc.pid == 1:
+            proc.send(2, "early")
+        elif proc.pid == 2:
+            proc.compute(1)
+            return [proc.recv().payload for _ in range(2)], proc.time
+        return None
 
     def inside(proc: Processor) -> None:
         with pytest.raises(UsageError, match=r"proc\.send: called outside of the program of processor 0"):
             simulate(lambda inner: proc.send(1, None), 1)
 
-    simulate(other, 2)
+    results = simulate(other, machine=LogPMachine(3, L=8, o=1, G=4), schedule="earliest").results
+    assert results == [None, None, (["early", "go"], 9)]
     with pytest.raises(UsageError, match=r"called outside of the program of processor 0: .*or after its end"):
         kept[0].send(1, None)
     simulate(lambda proc: inside(proc) if proc.pid == 0 else None, 2)

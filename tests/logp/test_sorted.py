@@ -130,6 +130,9 @@ def test_supersteps_are_within_theorem_2(p: int) -> None:
             point = theorem.measure(machine, make(p, h, rng), make.__name__, work, schedule, seed)
             assert point.share <= 1
             assert point.constant < theorem.LIMIT
+            if point.sort:
+                assert point.sort < point.aks
+                assert point.cubesort > 0
 
 
 def test_the_slowdown_is_constant_for_many_messages_and_logarithmic_for_few() -> None:
@@ -248,6 +251,7 @@ class Untimed:
 
     def __init__(self, proc: Any) -> None:
         self.p, self.pid, self.machine = proc.p, proc.pid, proc.machine
+        self.stalls, self.stalled_seconds = 0, 0.0
         self.send, self.recv, self.poll, self.compute = proc.send, proc.recv, proc.poll, proc.compute
         self._proc = proc
 

@@ -467,6 +467,28 @@ def test_waiting_long_is_no_deadlock(machine: LogP) -> None:
 # -- on MPI ranks alone -----------------------------------------------------------------------------------------------
 
 
+def test_a_program_sees_its_stalls(machine: LogP) -> None:
+    def program(proc: logp.Processor) -> Any:
+        counted = [(proc.stalls, proc.stalled_seconds)]
+        if proc.pid == 0:
+            if not proc.timed:
+                time.sleep(0.1)  # nothing arrives before it looks
+            for _ in range(3 * (proc.p - 1)):
+                proc.recv()
+        else:
+            for k in range(3):
+                proc.send(0, k)
+        return [*counted, (proc.stalls, proc.stalled_seconds)]
+
+    counted = machine(program, pybsp.LogPMachine(machine.p, 4, 1, 4, step=1e-3))
+    assert all(before == (0, 0) for before, _ in counted)
+    assert counted[0][1] == (0, 0)
+    assert all((stalls > 0) == (seconds > 0) for _, (stalls, seconds) in counted)
+    # One in flight to processor 0. A single sender keeps a gap in simulated time, which is as long as the latency here.
+    some = machine.p > 1 and machine.capacity is not None if machine.mpi else machine.p > 2
+    assert any(stalls for _, (stalls, _) in counted) == some
+
+
 def in_flight(log: list[tuple[float, int]]) -> int:
     """The most at a time, of (moment, +1 or -1)."""
     now = most = 0
@@ -502,17 +524,21 @@ def test_in_flight_by_the_clock_is_never_above_the_capacity(
         if proc.pid:
             for number in range(each):
                 proc.send(0, number if number % 3 else np.zeros(2000))
-            return proc.stalls, None
+            return proc.stalls, None, proc.credit_seconds
         for number in range(each * (proc.p - 1)):
             if number % 20 == 0:
                 time.sleep(3e-3)
             proc.recv()
-        return 0, proc.max_in_flight
+        return 0, proc.max_in_flight, 0.0
 
     for C in (1, 3):
         submissions.clear()
         arrivals.clear()
-        stalls, credits = logp.run(program, machine=pybsp.LogPMachine(ranks.size, 2 * C, 1, 2), capacity=capacity)
+        machine, begin = pybsp.LogPMachine(ranks.size, 2 * C, 1, 2), time.perf_counter()
+        stalls, credits, granted = logp.run(program, machine=machine, capacity=capacity)
+        assert granted < time.perf_counter() - begin
+        granted = sum(ranks.allgather(granted))
+        assert (granted > 0) == (capacity == "global" and ranks.size > 2)  # some credit was free, and had to travel
         logs = ranks.allgather(submissions + (arrivals if ranks.rank == 0 else []))
         most = in_flight([entry for log in logs for entry in log])
         stalls = sum(ranks.allgather(stalls))
@@ -527,6 +553,28 @@ def test_in_flight_by_the_clock_is_never_above_the_capacity(
         else:
             assert p == 1 or most > C
             assert stalls == 0
+
+
+def test_no_wait_lasts_longer_than_until_the_deadline(ranks: Any) -> None:
+    def program(proc: RankProcessor) -> Any:
+        if proc.pid == 1:
+            time.sleep(0.3)
+            proc.send(0, "late")
+        if proc.pid or proc.p == 1:
+            return None
+        proc.deadline = time.perf_counter() + 0.05
+        with pytest.raises(TimeoutError):
+            proc.recv()
+        early = proc.deadline - time.perf_counter()
+        assert proc.recv(until=proc.time) is None  # a time of one's own
+        proc.deadline = None
+        return early, proc.recv().payload
+
+    found = logp.run(program)
+    if found is not None:
+        early, payload = found
+        assert -0.2 < early <= 0
+        assert payload == "late"
 
 
 def test_without_a_capacity_mpi_holds_few_messages_that_have_not_left(ranks: Any) -> None:
