@@ -4,6 +4,11 @@ supersteps.py   supersteps and messages against raw mpi4py
 collectives.py  what the collectives choose, and MPI's own collectives, on an emulated cluster
 sorting.py      sample sort against numpy's sort in one process
 theorems.py     the papers' bounds, by exact counts
+emulated.py     how these start programs, on emulated hosts or here
+
+router_experiment.py        random h-relations, a*h + b, beside the paper's tables
+calibration_on_cluster.py   calibrations against emulated networks that are known
+calibration_faults.py       faults on purpose, and whether a calibration says so
 
 logp_layer.py       LogP on MPI ranks against raw mpi4py, and many to one on an emulated cluster
 logp_simulator.py   the LogP simulator: a million messages, random programs

@@ -187,9 +187,10 @@ def print_ranking(ranking: Ranking, p: int) -> None:
 def print_costs(ledger: pybsp.Ledger) -> None:
     """What each kind of superstep cost; w is what `bsp.work` charged, else the measured time of computing."""
     machine = ledger.machine
-    kind = "calibrated machine" if machine.calibrated else "nominal machine, whose parameters nobody measured"
-    g, latency, r = machine.g * 1e9, machine.l * 1e6, machine.r / 1e9
-    print(f"cost on a {kind}: g = {g:.3g} ns/word, l = {latency:.3g} us, r = {r:.3g} Gflop/s")
+    if isinstance(machine, pybsp.BSPMachine):
+        kind = "calibrated machine" if machine.calibrated else "nominal machine, whose parameters nobody measured"
+        g, latency, r = machine.g * 1e9, machine.l * 1e6, machine.r / 1e9
+        print(f"cost on a {kind}: g = {g:.3g} ns/word, l = {latency:.3g} us, r = {r:.3g} Gflop/s")
     print("label    supersteps  h [words]  M [words]  predicted [ms]  measured [ms]  measured/predicted")
     labels = list(dict.fromkeys(record.label for record in ledger))
     for label in [*labels, "total"]:

@@ -23,7 +23,7 @@ from . import agreement, arrays
 from .arrays import Array, Ticket
 from .errors import BSPError, CostError, UsageError, describe, where
 from .ledger import Ledger, Log
-from .machine import BSPMachine
+from .machine import BSPMachine, EBSPMachine
 from .mail import Inbox, Mail
 from .outgoing import Outgoing
 from .queues import Queue
@@ -68,7 +68,7 @@ class BSP:
         self,
         transport: Transport,
         routing: Router,
-        machine: BSPMachine,
+        machine: BSPMachine | EBSPMachine,
         checked: bool,
         virtual: bool = False,
         measure: bool = False,
@@ -205,12 +205,12 @@ class BSP:
             seconds = enter - self._left
         # 1. What the program left in the pools.
         parcels = _NONE
-        words_out = messages_out = words_in = messages_in = 0
+        words_out = messages_out = items_out = words_in = messages_in = items_in = 0
         flags = 0
         if self._mail.outgoing or self._outgoing_pools or self._puts or self._gets:
             parcels = self._pack()
             flags = FLAG_GETS if self._gets else 0
-            words_out, messages_out = _count(parcels.items(), self.pid)
+            words_out, messages_out, items_out = _count(parcels.items(), self.pid)
         if self._declared or self._checked:
             note = (note, self._declared, (self._label, where()) if self._checked else None)
         elif note is not None:
@@ -232,7 +232,7 @@ class BSP:
         # 3. What arrived.
         arrived = arrival.parcels
         if arrived:
-            words_in, messages_in = _count(arrived, self.pid)
+            words_in, messages_in, items_in = _count(arrived, self.pid)
         if getting:
             counts = self._answer(arrived, tickets)
             words_out, messages_out = words_out + counts[0], messages_out + counts[1]
@@ -247,9 +247,8 @@ class BSP:
         self._work = self._part_seconds = 0.0
         leave = time.perf_counter()
         measured = (self._transport.time() if self._virtual else leave) - before
-        self._log.numbers.extend(
-            (self._label_number, work, seconds, measured, words_out, words_in, messages_out, messages_in)
-        )
+        row = (words_out, words_in, messages_out, messages_in, items_out, items_in)
+        self._log.numbers.extend((self._label_number, work, seconds, measured, *row))
         self._left = leave
         return notes
 
@@ -302,7 +301,7 @@ class BSP:
             arrays.fill(tickets[source], parcel[REPLIES])
         if self._checked:
             self._fresh = list(arrival.parcels)
-        return (*_count(parcels.items(), self.pid), *_count(arrival.parcels, self.pid))
+        return (*_count(parcels.items(), self.pid)[:2], *_count(arrival.parcels, self.pid)[:2])
 
     def _deliver(self, arrival: Arrival) -> None:
         mail: list[tuple[int, Segment]] = []
@@ -438,7 +437,7 @@ class BSP:
         Args:
             supersteps: syncs.
             h: words, the larger of sent and received in each superstep, summed.
-            messages: likewise.
+            messages: likewise; what a queue sends to one processor is one.
             work: flop charged.
 
         Raises:
@@ -669,15 +668,19 @@ def grace_period() -> float:
     return grace
 
 
-def _count(parcels: Any, pid: int) -> tuple[int, int]:
-    """Words and messages of parcels, without what a processor sends to itself: that crosses no network."""
-    words = messages = 0
+def _count(parcels: Any, pid: int) -> tuple[int, int, int]:
+    """Words, messages and items of queues, without what a processor sends to itself: that crosses no network."""
+    words = messages = items = 0
     for other, parcel in parcels:
         if other != pid:
-            for segment in parcel.values():
+            for stream, segment in parcel.items():
                 words += segment[1]
-                messages += segment[2]
-    return words, messages
+                if stream < JOINED:
+                    messages += segment[2]
+                else:  # what a queue sends to one processor travels as one message
+                    messages += 1
+                    items += segment[2]
+    return words, messages, items
 
 
 def _plain_dtype(operation: str, dtype: DTypeLike) -> np.dtype[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import runpy
 import shutil
@@ -15,6 +16,13 @@ from . import report, simulation
 from ._version import __version__
 from .errors import BSPError, LauncherError, UsageError
 from .machine import BSPMachine, LogPMachine
+
+# Modules that add commands of their own: `add_commands(commands)`.
+PARTS = (
+    ".benchmarks.calibration.command",
+    ".benchmarks.calibration.viewing",
+    ".benchmarks.emulation.command",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("ledger", help="a file written by --ledger")
     show.add_argument("--all", action="store_true", help="a line for each superstep, not for each label")
     show.set_defaults(action=_report)
+
+    for part in PARTS:
+        importlib.import_module(part, __package__).add_commands(commands)
     return parser
 
 

@@ -10,10 +10,12 @@ class Superstep(NamedTuple):
     """What one superstep is charged for; the names are those of the ledger's records.
 
     h_out, h_in: words that one processor sends, and receives, maximum over processors.
-    messages: that one processor sends or receives, maximum over processors.
+    messages: that one processor sends or receives, maximum over processors; what a queue sends to one destination is
+        one message.
     M: words that all processors send.
     w: flop that one processor is charged before the sync, maximum over processors.
     locality: the largest difference of the numbers of a source and a destination.
+    items: of queues, that one processor sends or receives, maximum over processors.
     """
 
     h_out: int
@@ -22,6 +24,7 @@ class Superstep(NamedTuple):
     M: int
     w: float = 0.0
     locality: int = 0
+    items: int = 0
 
     @property
     def h(self) -> int:
@@ -118,7 +121,9 @@ class Cost(Sequence[Superstep]):
         return sum(self.machine.predict(step) for step in self._steps) + self.after / self.machine.r
 
     def __repr__(self) -> str:
+        error = getattr(self.machine, "error_median", None)
+        likely = "" if error is None else f" (+- {100 * error:.3g} %)"
         return (
             f"<cost: {self.supersteps} supersteps, h = {self.h} words, M = {self.M} words, "
-            f"{self.messages} messages, w = {self.w:g} flop, {self.seconds:.3g} s>"
+            f"{self.messages} messages, w = {self.w:g} flop, {self.seconds:.3g} s{likely}>"
         )

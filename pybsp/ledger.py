@@ -1,6 +1,6 @@
 """The ledger: a record for each superstep of what it cost, beside what was predicted.
 
-Each processor keeps a log of its own supersteps, 64 bytes each, without talking to the others. Only when the ledger
+Each processor keeps a log of its own supersteps, 80 bytes each, without talking to the others. Only when the ledger
 is asked for are the logs combined, into maxima over the processors.
 """
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ._version import __version__
 from .errors import UsageError
-from .machine import BSPMachine
+from .machine import BSPMachine, EBSPMachine
 
 FORMAT = "pybsp-ledger"
 VERSION = 1
@@ -32,12 +32,14 @@ class Record(NamedTuple):
     label: as given to `bsp.superstep`, or "".
     work: flop charged by `bsp.work`, maximum over processors.
     seconds: of computing, maximum over processors (virtual processors: work / r, unless measured).
-    messages: that one processor sends or receives, maximum over processors.
+    messages: that one processor sends or receives, maximum over processors; what a queue sends to one destination is
+        one message.
     h_out, h_in: words that one processor sends, and receives, maximum over processors.
     h: the larger of the two.
     M: words that all processors send.
     predicted: seconds by the machine in force, with w from `work` where any was charged, else from `seconds`.
     measured: seconds from the last sync to the end of this one, maximum over processors.
+    items: of queues, that one processor sends or receives, maximum over processors.
     """
 
     label: str
@@ -50,12 +52,13 @@ class Record(NamedTuple):
     M: int
     predicted: float
     measured: float
+    items: int = 0
 
 
 class Log:
     """What one processor notes of its supersteps."""
 
-    COLUMNS = 8  # label, work, seconds, measured, words out and in, messages out and in
+    COLUMNS = 10  # label, work, seconds, measured; words, messages and items of queues, each out and in
 
     def __init__(self) -> None:
         self.numbers = array("d")  # flat: one call a superstep adds a row; counts are exact up to 2^53
@@ -65,7 +68,7 @@ class Log:
         return len(self.numbers) // self.COLUMNS
 
     def table(self, first: int = 0) -> NDArray[np.float64]:
-        """The rows from `first` on, shape (supersteps, 8): a copy."""
+        """The rows from `first` on, shape (supersteps, 10): a copy."""
         return np.array(self.numbers[first * self.COLUMNS :]).reshape(-1, self.COLUMNS)
 
 
@@ -76,14 +79,20 @@ class Ledger(Sequence[Record]):
     virtual: whether the times are virtual.
     """
 
-    def __init__(self, machine: BSPMachine, records: Sequence[Record] = (), virtual: bool = False) -> None:
+    def __init__(
+        self, machine: BSPMachine | EBSPMachine, records: Sequence[Record] = (), virtual: bool = False
+    ) -> None:
         self.machine = machine
         self.virtual = virtual
         self._records = list(records)
 
     @classmethod
     def combine(
-        cls, machine: BSPMachine, tables: Sequence[NDArray[np.float64]], labels: Sequence[str], virtual: bool
+        cls,
+        machine: BSPMachine | EBSPMachine,
+        tables: Sequence[NDArray[np.float64]],
+        labels: Sequence[str],
+        virtual: bool,
     ) -> Ledger:
         """The ledger from the tables of all processors, which have equal shapes.
 
@@ -98,13 +107,12 @@ class Ledger(Sequence[Record]):
         names = [labels[int(k)] for k in tables[0][:, 0]]
         records = []
         for name, row, words in zip(names, most.tolist(), total.tolist(), strict=True):
-            _, work, seconds, measured, out, into, messages_out, messages_in = row
-            h, messages = int(max(out, into)), int(max(messages_out, messages_in))
+            _, work, seconds, measured, *traffic = row
+            out, into, messages_out, messages_in, items_out, items_in = map(int, traffic)
+            h, messages, items = max(out, into), max(messages_out, messages_in), max(items_out, items_in)
             computing = work / machine.r if work and not virtual else seconds
-            predicted = machine.elapsed(computing, h, messages)
-            records.append(
-                Record(name, work, seconds, messages, int(out), int(into), h, int(words), predicted, measured)
-            )
+            predicted = machine.elapsed(computing, h, messages, words, items)
+            records.append(Record(name, work, seconds, messages, out, into, h, int(words), predicted, measured, items))
         return cls(machine, records, virtual)
 
     def __len__(self) -> int:
@@ -143,14 +151,7 @@ class Ledger(Sequence[Record]):
         machine = self.machine
         return {
             "p": machine.p,
-            "machine": {
-                "g": machine.g,
-                "l": machine.l,
-                "r": machine.r,
-                "o_msg": machine.o_msg,
-                "calibrated": machine.calibrated,
-                "cost": machine.cost,
-            },
+            "machine": machine.as_json(),
             "router": router,
             "virtual": self.virtual,
             "hosts": list(hosts),
@@ -182,7 +183,7 @@ def append_run(path: str | os.PathLike[str], run: dict[str, Any], first: bool) -
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a ledger file.
+    """The content of a ledger file; records of before items of queues were counted apart have none.
 
     Raises:
         UsageError: it cannot be read, or is none.
@@ -203,4 +204,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
             f'ledger file {path}: expected "format": "{FORMAT}" and "version": {VERSION}; write one with '
             "`pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`"
         )
+    for run in content["runs"]:
+        for record in run["supersteps"]:
+            record.setdefault("items", 0)
     return content

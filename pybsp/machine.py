@@ -16,7 +16,10 @@ import dataclasses
 import json
 import math
 import os
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +30,9 @@ from .errors import UsageError
 
 FORMAT = "pybsp-machine"
 VERSION = 1
+PARTS = ("bsp", "ebsp", "logp", "placement", "calibration")  # that a machine file may have
 Saved = TypeVar("Saved", bound="_Saved")
+AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 
 
 class _Saved:
@@ -35,16 +40,23 @@ class _Saved:
 
     _PART = ""  # its name there
     _REQUIRED: frozenset[str] = frozenset()
+    _ELSEWHERE: frozenset[str] = frozenset()  # fields that are not in this part
     p: int
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the machine into a machine file (JSON); what else the file holds is kept."""
+        _write_part(Path(path), self._PART, self.as_part())
+
+    def as_part(self) -> dict[str, Any]:
+        """What a machine file holds of it."""
         part: dict[str, Any] = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            if field.name in self._REQUIRED or field.name == "o_msg" or value != field.default:
+            if field.name not in self._ELSEWHERE and (
+                field.name in self._REQUIRED or field.name == "o_msg" or value != field.default
+            ):
                 part[field.name] = value
-        _write_part(Path(path), self._PART, part)
+        return part
 
     @classmethod
     def load(cls: type[Saved], path: str | os.PathLike[str]) -> Saved:
@@ -67,7 +79,7 @@ class _Saved:
         part = content.get(cls._PART)
         if not isinstance(part, dict):
             raise UsageError(f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(content)}")
-        known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        known = {field.name for field in dataclasses.fields(cls)} - cls._ELSEWHERE  # type: ignore[arg-type]
         if not cls._REQUIRED <= set(part) <= known:
             raise UsageError(
                 f"{cls.__name__}.load: the part '{cls._PART}' of {path} must hold {sorted(cls._REQUIRED)} and may hold "
@@ -89,6 +101,15 @@ class _Saved:
         if type(self.p) is not int or self.p < 1:
             raise UsageError(f"{name}: p must be a whole number of at least 1, got {self.p!r}")
 
+    def _check_errors(self) -> None:
+        """Refuse relative errors that are no numbers of at least 0."""
+        for parameter in ("error_median", "error_p95"):
+            value = getattr(self, parameter)
+            if value is not None and not (_is_finite(value) and value >= 0):
+                raise UsageError(
+                    f"{type(self).__name__}: {parameter} must be a relative error of at least 0 or None, got {value!r}"
+                )
+
 
 @dataclass(frozen=True)
 class BSPMachine(_Saved):
@@ -102,9 +123,19 @@ class BSPMachine(_Saved):
         o_msg: seconds per message, beside what its words cost.
         calibrated: whether the figures were measured; the nominal machine's were not.
         cost: how the parts of a superstep's cost go together: "sum" is w + g*h + l, "max" Valiant's max{w, g*h, l}.
+        segments: l, o_msg and g by the size of messages, since MPI sends small and large ones in different ways: rows
+            (words from which on, l, o_msg, g), ascending, the first from 0 words on. A superstep's row is that of its
+            mean message, h/messages; where nothing is sent, or it is not said in how many messages, the figures above
+            hold.
+        error_median, error_p95: median and 95th percentile of |predicted - measured| / measured, of supersteps that
+            nothing was fitted from; None where nobody has looked.
+        hosts: where it was measured: the host of each processor; () where that is not known. A file has it under
+            "placement".
+        o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost.
 
     Raises:
-        UsageError: a parameter that is negative, not finite, or an r or p below what can be; another cost.
+        UsageError: a parameter that is negative, not finite, or an r or p below what can be; another cost; rows that
+            are none.
     """
 
     p: int
@@ -114,12 +145,20 @@ class BSPMachine(_Saved):
     o_msg: float = 0.0
     calibrated: bool = True
     cost: str = "sum"
+    segments: tuple[tuple[float, float, float, float], ...] = ()
+    error_median: float | None = None
+    error_p95: float | None = None
+    hosts: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    o_item: float = 0.0
 
     _PART = "bsp"
     _REQUIRED = frozenset({"p", "g", "l", "r"})
+    _ELSEWHERE = frozenset({"hosts"})
 
     def __post_init__(self) -> None:
-        self._check({"g": False, "l": False, "r": True, "o_msg": False})
+        self._check({"g": False, "l": False, "r": True, "o_msg": False, "o_item": False})
+        self._check_errors()
+        self._check_segments()
         if self.cost not in ("sum", "max"):
             raise UsageError(f'BSPMachine: cost must be "sum" (w + g*h + l) or "max" (Valiant\'s), got {self.cost!r}')
 
@@ -128,26 +167,101 @@ class BSPMachine(_Saved):
         """Round figures of a machine that nobody has measured: 1 Gflop/s, 1 ns a word, 10 us a superstep."""
         return cls(p=p, g=1e-9, l=1e-5, r=1e9, calibrated=False)
 
-    def time(self, w: float, h: float, messages: float = 0) -> float:
-        """Seconds of a superstep: w/r + g*h + l + o_msg*messages.
+    def _check_segments(self) -> None:
+        rows = self.segments
+        good = isinstance(rows, (tuple, list)) and all(
+            isinstance(row, (tuple, list)) and len(row) == 4 and all(_is_finite(x) and x >= 0 for x in row)
+            for row in rows
+        )
+        starts = [row[0] for row in rows] if good else []
+        if not good or (starts and starts[0] != 0) or any(a >= b for a, b in pairwise(starts)):
+            raise UsageError(
+                "BSPMachine: segments must be rows (words from which on, l, o_msg, g) of finite numbers of at least 0, "
+                f"ascending, the first from 0 words on, got {rows!r}"
+            )
+        object.__setattr__(self, "segments", tuple(tuple(row) for row in rows))  # JSON has lists
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> BSPMachine:
+        """Read the BSP part of a machine file, and where it was measured.
+
+        Raises:
+            UsageError: not a machine file, a version that this pybsp does not know, no such part, or wrong values.
+        """
+        part = cls._part(path)
+        placement = _read(Path(path)).get("placement", {})
+        hosts = placement.get("hosts", []) if isinstance(placement, dict) else None
+        if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+            raise UsageError(
+                f'BSPMachine.load: "placement" of {path} must hold "hosts", the name of each processor\'s host, '
+                f"got {placement!r}"
+            )
+        if hosts and len(hosts) != part["p"]:
+            raise UsageError(
+                f'BSPMachine.load: "placement" of {path} must hold a host for each of p = {part["p"]} processors, '
+                f"got {len(hosts)}"
+            )
+        return cls(**part, hosts=tuple(hosts))
+
+    def time(self, w: float, h: float, messages: float = 0, items: float = 0) -> float:
+        """Seconds of a superstep: w/r + g*h + l + o_msg*messages + o_item*items.
 
         Args:
             w: flop of the busiest processor.
             h: words that the busiest processor sends or receives.
             messages: messages that the busiest processor sends or receives.
+            items: items of queues, likewise.
         """
-        return self.elapsed(w / self.r, h, messages)
+        return self.elapsed(w / self.r, h, messages, items=items)
 
-    def elapsed(self, computing: float, h: float, messages: float = 0) -> float:
-        """Seconds of a superstep in which the busiest processor computes for so many seconds."""
-        communicating = self.g * h + self.o_msg * messages
+    def elapsed(self, computing: float, h: float, messages: float = 0, M: float = 0, items: float = 0) -> float:
+        """Seconds of a superstep in which the busiest processor computes for so many seconds; M does not count."""
+        latency, o_msg, g = self.l, self.o_msg, self.g
+        if self.segments and h and messages:
+            row = bisect_right(self.segments, h / messages, key=_first) - 1
+            _, latency, o_msg, g = self.segments[row]
+        communicating = g * h + o_msg * messages + self.o_item * items
         if self.cost == "max":
-            return max(computing, communicating, self.l)
-        return computing + communicating + self.l
+            return max(computing, communicating, latency)
+        return computing + communicating + latency
 
     def predict(self, step: Superstep) -> float:
         """Seconds of a superstep."""
-        return self.elapsed(step.w / self.r, step.h, step.messages)
+        return self.elapsed(step.w / self.r, step.h, step.messages, step.M, step.items)
+
+    def as_json(self) -> dict[str, Any]:
+        """The parameters, as a ledger file has them."""
+        return {
+            "g": self.g,
+            "l": self.l,
+            "r": self.r,
+            "o_msg": self.o_msg,
+            "o_item": self.o_item,
+            "calibrated": self.calibrated,
+            "cost": self.cost,
+            "segments": [list(row) for row in self.segments],
+            "error_median": self.error_median,
+            "error_p95": self.error_p95,
+        }
+
+    def elsewhere(self, hosts: Sequence[str]) -> str | None:
+        """Where a run on these hosts (of each processor) has another placement than was measured: what is different.
+
+        That is another division of the processors among hosts, or no host in common.
+        """
+        if not self.hosts or len(hosts) != self.p:
+            return None
+        if _nodes(hosts) != _nodes(self.hosts):
+            return (
+                f"the machine file was measured with the processors on {_spread(self.hosts)}, this run has them on "
+                f"{_spread(hosts)}: its predictions are for another placement; calibrate with this one"
+            )
+        if not set(hosts) & set(self.hosts):
+            return (
+                f"the machine file was measured on {_some(self.hosts)}, this run is on {_some(hosts)}: if these "
+                "differ, so will its predictions"
+            )
+        return None
 
 
 @dataclass(frozen=True)
@@ -164,7 +278,10 @@ class EBSPMachine(_Saved):
         s: seconds that a superstep takes when nothing is sent.
         r: flop/s of one processor.
         network: "" for g1*M/p + g2*h + s; "linear array" or "mesh" for the costs of `linear_array` and `mesh`, where
-            g1 is the seconds of a packet step.
+            g1 is the seconds of a packet step, and which have no o_msg or o_item.
+        o_msg: seconds per message, beside what its words cost.
+        error_median, error_p95: as of a `BSPMachine`.
+        o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost.
 
     Raises:
         UsageError: a parameter that is negative, not finite, or an r or p below what can be; another network.
@@ -176,12 +293,17 @@ class EBSPMachine(_Saved):
     s: float
     r: float = 1e9
     network: str = ""
+    o_msg: float = 0.0
+    error_median: float | None = None
+    error_p95: float | None = None
+    o_item: float = 0.0
 
     _PART = "ebsp"
     _REQUIRED = frozenset({"p", "g1", "g2", "s"})
 
     def __post_init__(self) -> None:
-        self._check({"g1": False, "g2": False, "s": False, "r": True})
+        self._check({"g1": False, "g2": False, "s": False, "r": True, "o_msg": False, "o_item": False})
+        self._check_errors()
         if self.network not in ("", "linear array", "mesh"):
             raise UsageError(f'EBSPMachine: network must be "", "linear array" or "mesh", got {self.network!r}')
 
@@ -195,7 +317,16 @@ class EBSPMachine(_Saved):
         """A mesh, in packet steps with constants 1: min{sqrt(k1*k2*p), h*sqrt(L) + sqrt(p)} (Theorem 5)."""
         return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="mesh")
 
-    def time(self, M: float, k1: float, k2: float, locality: float | None = None, w: float = 0.0) -> float:
+    def time(
+        self,
+        M: float,
+        k1: float,
+        k2: float,
+        locality: float | None = None,
+        w: float = 0.0,
+        messages: float = 0,
+        items: float = 0,
+    ) -> float:
         """Seconds of a superstep.
 
         Args:
@@ -203,6 +334,8 @@ class EBSPMachine(_Saved):
             k1, k2: words that one processor sends, and receives, at most.
             locality: of the relation; None: p - 1.
             w: flop of the busiest processor.
+            messages: messages that the busiest processor sends or receives.
+            items: items of queues, likewise.
         """
         far = self.p - 1 if locality is None else locality
         h = max(k1, k2)
@@ -211,11 +344,30 @@ class EBSPMachine(_Saved):
         if self.network == "mesh":
             side = math.sqrt(self.p)
             return w / self.r + self.g1 * min(math.sqrt(k1 * k2) * side, h * math.sqrt(far) + side)
-        return w / self.r + self.g1 * M / self.p + self.g2 * h + self.s
+        return self.elapsed(w / self.r, h, messages, M, items)
+
+    def elapsed(self, computing: float, h: float, messages: float = 0, M: float = 0, items: float = 0) -> float:
+        """Seconds of a superstep in which the busiest processor computes for so many seconds; without a network."""
+        words = self.g1 * M / self.p + self.g2 * h
+        return computing + words + self.o_msg * messages + self.o_item * items + self.s
 
     def predict(self, step: Superstep) -> float:
         """Seconds of a superstep."""
-        return self.time(step.M, step.h_out, step.h_in, step.locality, step.w)
+        return self.time(step.M, step.h_out, step.h_in, step.locality, step.w, step.messages, step.items)
+
+    def as_json(self) -> dict[str, Any]:
+        """The parameters, as a ledger file has them."""
+        return {
+            "g1": self.g1,
+            "g2": self.g2,
+            "s": self.s,
+            "r": self.r,
+            "o_msg": self.o_msg,
+            "o_item": self.o_item,
+            "calibrated": True,
+            "error_median": self.error_median,
+            "error_p95": self.error_p95,
+        }
 
 
 @dataclass(frozen=True)
@@ -298,11 +450,19 @@ class LogPMachine(_Saved):
         return cls(p=p, L=16, o=1, G=4, step=1e-6, calibrated=False)
 
     @classmethod
-    def from_bsp(cls, machine: BSPMachine, words: int = 1) -> LogPMachine:
+    def from_bsp(cls, machine: BSPMachine | EBSPMachine, words: int = 1) -> LogPMachine:
         """The LogP machine of Theorem 2: G = Theta(g) and L = Theta(l), for messages of so many words.
 
         A step is a quarter of the gap; an overhead of o_msg, if that is below the gap.
+
+        Raises:
+            UsageError: an EBSPMachine, which has no g and l.
         """
+        if not isinstance(machine, BSPMachine):
+            raise UsageError(
+                f"LogPMachine.from_bsp: expected a pybsp.BSPMachine, got {type(machine).__name__}; give the "
+                "LogP machine"
+            )
         gap = machine.g * words or machine.l / 16 or 1e-9
         step = gap / 4
         return cls(
@@ -376,6 +536,30 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _first(row: tuple[float, float, float, float]) -> float:
+    return row[0]
+
+
+def _nodes(hosts: Sequence[str]) -> list[int]:
+    """The host of each processor as a number, in the order in which they first appear."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(host, len(numbers)) for host in hosts]
+
+
+def _spread(hosts: Sequence[str]) -> str:
+    """How processors lie on hosts, in words."""
+    nodes = _nodes(hosts)
+    count = max(nodes) + 1
+    if count == 1:
+        return "one host"
+    return f"{count} hosts ({', '.join(map(str, nodes[:16]))}{', ...' if len(nodes) > 16 else ''})"
+
+
+def _some(hosts: Sequence[str]) -> str:
+    names = sorted(set(hosts))
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
 def _round_step(seconds: list[float]) -> float:
     """A step of 1, 2 or 5 times a power of ten, at most a 25th of the smallest."""
     if not seconds:
@@ -389,7 +573,23 @@ def _write_part(file: Path, name: str, part: dict[str, Any]) -> None:
     """Set a part of a machine file; what else it holds is kept."""
     content = _read(file) if file.exists() else {"format": FORMAT, "version": VERSION}
     content[name] = part
-    file.write_text(json.dumps(content, indent=2) + "\n")
+    replace_file(file, content)
+
+
+def replace_file(file: Path, content: dict[str, Any]) -> None:
+    """Write JSON to a file that is there whole at any time, as it was or as it will be.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        beside.write_text(text)
+        beside.replace(file)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UsageError(f"machine file {file}: cannot be written ({error.strerror})") from error
 
 
 def _read(file: Path) -> dict[str, object]:
@@ -405,6 +605,11 @@ def _read(file: Path) -> dict[str, object]:
         raise UsageError(
             f"machine file {file}: version {content.get('version')!r} is not known here; this pybsp reads "
             f"version {VERSION}; calibrate again, or use the pybsp that wrote it"
+        )
+    unknown = sorted(set(content) - {"format", "version", *PARTS})
+    if unknown:
+        raise UsageError(
+            f"machine file {file}: it holds {unknown}, which this pybsp does not know; known are {', '.join(PARTS)}"
         )
     return content
 
@@ -422,6 +627,11 @@ def machine_in_force(argument: BSPMachine | None, p: int) -> tuple[BSPMachine, s
         machine = BSPMachine.load(origin)
     if machine is None:
         return BSPMachine.nominal(p), None
+    return for_p(machine, p, origin)
+
+
+def for_p(machine: AnyMachine, p: int, origin: str) -> tuple[AnyMachine, str | None]:
+    """The machine with p processors, and a warning where it was made for another p."""
     if machine.p == p:
         return machine, None
     warning = f"{origin} is for p = {machine.p}, this run has p = {p}: its predictions are for another machine"

@@ -1,4 +1,4 @@
-"""Typed queues: fine-grained messages, sent as whole arrays.
+"""Typed queues: fine-grained items, sent as whole arrays.
 
 `queue.send(dests, values)` sorts the items by destination with one counting sort and copies each destination's
 items to where they leave from; what arrives is one array. No Python statement is run per item.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Queue:
-    """Messages of one dtype; made by `bsp.queue` on all processors alike, and usable at once."""
+    """Items of one dtype; made by `bsp.queue` on all processors alike, and usable at once."""
 
     def __init__(self, bsp: BSP, stream: int, dtype: np.dtype[Any], created: str) -> None:
         self._bsp, self._stream, self.dtype, self._created = bsp, stream, dtype, created
@@ -45,7 +45,8 @@ class Queue:
         Raises:
             UsageError: a dest outside of 0..p-1, or values whose shape or dtype does not fit. Nothing is sent then.
 
-        BSP cost: each item is a message of ceil(itemsize / 8) words.
+        BSP cost: ceil(itemsize / 8) words an item; all that the queue sends to one processor in a superstep is one
+        message. The ledger counts the items beside (o_item).
         """
         bsp = self._bsp
         if type(dests) is int and type(values) in (int, float):

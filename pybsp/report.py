@@ -7,18 +7,30 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .ledger import read
+
+# What a title shows of a machine, as far as it has it.
+UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
+BARS = {"+- median [s]": "error_median", "+- p95 [s]": "error_p95"}
 
 
 def report(path: str, every: bool) -> int:
     """Print the tables of all runs in a ledger file."""
     console = Console()
     if not console.is_terminal:
-        console.width = 140  # in a file or a pipe nothing is cut
+        console.width = 170  # in a file or a pipe nothing is cut
     for number, run in enumerate(read(path)["runs"], 1):
         console.print(_title(number, run), highlight=False, soft_wrap=True)
-        console.print(_table(run["supersteps"], every))
+        console.print(_table(run["supersteps"], run["machine"], every))
+        if any(run["machine"].get(key) is not None for key in BARS.values()):
+            console.print(
+                "+- is the median and the 95th percentile of the errors of the machine file's predictions of "
+                "supersteps that nothing was fitted from.",
+                highlight=False,
+                soft_wrap=True,
+            )
         if not run["machine"]["calibrated"]:
             console.print(
                 "The predictions are by nominal parameters, which nobody has measured on this machine.",
@@ -38,31 +50,40 @@ def report(path: str, every: bool) -> int:
 def _title(number: int, run: dict[str, Any]) -> str:
     machine, hosts = run["machine"], sorted(set(run["hosts"]))
     kind = "virtual processors" if run["virtual"] else "MPI ranks"
+    figures = ", ".join(f"{name} = {machine[name]:.3g} {unit}" for name, unit in UNITS.items() if name in machine)
     return (
         f"run {number}: p = {run['p']} {kind} on {', '.join(hosts)}, {run['date']}, router {run['router']}; "
-        f"g = {machine['g']:.3g} s/word, l = {machine['l']:.3g} s, r = {machine['r']:.3g} flop/s, "
-        f"o_msg = {machine['o_msg']:.3g} s; {', '.join(f'{k} {v}' for k, v in run['versions'].items())}"
+        f"{figures}; {', '.join(f'{k} {v}' for k, v in run['versions'].items())}"
     )
 
 
-def _table(records: Sequence[dict[str, Any]], every: bool) -> Table:
+def _table(records: Sequence[dict[str, Any]], machine: dict[str, Any], every: bool) -> Table:
     table = Table()
     table.add_column("superstep" if every else "supersteps", justify="right")
     table.add_column("label")
-    for name in ("w [flop]", "computing [s]", "h [words]", "M [words]", "messages", "predicted [s]", "measured [s]"):
-        table.add_column(name, justify="right")
+    known = {name: machine[key] for name, key in BARS.items() if machine.get(key) is not None}
+    errors = list(known.values())
+    counted = ["h", "M", "messages"] + ["items"] * any(record["items"] for record in records)
+    for name in (
+        *("w [flop]", "computing [s]"),
+        *(f"{key} [words]" if key in ("h", "M") else key for key in counted),
+        *("predicted [s]", *known, "measured [s]"),
+    ):
+        table.add_column(Text(name), justify="right")  # a unit in brackets is no markup
     table.add_column("measured/predicted", justify="right")
     groups: dict[Any, list[dict[str, Any]]] = {}
     for number, record in enumerate(records):
         groups.setdefault(number if every else record["label"], []).append(record)
     for number, group in groups.items():
-        table.add_row(str(number if every else len(group)), group[0]["label"] or "-", *_row(group))
+        table.add_row(
+            str(number if every else len(group)), Text(group[0]["label"] or "-"), *_row(group, counted, errors)
+        )
     table.add_section()
-    table.add_row(str(len(records)), "total", *_row(records))
+    table.add_row(str(len(records)), "total", *_row(records, counted, errors))
     return table
 
 
-def _row(group: Sequence[dict[str, Any]]) -> list[str]:
+def _row(group: Sequence[dict[str, Any]], counted: Sequence[str], errors: Sequence[float]) -> list[str]:
     def total(key: str) -> Any:
         return sum(record[key] for record in group)
 
@@ -70,10 +91,9 @@ def _row(group: Sequence[dict[str, Any]]) -> list[str]:
     return [
         f"{total('work'):.4g}",
         f"{total('seconds'):.4g}",
-        f"{total('h'):d}",
-        f"{total('M'):d}",
-        f"{total('messages'):d}",
+        *(f"{total(key):d}" for key in counted),
         f"{predicted:.4g}",
+        *(f"{error * predicted:.2g}" for error in errors),
         f"{measured:.4g}",
         f"{measured / predicted:.3g}" if predicted else "-",
     ]

@@ -12,7 +12,7 @@ from . import agreement, ledger
 from .bsp import BSP, _killed, checks_wanted
 from .errors import ProcessorError, SyncError, UsageError, describe, where
 from .ledger import Ledger
-from .machine import BSPMachine, machine_in_force
+from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .routing import Routing, name_of, resolved
 from .routing import router as make_router
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
@@ -61,7 +61,7 @@ def simulate(
     main: Callable[..., Any],
     *args: Any,
     p: int | None = None,
-    machine: BSPMachine | None = None,
+    machine: BSPMachine | EBSPMachine | None = None,
     router: Routing = "direct",
     measure: bool = False,
     checked: bool | None = None,
@@ -72,7 +72,8 @@ def simulate(
     Args:
         main: the program.
         p: processors; None: as many as the machine has.
-        machine: its parameters, by which virtual time runs; None: the file that PYBSP_MACHINE names, else nominal.
+        machine: its parameters, by which virtual time runs: a BSPMachine, or an EBSPMachine without a network; None:
+            the file that PYBSP_MACHINE names, else nominal.
         router: how messages travel, a name or a `pybsp.routing.logp_router`; see `pybsp.routing`.
         measure: whether what computing takes here counts as work; else only `bsp.work` does.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
@@ -80,26 +81,26 @@ def simulate(
     Raises:
         what main raised, on the lowest processor that failed.
         SyncError: the processors did not do the same.
-        UsageError: neither p nor machine, or a p that is none.
+        UsageError: neither p nor machine, or a p that is none; a machine whose costs depend on distance.
     """
     if not callable(main):
         raise UsageError(f"pybsp.simulate: argument main: expected a function of a BSP machine, got {main!r}")
     if p is None:
-        if not isinstance(machine, BSPMachine):
+        if not isinstance(machine, (BSPMachine, EBSPMachine)):
             raise UsageError("pybsp.simulate: expected p=, the number of processors, or machine=")
         p = machine.p
     if type(p) is not int or p < 1:
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
     checked = checks_wanted(checked)
-    machine, warning = machine_in_force(machine, p)
+    found, warning = _machine(machine, p)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
-    routing = resolved(router, machine)
+    routing = resolved(router, found)
     line = where()  # a virtual processor's own frames end inside pybsp
     scheduler = Scheduler()
-    meeting = Meeting(p, scheduler, machine)
+    meeting = Meeting(p, scheduler, found)
     transports = [VirtualTransport(meeting, pid) for pid in range(p)]
-    processors = [BSP(t, make_router(routing, t), machine, checked, True, measure) for t in transports]
+    processors = [BSP(t, make_router(routing, t), found, checked, True, measure) for t in transports]
     results: list[Any] = [None] * p
     errors: dict[int, BaseException] = {}
 
@@ -139,8 +140,20 @@ def simulate(
             ) from error
         raise error
     tables = [bsp._log.table() for bsp in processors]
-    combined = Ledger.combine(machine, tables, list(processors[0]._log.labels), virtual=True)
+    combined = Ledger.combine(found, tables, list(processors[0]._log.labels), virtual=True)
     return Simulation(results, combined, meeting.clock)
+
+
+def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMachine | EBSPMachine, str | None]:
+    """The machine of p virtual processors, and a warning where it was made for another p."""
+    if not isinstance(argument, EBSPMachine):
+        return machine_in_force(argument, p)
+    if argument.network:
+        raise UsageError(
+            f"pybsp.simulate: argument machine: expected an EBSPMachine without a network, got {argument.network!r}: "
+            "the ledger does not count how far messages go"
+        )
+    return for_p(argument, p, "the argument machine")
 
 
 def run_simulated(

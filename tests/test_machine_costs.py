@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import pybsp
 from pybsp import BSPMachine, Cost, EBSPMachine, UsageError
 from pybsp.collectives import broadcast, prefix
 from pybsp.cost import Superstep
+from pybsp.ledger import append_run, read
+from pybsp.report import report
 
 FIGURES = st.floats(0, 1e6)
 
@@ -35,6 +39,20 @@ def test_overhead_of_messages_counts_with_communication() -> None:
     assert BSPMachine(4, 1.0, 5.0, 1.0, o_msg=2.0, cost="max").time(3, 4, 2) == 8.0
     assert BSPMachine(4, 1.0, 5.0, 1.0, o_msg=2.0).time(3, 4, 2) == 3 + 4 + 4 + 5
     assert BSPMachine(4, 1.0, 5.0, 2.0, cost="max").elapsed(9.0, 1) == 9.0
+
+
+def test_items_of_queues_count_with_communication() -> None:
+    m = BSPMachine(4, 1.0, 5.0, 1.0, o_msg=2.0, o_item=0.5)
+    assert m.time(3, 4, 2, 6) == 3 + 4 + 4 + 3 + 5
+    assert m.predict(Superstep(4, 1, 2, 4, 3.0, items=6)) == 19
+    assert dataclasses.replace(m, cost="max").time(3, 4, 2, 6) == 11
+    assert Superstep(4, 1, 2, 4, 3.0, items=6).times(2) == Superstep(8, 2, 2, 8, 6.0, items=6)
+    unbalanced = EBSPMachine(4, 1.0, 2.0, 5.0, 1.0, o_msg=2.0, o_item=0.5)
+    assert unbalanced.predict(Superstep(4, 1, 2, 8, 3.0, items=6)) == 3 + 2 + 8 + 4 + 3 + 5
+    assert unbalanced.time(8, 4, 1, w=3, messages=2, items=6) == 25
+    for kind in (BSPMachine, EBSPMachine):
+        with pytest.raises(UsageError, match="o_item must be finite and at least 0"):
+            kind(4, 1.0, 2.0, 5.0, o_item=-1.0)
 
 
 def test_virtual_time_and_predictions_run_by_valiants_maximum() -> None:
@@ -146,9 +164,182 @@ def test_a_part_that_is_missing_or_wrong_is_an_error(tmp_path: Path) -> None:
         BSPMachine.load(path)
 
 
-def test_a_run_does_not_take_an_e_bsp_machine() -> None:
-    with pytest.raises(UsageError, match=r"expected a pybsp.BSPMachine, got EBSPMachine"):
-        pybsp.simulate(lambda bsp: None, p=2, machine=EBSPMachine(2, 1.0, 1.0, 1.0))  # type: ignore[arg-type]
+def test_virtual_time_and_predictions_run_by_an_e_bsp_machine() -> None:
+    m = EBSPMachine(4, g1=2.0, g2=3.0, s=5.0, r=10.0, o_msg=0.5)
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(20)
+        if bsp.pid == 0:
+            for dest in range(1, 4):
+                bsp.send(dest, np.ones(8))
+        bsp.sync()
+        x = bsp.array(6)
+        bsp.sync()
+        if bsp.pid == 1:
+            x.get(0, at=slice(0, 6))
+        bsp.sync()
+
+    simulation = pybsp.simulate(main, machine=m)
+    scatter = 20 / 10 + 2 * 24 / 4 + 3 * 24 + 0.5 * 3 + 5
+    one_get = 2 * 6 / 4 + 3 * 6 + 0.5 + 5
+    assert [record.predicted for record in simulation.ledger] == [scatter, 5.0, one_get]
+    assert [record.measured for record in simulation.ledger] == [scatter, 5.0, one_get]
+    assert simulation.time == scatter + 5 + one_get
+    assert m.predict(Superstep(24, 8, 3, 24, 20.0)) == scatter
+    assert simulation.ledger.machine is m
+
+
+def test_virtual_time_does_not_run_by_a_machine_whose_costs_depend_on_distance() -> None:
+    with pytest.raises(UsageError, match="expected an EBSPMachine without a network, got 'mesh'"):
+        pybsp.simulate(lambda bsp: None, machine=EBSPMachine.mesh(4))
+
+
+def test_a_logp_machine_is_not_made_of_an_e_bsp_machine() -> None:
+    with pytest.raises(UsageError, match=r"from_bsp: expected a pybsp.BSPMachine, got EBSPMachine"):
+        pybsp.LogPMachine.from_bsp(EBSPMachine(2, 1.0, 1.0, 1.0))
+
+
+SEGMENTED = BSPMachine(
+    4, 2.0, 10.0, 1.0, 5.0, segments=((0, 10.0, 5.0, 4.0), (16, 20.0, 6.0, 3.0), (64, 30.0, 7.0, 2.0))
+)
+
+
+def test_a_superstep_costs_what_the_segment_of_its_mean_message_says() -> None:
+    assert SEGMENTED.elapsed(0, 15, 1) == 10 + 5 + 4 * 15
+    assert SEGMENTED.elapsed(0, 31, 2) == 10 + 5 * 2 + 4 * 31  # a mean of 15.5 words
+    assert SEGMENTED.elapsed(0, 16, 1) == 20 + 6 + 3 * 16
+    assert SEGMENTED.time(7, 6400, 100) == 7 + 30 + 7 * 100 + 2 * 6400
+    assert SEGMENTED.predict(Superstep(63, 10, 1, 63)) == 20 + 6 + 3 * 63
+
+
+def test_where_nothing_is_sent_or_in_unknown_messages_no_segment_counts() -> None:
+    assert SEGMENTED.elapsed(3, 0) == 13
+    assert SEGMENTED.elapsed(0, 0, 4) == 10 + 5 * 4
+    assert SEGMENTED.elapsed(0, 15) == 10 + 2 * 15
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ((1, 1.0, 1.0, 1.0),),
+        ((0, 1.0, 1.0, 1.0), (0, 1.0, 1.0, 1.0)),
+        ((0, 1.0, 1.0, 1.0), (8, 1.0, 1.0, 1.0), (4, 1.0, 1.0, 1.0)),
+        ((0, 1.0, 1.0),),
+        ((0, -1.0, 1.0, 1.0),),
+        ((0, 1.0, math.inf, 1.0),),
+        ((0, "1", 1.0, 1.0),),
+        (1.0,),
+        "rows",
+        None,
+    ],
+)
+def test_segments_that_are_none_are_refused(rows: Any) -> None:
+    with pytest.raises(UsageError, match=r"BSPMachine: segments must be rows .* the first from 0 words on"):
+        BSPMachine(1, 1.0, 1.0, 1.0, segments=rows)
+
+
+@pytest.mark.parametrize("kind", [BSPMachine, EBSPMachine])
+@pytest.mark.parametrize("error", [-0.1, math.nan, math.inf, "5 %"])
+def test_errors_that_are_none_are_refused(kind: Any, error: Any) -> None:
+    with pytest.raises(UsageError, match=r"error_p95 must be a relative error of at least 0 or None"):
+        kind(1, 1.0, 1.0, 1.0, error_p95=error)
+
+
+def test_a_file_keeps_segments_errors_and_message_costs(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    made = dataclasses.replace(SEGMENTED, error_median=0.03, error_p95=0.2, o_item=2e-8)
+    unbalanced = EBSPMachine(4, 1.0, 2.0, 3.0, 4.0, o_msg=0.25, error_median=0.1, error_p95=0.4, o_item=3e-8)
+    made.save(path)
+    unbalanced.save(path)
+    assert BSPMachine.load(path) == made
+    assert hash(BSPMachine.load(path)) == hash(made)
+    assert EBSPMachine.load(path) == unbalanced
+
+
+def test_a_cost_carries_the_error_of_predictions() -> None:
+    cost = Cost(dataclasses.replace(SEGMENTED, error_median=0.034, error_p95=0.2), [Superstep(64, 64, 1, 64)])
+    assert repr(cost).endswith("165 s (+- 3.4 %)>")
+
+
+def test_a_file_with_a_part_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    BSPMachine.nominal(2).save(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "quantum": {}}))
+    with pytest.raises(UsageError, match=r"it holds \['quantum'\], which this pybsp does not know"):
+        BSPMachine.load(path)
+
+
+@pytest.mark.parametrize(
+    ("placement", "said"),
+    [([], '"hosts"'), ({"hosts": "a"}, '"hosts"'), ({"hosts": [1, 2]}, '"hosts"'), ({"hosts": ["a"]}, "p = 2")],
+)
+def test_a_file_with_a_wrong_placement_is_refused(tmp_path: Path, placement: Any, said: str) -> None:
+    path = tmp_path / "machine.json"
+    BSPMachine.nominal(2).save(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "placement": placement}))
+    with pytest.raises(UsageError, match=f'"placement" of .*{said}'):
+        BSPMachine.load(path)
+
+
+def test_another_placement_is_told_from_the_one_that_was_measured() -> None:
+    m = dataclasses.replace(BSPMachine.nominal(4), hosts=("a", "a", "b", "b"))
+    assert m == BSPMachine.nominal(4)
+    assert m.elsewhere(["a", "a", "b", "b"]) is None
+    assert m.elsewhere(["b", "b", "a", "a"]) is None
+    assert m.elsewhere(["c", "c", "a", "a"]) is None
+    other = m.elsewhere(["a", "b", "a", "b"])
+    assert other is not None
+    assert "measured with the processors on 2 hosts (0, 0, 1, 1), this run has them on 2 hosts (0, 1, 0, 1)" in other
+    assert "one host" in str(m.elsewhere(["a"] * 4))
+    assert "measured on a, b, this run is on c, d" in str(m.elsewhere(["c", "c", "d", "d"]))
+    assert m.elsewhere(["a"] * 8) is None  # another p has its own warning
+    assert BSPMachine.nominal(4).elsewhere(["a", "b", "c", "d"]) is None
+
+
+def test_a_report_has_the_error_bar_of_predictions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    m = dataclasses.replace(BSPMachine(2, 1.0, 10.0, 1.0), error_median=0.1, error_p95=0.5)
+    for machine, bars in ((m, True), (BSPMachine(2, 1.0, 10.0, 1.0), False), (EBSPMachine(2, 1.0, 1.0, 8.0), False)):
+        ledger = pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger
+        path = tmp_path / "ledger.json"
+        append_run(path, ledger.as_json(["here"] * 2, "direct"), first=True)
+        assert report(str(path), every=False) == 0
+        printed = capsys.readouterr().out
+        assert ("+- p95 [s]" in printed) == bars
+        if bars:
+            assert re.search(r"│ +10 │ +1 │ +5 │ +10 │", printed)  # predicted, +- median, +- p95, measured
+    assert "g1 = 1 s/word, g2 = 1 s/word, s = 8 s" in printed
+
+
+def test_a_report_has_a_column_of_items_where_a_queue_was_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP, queued: bool) -> None:
+        if queued:
+            bsp.queue().send(1 - bsp.pid, np.ones(30))
+        bsp.sync()
+
+    path = tmp_path / "ledger.json"
+    for queued in (True, False):
+        ledger = pybsp.simulate(main, queued, machine=BSPMachine(2, 1.0, 10.0, 1.0, o_item=0.5)).ledger
+        append_run(path, ledger.as_json(["here"] * 2, "direct"), first=True)
+        assert report(str(path), every=True) == 0
+        printed = capsys.readouterr().out
+        assert "o_item = 0.5 s" in printed
+        assert ("items" in printed) == queued
+        if queued:
+            assert re.search(r"│ +30 │ +60 │ +1 │ +30 │ +55 │ +55 │", printed)  # h, M, messages, items, times
+
+
+def test_a_ledger_file_without_items_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "ledger.json"
+    run = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.as_json(["here"] * 2, "direct")
+    for record in run["supersteps"]:
+        del record["items"]
+    append_run(path, run, first=True)
+    (found,) = read(path)["runs"]
+    assert [record["items"] for record in found["supersteps"]] == [0]
+    assert report(str(path), every=False) == 0
+    assert "items" not in capsys.readouterr().out
 
 
 def test_costs_add_one_after_the_other() -> None:

@@ -109,6 +109,25 @@ def test_virtual_time_of_gets_and_of_messages() -> None:
     assert done.results == [10.0 + 10.0 + 8.0 + 1000.0] * 2
 
 
+def test_virtual_time_of_queues() -> None:
+    for machine in (
+        pybsp.BSPMachine(p=3, g=1.0, l=10.0, r=1.0, o_msg=1000.0, o_item=0.5),
+        pybsp.EBSPMachine(p=3, g1=0.0, g2=1.0, s=10.0, r=1.0, o_msg=1000.0, o_item=0.5),
+    ):
+
+        def main(bsp: pybsp.BSP) -> float:
+            q = bsp.queue(np.int64)
+            q.send(np.zeros(bsp.pid * 100, int), 7)  # 100 and 200 items to processor 0
+            bsp.sync()
+            return bsp.time()
+
+        done = pybsp.simulate(main, machine=machine)
+        (record,) = done.ledger
+        assert (record.h, record.messages, record.items, record.M) == (300, 2, 300, 300)
+        assert done.results == [10.0 + 300.0 + 2 * 1000.0 + 0.5 * 300] * 3
+        assert record.predicted == record.measured == done.time
+
+
 def test_parts_run_beside_each_other_in_virtual_time() -> None:
     machine = pybsp.BSPMachine(p=4, g=1.0, l=10.0, r=1.0)
 

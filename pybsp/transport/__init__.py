@@ -31,7 +31,10 @@ JOINED = 8
 
 
 class Segment(NamedTuple):
-    """One stream's part of a parcel: what lies in `data` (described by `meta`), and what it counts."""
+    """One stream's part of a parcel: what lies in `data` (described by `meta`), and what it counts.
+
+    messages: from JOINED on, the items of the queue.
+    """
 
     meta: Any
     words: int

@@ -56,6 +56,11 @@ def launched() -> tuple[int, int]:
     return 1, 0
 
 
+def under_launcher() -> bool:
+    """Whether a launcher started this process."""
+    return any(os.environ.get(size, "").isdigit() for size in _LAUNCHER_SIZES)
+
+
 def load() -> ModuleType:
     """The module mpi4py.MPI, with MPI initialised.
 

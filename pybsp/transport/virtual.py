@@ -15,8 +15,8 @@ from typing import Any
 import greenlet
 
 from ..errors import AbortError, SyncError
-from ..machine import BSPMachine
-from . import FREE, KIND, Arrival, Charge, Parcel, Parcels
+from ..machine import BSPMachine, EBSPMachine
+from . import FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
 from .memory import BufferPool
 
 NOBODY: Sequence[tuple[int, Parcel]] = ()
@@ -67,11 +67,11 @@ class Scheduler:
 class Meeting:
     """What the processors of one virtual machine (or of a part of it) share: who has come, and with what."""
 
-    def __init__(self, p: int, scheduler: Scheduler, machine: BSPMachine, clock: float = 0.0) -> None:
+    def __init__(self, p: int, scheduler: Scheduler, machine: BSPMachine | EBSPMachine, clock: float = 0.0) -> None:
         self.p, self.scheduler, self.machine, self.clock = p, scheduler, machine, clock
         self.generation = 0
         self.seconds = 0.0  # of computing, of the slowest processor in the superstep that goes on
-        self.traffic: dict[int, list[int]] = {}  # pid: words out, words in, messages out, messages in
+        self.traffic: dict[int, list[int]] = {}  # pid: words, messages, items of queues, each out and in
         self.last: tuple[Sequence[int] | None, Sequence[Any] | None, dict[int, list[tuple[int, Parcel]]]]
         self.outcome: Sequence[Any] | Exception = ()
         self.parts: dict[Any, Meeting] = {}
@@ -115,20 +115,28 @@ class Meeting:
                 parcels.sort(key=lambda pair: pair[0])
             for source, parcel in parcels:
                 if source != dest:
-                    words = messages = 0
-                    for segment in parcel.values():
+                    words = messages = items = 0
+                    for stream, segment in parcel.items():
                         words += segment.words
-                        messages += segment.messages
+                        if stream < JOINED:
+                            messages += segment.messages
+                        else:  # what a queue sends to one processor is one message
+                            messages += 1
+                            items += segment.messages
                     if messages:
-                        here, there = self.traffic.setdefault(dest, [0] * 4), self.traffic.setdefault(source, [0] * 4)
+                        here, there = self.traffic.setdefault(dest, [0] * 6), self.traffic.setdefault(source, [0] * 6)
                         here[1] += words
                         here[3] += messages
+                        here[5] += items
                         there[0] += words
                         there[2] += messages
+                        there[4] += items
         if charge.counts and not any(kind & ~KIND for kind in self.kinds):
             h = max((max(t[0], t[1]) for t in self.traffic.values()), default=0)
             messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
-            self.clock += self.machine.elapsed(self.seconds, h, messages)
+            items = max((max(t[4], t[5]) for t in self.traffic.values()), default=0)
+            words = sum(t[0] for t in self.traffic.values())
+            self.clock += self.machine.elapsed(self.seconds, h, messages, words, items)
             self.seconds = 0.0
             self.traffic = {}
         self.generation += 1

@@ -88,15 +88,47 @@ def test_out_and_in_are_maxima_over_processors(spmd: Spmd) -> None:
     assert costs(spmd, traffic) == ("", 0.0, p - 1, p if p > 1 else 0, into, into, into)
 
 
-def test_a_queue_counts_each_item_as_a_message(spmd: Spmd) -> None:
+def test_what_a_queue_sends_to_a_processor_is_one_message(spmd: Spmd) -> None:
     p = spmd.p
 
     def traffic(bsp: pybsp.BSP, _x: Any, q: Any) -> None:
         q.send(np.arange(bsp.p).repeat(3), b"x")  # 9 bytes each: two words
         q.send([], [])
+        q.send(np.arange(bsp.p), b"y")
 
-    n = 3 * (p - 1)
-    assert costs(spmd, traffic) == ("", 0.0, n, 2 * n, 2 * n, 2 * n, 2 * n * p)
+    n = 4 * (p - 1)
+    assert costs(spmd, traffic) == ("", 0.0, p - 1, 2 * n, 2 * n, 2 * n, 2 * n * p)
+
+
+def test_items_of_queues_are_counted_apart(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        numbers, texts = bsp.queue(), bsp.queue("S2")
+        with bsp.expect(messages=2 * (bsp.p - 1)):  # one of each queue to each
+            numbers.send(np.arange(bsp.p).repeat(5), 1.0)
+            texts.send(np.arange(bsp.p).repeat(2), b"x")
+            bsp.sync()
+        numbers.send(0, np.arange(3.0))  # all to processor 0
+        bsp.send(0, 1)
+        bsp.sync()
+        bsp.sync()
+        return [(r.messages, r.items, r.h) for r in bsp.ledger]
+
+    n = spmd.p - 1
+    assert spmd(main) == [[(2 * n, 7 * n, 7 * n), (2 * n, 3 * n, 4 * n), (0, 0, 0)]] * spmd.p
+
+
+def test_an_item_is_predicted_by_what_an_item_costs(spmd: Spmd) -> None:
+    machine = pybsp.BSPMachine(p=spmd.p, g=0.5, l=100.0, r=4.0, o_msg=0.25, o_item=0.125)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue()
+        q.send(np.arange(bsp.p).repeat(8), 1.0)
+        bsp.work(4)
+        bsp.sync()
+        return [r.predicted for r in bsp.ledger]
+
+    n = spmd.p - 1
+    assert spmd(main, machine=machine) == [[1 + 0.5 * 8 * n + 100 + 0.25 * n + 0.125 * 8 * n]] * spmd.p
 
 
 def test_a_put_counts_its_data_and_its_indices_none(spmd: Spmd) -> None:
@@ -254,9 +286,9 @@ def test_the_ledger_equals_that_of_virtual_processors(spmd: Spmd) -> None:
                     x.put(int(random.integers(bsp.p)), 1, at=slice(0, int(random.integers(50))))
                     x.get(int(random.integers(bsp.p)), at=random.integers(0, 50, random.integers(9)))
                 q.send(random.integers(0, bsp.p, 20), 1)
-        return counted(bsp.ledger)
+        return counted(bsp.ledger), [r.items for r in bsp.ledger]
 
     on_this = spmd(main)
     simulated = pybsp.simulate(main, p=spmd.p)
     assert on_this == simulated.results
-    assert on_this[0] == counted(simulated.ledger)
+    assert on_this[0] == (counted(simulated.ledger), [r.items for r in simulated.ledger])

@@ -1,0 +1,239 @@
+"""From a raw file to a calibration: the same samples give the same bits, on any machine and at any time."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pybsp.errors import UsageError
+
+from . import machine_file
+from .estimates import Estimate, Flag
+from .fits import methods
+from .fits.bsp import fit_bsp, fit_rates
+from .fits.classes import fit_classes
+from .fits.ebsp import fit_ebsp
+from .fits.held_out import held_out
+from .fits.intervals import batch_medians, median_interval
+from .fits.logp import fit_logp
+from .fits.noise import noise
+from .results import BSPFit, Calibration, Errors, LogPFit, Segment
+from .samples import Point, Raw, Sample
+
+METHODS: dict[str, Callable[[Sequence[Sample]], dict[str, float]] | None] = {
+    "pybsp": None,
+    "bspbench": methods.bspbench,
+    "bsponmpi": methods.bsponmpi,
+}
+UNKNOWN = Estimate(math.nan, math.nan, math.nan)
+FIGURES = {
+    "rate": "r",
+    "bsp": "g, l and o_msg",
+    "unbalanced": "g1, g2 and s",
+    "held-out": "the errors of predictions",
+    "class": "the classes within and between nodes",
+    "queue": "o_item",
+    "logp": "L, o and G",
+}
+
+
+def analyse(raw: Raw, method: str = "pybsp") -> Calibration:
+    """Everything that samples say, but nothing that they do not: parts that were not measured are None.
+
+    Args:
+        raw: the samples.
+        method: how g, l and o_msg are fitted: "pybsp", or as other tools do: "bspbench", "bsponmpi".
+
+    Raises:
+        UsageError: no such method, or samples that it cannot do with.
+    """
+    if method not in METHODS:
+        raise UsageError(f"analyse: argument method: expected one of {', '.join(METHODS)}, got {method!r}")
+    about, seed = {**raw.about, "method": method}, int(raw.about["seed"])
+    by: dict[str, list[Sample]] = {}
+    for sample in raw.samples:
+        by.setdefault(sample.point.experiment, []).append(sample)
+    supersteps, rates, unseen = by.get("bsp", []), by.get("rate", []), by.get("held-out", [])
+    fit = fit_bsp(supersteps, rates, seed, by.get("queue", [])) or _without_messages(
+        supersteps, rates, about["p"], seed
+    )
+    if fit is not None and method != "pybsp":
+        fit = _by_other(fit, method, supersteps + rates)
+    usable = fit if fit is not None and math.isfinite(fit.g.value) else None
+    validation = ebsp = classes = None
+    if usable is not None:
+        machine = machine_file.bsp_machine(usable, about)
+        validation = held_out(unseen, lambda point: machine.elapsed(0.0, point.h, point.busiest, point.M, point.items))
+        if by.get("unbalanced"):
+            ebsp = fit_ebsp(supersteps + by["unbalanced"], usable, unseen, about["p"], seed)
+        if by.get("class"):
+            empty = [sample for sample in supersteps if not sample.point.h]
+            classes = fit_classes(by["class"] + empty, unseen, about["nodes"], usable, seed)
+    signatures: list[LogPFit] = []
+    for layer, where in sorted({(s.point.layer, s.point.where) for s in by.get("logp", [])}):
+        found = fit_logp(by["logp"], layer, where, seed)
+        if found is not None:
+            signatures.append(found)
+    quiet, disturbed = noise(raw)
+    flags = (
+        *_circumstances(raw),
+        *(_unused(usable) if usable is not None else ()),
+        *_logp_used(signatures),
+        *disturbed,
+    )
+    return Calibration(about, fit, ebsp, classes, tuple(signatures), validation, quiet, flags)
+
+
+def _without_messages(supersteps: Sequence[Sample], rates: Sequence[Sample], p: int, seed: int) -> BSPFit | None:
+    """What is known where no messages were timed: with p = 1 nobody is there to send to; else g is not known."""
+    empty = [sample for sample in supersteps if not sample.point.h]
+    if not empty and not rates:
+        return None
+    latency = median_interval(list(batch_medians(empty).values())) if empty else UNKNOWN
+    nothing = Estimate(0.0, 0.0, 0.0) if p == 1 and empty else UNKNOWN
+    table, r, flags = fit_rates(rates, seed)
+    return BSPFit(
+        l=latency,
+        o_msg=nothing,
+        g=nothing,
+        segments=(),
+        patterns={},
+        worst="",
+        n_half=None,
+        r=r,
+        rates=table,
+        theil_sen={},
+        differences={},
+        residuals=Errors(0.0, 0.0, 0.0, 0),
+        flags=tuple(flags),
+    )
+
+
+def _by_other(fit: BSPFit, method: str, samples: Sequence[Sample]) -> BSPFit:
+    """The fit with l, g and o_msg by another tool's method; it says nothing of intervals."""
+    formula = METHODS[method]
+    assert formula is not None
+    found = formula(samples)
+    l, o_msg, g = (Estimate(found[name], found[name], found[name]) for name in ("l", "o_msg", "g"))  # noqa: E741
+    r = Estimate(found["r"], found["r"], found["r"]) if "r" in found else fit.r
+    flag = Flag("method", f"l, g and o_msg are by {method}'s method, which gives no intervals")
+    return dataclasses.replace(
+        fit, l=l, o_msg=o_msg, g=g, r=r, segments=(Segment(0, l, o_msg, g),), flags=(*fit.flags, flag), o_item=None
+    )
+
+
+def _circumstances(raw: Raw) -> list[Flag]:
+    """What the raw file says of itself: cut, not finished, what time was too short for."""
+    flags: list[Flag] = []
+    about, kinds = raw.about, Counter(str(event.get("event")) for event in raw.events)
+    if about["p"] == 1:
+        flags.append(
+            Flag(
+                "one-processor",
+                "p = 1: r and an empty superstep are all that there is to measure; g, o_msg, L, o, G and E-BSP need "
+                "another processor to send to (`pybsp calibrate -n 2`)",
+            )
+        )
+    if raw.missing:
+        flags.append(Flag("cut", raw.missing))
+    if not kinds["finished"]:
+        flags.append(
+            Flag(
+                "unfinished",
+                f"the calibration did not come to its end: {kinds['ended']} of {about.get('launches', 1)} launches are "
+                "whole; `pybsp calibrate --resume` goes on",
+            )
+        )
+    if kinds["unsteady"]:
+        flags.append(Flag("unsteady", "supersteps still drifted when warming up was given up"))
+    flags += _slow(raw)
+    flags += _short_of_time(raw)
+    if "bsp" in {s.point.experiment for s in raw.samples} and not any(
+        s.point.experiment == "rate" for s in raw.samples
+    ):
+        flags.append(Flag("no-rate", "r was not measured: predictions use a nominal 1 Gflop/s", "r"))
+    return flags
+
+
+def _slow(raw: Raw) -> list[Flag]:
+    left_out = [point for event in raw.events if event.get("event") == "pilot" for point in event.get("slow", [])]
+    if not left_out:
+        return []
+    counts = Counter(f"{point[0]} {point[1]}" for point in left_out)
+    patterns = ", ".join(f"{n} of {name}" for name, n in sorted(counts.items()))
+    return [
+        Flag(
+            "left-out",
+            f"supersteps that take longer than level {raw.about['level']} affords were left out: {patterns}, the "
+            f"largest with messages of {max(int(point[4]) for point in left_out)} bytes",
+        )
+    ]
+
+
+def _short_of_time(raw: Raw) -> list[Flag]:
+    """Which figures the budget was too small for."""
+    flags = []
+    budget = raw.about.get("budget")
+    sampled = {_key(sample.point) for sample in raw.samples}
+    for event, code, what in (
+        ("not-measured", "not-measured", "no time was left for"),
+        ("not-converged", "budget", "not known to 5 % at its end:"),
+    ):
+        missed = {
+            tuple(point)
+            for found in raw.events
+            if found.get("event") == event
+            for point in found.get("points", [])
+            if event == "not-converged" or tuple(point) not in sampled
+        }
+        if not missed or (event == "not-converged" and budget is None):
+            continue  # without a budget, `noise` says how many did not
+        counts = Counter(_figures(point) for point in missed)
+        points = "; ".join(f"{n} points for {name}" for name, n in sorted(counts.items()))
+        limit = "" if budget is None else f"a budget of {budget:g} s: "
+        flags.append(Flag(code, f"{limit}{what} {points}"))
+    return flags
+
+
+def _key(point: Point) -> tuple[Any, ...]:
+    return (point.experiment, point.pattern, point.layer, point.where, point.size, point.messages)
+
+
+def _figures(point: tuple[Any, ...]) -> str:
+    name = FIGURES.get(str(point[0]), str(point[0]))
+    return f"{name} ({'mpi4py' if point[2] == 'raw' else 'LogP layer'})" if point[0] == "logp" else name
+
+
+def _unused(fit: BSPFit) -> list[Flag]:
+    """Parameters for which predictions take 0."""
+    rows = [("", fit.l, fit.o_msg, fit.g)]
+    rows += [(f" of messages from {row.words} words on", row.l, row.o_msg, row.g) for row in fit.segments]
+    return [
+        Flag(
+            "negative", f"{name}{where} came out as {found.value:.3g}, which nothing can take: predictions use 0", name
+        )
+        for where, *estimates in rows
+        for name, found in zip(("l", "o_msg", "g"), estimates, strict=True)
+        if found.value < 0
+    ]
+
+
+def _logp_used(fits: Sequence[LogPFit]) -> list[Flag]:
+    """Where a LogP machine for programs takes something else than what was fitted, or there is none."""
+    fit = machine_file.used_logp(fits)
+    if fit is None:
+        return []
+    if machine_file.logp_part(fit, 2) is None:
+        return [Flag("no-logp", "L, o or G came out as nothing a machine can have: the file has no LogP machine", "L")]
+    if fit.L.value <= 0:
+        return [
+            Flag(
+                "L-hidden",
+                f"L came out as {fit.L.value:.3g} s: programs use {fit.L.high:.3g} s, half a round trip",
+                "L",
+            )
+        ]
+    return []

@@ -1,0 +1,380 @@
+"""The command `calibrate`: it measures under mpiexec, or starts that itself; it analyses, writes and shows."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from pybsp.errors import BSPError, UsageError
+
+if TYPE_CHECKING:
+    from .harness import Job
+    from .results import Calibration
+    from .samples import Raw
+
+LEVELS = ("quick", "default", "thorough")
+METHODS = ("pybsp", "bspbench", "bsponmpi")
+STARTING = 2.0  # seconds that a launch takes beside measuring, and the analysis
+SHORTEST = 20.0  # seconds of a budget for which another launch is worth its start
+GRACE = 5.0  # seconds that mpiexec gets to end its ranks
+LINE_EVERY = 5.0  # seconds, where the progress goes to no terminal
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `calibrate` to pybsp's commands."""
+    parser = commands.add_parser(
+        "calibrate",
+        help="measure g, l, L, o, G of this machine and write a machine file",
+        description="Measure the parameters of this machine, on MPI ranks: `pybsp calibrate -n 4` starts them, several "
+        "times; `mpiexec -n 4 pybsp calibrate` measures on those that there are. Raw samples lie beside the machine "
+        "file as they come.",
+    )
+    parser.add_argument("-n", type=_whole, help="processors to start (default: cores)")
+    parser.add_argument("-o", "--output", default="machine.json", metavar="FILE", help="default: machine.json")
+    level = parser.add_mutually_exclusive_group()
+    level.add_argument("--quick", dest="level", action="store_const", const="quick", help="in less than a minute")
+    level.add_argument("--thorough", dest="level", action="store_const", const="thorough", help="about 20 minutes")
+    parser.add_argument(
+        "--only", type=_parts, metavar="PARTS", help="of rate,bsp,unbalanced,class,held-out,queue,raw,logp"
+    )
+    parser.add_argument(
+        "--word", type=_whole, metavar="BYTES", help="sizes are multiples of so many bytes (default: 8)"
+    )
+    parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="for all of it")
+    parser.add_argument("--launches", type=_whole, help="how often ranks are started (default: 1 quick, 3, 5 thorough)")
+    parser.add_argument("--seed", type=int, help="of orders and of resampling (default: 0)")
+    parser.add_argument("--resume", action="store_true", help="go on with a calibration that was interrupted")
+    parser.add_argument(
+        "--from", dest="samples", metavar="RAW", help="measure nothing: analyse raw samples again, to the same bits"
+    )
+    parser.add_argument("--method", choices=METHODS, default="pybsp", help="how l and g are fitted (default: pybsp)")
+    parser.set_defaults(action=_calibrate)
+
+
+def raw_path(output: str) -> str:
+    """Where the raw samples of a machine file lie."""
+    return str(Path(output).with_suffix(".csv"))
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from pybsp.transport.mpi import launched, under_launcher
+
+    if options.samples is not None:
+        return _again(options)
+    if under_launcher():
+        try:
+            return _on_these(options, launched()[1] == 0)
+        except BSPError as error:  # all ranks know of it, one says it
+            if not getattr(error, "__pybsp_quiet__", False):
+                print(f"pybsp calibrate: {error}", file=sys.stderr)
+            return 2
+    return _start(options)
+
+
+# -- without measuring -------------------------------------------------------------------------------------------------
+
+
+def _again(options: argparse.Namespace) -> int:
+    from .samples import read
+
+    asked = ("n", "level", "only", "word", "budget", "launches", "seed")
+    unused = [name for name in asked if getattr(options, name) is not None]
+    if unused or options.resume:
+        raise UsageError(f"--from: measures nothing; expected no {', '.join(unused) or 'resume'} beside it")
+    _writable(options.output)
+    return _finish(read(options.samples), options)
+
+
+# -- on the ranks that there are ---------------------------------------------------------------------------------------
+
+
+def _on_these(options: argparse.Namespace, first: bool) -> int:
+    import pybsp
+
+    from .harness import finish, from_first, ignore_settings, launch_on_ranks
+    from .samples import read
+
+    if options.n is not None:
+        raise UsageError("-n: these are ranks of mpiexec already; leave -n out, or mpiexec")
+    if options.launches not in (None, 1):
+        raise UsageError(f"--launches: mpiexec has started the ranks once, got {options.launches}; use -n instead")
+
+    def agreed(bsp: pybsp.BSP) -> Job:
+        # Only processor 0 looks at files.
+        job: Job = from_first(bsp, _job(options, 1) if bsp.pid == 0 else None)
+        return job
+
+    ignore_settings()
+    job = pybsp.run(agreed)
+    with _progress() as tell, _saying(f"\npybsp calibrate: {_kept(job.raw)}" if first else ""):
+        launch_on_ranks(job, tell if first else None)
+    if not first:
+        return 0
+    finish(job.raw)
+    return _finish(read(job.raw), options)
+
+
+@contextlib.contextmanager
+def _saying(text: str) -> Iterator[None]:
+    """Say this when Ctrl-C comes: what follows it is the end of the job."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if text:
+            print(text, file=sys.stderr, flush=True)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _kept(raw: str) -> str:
+    return f"what was sampled is kept in {raw}: --resume goes on with it, --from makes a machine file of it"
+
+
+# -- with mpiexec ------------------------------------------------------------------------------------------------------
+
+
+def _start(options: argparse.Namespace) -> int:
+    from pybsp.cli import launcher
+
+    from .harness import LAUNCHES, finish
+    from .samples import read
+
+    begun = time.monotonic()
+    level = options.level or "default"
+    launches = options.launches or LAUNCHES[level]
+    if options.budget is not None and options.launches is None:
+        launches = max(1, min(launches, int(options.budget / SHORTEST)))
+    job = _job(options, launches)
+    n = options.n or (read(job.raw).about["p"] if job.goes_on else os.cpu_count() or 1)
+    command = launcher(n)
+    status = 0
+    with _progress() as tell:
+        for number in range(job.launch, job.launches):
+            this = _replaced(job, launch=number, goes_on=job.goes_on or number > 0)
+            if this.budget is not None:
+                left = this.budget - (time.monotonic() - begun)
+                this = _replaced(this, seconds=max(left / (job.launches - number) - STARTING, 0.5))
+            status = _launch([*command, sys.executable, "-m", _WORKER], this, tell)
+            if status != 0:
+                break
+    if status == 2 or not Path(job.raw).exists():
+        return status or 1
+    if status == 0:
+        finish(job.raw)
+        return _finish(read(job.raw), options)
+    why = "interrupted" if status == 130 else f"a launch failed (exit status {status})"
+    raw = read(job.raw)
+    print(f"pybsp calibrate: {why}; {_kept(job.raw)}", file=sys.stderr)
+    if raw.samples:
+        _finish(raw, options, partial=True)
+    return 130 if status == 130 else 1
+
+
+_WORKER = "pybsp.benchmarks.calibration.worker"
+
+
+def _launch(command: list[str], job: Job, tell: Callable[[float, float], None]) -> int:
+    """One launch: its exit status, 130 if it was interrupted. No rank outlives it."""
+    from .worker import argument
+
+    # In a process group of its own, so that Ctrl-C ends it in an orderly way.
+    child = subprocess.Popen(
+        [*command, argument(job)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True
+    )
+    assert child.stdout is not None
+    try:
+        with _terminated():
+            for line in child.stdout:
+                with contextlib.suppress(ValueError, TypeError):
+                    done, left = json.loads(line)
+                    rest = job.launches - job.launch - 1
+                    length = job.seconds if math.isfinite(job.seconds) else 0.0
+                    tell((job.launch + done) / job.launches, left + rest * length)
+            return child.wait()
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        _end(child)
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """End mpiexec and its ranks, if they have not ended."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(GRACE)
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM and SIGHUP end this as Ctrl-C does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# -- what is common ----------------------------------------------------------------------------------------------------
+
+
+def _job(options: argparse.Namespace, launches: int) -> Job:
+    """What is to be measured: as asked for, or as the calibration that was interrupted has it."""
+    from .harness import SECONDS, Job
+    from .samples import read
+
+    raw, level = raw_path(options.output), options.level or "default"
+    _writable(options.output)
+    before = read(raw) if Path(raw).exists() and Path(raw).stat().st_size else None
+    ended = 0 if before is None else sum(event.get("event") == "ended" for event in before.events)
+    over = before is None or any(event.get("event") == "finished" for event in before.events)
+    if not options.resume:
+        if before is not None and not over:
+            raise UsageError(
+                f"{raw} holds {len(before.samples)} samples of a calibration that was interrupted: --resume goes on "
+                "with it; delete the file to begin anew"
+            )
+        return Job(
+            raw,
+            launches=launches,
+            level=level,
+            only=options.only or (),
+            word=options.word or 8,
+            seed=options.seed or 0,
+            budget=options.budget,
+            seconds=_share(SECONDS[level] if options.budget is None else options.budget - STARTING, launches),
+        )
+    if before is None:
+        raise UsageError(f"--resume: there are no samples to go on with in {raw}")
+    about = before.about
+    for name in ("level", "only", "word", "seed"):
+        asked = getattr(options, name)
+        if asked is not None and (list(asked) if name == "only" else asked) != about[name]:
+            raise UsageError(f"--resume: the calibration in {raw} has {name} = {about[name]!r}, got {asked!r}")
+    budget = options.budget or about["budget"]
+    planned = max(about["launches"], ended + launches if over else 0)
+    return Job(
+        raw,
+        launch=ended,
+        launches=planned,
+        level=about["level"],
+        only=tuple(about["only"]),
+        word=about["word"],
+        seed=about["seed"],
+        budget=budget,
+        seconds=_share(SECONDS[about["level"]] if budget is None else budget - STARTING, planned),
+        goes_on=True,
+    )
+
+
+def _share(seconds: float, launches: int) -> float:
+    return max(seconds / launches, 0.5)
+
+
+def _replaced(job: Job, **change: Any) -> Job:
+    import dataclasses
+
+    return dataclasses.replace(job, **change)
+
+
+def _finish(raw: Raw, options: argparse.Namespace, partial: bool = False) -> int:
+    """Analyse, write and show. Of an interrupted calibration nothing is written that predicts nothing."""
+    from . import machine_file, report
+    from .analysis import analyse
+
+    calibration: Calibration = analyse(raw, options.method)
+    content = machine_file.to_json(calibration)
+    written = not partial or "bsp" in content
+    if written:
+        machine_file.write(calibration, options.output)
+    report.show(calibration, report.console())
+    print(f"written: {options.output}" if written else f"not written: {options.output}, as there are too few samples")
+    return 0
+
+
+def _writable(output: str) -> None:
+    path = Path(output)
+    folder = path.resolve().parent
+    if not (folder.is_dir() and os.access(folder, os.W_OK)) or path.is_dir():
+        raise UsageError(f"-o: expected a file that can be written, got {output}")
+    if path.suffix == ".csv":
+        raise UsageError(f"-o: expected a name that does not end in .csv, as the raw samples' does, got {output}")
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[float, float], None]]:
+    """A bar on stderr, or lines where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        last = time.monotonic()
+
+        def line(done: float, left: float) -> None:
+            nonlocal last
+            if time.monotonic() - last >= LINE_EVERY:
+                last = time.monotonic()
+                print(f"calibrating: {done:.0%}, {_time(left)} left", file=sys.stderr, flush=True)
+
+        yield line
+        return
+    columns = (TextColumn("calibrating"), BarColumn(), TextColumn("{task.percentage:.0f} %, {task.fields[left]} left"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=1.0, left="?")
+        yield lambda done, left: bar.update(task, completed=done, left=_time(left))
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _whole(text: str) -> int:
+    number = int(text) if text.isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected seconds, above 0, got {text!r}")
+    return value
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    from .harness import PARTS
+
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown or not parts:
+        raise argparse.ArgumentTypeError(f"expected some of {', '.join(PARTS)}, got {text!r}")
+    return parts

@@ -1,0 +1,55 @@
+"""How wrong predictions are: against points that nothing was fitted from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..estimates import Flag
+from ..results import HeldOut, Predicted
+from ..samples import Point, Sample
+from .bootstrap import Table
+from .bsp import errors, left_out
+from .intervals import batch_medians, median_interval
+
+MEDIAN = 0.15  # of |relative error|; more is said
+WORST = 0.25  # 95th percentile; more is said
+
+
+def held_out(samples: Sequence[Sample], predict: Callable[[Point], float]) -> HeldOut | None:
+    """Predicted against measured seconds of each point; None where none was measured.
+
+    Args:
+        samples: of experiment "held-out".
+        predict: seconds of a point, by the machine that programs will be predicted by.
+    """
+    by_point: dict[Point, list[Sample]] = {}
+    for sample in samples:
+        by_point.setdefault(sample.point, []).append(sample)
+    table = Table.of(samples)
+    points = []
+    for point in table.points:
+        medians = list(batch_medians(by_point[point]).values())
+        measured = median_interval(medians)
+        points.append(Predicted(point.pattern, point.size, point.h, point.busiest, measured, predict(point)))
+    if not points:
+        return None
+    patterns = {
+        name: errors(
+            [p.predicted for p in points if p.pattern == name], [p.measured.value for p in points if p.pattern == name]
+        )
+        for name in sorted({point.pattern for point in points})
+    }
+    everything = errors([point.predicted for point in points], [point.measured.value for point in points])
+    flags = left_out(table.left_out)
+    for name, found in (("", everything), *patterns.items()):
+        if found.median > MEDIAN or found.p95 > WORST:
+            way = "long" if found.bias > 0 else "short"
+            flags.append(
+                Flag(
+                    "held-out",
+                    f"predictions of supersteps that nothing was fitted from{f', {name},' if name else ''} are off by "
+                    f"{found.median:.0%} (median), {found.p95:.0%} (95th percentile); mostly too {way}",
+                    name,
+                )
+            )
+    return HeldOut(everything, patterns, tuple(points), tuple(flags))

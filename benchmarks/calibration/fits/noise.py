@@ -1,0 +1,234 @@
+"""How quiet the machine was, and what disturbed it: drift, launches that differ, slow processors, shared cores."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..estimates import Flag
+from ..results import Noise
+from ..samples import Point, Raw, Sample
+from .bootstrap import COMPARED, Table
+from .bsp import UNEVEN
+from .intervals import lag1, median_interval
+from .words import number
+
+Array = npt.NDArray[np.float64]
+
+DRIFT = 0.10  # end over start: more is said
+SURE = 3.0  # standard errors that a difference must exceed
+WIDTH = 0.05  # of a point's interval, relative to its median
+BUSY = 0.5  # load average before it began: more is said
+NOISY = 1.25  # mean over median: more is said
+
+
+def noise(raw: Raw) -> tuple[Noise, tuple[Flag, ...]]:
+    """Of all samples; flags are machine-wide."""
+    points: dict[Point, list[Sample]] = {}
+    for sample in raw.samples:
+        if sample.seconds > 0:
+            points.setdefault(sample.point, []).append(sample)
+    supersteps = [s for s in raw.samples if s.point.experiment not in ("rate", "logp") and s.seconds > 0]
+    drift, flags = _drift(supersteps)
+    skew = [_skew(of) for of in points.values() if len(of) >= 5]
+    quiet = Noise(
+        mean_over_median=float(np.median(skew)) if skew else 1.0,
+        drift=drift,
+        correlation=lag1(Table.of(supersteps, doubled=False).batches) if supersteps else 0.0,
+        unconverged=sum(_unconverged(of) for of in points.values()),
+        points=len(points),
+    )
+    flags += _launches(supersteps)
+    flags += _crowded(raw)
+    flags += _processors([sample for sample in raw.samples if sample.point.experiment == "rate" and sample.seconds > 0])
+    if quiet.mean_over_median > NOISY:
+        flags.append(
+            Flag(
+                "noisy",
+                f"samples scatter: half of the points have a mean over {number(quiet.mean_over_median)} times their "
+                "median; the machine was probably not ours alone",
+            )
+        )
+    if quiet.unconverged:
+        flags.append(
+            Flag(
+                "not-converged",
+                f"{quiet.unconverged} of {quiet.points} points are known to no better than 5 %: more samples (a larger "
+                "budget, or a quieter machine) would tell",
+            )
+        )
+    return quiet, tuple(flags)
+
+
+def _skew(samples: Sequence[Sample]) -> float:
+    values = [sample.seconds for sample in samples]
+    return float(np.mean(values) / np.median(values))
+
+
+def _unconverged(samples: Sequence[Sample]) -> bool:
+    """Whether the median's interval is too wide in the typical launch; of a kernel, that of its slowest processor."""
+    series: dict[tuple[int, int], list[float]] = {}
+    for sample in samples:
+        series.setdefault((sample.pid, sample.launch), []).append(sample.seconds)
+    slowest = max(series, key=lambda key: float(np.median(series[key])))[0]
+    widths = [median_interval(values).width for (pid, _), values in series.items() if pid == slowest]
+    return float(np.median(widths)) > WIDTH
+
+
+def _drift(samples: Sequence[Sample]) -> tuple[float | None, list[Flag]]:
+    """Seconds at the end of a launch over those at its start: of the reference points, and of all large supersteps."""
+    flags: list[Flag] = []
+    worst: float | None = None
+    groups: dict[tuple[int, str], list[Sample]] = {}
+    for sample in samples:
+        if sample.point.experiment == "repeat":
+            groups.setdefault((sample.launch, sample.point.pattern), []).append(sample)
+    large = [s for s in samples if s.point.h and s.point.experiment != "repeat"]
+    middle = float(np.median([sample.point.h for sample in large])) if large else 0.0
+    for sample in large:
+        if sample.point.h > middle:
+            groups.setdefault((sample.launch, ""), []).append(sample)
+    for (launch, pattern), of in sorted(groups.items()):
+        found = _end_over_start(of)
+        if found is None:
+            continue
+        ratio, error = found
+        if pattern and (worst is None or abs(math.log(ratio)) > abs(math.log(worst))):
+            worst = ratio
+        if abs(ratio - 1) > DRIFT and abs(math.log(ratio)) > SURE * error:
+            what = f"the reference superstep ({pattern})" if pattern else "supersteps of many words"
+            flags.append(
+                Flag(
+                    "drift",
+                    f"the machine changed: {what} took {number(ratio)} times as long at the end of launch {launch} as "
+                    "at its start",
+                )
+            )
+    return worst, flags
+
+
+def _end_over_start(samples: Sequence[Sample]) -> tuple[float, float] | None:
+    """The ratio of the last third of the time to the first, and the standard error of its logarithm."""
+    usual: dict[Point, float] = {}
+    by_point: dict[Point, list[float]] = {}
+    for sample in samples:
+        by_point.setdefault(sample.point, []).append(sample.seconds)
+    for point, values in by_point.items():
+        usual[point] = float(np.median(values))
+    begin, end = min(s.at for s in samples), max(s.at for s in samples)
+    early = [s for s in samples if s.at <= begin + (end - begin) / 3]
+    late = [s for s in samples if s.at >= end - (end - begin) / 3]
+    both = {s.point for s in early} & {s.point for s in late}  # a point seen once only says nothing
+    parts = [_batches([s for s in part if s.point in both], usual) for part in (early, late)]
+    if min(map(len, parts)) < 3:
+        return None
+    start, final = (float(np.median(part)) for part in parts)
+    error = math.sqrt(sum(math.pi / 2 * float(np.var(part, ddof=1)) / len(part) for part in parts))
+    return math.exp(final - start), error
+
+
+def _batches(samples: Sequence[Sample], usual: dict[Point, float]) -> list[float]:
+    """Logarithms of batch medians over what is usual for their points."""
+    batches: dict[tuple[Point, int], list[float]] = {}
+    for sample in samples:
+        batches.setdefault((sample.point, sample.batch), []).append(sample.seconds)
+    return [math.log(float(np.median(values)) / usual[point]) for (point, _), values in batches.items()]
+
+
+def _launches(samples: Sequence[Sample]) -> list[Flag]:
+    """Launches that differ as a whole."""
+    if not samples:
+        return []
+    medians = Table.of(samples).medians()
+    launches = medians.shape[1]
+    if launches < COMPARED:
+        return [
+            Flag(
+                "few-launches",
+                f"{launches} launch{'es' * (launches > 1)}: intervals do not contain what differs from one start of "
+                f"the program to the next, which {COMPARED} launches would tell",
+            )
+        ]
+    whole = medians[np.isfinite(medians).all(axis=1)]
+    if not len(whole):
+        return []
+    ratios = np.median(whole / np.median(whole, axis=1, keepdims=True), axis=0)
+    fast, slow = int(np.argmin(ratios)), int(np.argmax(ratios))
+    if ratios[slow] / ratios[fast] <= 1 + DRIFT:
+        return []
+    return [
+        Flag(
+            "launches-differ",
+            f"launches differ: supersteps of launch {slow} took {number(ratios[slow] / ratios[fast])} times as long as "
+            f"those of launch {fast} (median over the points)",
+        )
+    ]
+
+
+def _crowded(raw: Raw) -> list[Flag]:
+    """More processors than cores on a node, or somebody else's work."""
+    nodes, cores, load = (raw.about.get(name) for name in ("nodes", "cores", "load"))
+    flags = []
+    if isinstance(nodes, list) and isinstance(cores, list):
+        for node, ranks in sorted(Counter(nodes).items()):
+            if node < len(cores) and cores[node] and ranks > cores[node]:
+                flags.append(
+                    Flag(
+                        "oversubscribed",
+                        f"{ranks} processors share {cores[node]} core(s) on node {node}: they wait for their turns",
+                    )
+                )
+    for node, running in enumerate(load if isinstance(load, list) else []):
+        if running is not None and running > BUSY:
+            flags.append(
+                Flag(
+                    "not-dedicated",
+                    f"node {node} was busy before the calibration began: a load average of {number(running)}",
+                )
+            )
+    return flags
+
+
+def _processors(samples: Sequence[Sample]) -> list[Flag]:
+    """Processors that compute more slowly than the others, or whose times scatter as no other's do."""
+    series: dict[Point, dict[int, list[float]]] = {}
+    for sample in samples:
+        series.setdefault(sample.point, {}).setdefault(sample.pid, []).append(sample.seconds)
+    pids = sorted({sample.pid for sample in samples})
+    flags = []
+    ratios: dict[int, list[float]] = {pid: [] for pid in pids}
+    skews: dict[int, list[float]] = {pid: [] for pid in pids}
+    for of in series.values():
+        medians = {pid: float(np.median(values)) for pid, values in of.items()}
+        for pid, values in of.items():
+            others = [median for other, median in medians.items() if other != pid]
+            if others:
+                ratios[pid].append(medians[pid] / float(np.median(others)))
+            if len(values) >= 5:
+                skews[pid].append(float(np.mean(values)) / medians[pid])
+    for pid in pids:
+        ratio = float(np.median(ratios[pid])) if ratios[pid] else 1.0
+        if ratio > UNEVEN:
+            flags.append(
+                Flag(
+                    "slow-processor",
+                    f"processor {pid} computes {number(ratio)} times slower than the others (median over the kernels): "
+                    "a slower core, or one that it shares",
+                    f"processor {pid}",
+                )
+            )
+        skew = float(np.median(skews[pid])) if skews[pid] else 1.0
+        if skew > NOISY:
+            flags.append(
+                Flag(
+                    "shared-core",
+                    f"processor {pid}'s kernels take {number(skew)} times their median on average: something else "
+                    "runs on its core",
+                    f"processor {pid}",
+                )
+            )
+    return flags

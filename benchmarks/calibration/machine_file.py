@@ -1,0 +1,232 @@
+"""What is written for programs to predict by: a calibration as a machine file (JSON), and back.
+
+    {"format": "pybsp-machine", "version": 1,
+     "bsp": ..., "ebsp": ..., "logp": ...      what BSPMachine, EBSPMachine and LogPMachine load; those that there are
+     "placement": {"hosts": [...], "nodes": [...]},
+     "calibration": ...}                       all of `results.Calibration`: dataclasses and estimates as objects
+
+Units are SI: seconds, seconds per word of 8 bytes, flop/s, bytes. A number that is not finite is a string ("inf").
+Nothing here is measured or fitted; the three machines say what parts of the calibration predictions use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import types
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pybsp.errors import UsageError
+from pybsp.machine import FORMAT, PARTS, VERSION, BSPMachine, EBSPMachine, replace_file
+
+from .estimates import Estimate
+from .results import BSPFit, Calibration, EBSPFit, Errors, LogPFit
+
+
+def bsp_machine(fit: BSPFit, about: dict[str, Any], errors: Errors | None = None) -> BSPMachine:
+    """The machine by which programs predict; parameters that came out negative count 0 (their fit is flagged).
+
+    Args:
+        fit: of the supersteps.
+        about: p and hosts.
+        errors: of held-out supersteps, where they are known.
+    """
+    segments = tuple(
+        (float(row.words), _least(row.l), _least(row.o_msg), _least(row.g))
+        for row in sorted(fit.segments, key=lambda row: row.words)
+    )
+    if segments:
+        segments = ((0.0, *segments[0][1:]), *segments[1:])
+    return BSPMachine(
+        p=about["p"],
+        g=_least(fit.g),
+        l=_least(fit.l),
+        r=fit.r.value if fit.r is not None and fit.r.value > 0 else BSPMachine.nominal(1).r,
+        o_msg=_least(fit.o_msg),
+        segments=segments,
+        error_median=None if errors is None else errors.median,
+        error_p95=None if errors is None else errors.p95,
+        hosts=tuple(about["hosts"]),
+        o_item=0.0 if fit.o_item is None else _least(fit.o_item),
+    )
+
+
+def ebsp_machine(fit: EBSPFit, p: int, r: float, o_item: float = 0.0) -> EBSPMachine | None:
+    """The E-BSP machine, where one was fitted; its errors are those of held-out supersteps.
+
+    Args:
+        fit: of unbalanced supersteps.
+        p: processors.
+        r, o_item: of the BSP machine: no part of that fit.
+    """
+    if fit.g1 is None or fit.g2 is None or fit.s is None or fit.o_msg is None:
+        return None
+    errors = fit.errors.get("ebsp")
+    return EBSPMachine(
+        p=p,
+        g1=_least(fit.g1),
+        g2=_least(fit.g2),
+        s=_least(fit.s),
+        r=r,
+        o_msg=_least(fit.o_msg),
+        error_median=None if errors is None else errors.median,
+        error_p95=None if errors is None else errors.p95,
+        o_item=o_item,
+    )
+
+
+def used_logp(fits: Sequence[LogPFit]) -> LogPFit | None:
+    """The fit that LogP programs predict by: of our layer before mpi4py's, of all pairs or else between nodes."""
+    ranked = {layer: n for n, layer in enumerate(("logp", "raw"))}
+    places = {where: n for n, where in enumerate(("", "inter", "intra"))}
+    return min(fits, key=lambda fit: (ranked[fit.layer], places[fit.where]), default=None)
+
+
+def logp_part(fit: LogPFit, p: int) -> dict[str, Any] | None:
+    """The "logp" part, in seconds; None where what was fitted is no machine (an overhead or gap that is not there).
+
+    L is half of the round trip less the overheads; where that is not above 0 (they overlap with the flight), it is the
+    upper end of its interval.
+    """
+    L = fit.L.value if fit.L.value > 0 else fit.L.high
+    if not (0 < L < math.inf and fit.o.value >= 0 and 0 < fit.G.value < math.inf):
+        return None
+    part: dict[str, Any] = {"p": p, "L": L, "o": fit.o.value, "G": fit.G.value}
+    intervals = {"L": fit.L, "o": fit.o, "G": fit.G}
+    if fit.G_word is not None and 0 <= fit.G_word.value < math.inf:
+        part["G_word"] = fit.G_word.value
+        intervals["G_word"] = fit.G_word
+    part["intervals"] = {
+        name: [found.low, found.high]
+        for name, found in intervals.items()
+        if math.isfinite(found.low) and math.isfinite(found.high)
+    }
+    return part
+
+
+def to_json(calibration: Calibration) -> dict[str, Any]:
+    """The content of a machine file."""
+    about = calibration.about
+    content: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    r, o_item = BSPMachine.nominal(1).r, 0.0
+    if calibration.bsp is not None and math.isfinite(calibration.bsp.g.value):
+        errors = None if calibration.held_out is None else calibration.held_out.all
+        machine = bsp_machine(calibration.bsp, about, errors)
+        content["bsp"] = machine.as_part()
+        r, o_item = machine.r, machine.o_item
+    if calibration.ebsp is not None and calibration.ebsp.kept:
+        unbalanced = ebsp_machine(calibration.ebsp, about["p"], r, o_item)
+        if unbalanced is not None:
+            content["ebsp"] = unbalanced.as_part()
+    fit = used_logp(calibration.logp)
+    if fit is not None:
+        part = logp_part(fit, about["p"])
+        if part is not None:
+            content["logp"] = part
+    content["placement"] = {"hosts": about["hosts"], "nodes": about["nodes"]}
+    content["calibration"] = _encoded(calibration)
+    return content
+
+
+def from_json(content: dict[str, Any], origin: str = "machine file") -> Calibration:
+    """The calibration that a machine file holds.
+
+    Raises:
+        UsageError: not a machine file, another version, no calibration in it, or something that is not understood.
+    """
+    parts = set(content) - {"format", "version"}
+    if content.get("format") != FORMAT or content.get("version") != VERSION or not parts <= set(PARTS):
+        raise UsageError(
+            f'{origin}: expected "format": "{FORMAT}", "version": {VERSION} and parts {", ".join(PARTS)}, got '
+            f"{content.get('format')!r}, {content.get('version')!r} and {', '.join(sorted(parts))}; calibrate again, "
+            "or use the pybsp that wrote it"
+        )
+    if "calibration" not in content:
+        raise UsageError(f'{origin}: it holds no "calibration", only {sorted(parts)}; write one with `pybsp calibrate`')
+    found: Calibration = _decoded(content["calibration"], Calibration, f"{origin}: calibration")
+    return found
+
+
+def write(calibration: Calibration, path: str | os.PathLike[str]) -> None:
+    """Write a machine file; what was there before stays whole until it is replaced.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    replace_file(Path(path), to_json(calibration))
+
+
+def read(path: str | os.PathLike[str]) -> Calibration:
+    """Read the calibration of a machine file.
+
+    Raises:
+        UsageError: see `from_json`; or it cannot be read.
+    """
+    try:
+        content = json.loads(Path(path).read_text())
+    except OSError as error:
+        raise UsageError(f"machine file {path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise UsageError(f"machine file {path}: is not JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"machine file {path}: expected a JSON object, got {type(content).__name__}")
+    return from_json(content, f"machine file {path}")
+
+
+def _least(estimate: Estimate) -> float:
+    return max(0.0, estimate.value)
+
+
+def _encoded(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: _encoded(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Estimate):
+        return {name: _encoded(part) for name, part in value._asdict().items()}
+    if isinstance(value, (tuple, list)):
+        return [_encoded(part) for part in value]
+    if isinstance(value, dict):
+        return {str(key): _encoded(part) for key, part in value.items()}
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if hasattr(value, "item"):  # a numpy scalar
+        return _encoded(value.item())
+    return value
+
+
+def _decoded(value: Any, kind: Any, place: str) -> Any:
+    """A value of JSON as the type that results.py says, or UsageError."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        if value is None:
+            return None
+        return _decoded(value, next(part for part in arguments if part is not type(None)), place)
+    if origin is tuple:
+        _expect(isinstance(value, list), place, "a list", value)
+        return tuple(_decoded(part, arguments[0], f"{place}[{n}]") for n, part in enumerate(value))
+    if origin is dict:
+        _expect(isinstance(value, dict), place, "an object", value)
+        return {key: _decoded(part, arguments[1], f"{place}.{key}") for key, part in value.items()}
+    if dataclasses.is_dataclass(kind) or kind is Estimate:
+        hints = typing.get_type_hints(kind)
+        _expect(isinstance(value, dict) and set(value) == set(hints), place, f"an object of {', '.join(hints)}", value)
+        return kind(**{name: _decoded(value[name], hint, f"{place}.{name}") for name, hint in hints.items()})  # type: ignore[operator]
+    if kind is float:
+        if value in ("inf", "-inf", "nan"):
+            return float(value)
+        _expect(isinstance(value, (int, float)) and not isinstance(value, bool), place, "a number", value)
+        return float(value)
+    _expect(type(value) is kind, place, f"a value of type {kind.__name__}", value)
+    return value
+
+
+def _expect(holds: bool, place: str, expected: str, got: Any) -> None:
+    if not holds:
+        said = sorted(got) if isinstance(got, dict) else got
+        raise UsageError(f"{place}: expected {expected}, got {said!r:.200}; calibrate again, or use its own pybsp")

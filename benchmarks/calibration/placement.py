@@ -1,0 +1,103 @@
+"""Where the processors of a job are, and what one needs to know of the machine to read its figures.
+
+What a raw file begins with ("about"):
+
+    p               processors
+    hosts, nodes    host name and node number of each; processors of one node share memory
+    cores           of each processor: cores that those of its node may run on, together
+    affinity        of each processor: the cores that it may run on; [] where the system does not say
+    load            of each node: the load average of the last minute, before the calibration began
+    cpu             of each node: what its processors call themselves
+    date            when it began, UTC
+    versions        of pybsp, Python, numpy, mpi4py, MPI
+    timer           "overhead" of a reading and "resolution", seconds; the worst processor's
+    seed, level, word (bytes), only (parts), budget (seconds or null), launches    as asked for
+    virtual         whether the machine was simulated
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pybsp.ledger import versions
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
+def node_numbers(keys: Sequence[object]) -> list[int]:
+    """Equal keys as equal numbers, in the order in which they first appear."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+def of_job(comm: MPI.Intracomm) -> dict[str, Any]:
+    """What is known of the ranks of a communicator: the same on all of them. Collective."""
+    from mpi4py import MPI
+
+    together = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    try:
+        first: int = together.bcast(comm.rank)
+    finally:
+        together.Free()
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    found = comm.allgather((socket.gethostname(), first, cores, os.cpu_count() or 1, _load(), _cpu()))
+    nodes = node_numbers([(host, shared) for host, shared, *_ in found])
+    shared = [(node, one[3], one[2]) for node, one in zip(nodes, found, strict=True)]
+    leaders = [nodes.index(node) for node in range(max(nodes) + 1)]
+    return {
+        "p": comm.size,
+        "hosts": [one[0] for one in found],
+        "nodes": nodes,
+        "cores": [
+            len({core for on, *_, one in shared if on == node for core in one}) or alone for node, alone, _ in shared
+        ],
+        "affinity": [one[2] for one in found],
+        "load": [found[leader][4] for leader in leaders],
+        "cpu": [found[leader][5] for leader in leaders],
+        "date": _now(),
+        "versions": versions(virtual=False),
+        "virtual": False,
+    }
+
+
+def of_virtual(p: int) -> dict[str, Any]:
+    """The same of p virtual processors."""
+    return {
+        "p": p,
+        "hosts": [socket.gethostname()] * p,
+        "nodes": [0] * p,
+        "cores": [p] * p,
+        "affinity": [[] for _ in range(p)],
+        "load": [0.0],
+        "cpu": ["virtual"],
+        "date": _now(),
+        "versions": versions(virtual=True),
+        "virtual": True,
+    }
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def _load() -> float:
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return 0.0
+
+
+def _cpu() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,207 @@
+"""Raw samples: what was timed, one row a sample, on disk as they come.
+
+A raw file is CSV. Its first line is a comment with what was known when it was begun (JSON: p, hosts, placement, seed,
+versions, timer, options); later comment lines are events, as a resumption. Everything in a machine file is computed
+from such a file alone, so that `pybsp calibrate --from` gives the same bits again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from pybsp.errors import UsageError
+
+FORMAT = "pybsp-samples"
+VERSION = 1
+
+
+class Point(NamedTuple):
+    """What is timed.
+
+    Words are of 8 bytes; a message's words are ceil(bytes / 8), as the ledger counts them. h_out, h_in, busiest and
+    items are maxima over the processors, by count and not by formula.
+
+    Args:
+        experiment: "rate" (computing), "bsp" (supersteps that g, l and o_msg are fitted from), "unbalanced" (for
+            E-BSP), "held-out" (supersteps that nothing is fitted from), "class" (within and between nodes), "queue"
+            (many items through a queue), "repeat" (reference points again and again, for drift), "logp" (the LogP and
+            LogGP signature).
+        pattern: the kernel ("axpy", "dot", "matmul"), the pattern of messages ("exchange", "permutation", "sparse",
+            "shift", "many-to-one", ...), or of a LogP quantity ("round-trip", "train", "receive", "eager", "burst").
+        layer: "bsp", "logp" (our LogP layer), "raw" (mpi4py), or "" where none takes part.
+        where: "" (all processors alike), "intra" (within nodes), "inter" (between nodes, one processor on each),
+            "inter-all" (between nodes, all processors).
+        size: bytes of one message; of the working set for a kernel.
+        messages: of the busiest processor in the pattern's own terms (m); of a train (n); senders of a burst (k).
+        delay: seconds between two sends of a train, or that a receiver sleeps.
+        h_out, h_in: words that one processor sends, and receives, at most.
+        M: words in all.
+        busiest: messages that one processor sends or receives, at most; what goes to another through a queue is one.
+        work: flop of one operation, by each processor.
+        items: of queues, that one processor sends or receives, at most.
+    """
+
+    experiment: str
+    pattern: str
+    layer: str = ""
+    where: str = ""
+    size: int = 0
+    messages: int = 0
+    delay: float = 0.0
+    h_out: int = 0
+    h_in: int = 0
+    M: int = 0
+    busiest: int = 0
+    work: float = 0.0
+    items: int = 0
+
+    @property
+    def h(self) -> int:
+        """Words: the larger of h_out and h_in."""
+        return max(self.h_out, self.h_in)
+
+
+class Sample(NamedTuple):
+    """One sample of a point.
+
+    Args:
+        point: what was timed.
+        launch: number of the launch (mpiexec) that it belongs to, from 0.
+        batch: number of the visit to this point in its launch, from 0; samples of one follow right after one another.
+        repeats: operations in this sample.
+        seconds: of one operation: the sample's time / repeats.
+        at: seconds from the begin of the launch to the begin of the sample.
+        pid: the processor that it is of (a kernel's rate), -1 for a time of all.
+    """
+
+    point: Point
+    launch: int
+    batch: int
+    repeats: int
+    seconds: float
+    at: float
+    pid: int = -1
+
+
+COLUMNS = (*Point._fields, *Sample._fields[1:])
+_WHOLE = {"size", "messages", "h_out", "h_in", "M", "busiest", "items", "launch", "batch", "repeats", "pid"}
+_REAL = {"delay", "work", "seconds", "at"}
+
+
+@dataclass
+class Raw:
+    """What a raw file holds.
+
+    Args:
+        about: what was known when it was begun; see `harness`.
+        samples: in the order in which they came.
+        events: later comment lines: {"event": "resumed" | "interrupted" | "finished" | "not-converged" | ..., ...}.
+        missing: what is wrong with the file (cut in the middle), in words, "" if nothing.
+    """
+
+    about: dict[str, Any]
+    samples: list[Sample] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    missing: str = ""
+
+
+class Writer:
+    """Appends to a raw file; every batch is on disk when `write` returns."""
+
+    def __init__(self, path: str | os.PathLike[str], about: dict[str, Any] | None) -> None:
+        """Begin a file (`about` given), or go on with one that is there (None); a cut last line is taken away."""
+        self.path = Path(path)
+        if about is None:
+            whole = self.path.read_bytes()
+            with self.path.open("rb+") as file:
+                file.truncate(whole.rfind(b"\n") + 1)
+        self._file: TextIO = self.path.open("a" if about is None else "w")
+        if about is not None:
+            self._comment({"format": FORMAT, "version": VERSION, **about})
+            self._file.write(",".join(COLUMNS) + "\n")
+            self._flush()
+
+    def write(self, samples: Iterable[Sample]) -> None:
+        """Append samples."""
+        self._file.writelines(",".join(map(str, (*s.point, *s[1:]))) + "\n" for s in samples)
+        self._flush()
+
+    def event(self, event: str, **more: Any) -> None:
+        """Append a comment line."""
+        self._comment({"event": event, **more})
+        self._flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _comment(self, content: dict[str, Any]) -> None:
+        self._file.write(f"# {json.dumps(content)}\n")
+
+    def _flush(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def read(path: str | os.PathLike[str]) -> Raw:
+    """Read a raw file; of one that was cut in the middle, what is whole.
+
+    Raises:
+        UsageError: it cannot be read, is no raw file, or is of a version that this pybsp does not know.
+    """
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"raw samples {path}: cannot be read ({error})") from error
+    lines = text.split("\n")
+    last = lines.pop()  # "" in a whole file
+    about = _json(lines[0]) if lines else None
+    if about is None or about.pop("format", None) != FORMAT:
+        raise UsageError(f'raw samples {path}: expected a first line with "format": "{FORMAT}"')
+    version = about.pop("version", None)
+    if version != VERSION:
+        raise UsageError(f"raw samples {path}: version {version!r} is not known here; this pybsp reads {VERSION}")
+    if len(lines) < 2 or lines[1].split(",") != list(COLUMNS):
+        raise UsageError(f"raw samples {path}: expected the columns {','.join(COLUMNS)} in its second line")
+    raw = Raw(about)
+    bad = int(bool(last))
+    for line in lines[2:]:
+        if line.startswith("#"):
+            event = _json(line)
+            if event is not None:
+                raw.events.append(event)
+            continue
+        sample = _sample(line.split(","))  # no field ever holds a comma or a quote
+        if sample is None:
+            bad += 1
+        else:
+            raw.samples.append(sample)
+    if bad:
+        raw.missing = f"{path} is cut or damaged: {bad} line(s) could not be read; {len(raw.samples)} samples are whole"
+    return raw
+
+
+def _json(line: str) -> dict[str, Any] | None:
+    try:
+        content = json.loads(line.lstrip("# "))
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _sample(row: list[str]) -> Sample | None:
+    if len(row) != len(COLUMNS):
+        return None
+    try:
+        values = [
+            int(text) if name in _WHOLE else float(text) if name in _REAL else text
+            for name, text in zip(COLUMNS, row, strict=True)
+        ]
+    except ValueError:
+        return None
+    return Sample(Point(*values[: len(Point._fields)]), *values[len(Point._fields) :])  # type: ignore[arg-type]

@@ -1,0 +1,173 @@
+"""How long to sample: the timer's grain, the operations in a sample, when a median is known well enough.
+
+Source: the notes' practice of measuring (ReproMPI, SKaMPI, LibLSB): a sample lasts 100 times what the timer can tell
+apart; looks at 20, 40, 80, ... samples; stops when the interval of the median is narrow; batches are made longer
+while successive ones resemble each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pybsp.errors import UsageError
+
+from .fits.intervals import lag1, median_interval
+from .samples import Sample
+
+LEVELS = ("quick", "default", "thorough")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a level affords.
+
+    Args:
+        level: "quick", "default" or "thorough".
+        batch: samples of one visit to a point.
+        first: samples of a point before one looks whether they suffice; then twice as many, and so on.
+        most: samples of a point at most, in one launch.
+        point: seconds of sampling for a point at most, in one launch, once it has `first` samples.
+        width: of the 95 % interval of a point's median, relative to it, that suffices.
+        correlation: of successive batches, lag 1, above which they are made longer.
+        slowest: seconds; a point whose superstep is expected to take longer is left out.
+        visit: seconds; a visit takes fewer samples than `batch` (1 at least) where they would take longer.
+        warm: seconds for warming up, at most.
+    """
+
+    level: str
+    batch: int
+    first: int
+    most: int
+    point: float
+    width: float = 0.05
+    correlation: float = 0.2
+    slowest: float = 0.5
+    visit: float = 1.0
+    warm: float = 5.0
+
+
+_SETTINGS = {
+    "quick": Settings("quick", batch=5, first=20, most=160, point=0.15, slowest=0.03, visit=0.15, warm=2.0),
+    "default": Settings("default", batch=5, first=20, most=320, point=0.4, slowest=0.15, visit=0.3, warm=5.0),
+    "thorough": Settings("thorough", batch=10, first=40, most=1280, point=0.8, slowest=0.4, visit=0.8, warm=10.0),
+}
+
+
+def settings(level: str) -> Settings:
+    """The settings of a level.
+
+    Raises:
+        UsageError: no such level.
+    """
+    if level not in _SETTINGS:
+        raise UsageError(f"settings: argument level: expected one of {', '.join(LEVELS)}, got {level!r}")
+    return replace(_SETTINGS[level])
+
+
+class Timer(NamedTuple):
+    """What a clock can tell apart, in seconds; both are 0 where only the program's charges make it go.
+
+    Args:
+        overhead: of one reading.
+        resolution: the smallest step that it shows.
+    """
+
+    overhead: float
+    resolution: float
+
+    @property
+    def runs(self) -> bool:
+        """Whether it goes by itself, as a virtual machine's does not."""
+        return self.overhead > 0 or self.resolution > 0
+
+    def repeats(self, seconds: float) -> int:
+        """Operations of so many seconds in one sample: at least 100 times what the clock can tell apart."""
+        grain = 100 * max(self.overhead, self.resolution)
+        return max(1, math.ceil(grain / seconds)) if seconds > 0 else 1
+
+
+def timer(clock: Callable[[], float], readings: int = 2000) -> Timer:
+    """Measure a clock: the median cost of a reading, and the smallest step seen."""
+    blocks = 20
+    each = max(1, readings // blocks)
+    costs = np.empty(blocks)
+    steps = np.empty((blocks, each))
+    for block in range(blocks):
+        start = clock()
+        stamps = [clock() for _ in range(each)]
+        costs[block] = (stamps[-1] - start) / each
+        steps[block] = np.diff([start, *stamps])
+    moved = steps[steps > 0]
+    return Timer(float(np.median(costs)), float(moved.min()) if moved.size else 0.0)
+
+
+def lasting(values: Sequence[float], correlation: float = 0.2) -> tuple[int, np.ndarray]:
+    """Medians of batches of successive values, of the shortest length at which they do not resemble each other.
+
+    Args:
+        values: samples, in the order of time.
+        correlation: lag 1, up to which they do not.
+
+    Returns:
+        the length, and the medians; the length is that of the last look where fewer than 8 batches would be left.
+    """
+    series = np.asarray(values, np.float64)
+    length = 1
+    while True:
+        count = series.size // length
+        medians = np.median(series[series.size - count * length :].reshape(count, length), axis=1)
+        if count < 16 or lag1(medians) <= correlation:
+            return length, medians
+        length *= 2
+
+
+@dataclass
+class Progress:
+    """The samples of one point in one launch so far, and whether they suffice.
+
+    Args:
+        settings: of the level.
+        values: seconds of one operation, in the order of time.
+        spent: seconds that they took.
+        converged: whether the interval of the median was narrow enough at a look.
+    """
+
+    settings: Settings
+    values: list[float] = field(default_factory=list)
+    spent: float = 0.0
+    converged: bool = False
+    _look: int = 0
+
+    def add(self, samples: Sequence[Sample]) -> None:
+        """What a visit gave; of a kernel's samples the slowest processor's count."""
+        slowest: dict[float, Sample] = {}
+        for sample in samples:
+            if sample.at not in slowest or sample.seconds > slowest[sample.at].seconds:
+                slowest[sample.at] = sample
+        self.values += [sample.seconds for sample in slowest.values()]
+        self.spent += sum(sample.seconds * sample.repeats for sample in slowest.values())
+        look = self._look or self.settings.first
+        if len(self.values) >= look:
+            self.converged = self.width() <= self.settings.width
+            while look <= len(self.values):
+                look *= 2
+        self._look = look
+
+    def width(self) -> float:
+        """Of the 95 % interval of the median, relative to it; infinite where the samples give none."""
+        if not self.values:
+            return math.inf
+        _, medians = lasting(self.values, self.settings.correlation)
+        return median_interval(medians).width
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is to be sampled: it suffices, or it is the most that the level affords."""
+        if self.converged or len(self.values) >= self.settings.most:
+            return True
+        return self.spent >= self.settings.point and len(self.values) >= min(8, self.settings.first)

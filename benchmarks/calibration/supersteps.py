@@ -1,0 +1,348 @@
+"""Times supersteps and kernels, on any BSP machine: MPI ranks, or virtual processors by their virtual time.
+
+A superstep is timed as a program has it: every message is filled, sent by `bsp.send` (or through a queue), and what
+arrived is read, each message at a place of its own in memory. A visit to a point runs its supersteps back to back,
+with the garbage collector off: some to come into step, then sample after sample, each of K supersteps. Only then are
+the times put together, so that nothing stands between the samples. A sample is the largest of the processors'
+durations: no common clock is needed, since a sample ends where the next one begins, and processors that are ahead of
+others at both ends gain nothing. (Of two processors the one that comes late is the first in the next superstep, and
+so on for ever: there K is even.)
+
+Where some processors only send (`patterns.uneven`), an empty superstep follows each, and is taken off again: the lower
+decile of empty ones over the last visits, in each of which as many are timed. (On a quiet machine that is some percent
+of l below the median; on a busy one a median would now and then leave less than nothing.) Without it those that send
+run ahead of those that receive, as no superstep waits for word that its data has arrived, and the latency of one hides
+behind the words of the next: on an emulated cluster of 2 ms and 200 Mbit/s, 128 KiB from one processor to another seem
+to take 5.5 ms, against 8.0 where all send and receive as much. A program's next superstep goes elsewhere, and waits.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pybsp
+from pybsp.errors import UsageError
+
+from . import patterns
+from .patterns import WORD
+from .samples import Point, Sample
+from .sampling import Settings, Timer, timer
+
+Operation = Callable[[], None]  # one superstep, or one run of a kernel
+
+KERNEL_SECONDS = 2e-3  # a sample of a kernel lasts so long: processors that begin apart must still compute at once
+STEADY = 2e-3  # seconds that a visit's supersteps run before they are timed: the first some dozen are a quarter slower
+QUEUED = 1e-7  # seconds that an item of a queue may take, roughly: no statement is run for each
+LAST = 25  # visits: what they have in common is steady, and still follows a machine that changes
+SETTLED = 0.02  # drift over the last five batches, relative, at which a machine counts as warm
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class Bench:
+    """Times points on one BSP machine, in one launch. Every method is collective; all arguments equal everywhere.
+
+    Args:
+        bsp: the machine.
+        settings: what the level affords.
+        launch: the number of this launch.
+        nodes: the node of each processor; needed for points within and between nodes.
+
+    Attributes:
+        timer: of `bsp.time`; the worst processor's, so equal on all.
+    """
+
+    def __init__(self, bsp: pybsp.BSP, settings: Settings, launch: int = 0, nodes: Sequence[int] | None = None) -> None:
+        self.bsp, self.settings, self.launch = bsp, settings, launch
+        self._nodes = None if nodes is None else tuple(nodes)
+        self._seconds: dict[Point, float] = {}  # that one operation took when last seen
+        self._queues: dict[int, pybsp.Queue] = {}
+        self._idle: deque[NDArray[np.float64]] = deque(maxlen=LAST)  # of empty supersteps, as the last visits had them
+        self._line = (0.0, 0.0, 0.0)  # l, o_msg, g: roughly, by `pilot`
+        self.timer = Timer(*self._together(list(timer(bsp.time))).max(axis=0).tolist())
+
+    # -- what a level affords -------------------------------------------------------------------------------------
+
+    def warm(self) -> bool:
+        """Send between all pairs until the last five batches drift by less than 2 %, or the level's time is over.
+
+        Returns:
+            whether they did: False where the machine is not steady.
+        """
+        point = patterns.counted(Point("", "exchange", "bsp", size=1 << 14, messages=1), self.bsp.p)
+        if self.bsp.p == 1:
+            return True
+        operations = self._supersteps(point)
+        medians: list[float] = []
+        spent = 0.0
+        while spent < self.settings.warm:
+            stamps = self._stamps(operations, 5, 2, 0)
+            durations = np.diff(self._together(stamps)).max(axis=0)
+            spent += float(durations.sum())
+            medians.append(float(np.median(durations)))
+            if len(medians) >= 5 and drift(medians[-5:]) <= SETTLED:
+                return True
+            if len(medians) >= 5 and not self.timer.runs:
+                return True
+        return False
+
+    def pilot(self) -> None:
+        """Learn roughly what a superstep costs, with messages of growing size, up to what the level affords."""
+        p = self.bsp.p
+        empty = self._once(Point("", "empty", "bsp"))
+        self._line = (empty, 0.0, 0.0)
+        if p == 1:
+            return
+        single, many = (patterns.counted(Point("", "exchange", "bsp", size=WORD, messages=m), p) for m in (1, 17))
+        o_msg = max(0.0, self._once(many) - self._once(single)) / (many.busiest - single.busiest)
+        g = 0.0
+        for words in (1 << k for k in range(8, 18, 3)):
+            point = patterns.counted(Point("", "exchange", "bsp", size=WORD * words, messages=1), p)
+            seconds = self._once(point)
+            g = max(0.0, seconds - empty) / point.h
+            if seconds > self.settings.slowest / 8:
+                break
+        self._line = (empty, o_msg, g)
+
+    def expected(self, point: Point) -> float:
+        """Seconds of one operation: as it took last, else roughly by what `pilot` saw (a kernel at 4 Gflop/s)."""
+        if point in self._seconds:
+            return self._seconds[point]
+        if point.experiment == "rate":
+            return point.work / 4e9
+        l, o_msg, g = self._line  # noqa: E741 - the model's own name
+        return l + o_msg * point.busiest + g * point.h + QUEUED * point.items
+
+    def affordable(self, points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
+        """Those of the points that the level can afford, and those that it cannot; `pilot` comes first.
+
+        Kernels are all affordable: the plan of a level has none that takes long on any machine of today.
+        """
+        slow = {p for p in points if p.experiment != "rate" and self.expected(p) > self.settings.slowest}
+        return [point for point in points if point not in slow], [point for point in points if point in slow]
+
+    # -- measuring ------------------------------------------------------------------------------------------------
+
+    def measure(self, point: Point, batch: int) -> list[Sample]:
+        """One visit to a point: its samples, right after one another. The same list on all processors.
+
+        Args:
+            point: a superstep or a kernel.
+            batch: the number of the visit in this launch.
+
+        Raises:
+            UsageError: a point that is none of these.
+        """
+        kernel = point.experiment == "rate"
+        operations = [self._kernel(point)] if kernel else self._supersteps(point)
+        first = point not in self._seconds
+        if first:
+            stamps = self._stamps(operations, 2, 1, 1)
+            self._seconds[point] = float(np.diff(self._together(stamps)).max(axis=0).min()) / len(operations)
+        seconds = self._seconds[point]
+        repeats = self.timer.repeats(seconds)
+        if kernel:
+            if self.timer.runs and seconds > 0:
+                repeats = max(repeats, math.ceil(KERNEL_SECONDS / seconds))
+        else:
+            repeats = self._whole(repeats, len(operations))
+        count = self.settings.batch
+        if seconds > 0:
+            count = max(1, min(count, int(self.settings.visit / (repeats * seconds))))
+        before = self._whole(math.ceil(STEADY / seconds) if seconds > 0 else 1, len(operations))
+        rounds, before = repeats // len(operations), before // len(operations)
+        idle = [self._mailed(patterns.EMPTY)] if patterns.uneven(point) else []
+        stamps = self._stamps(operations + idle, count, rounds, before)
+        if idle:
+            stamps += self._stamps(idle, count, rounds, before)
+        together = self._together(stamps)
+        durations = np.diff(together[:, : count + 1]) / repeats
+        worst = durations.max(axis=0)
+        self._seconds[point] = float(np.median(worst))  # with the idle ones: by it time is shared out
+        if idle:
+            self._idle.append(np.diff(together[:, count + 1 :]).max(axis=0) / repeats)
+            worst -= np.quantile(np.concatenate(self._idle), 0.1)
+        begin = together[0].tolist()
+        if kernel:
+            return [
+                Sample(point, self.launch, batch, repeats, float(durations[pid, n]), begin[n], pid)
+                for n in range(count)
+                for pid in range(self.bsp.p)
+            ]
+        return [Sample(point, self.launch, batch, repeats, float(worst[n]), begin[n]) for n in range(count)]
+
+    def _whole(self, repeats: int, steps: int) -> int:
+        """Supersteps of a sample: whole rounds of an algorithm, and an even number of them on two processors."""
+        unit = math.lcm(steps, 2) if self.bsp.p == 2 else steps
+        return unit * math.ceil(repeats / unit)
+
+    def _once(self, point: Point) -> float:
+        """Seconds of a superstep, roughly: the shorter of two, after one that is not timed."""
+        stamps = self._stamps(self._supersteps(point), 2, 2, 1)
+        return float(np.diff(self._together(stamps)).max(axis=0).min()) / 2
+
+    def _stamps(self, operations: Sequence[Operation], count: int, rounds: int, before: int) -> list[float]:
+        """This processor's times around each of `count` samples of so many rounds of operations, after some rounds."""
+        clock = self.bsp.time
+        sample = [*operations] * rounds
+        with _quiet():
+            self.bsp.sync()
+            for operation in [*operations] * before:
+                operation()
+            stamps = [clock()]
+            for _ in range(count):
+                for operation in sample:
+                    operation()
+                stamps.append(clock())
+        return stamps
+
+    def _together(self, values: Sequence[float]) -> NDArray[np.float64]:
+        """What each processor has, on all of them: shape (p, values)."""
+        mine = np.array(values, np.float64)
+        for dest in range(self.bsp.p):
+            self.bsp.send(dest, mine)
+        self.bsp.sync()
+        return np.array([message.payload for message in self.bsp.inbox])
+
+    # -- supersteps -----------------------------------------------------------------------------------------------
+
+    def _supersteps(self, point: Point) -> list[Operation]:
+        """The point's supersteps on this processor, ready to run."""
+        steps = patterns.relations(point, self.bsp.p, self._nodes)
+        if point.pattern == "queue":
+            return [self._queued(step, point.size) for step in steps]
+        return [self._mailed(step) for step in steps]
+
+    def _mailed(self, relation: patterns.Relation) -> Operation:
+        bsp = self.bsp
+        sends = relation.sends(bsp.pid)
+        out = np.zeros(sum(count * each for _, count, each in sends), np.uint8)
+        mine: list[tuple[int, NDArray[np.uint8]]] = []
+        used = 0
+        for dest, count, each in sends:
+            for _ in range(count):
+                mine.append((dest, out[used : used + each]))
+                used += each
+        to_me = relation.dests == bsp.pid
+        into = np.zeros(int((relation.counts * relation.sizes)[to_me].sum()), np.uint8)
+        send, sync = bsp.send, bsp.sync
+
+        def superstep() -> None:
+            for dest, data in mine:
+                data.fill(1)
+                send(dest, data)
+            sync()
+            used = 0
+            for message in bsp.inbox:
+                data = message.payload
+                into[used : used + data.size] = data
+                used += data.size
+
+        return superstep
+
+    def _queued(self, relation: patterns.Relation, size: int) -> Operation:
+        bsp = self.bsp
+        dtype: Any = _UNSIGNED.get(size, f"V{size}")
+        if size not in self._queues:
+            self._queues[size] = bsp.queue(dtype)
+        queue = self._queues[size]
+        sends = relation.sends(bsp.pid)
+        # In mixed order, as they come in a program.
+        dests = np.repeat([dest for dest, _, _ in sends], [count for _, count, _ in sends]).astype(np.int64)
+        np.random.default_rng(bsp.pid).shuffle(dests)
+        items = np.zeros(dests.size, dtype)
+        into = np.zeros(int(relation.counts[relation.dests == bsp.pid].sum()), dtype)
+
+        def superstep() -> None:
+            items.view(np.uint8).fill(1)
+            queue.send(dests, items)
+            bsp.sync()
+            into[:] = queue.values
+
+        return superstep
+
+    # -- kernels --------------------------------------------------------------------------------------------------
+
+    def _kernel(self, point: Point) -> Operation:
+        """A kernel over its working set; it charges its work, by which virtual time goes."""
+        bsp, work = self.bsp, point.work
+        if point.pattern not in KERNELS:
+            raise UsageError(f"rate: argument point: expected a kernel of {', '.join(KERNELS)}, got {point.pattern!r}")
+        if not self.timer.runs:
+            return lambda: bsp.work(work)
+        compute = KERNELS[point.pattern](point.size)
+
+        def run() -> None:
+            compute()
+            bsp.work(work)
+
+        return run
+
+
+def _axpy(size: int) -> Operation:
+    n = size // 16
+    x, y = np.full(n, 1e-9), np.ones(n)
+    # In pieces, so that the product never leaves the cache: numpy has no axpy, and two passes would count memory twice.
+    piece = min(n, 4096)
+    product = np.empty(piece)
+    pieces = [(x[at : at + piece], y[at : at + piece], product[: min(piece, n - at)]) for at in range(0, n, piece)]
+
+    def axpy() -> None:
+        for some, sums, made in pieces:
+            np.multiply(some, 1.5, out=made)
+            np.add(sums, made, out=sums)
+
+    return axpy
+
+
+def _dot(size: int) -> Operation:
+    n = size // 16
+    x, y = np.full(n, 1e-9), np.ones(n)
+    kept = np.zeros(1)
+
+    def dot() -> None:
+        kept[0] = np.dot(x, y)
+
+    return dot
+
+
+def _matmul(size: int) -> Operation:
+    n = math.isqrt(size // 24)
+    a, b, c = np.full((n, n), 1e-9), np.ones((n, n)), np.zeros((n, n))
+
+    def matmul() -> None:
+        np.matmul(a, b, out=c)
+
+    return matmul
+
+
+KERNELS: dict[str, Callable[[int], Operation]] = {"axpy": _axpy, "dot": _dot, "matmul": _matmul}
+
+
+def drift(values: Sequence[float]) -> float:
+    """How far a straight line through successive values goes from the first to the last, relative to their median."""
+    n = np.arange(len(values)) - (len(values) - 1) / 2
+    middle = float(np.median(values))
+    if not middle > 0:
+        return 0.0
+    slope = float(n @ np.asarray(values) / (n @ n))
+    return abs(slope) * (len(values) - 1) / middle
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without garbage collection."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()

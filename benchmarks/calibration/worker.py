@@ -1,0 +1,66 @@
+"""One launch under mpiexec, for `pybsp calibrate -n`: the job is JSON, its only argument.
+
+It says on stdout how far it is. Each line on stdout is a JSON array: the part that is done, and the seconds left.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+
+from pybsp.errors import BSPError
+
+from .harness import Job, launch_on_ranks
+
+SAID_EVERY = 0.2  # seconds
+
+
+class Speaker:
+    """Says how far it is; ends the job when nobody is left to hear it.
+
+    Args:
+        host, pid: of the process that started mpiexec.
+    """
+
+    def __init__(self, host: str, pid: int) -> None:
+        self._watched = pid if host == socket.gethostname() else 0
+        self._last = 0.0
+
+    def __call__(self, done: float, left: float) -> None:
+        now = time.perf_counter()
+        if now - self._last < SAID_EVERY:
+            return
+        self._last = now
+        print(json.dumps([round(done, 4), round(left, 1)]), flush=True)
+        if self._watched:
+            try:
+                os.kill(self._watched, 0)
+            except ProcessLookupError:
+                raise KeyboardInterrupt from None
+
+
+def argument(job: Job) -> str:
+    """What this is started with."""
+    return json.dumps({"job": dataclasses.asdict(job), "host": socket.gethostname(), "pid": os.getpid()})
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the launch; returns the exit status: 2 where what was asked for cannot be."""
+    given = json.loads(arguments[0])
+    given["job"]["only"] = tuple(given["job"]["only"])
+    try:
+        launch_on_ranks(Job(**given["job"]), Speaker(given["host"], given["pid"]))
+    except BSPError as error:
+        if not getattr(error, "__pybsp_quiet__", False):
+            print(f"pybsp calibrate: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,278 @@
+"""`pybsp calibrate` as people use it: under mpiexec, interrupted, resumed, with little time; programs that use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from pybsp import BSPMachine
+from pybsp.benchmarks.calibration import machine_file
+from pybsp.benchmarks.calibration.samples import read
+
+from ..launching import finish, mpiexec, python, run, start
+
+PYBSP = python("-m", "pybsp")
+EXCHANGES = """
+import numpy as np
+import pybsp
+
+
+def main(bsp):
+    for words in (1, 50, 5000):
+        with bsp.superstep(f"{words} words"):
+            bsp.send(1 - bsp.pid, np.ones(words))
+    print(bsp.machine.g)
+
+
+pybsp.run(main)
+"""
+
+
+def calibrate(*options: str, limit: float = 100) -> tuple[int, str, str]:
+    ended = run([*PYBSP, "calibrate", *options], limit)
+    return ended.code, ended.out, ended.err
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A machine file from two launches of two ranks."""
+    path = tmp_path_factory.mktemp("command") / "machine.json"
+    code, out, err = calibrate(
+        *("-n", "2", "--quick", "--only", "bsp,rate,held-out", "--budget", "12", "--launches", "2", "-o", str(path))
+    )
+    assert code == 0, err
+    assert f"written: {path}" in out
+    assert "left" in err  # it said how far it was
+    return path
+
+
+def test_a_calibration_is_a_machine_that_programs_load(machine: Path) -> None:
+    calibration = machine_file.read(machine)
+    loaded = BSPMachine.load(machine)
+    assert calibration.bsp is not None
+    assert calibration.held_out is not None
+    assert loaded.p == 2
+    assert loaded.g == calibration.bsp.g.value > 0
+    assert loaded.error_p95 == calibration.held_out.all.p95
+    assert loaded.hosts == tuple(calibration.about["hosts"])
+    assert calibration.about["nodes"] == [0, 0]
+    raw = read(machine.with_suffix(".csv"))
+    assert {sample.launch for sample in raw.samples} == {0, 1}
+    assert raw.events[-1] == {"event": "finished"}
+
+
+def test_the_raw_samples_give_the_same_bits_again(machine: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.json"
+    code, _, err = calibrate("--from", str(machine.with_suffix(".csv")), "-o", str(again))
+    assert code == 0, err
+    assert again.read_bytes() == machine.read_bytes()
+
+
+def test_a_raw_file_that_was_cut_gives_what_is_whole(machine: Path, tmp_path: Path) -> None:
+    whole = machine.with_suffix(".csv").read_bytes()
+    cut = tmp_path / "cut.csv"
+    cut.write_bytes(whole[: len(whole) // 2])
+    code, out, err = calibrate("--from", str(cut), "-o", str(tmp_path / "cut.json"))
+    assert code == 0, err
+    assert "could not be read" in out
+    assert "did not come to its end" in out
+    assert BSPMachine.load(tmp_path / "cut.json").p == 2
+
+
+def test_predictions_of_a_run_are_by_the_file_that_pybsp_machine_names(machine: Path, tmp_path: Path) -> None:
+    program, ledger = tmp_path / "program.py", tmp_path / "ledger.json"
+    program.write_text(EXCHANGES)
+    job = run([*mpiexec(2), *python(program)], PYBSP_MACHINE=str(machine), PYBSP_LEDGER=str(ledger))
+    assert job.code == 0, job.err
+    loaded = BSPMachine.load(machine)
+    assert job.out.count(str(loaded.g)) == 2
+    assert job.err == ""
+    (said,) = json.loads(ledger.read_text())["runs"]
+    assert said["machine"]["calibrated"]
+    assert said["machine"]["error_p95"] == loaded.error_p95
+    for step in said["supersteps"]:
+        assert step["predicted"] == loaded.elapsed(step["seconds"], step["h"], step["messages"])
+    assert "+- p95 [s]" in run([*PYBSP, "report", str(ledger)]).out
+
+
+def test_collectives_choose_by_the_file_that_pybsp_machine_names(tmp_path: Path) -> None:
+    program, path = tmp_path / "program.py", tmp_path / "machine.json"
+    program.write_text(
+        "import pybsp\nfrom pybsp import collectives\n"
+        "def main(bsp):\n    collectives.broadcast(bsp, bytes(800) if bsp.pid == 0 else None)\n"
+        "    steps = len(bsp.ledger)\n    if bsp.pid == 0:\n        print(steps, 'supersteps')\n"
+        "pybsp.run(main)\n"
+    )
+    # Alike but for the row of messages of 8 words and more: there latency is all, or a message is.
+    for row, supersteps in (((8, 1.0, 0.0, 1e-9), 1), ((8, 1e-9, 1.0, 1e-9), 2)):
+        BSPMachine(4, 1e-9, 1e-4, 1e9, segments=((0, 1e-4, 1e-6, 1e-9), row)).save(path)
+        job = run([*mpiexec(4), *python(program)], PYBSP_MACHINE=str(path))
+        assert (job.code, job.out) == (0, f"{supersteps} supersteps\n"), job.err
+
+
+def test_a_machine_file_of_another_placement_warns(machine: Path, tmp_path: Path) -> None:
+    program, other = tmp_path / "program.py", tmp_path / "other.json"
+    program.write_text(EXCHANGES)
+    content = json.loads(machine.read_text())
+    content["placement"] = {"hosts": ["here", "there"], "nodes": [0, 1]}
+    other.write_text(json.dumps(content))
+    job = run([*mpiexec(2), *python(program)], PYBSP_MACHINE=str(other))
+    assert job.code == 0
+    assert job.err.count("this run has them on one host: its predictions are for another placement") == 1
+
+
+def test_ranks_that_mpiexec_started_are_measured_once(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    options = ["--quick", "--only", "raw,logp", "--budget", "8", "-o", str(path)]
+    job = run([*mpiexec(2), *PYBSP, "calibrate", *options], 100)
+    assert job.code == 0, job.err
+    assert job.out.count(f"written: {path}") == 1
+    calibration = machine_file.read(path)
+    assert calibration.bsp is None
+    assert {fit.layer for fit in calibration.logp} == {"raw", "logp"}
+    assert {sample.launch for sample in read(path.with_suffix(".csv")).samples} == {0}
+
+
+def test_a_budget_that_is_too_small_says_which_figures_it_was_too_small_for(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    began = time.monotonic()
+    code, out, err = calibrate("-n", "2", "--budget", "4", "-o", str(path))
+    assert code == 0, err
+    assert time.monotonic() - began < 30
+    flags = {flag.code: flag.text for flag in machine_file.read(path).flags}
+    assert flags["not-measured"].startswith("a budget of 4 s: no time was left for")
+    assert "L, o and G (mpi4py)" in flags["not-measured"] + flags.get("budget", "")
+    assert "a budget of 4 s" in out
+
+
+def test_one_processor_explains_what_can_be_measured(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    code, out, err = calibrate("-n", "1", "--quick", "--budget", "5", "-o", str(path))
+    assert code == 0, err
+    assert "p = 1: r and an empty superstep are all that there is to measure" in out
+    assert BSPMachine.load(path).p == 1
+
+
+def ranks(path: Path) -> list[int]:
+    """Processes that have to do with a file."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if str(path).encode() in command:
+                found.append(int(entry.name))
+    return found
+
+
+def no_rank_is_left(path: Path, limit: float = 20) -> None:
+    until = time.monotonic() + limit
+    while ranks(path):
+        assert time.monotonic() < until, "ranks are left"
+        time.sleep(0.1)
+
+
+def wait_for_samples(raw: Path, rows: int = 200, limit: float = 60) -> None:
+    until = time.monotonic() + limit
+    while not raw.exists() or raw.read_text().count("\n") < rows:
+        assert time.monotonic() < until, "no samples came"
+        time.sleep(0.05)
+
+
+def test_ctrl_c_to_mpiexec_keeps_what_there_is_too(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    job = start([*mpiexec(2), *PYBSP, "calibrate", "--quick", "--only", "bsp", "-o", str(path)])
+    wait_for_samples(path.with_suffix(".csv"))
+    job.send_signal(signal.SIGINT)
+    ended = finish(job, 30)
+    assert ended.code != 0
+    assert "--resume goes on with it" in ended.err
+    assert "Traceback" not in ended.err
+    no_rank_is_left(path)
+    assert len(read(path.with_suffix(".csv")).samples) > 100
+
+
+def test_ctrl_c_keeps_what_there_is_and_resume_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    raw = path.with_suffix(".csv")
+    options = ["-n", "2", "--quick", "--only", "bsp,held-out", "--budget", "8", "--seed", "3", "-o", str(path)]
+    job = start([*PYBSP, "calibrate", *options])
+    wait_for_samples(raw)
+    job.send_signal(signal.SIGINT)
+    ended = finish(job, 30)
+    assert ended.code == 130
+    assert f"is kept in {raw}: --resume goes on with it" in ended.err
+    assert "Traceback" not in ended.err
+    assert ranks(path) == ranks(raw) == []
+    kept = read(raw).samples
+    assert len(kept) > 100
+
+    code, _, err = calibrate(*options)
+    assert code == 2
+    assert "--resume goes on with it; delete the file to begin anew" in err
+    assert read(raw).samples == kept
+
+    code, _, err = calibrate("--resume", "--thorough", "-o", str(path))
+    assert code == 2
+    assert "level = 'quick', got 'thorough'" in err
+
+    code, out, err = calibrate("--resume", "-o", str(path))
+    assert code == 0, err
+    whole = read(raw)
+    assert whole.samples[: len(kept)] == kept
+    assert len(whole.samples) > len(kept)
+    assert {sample.launch for sample in whole.samples} == {0}
+    assert whole.about["seed"] == 3
+    assert "did not come to its end" not in out
+    assert machine_file.read(path).bsp is not None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_rank_outlives_a_calibration_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    raw = tmp_path / "machine.csv"
+    job = start([*PYBSP, "calibrate", "-n", "2", "--quick", "--only", "bsp", "-o", str(tmp_path / "machine.json")])
+    wait_for_samples(raw)
+    job.send_signal(number)
+    finish(job, 30)
+    no_rank_is_left(raw)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--only", "g"], "expected some of rate, bsp"),
+        (["--budget", "0"], "expected seconds, above 0"),
+        (["-n", "0"], "expected a whole number of at least 1"),
+        (["--quick", "--thorough"], "not allowed with"),
+        (["--from", "nothing.csv"], "nothing.csv: cannot be read"),
+        (["--from", "nothing.csv", "-n", "2"], "--from: measures nothing; expected no n beside it"),
+        (["--resume", "-o", "new.json"], "there are no samples to go on with"),
+        (["-o", "no folder/machine.json"], "-o: expected a file that can be written"),
+        (["-o", "machine.csv"], "does not end in .csv"),
+        (["--method", "guess"], "invalid choice: 'guess'"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
+    command = [*PYBSP, "calibrate", *options]
+    ended = run(["sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path), *command], 30)
+    assert ended.code == 2
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_ranks_of_mpiexec_are_not_started_again(tmp_path: Path) -> None:
+    for options, said in (
+        (["-n", "2"], "-n: these are ranks of mpiexec already"),
+        (["--resume"], "no samples to go on"),
+    ):
+        ended = run([*mpiexec(2), *PYBSP, "calibrate", *options, "-o", str(tmp_path / "machine.json")], 60)
+        assert ended.code != 0
+        assert said in ended.err
+        assert "Traceback" not in ended.err

@@ -1,0 +1,140 @@
+"""What disturbs a machine is seen in its samples, and said in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pybsp.benchmarks.calibration.fits.noise import noise
+from pybsp.benchmarks.calibration.samples import Point, Raw, Sample
+
+from .made import line, sampled, swept
+
+QUIET = line(1e-4, 5e-6, 1e-8)
+REPEAT = [Point("repeat", "empty", "bsp"), Point("repeat", "exchange", "bsp", size=16384, h_out=6144, busiest=3)]
+ABOUT: dict[str, Any] = {"p": 4, "nodes": [0] * 4, "cores": [4], "load": [0.1]}
+
+
+def supersteps(
+    change: Callable[[Sample], float] = lambda sample: 1.0, seed: int = 0, batches: int = 12
+) -> list[Sample]:
+    """Three launches with 5 % of noise, each sample's time changed by a factor."""
+    samples = sampled(REPEAT + swept(), QUIET, batches=batches, noise=0.05, seed=seed)
+    return [sample._replace(seconds=sample.seconds * change(sample)) for sample in samples]
+
+
+def rates(of: Callable[[int, np.random.Generator], float], p: int = 4) -> list[Sample]:
+    rng = np.random.default_rng(5)
+    return [
+        Sample(Point("rate", kernel, size=size, work=1e6), launch, batch, 1, 1e-3 * of(pid, rng), 0.0, pid)
+        for kernel in ("axpy", "dot")
+        for size in (1 << 15, 1 << 22)
+        for launch in range(2)
+        for batch in range(10)
+        for pid in range(p)
+    ]
+
+
+def codes(samples: list[Sample], **about: Any) -> set[str]:
+    return {flag.code for flag in noise(Raw({**ABOUT, **about}, samples))[1]}
+
+
+def middle(samples: list[Sample]) -> dict[int, float]:
+    """The middle of each launch's time."""
+    return {launch: max(s.at for s in samples if s.launch == launch) / 2 for launch in {s.launch for s in samples}}
+
+
+def test_a_quiet_machine_raises_no_flag() -> None:
+    for seed in range(5):
+        samples = supersteps(seed=seed) + rates(lambda pid, rng: 1 + 0.02 * float(rng.standard_normal()))
+        found, flags = noise(Raw(ABOUT, samples))
+        assert [flag for flag in flags if flag.code != "not-converged"] == []
+        assert found.mean_over_median == pytest.approx(1, abs=0.02)
+        assert found.drift == pytest.approx(1, abs=0.1)
+        assert abs(found.correlation) < 0.1
+        assert found.points == 2 + len(swept()) + 4
+
+
+def test_a_link_whose_rate_changes_half_way_is_drift() -> None:
+    halves = middle(supersteps())
+    slower = supersteps(lambda s: (1e-4 + 2e-8 * s.point.h) / (1e-4 + 1e-8 * s.point.h) if s.at > halves[0] else 1.0)
+    found, flags = noise(Raw(ABOUT, slower))
+    drift = [flag for flag in flags if flag.code == "drift"]
+    assert any("supersteps of many words" in flag.text for flag in drift)
+    assert any("the reference superstep (exchange)" in flag.text for flag in drift)
+    assert not any("(empty)" in flag.text for flag in drift)
+    assert found.drift is not None
+    assert found.drift > 1.1
+
+
+def test_a_link_whose_rate_changes_between_launches_is_seen() -> None:
+    assert "launches-differ" in codes(supersteps(lambda sample: 1.5 if sample.launch == 2 else 1.0))
+    assert "launches-differ" not in codes(supersteps(lambda sample: 1.03 if sample.launch == 2 else 1.0))
+
+
+def test_few_launches_are_said() -> None:
+    one = [sample for sample in supersteps() if sample.launch == 0]
+    assert "few-launches" in codes(one)
+    assert "few-launches" not in codes(supersteps())
+
+
+def test_a_slow_processor_is_named() -> None:
+    _, flags = noise(Raw(ABOUT, rates(lambda pid, rng: 2.0 if pid == 2 else 1.0)))
+    (flag,) = [flag for flag in flags if flag.code == "slow-processor"]
+    assert flag.about == "processor 2"
+    assert "2 times slower" in flag.text
+
+
+def test_of_two_processors_the_slow_one_is_named() -> None:
+    _, flags = noise(Raw(ABOUT, rates(lambda pid, rng: 2.0 if pid == 1 else 1.0, p=2)))
+    assert [flag.about for flag in flags if flag.code == "slow-processor"] == ["processor 1"]
+
+
+def test_a_hogged_core_is_named() -> None:
+    # Now and then the other process has the core for a while.
+    _, flags = noise(Raw(ABOUT, rates(lambda pid, rng: 5.0 if pid == 3 and rng.random() < 0.3 else 1.0)))
+    assert [flag.about for flag in flags if flag.code == "shared-core"] == ["processor 3"]
+
+
+def test_more_processors_than_cores_are_said() -> None:
+    assert "oversubscribed" in codes(supersteps(), cores=[2])
+    assert "oversubscribed" not in codes(supersteps(), cores=[4])
+    assert "oversubscribed" in codes(supersteps(), nodes=[0, 0, 0, 1], cores=[2, 2])
+    assert "oversubscribed" not in codes(supersteps(), nodes=[0, 0, 1, 1], cores=[2, 2])
+
+
+def test_a_busy_machine_is_said() -> None:
+    assert "not-dedicated" in codes(supersteps(), load=[1.7])
+    assert "not-dedicated" not in codes(supersteps(), load=[None])
+
+
+def test_samples_that_scatter_are_said() -> None:
+    rng = np.random.default_rng(2)
+    assert "noisy" in codes(supersteps(lambda sample: 1 + 9 * (rng.random() < 0.1)))
+
+
+def test_points_that_are_not_known_well_are_counted() -> None:
+    few = sampled(swept(), QUIET, batches=2, each=2, noise=0.3)
+    found, flags = noise(Raw(ABOUT, few))
+    assert found.unconverged > found.points / 2
+    assert any(flag.code == "not-converged" and str(found.unconverged) in flag.text for flag in flags)
+
+
+def test_batches_that_follow_one_another_show_as_correlation() -> None:
+    rng = np.random.default_rng(3)
+    level: dict[tuple[int, int], float] = {}
+    slow = 0.0
+    for launch in range(3):
+        for batch in range(12):
+            slow = 0.9 * slow + 0.1 * float(rng.standard_normal())
+            level[launch, batch] = float(np.exp(slow))
+    found, _ = noise(Raw(ABOUT, supersteps(lambda sample: level[sample.launch, sample.batch])))
+    assert found.correlation > 0.3
+
+
+def test_nothing_measured_is_no_error() -> None:
+    found, flags = noise(Raw({"p": 2}))
+    assert (found.points, found.drift, found.unconverged, flags) == (0, None, 0, ())

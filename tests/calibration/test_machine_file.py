@@ -1,0 +1,212 @@
+"""A calibration as a machine file, and back to the same bits; what is not understood is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pybsp import BSPMachine, EBSPMachine, LogPMachine, UsageError
+from pybsp.benchmarks.calibration import machine_file
+from pybsp.benchmarks.calibration.estimates import Estimate, Flag
+from pybsp.benchmarks.calibration.results import (
+    BSPFit,
+    Calibration,
+    Classes,
+    ClassFit,
+    EBSPFit,
+    Errors,
+    HeldOut,
+    LogPFit,
+    LogPSize,
+    Noise,
+    Predicted,
+    Rate,
+    Segment,
+)
+
+
+def about(value: float) -> Estimate:
+    return Estimate(value, value * 0.9, value * 1.1)
+
+
+ERRORS = Errors(0.05, 0.2, -0.01, 12)
+BSP = BSPFit(
+    l=about(1e-4),
+    o_msg=about(5e-6),
+    g=about(2e-8),
+    segments=(
+        Segment(1, about(1e-4), about(5e-6), about(9e-8)),
+        Segment(128, about(1.2e-4), Estimate(-1e-9, -2e-9, 1e-9), about(2e-8)),
+    ),
+    patterns={"exchange": about(2e-8), "shift": about(3e-8)},
+    worst="shift",
+    n_half=64,
+    r=about(2e9),
+    rates=(Rate("axpy", 1 << 15, about(2e9), 1, 1.1),),
+    theil_sen={"l": 1e-4},
+    differences={"l": 1.1e-4, "g": 2.1e-8},
+    residuals=ERRORS,
+    flags=(Flag("not-linear", "g is not constant", "g"),),
+)
+EBSP = EBSPFit(about(1e-8), about(2e-8), about(1e-4), about(1e-6), 4.5, True, {"bsp": ERRORS, "ebsp": ERRORS})
+LOGP = LogPFit(
+    layer="logp",
+    where="",
+    L=about(5e-5),
+    L_low=about(5e-5),
+    L_high=about(6e-5),
+    o_s=about(1e-6),
+    o_r=about(2e-6),
+    o=about(1.5e-6),
+    G=about(3e-6),
+    G_word=about(1e-8),
+    sizes=(LogPSize(8, about(1.2e-4), about(1e-6), None, about(3e-6)),),
+    eager_limit=8192,
+    capacity=None,
+    expected=17,
+    jumps=(16384,),
+)
+WHOLE = Calibration(
+    about={"p": 4, "hosts": ["a", "a", "b", "b"], "nodes": [0, 0, 1, 1], "seed": 0, "level": "quick", "only": []},
+    bsp=BSP,
+    ebsp=EBSP,
+    classes=Classes({"intra": ClassFit("intra", about(1e-5), about(1e-6), about(1e-9))}, about(1e7), {"sum": ERRORS}),
+    logp=(dataclasses.replace(LOGP, layer="raw", L=about(1e-5)), LOGP),
+    held_out=HeldOut(ERRORS, {"halo": ERRORS}, (Predicted("halo", 96, 24, 2, about(1e-4), 1.1e-4),)),
+    noise=Noise(1.02, None, 0.1, 3, 50),
+    flags=(Flag("drift", "the machine changed"),),
+)
+
+
+def test_a_calibration_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    machine_file.write(WHOLE, tmp_path / "machine.json")
+    assert machine_file.read(tmp_path / "machine.json") == WHOLE
+
+
+def test_figures_that_are_not_finite_come_back(tmp_path: Path) -> None:
+    endless = dataclasses.replace(EBSP, g1=None, condition=math.inf, kept=False)
+    wide = dataclasses.replace(BSP, l=Estimate(1e-4, -math.inf, math.inf))
+    made = dataclasses.replace(WHOLE, ebsp=endless, bsp=wide)
+    machine_file.write(made, tmp_path / "machine.json")
+    assert machine_file.read(tmp_path / "machine.json") == made
+    text = (tmp_path / "machine.json").read_text()
+    assert "Infinity" not in text
+    assert "NaN" not in text
+
+
+def test_programs_load_what_was_calibrated(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    machine_file.write(WHOLE, path)
+    bsp = BSPMachine.load(path)
+    assert bsp == BSPMachine(
+        p=4,
+        g=2e-8,
+        l=1e-4,
+        r=2e9,
+        o_msg=5e-6,
+        segments=((0, 1e-4, 5e-6, 9e-8), (128, 1.2e-4, 0.0, 2e-8)),  # what came out negative counts 0
+        error_median=0.05,
+        error_p95=0.2,
+    )
+    assert bsp.hosts == ("a", "a", "b", "b")
+    ebsp = EBSPMachine.load(path)
+    assert (ebsp.p, ebsp.g1, ebsp.g2, ebsp.s, ebsp.o_msg, ebsp.r) == (4, 1e-8, 2e-8, 1e-4, 1e-6, 2e9)
+    assert (ebsp.error_median, ebsp.error_p95) == (0.05, 0.2)
+    logp = LogPMachine.load(path)
+    assert (logp.p, logp.L * logp.step, logp.G * logp.step) == pytest.approx((4, 5e-5, 3e-6), rel=0.02)
+    assert logp.intervals["L"] == (5e-5 * 0.9, 5e-5 * 1.1)
+    assert logp.G_word == 1e-8
+
+
+def test_e_bsp_that_is_not_kept_is_nothing_to_predict_by(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    machine_file.write(dataclasses.replace(WHOLE, ebsp=dataclasses.replace(EBSP, kept=False)), path)
+    assert not EBSPMachine.held_by(path)
+    assert BSPMachine.held_by(path)
+
+
+def test_what_was_not_measured_is_not_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    made = dataclasses.replace(WHOLE, bsp=None, ebsp=None, classes=None, logp=(), held_out=None)
+    machine_file.write(made, path)
+    assert machine_file.read(path) == made
+    for kind in (BSPMachine, EBSPMachine, LogPMachine):
+        assert not kind.held_by(path)
+    rates = dataclasses.replace(BSP, g=Estimate(math.nan, math.nan, math.nan))
+    machine_file.write(dataclasses.replace(WHOLE, bsp=rates), path)
+    assert not BSPMachine.held_by(path)
+
+
+def test_programs_use_the_signature_of_our_layer_between_nodes() -> None:
+    fits = [
+        dataclasses.replace(LOGP, layer=layer, where=where)
+        for layer, where in (("raw", "inter"), ("logp", "intra"), ("logp", "inter"))
+    ]
+    assert machine_file.used_logp(fits) == fits[2]
+    assert machine_file.used_logp(fits[:1]) == fits[0]
+    assert machine_file.used_logp([]) is None
+
+
+def test_a_latency_below_zero_becomes_half_a_round_trip_and_an_impossible_machine_none() -> None:
+    hidden = dataclasses.replace(LOGP, L=Estimate(-1e-6, -2e-6, 6e-5))
+    part = machine_file.logp_part(hidden, 4)
+    assert part is not None
+    assert part["L"] == 6e-5
+    replace = dataclasses.replace
+    for fit in (replace(LOGP, o=about(-1e-6)), replace(LOGP, G=about(0.0)), replace(LOGP, L=about(math.nan))):
+        assert machine_file.logp_part(fit, 4) is None
+
+
+def changed(content: dict[str, Any], place: list[Any], value: Any) -> dict[str, Any]:
+    copy: dict[str, Any] = json.loads(json.dumps(content))
+    at: Any = copy
+    for key in place[:-1]:
+        at = at[key]
+    if value is None:
+        del at[place[-1]]
+    else:
+        at[place[-1]] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (["version"], 2, '"version": 1'),
+        (["format"], "other", '"format": "pybsp-machine"'),
+        (["unknown"], {}, "unknown"),
+        (["calibration"], None, 'holds no "calibration"'),
+        (["calibration", "colour"], "red", "calibration: expected an object of about, bsp"),
+        (["calibration", "noise"], None, "calibration: expected an object of"),
+        (["calibration", "bsp", "l"], 3.0, r"calibration.bsp.l: expected an object of value, low, high"),
+        (["calibration", "bsp", "l", "low"], "wide", r"calibration.bsp.l.low: expected a number"),
+        (["calibration", "bsp", "segments"], {}, r"calibration.bsp.segments: expected a list"),
+        (["calibration", "bsp", "segments", 1, "words"], 1.5, r"segments\[1\].words: expected a value of type int"),
+        (["calibration", "bsp", "worst"], 3, r"calibration.bsp.worst: expected a value of type str"),
+        (["calibration", "bsp", "patterns", "shift"], 1, r"calibration.bsp.patterns.shift: expected an object"),
+        (["calibration", "ebsp", "kept"], 1, r"calibration.ebsp.kept: expected a value of type bool"),
+    ],
+)
+def test_what_is_not_understood_is_refused(tmp_path: Path, place: list[Any], value: Any, said: str) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps(changed(machine_file.to_json(WHOLE), place, value)))
+    with pytest.raises(UsageError, match=said):
+        machine_file.read(path)
+
+
+def test_a_file_that_cannot_be_read_or_written_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        machine_file.read(tmp_path / "nothing.json")
+    (tmp_path / "text.json").write_text("no JSON")
+    with pytest.raises(UsageError, match="is not JSON"):
+        machine_file.read(tmp_path / "text.json")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(UsageError, match="expected a JSON object"):
+        machine_file.read(tmp_path / "list.json")
+    with pytest.raises(UsageError, match="cannot be written"):
+        machine_file.write(WHOLE, tmp_path / "no folder" / "machine.json")

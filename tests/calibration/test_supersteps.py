@@ -1,0 +1,300 @@
+"""Supersteps and kernels timed: exactly on virtual processors, on MPI ranks the same list everywhere."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp.benchmarks.calibration import sampling
+from pybsp.benchmarks.calibration.plan import plan
+from pybsp.benchmarks.calibration.samples import Point, Sample
+from pybsp.benchmarks.calibration.supersteps import Bench, drift
+from pybsp.errors import UsageError
+
+from ..launching import mpiexec, python, run
+
+QUICK = sampling.settings("quick")
+MACHINE = pybsp.BSPMachine(p=4, g=3e-8, l=2e-4, r=5e8, o_msg=4e-6, o_item=5e-8)
+
+
+def all_points(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Sample], tuple[int, int], bool]:
+    bench = Bench(bsp, QUICK, launch=2, nodes=nodes)
+    steady = bench.warm()
+    bench.pilot()
+    kept, dropped = bench.affordable(plan(bsp.p, "quick", nodes=nodes))
+    samples = [sample for visit in range(2) for point in kept for sample in bench.measure(point, visit)]
+    return samples, (len(kept), len(dropped)), steady
+
+
+@pytest.mark.parametrize(("p", "nodes"), [(1, None), (2, None), (4, (0, 0, 1, 1)), (5, None)])
+def test_virtual_processors_give_the_machine_back_exactly(p: int, nodes: tuple[int, ...] | None) -> None:
+    machine = replace(MACHINE, p=p)
+    done = pybsp.simulate(all_points, nodes, p=p, machine=machine)
+    samples, (kept, dropped), steady = done.results[0]
+    assert all(result == done.results[0] for result in done.results)
+    assert steady
+    assert dropped == 0
+    assert len({sample.point for sample in samples}) == kept
+    for sample in samples:
+        q = sample.point
+        expected = q.work / machine.r if q.experiment == "rate" else machine.time(0, q.h, q.busiest, q.items)
+        assert sample.seconds == pytest.approx(expected, rel=1e-9), q
+        assert sample.launch == 2
+        assert sample.batch in (0, 1)
+
+
+def test_measuring_twice_gives_the_same_samples() -> None:
+    first, again = (pybsp.simulate(all_points, None, p=3, machine=replace(MACHINE, p=3)) for _ in range(2))
+    assert first.results == again.results
+    assert first.time == again.time
+
+
+def test_a_kernel_has_a_sample_of_each_processor() -> None:
+    point = Point("rate", "dot", size=1 << 14, work=2048.0)
+    (samples, *_) = pybsp.simulate(lambda bsp: Bench(bsp, QUICK).measure(point, 0), p=3, machine=MACHINE3).results
+    assert [sample.pid for sample in samples] == [0, 1, 2] * QUICK.batch
+    assert {sample.at for sample in samples[:3]} == {samples[0].at}
+    assert [sample.at for sample in samples[::3]] == sorted(sample.at for sample in samples[::3])
+
+
+MACHINE3 = replace(MACHINE, p=3)
+
+
+def test_points_that_take_too_long_are_left_out_by_what_the_pilot_saw() -> None:
+    slow = replace(MACHINE, g=1e-6)
+
+    def main(bsp: pybsp.BSP) -> tuple[list[Point], list[Point]]:
+        bench = Bench(bsp, QUICK)
+        bench.pilot()
+        return bench.affordable(plan(bsp.p, "quick"))
+
+    kept, dropped = pybsp.simulate(main, p=4, machine=slow).results[0]
+    assert kept
+    assert dropped
+    assert all(q.experiment == "rate" or slow.time(0, q.h, q.busiest, q.items) <= QUICK.slowest for q in kept)
+    assert all(slow.time(0, q.h, q.busiest, q.items) > QUICK.slowest for q in dropped)
+
+
+def test_visits_of_slow_points_take_fewer_samples() -> None:
+    slow = replace(MACHINE, l=QUICK.visit / 2.5)
+
+    def main(bsp: pybsp.BSP) -> int:
+        return len(Bench(bsp, QUICK).measure(Point("bsp", "empty", "bsp"), 0))
+
+    assert pybsp.simulate(main, p=4, machine=slow).results[0] == 2
+    assert pybsp.simulate(main, p=4, machine=MACHINE).results[0] == QUICK.batch
+
+
+def test_a_machine_that_does_not_settle_is_said_not_to() -> None:
+    assert drift([1.0, 1.0, 1.0, 1.0, 1.0]) == 0
+    assert drift([1.0, 1.1, 1.2, 1.3, 1.4]) == pytest.approx(0.4 / 1.2)
+    assert drift([1.4, 1.3, 1.2, 1.1, 1.0]) == pytest.approx(0.4 / 1.2)
+    assert drift([1.0, 1.2, 1.0, 1.2, 1.0]) == pytest.approx(0, abs=1e-12)
+
+
+def test_garbage_collection_is_off_while_timing_and_as_it_was_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    reading = pybsp.BSP.time
+
+    def time(self: pybsp.BSP) -> float:
+        seen.append(gc.isenabled())
+        return reading(self)
+
+    def main(bsp: pybsp.BSP) -> None:
+        bench = Bench(bsp, QUICK)
+        seen.clear()
+        bench.measure(Point("bsp", "empty", "bsp"), 0)
+
+    monkeypatch.setattr(pybsp.BSP, "time", time)
+    assert gc.isenabled()
+    pybsp.simulate(main, p=1, machine=replace(MACHINE, p=1))
+    assert seen
+    assert not any(seen)
+    assert gc.isenabled()
+
+
+def test_what_is_no_kernel_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match=r"expected a kernel of axpy, dot, matmul, got 'fft'"):
+        pybsp.simulate(lambda bsp: Bench(bsp, QUICK).measure(Point("rate", "fft"), 0), p=1)
+
+
+# -- on MPI ranks ------------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import dataclasses, json, sys
+import pybsp
+from pybsp.benchmarks.calibration import plan, sampling, supersteps
+
+def main(bsp):
+    bench = supersteps.Bench(bsp, sampling.settings("quick"))
+    bench.warm()
+    bench.pilot()
+    kept, dropped = bench.affordable(plan.plan(bsp.p, "quick"))
+    begin = bsp.time()
+    samples = [s for visit in range(3) for point in plan.order(kept, 0, 0, visit) for s in bench.measure(point, visit)]
+    mine = json.dumps(samples)
+    bsp.send(0, mine)
+    bsp.sync()
+    if bsp.pid == 0:
+        equal = all(m.payload == mine for m in bsp.inbox)
+        about = {"equal": equal, "dropped": len(dropped), "timer": bench.timer, "begin": begin, "end": bsp.time()}
+        with open(sys.argv[1], "w") as file:
+            json.dump({"samples": samples, **about}, file)
+
+pybsp.run(main)
+"""
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What MPI ranks measured."""
+    folder: Path = tmp_path_factory.mktemp("measured")
+    (folder / "program.py").write_text(PROGRAM)
+    ended = run([*mpiexec(request.param), *python(folder / "program.py", str(folder / "out.json"))], 90)
+    assert ended.code == 0, ended.err
+    found: dict[str, Any] = json.loads((folder / "out.json").read_text())
+    found["p"] = request.param
+    found["samples"] = [Sample(Point(*point), *rest) for point, *rest in found["samples"]]
+    return found
+
+
+def taken(found: dict[str, Any], experiment: str, typical: Callable[[list[float]], Any] = min) -> dict[Point, float]:
+    """Seconds of each point: the shortest that was seen, as others may want the cores while tests run."""
+    points: dict[Point, list[float]] = {}
+    for sample in found["samples"]:
+        if sample.point.experiment == experiment:
+            points.setdefault(sample.point, []).append(sample.seconds)
+    return {point: float(typical(values)) for point, values in points.items()}
+
+
+def test_all_ranks_have_the_same_samples_of_all_points(measured: dict[str, Any]) -> None:
+    assert measured["equal"]
+    seen = {sample.point for sample in measured["samples"]}
+    assert len(seen) + measured["dropped"] == len(plan(measured["p"], "quick"))
+    for experiment in {point.experiment for point in seen}:
+        assert min(taken(measured, experiment, np.median).values()) > 0
+
+
+def test_a_sample_lasts_a_hundred_times_what_the_clock_tells_apart(measured: dict[str, Any]) -> None:
+    grain = 100 * max(measured["timer"])
+    assert 0 < grain < 1e-3
+    # K is chosen by the visit before; a superstep may have become faster since, so compare the bulk.
+    long = [sample.seconds * sample.repeats >= grain for sample in measured["samples"]]
+    assert np.mean(long) > 0.6
+    assert all(sample.repeats % 2 == 0 for sample in measured["samples"] if measured["p"] == 2 and sample.pid < 0)
+
+
+def test_samples_follow_one_another_in_time(measured: dict[str, Any]) -> None:
+    times = [sample.at for sample in measured["samples"] if sample.pid <= 0]
+    assert times == sorted(times)
+    assert measured["begin"] <= times[0]
+    assert times[-1] <= measured["end"]
+    spent = sum(sample.seconds * sample.repeats for sample in measured["samples"] if sample.pid <= 0)
+    assert spent <= 1.5 * (measured["end"] - measured["begin"])
+
+
+def test_more_words_take_longer_than_few_or_none(measured: dict[str, Any]) -> None:
+    found = taken(measured, "bsp")
+    exchanged = {q: seconds for q, seconds in found.items() if q.pattern == "exchange"}
+    empty = next(seconds for q, seconds in found.items() if q.pattern == "empty")
+    largest = max(exchanged, key=lambda q: q.h)
+    assert exchanged[largest] > min(exchanged.values())
+    assert exchanged[largest] > empty
+    # No memory moves a word in 10 ps, and no network worth the name takes a microsecond.
+    assert 1e-11 < exchanged[largest] / largest.h < 1e-6
+
+
+def test_kernels_compute_no_faster_than_processors_can(measured: dict[str, Any]) -> None:
+    rates = {q: q.work / seconds for q, seconds in taken(measured, "rate").items()}
+    assert {q.pattern for q in rates} == {"axpy", "dot", "matmul"}
+    assert all(1e7 < rate < 1e12 for rate in rates.values())
+    assert all(math.isfinite(rate) for rate in rates.values())
+    pids = {sample.pid for sample in measured["samples"] if sample.point.experiment == "rate"}
+    assert pids == set(range(measured["p"]))
+
+
+def test_many_messages_at_once_cost_less_through_a_queue_than_one_by_one(measured: dict[str, Any]) -> None:
+    queue = {q: seconds / q.items for q, seconds in taken(measured, "queue").items()}
+    single = {q: seconds / q.busiest for q, seconds in taken(measured, "bsp").items() if q.pattern == "exchange"}
+    assert queue
+    assert single
+    assert max(queue.values()) < min(single.values())
+
+
+# -- how long to sample ------------------------------------------------------------------------------------------------
+
+
+def test_a_clock_is_measured_for_what_it_shows() -> None:
+    reading = iter(range(10**6))
+    coarse = sampling.timer(lambda: next(reading) // 4 * 1e-6)
+    assert coarse.resolution == pytest.approx(1e-6)
+    assert coarse.overhead == pytest.approx(0.25e-6, rel=0.05)
+    still = sampling.timer(lambda: 7.0)
+    assert tuple(still) == (0.0, 0.0)
+    assert not still.runs
+    assert coarse.repeats(1e-5) == 10
+    assert coarse.repeats(1.0) == 1
+    assert still.repeats(0.0) == 1
+
+
+def sampled(values: Any) -> list[Sample]:
+    return [Sample(Point("bsp", "empty"), 0, 0, 2, float(value), float(n)) for n, value in enumerate(values)]
+
+
+def test_sampling_stops_when_the_median_is_known_and_only_at_looks() -> None:
+    rng = np.random.default_rng(0)
+    steady = sampling.Progress(QUICK)
+    steady.add(sampled(rng.normal(1.0, 0.01, 19) * 1e-6))
+    assert (steady.converged, steady.done) == (False, False)
+    steady.add(sampled([1e-6]))
+    assert (steady.converged, steady.done) == (True, True)
+    wild = sampling.Progress(QUICK)
+    while not wild.done:
+        wild.add(sampled(rng.exponential(1e-6, 5)))
+        assert len(wild.values) <= QUICK.most
+    assert not wild.converged
+    assert len(wild.values) == QUICK.most
+
+
+def test_sampling_stops_when_the_seconds_of_a_point_are_spent() -> None:
+    rng = np.random.default_rng(1)
+    slow = sampling.Progress(QUICK)
+    while not slow.done:
+        slow.add(sampled(rng.exponential(QUICK.point / 4, 2)))
+    assert not slow.converged
+    assert 8 <= len(slow.values) < QUICK.first
+
+
+def test_of_a_kernel_the_slowest_processor_counts() -> None:
+    progress = sampling.Progress(QUICK)
+    point = Point("rate", "dot", work=1.0)
+    progress.add([Sample(point, 0, 0, 2, seconds, 5.0, pid) for pid, seconds in enumerate((1.0, 3.0, 2.0))])
+    assert progress.values == [3.0]
+    assert progress.spent == 6.0
+
+
+def test_samples_that_resemble_their_neighbours_do_not_pass_for_independent_ones() -> None:
+    rng = np.random.default_rng(2)
+    independent = rng.normal(0, 1, 640)
+    series = np.empty(640)
+    series[0] = independent[0]
+    for n in range(1, 640):
+        series[n] = 0.9 * series[n - 1] + math.sqrt(1 - 0.81) * independent[n]
+    assert sampling.lasting((10 + independent).tolist())[0] == 1
+    length, medians_ = sampling.lasting((10 + series).tolist())
+    assert length >= 8
+    assert medians_.size == 640 // length
+
+
+def test_a_level_that_there_is_none_of_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"one of quick, default, thorough, got 'slow'"):
+        sampling.settings("slow")
