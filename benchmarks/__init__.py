@@ -9,6 +9,10 @@ emulated.py     how these start programs, on emulated hosts or here
 router_experiment.py        random h-relations, a*h + b, beside the paper's tables
 calibration_on_cluster.py   calibrations against emulated networks that are known
 calibration_faults.py       faults on purpose, and whether a calibration says so
+calibration_coverage.py     whether 95 % intervals of l, o_msg and g cover the truth in 95 % of synthetic data sets
+calibration_logp_coverage.py    the same of LogP's parameters
+calibration_methods.py      our fit, bspbench's and BSPonMPI's on the same samples
+emulator.py                 an emulated cluster against its own figures, and against another emulator
 
 logp_layer.py       LogP on MPI ranks against raw mpi4py, and many to one on an emulated cluster
 logp_simulator.py   the LogP simulator: a million messages, random programs

@@ -190,11 +190,13 @@ class BSPMachine(_Saved):
         """
         part = cls._part(path)
         placement = _read(Path(path)).get("placement", {})
-        hosts = placement.get("hosts", []) if isinstance(placement, dict) else None
+        hosts: Any = None
+        if isinstance(placement, dict) and set(placement) <= {"hosts", "nodes"}:
+            hosts = placement.get("hosts", [])
         if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
             raise UsageError(
-                f'BSPMachine.load: "placement" of {path} must hold "hosts", the name of each processor\'s host, '
-                f"got {placement!r}"
+                f'BSPMachine.load: "placement" of {path} must hold "hosts", the name of each processor\'s host, and '
+                f'may hold "nodes", got {placement!r}'
             )
         if hosts and len(hosts) != part["p"]:
             raise UsageError(
@@ -204,7 +206,7 @@ class BSPMachine(_Saved):
         return cls(**part, hosts=tuple(hosts))
 
     def time(self, w: float, h: float, messages: float = 0, items: float = 0) -> float:
-        """Seconds of a superstep: w/r + g*h + l + o_msg*messages + o_item*items.
+        """Seconds of a superstep: w/r + g*h + l + o_msg*messages + o_item*items, with its segment's g, l and o_msg.
 
         Args:
             w: flop of the busiest processor.

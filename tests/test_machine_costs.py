@@ -271,7 +271,13 @@ def test_a_file_with_a_part_that_is_not_known_is_refused(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("placement", "said"),
-    [([], '"hosts"'), ({"hosts": "a"}, '"hosts"'), ({"hosts": [1, 2]}, '"hosts"'), ({"hosts": ["a"]}, "p = 2")],
+    [
+        ([], '"hosts"'),
+        ({"hosts": "a"}, '"hosts"'),
+        ({"hosts": [1, 2]}, '"hosts"'),
+        ({"hosts": ["a"]}, "p = 2"),
+        ({"hosts": ["a", "a"], "racks": [0, 0]}, '"nodes"'),
+    ],
 )
 def test_a_file_with_a_wrong_placement_is_refused(tmp_path: Path, placement: Any, said: str) -> None:
     path = tmp_path / "machine.json"

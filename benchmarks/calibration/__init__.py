@@ -10,7 +10,7 @@ patterns.py     who sends how much to whom
 supersteps.py   times supersteps and kernels, on any BSP machine
 signature.py    times LogP quantities, on a layer
 layers.py       raw mpi4py, our LogP layer, a simulated machine, to the same interface
-clock.py        one clock for all ranks
+clock.py        how far two ranks' clocks are apart
 
 fits/           from samples to figures; pure functions, no machine
 analysis.py     from a raw file to a calibration, to the same bits each time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pybsp.errors import UsageError
@@ -20,14 +20,11 @@ from .fits.held_out import held_out
 from .fits.intervals import batch_medians, median_interval
 from .fits.logp import fit_logp
 from .fits.noise import noise
+from .fits.words import seconds
 from .results import BSPFit, Calibration, Errors, LogPFit, Segment
 from .samples import Point, Raw, Sample
 
-METHODS: dict[str, Callable[[Sequence[Sample]], dict[str, float]] | None] = {
-    "pybsp": None,
-    "bspbench": methods.bspbench,
-    "bsponmpi": methods.bsponmpi,
-}
+METHODS: dict[str, Callable[[Iterable[Sample]], dict[str, float]] | None] = {"pybsp": None, **methods.METHODS}
 UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 FIGURES = {
     "rate": "r",
@@ -88,13 +85,22 @@ def analyse(raw: Raw, method: str = "pybsp") -> Calibration:
 
 
 def _without_messages(supersteps: Sequence[Sample], rates: Sequence[Sample], p: int, seed: int) -> BSPFit | None:
-    """What is known where no messages were timed: with p = 1 nobody is there to send to; else g is not known."""
+    """What is known where too few messages were timed: with p = 1 nobody is there to send to; else g is not known."""
     empty = [sample for sample in supersteps if not sample.point.h]
     if not empty and not rates:
         return None
     latency = median_interval(list(batch_medians(empty).values())) if empty else UNKNOWN
     nothing = Estimate(0.0, 0.0, 0.0) if p == 1 and empty else UNKNOWN
     table, r, flags = fit_rates(rates, seed)
+    if len(empty) < len(supersteps):
+        flags.append(
+            Flag(
+                "unidentifiable",
+                "g and o_msg are not known: too few supersteps that send something were measured to tell them from l; "
+                "`--resume`, or a larger budget, measures more",
+                "g",
+            )
+        )
     return BSPFit(
         l=latency,
         o_msg=nothing,
@@ -192,7 +198,7 @@ def _short_of_time(raw: Raw) -> list[Flag]:
         if not missed or (event == "not-converged" and budget is None):
             continue  # without a budget, `noise` says how many did not
         counts = Counter(_figures(point) for point in missed)
-        points = "; ".join(f"{n} points for {name}" for name, n in sorted(counts.items()))
+        points = "; ".join(f"{n} point{'s' * (n > 1)} for {name}" for name, n in sorted(counts.items()))
         limit = "" if budget is None else f"a budget of {budget:g} s: "
         flags.append(Flag(code, f"{limit}{what} {points}"))
     return flags
@@ -208,15 +214,11 @@ def _figures(point: tuple[Any, ...]) -> str:
 
 
 def _unused(fit: BSPFit) -> list[Flag]:
-    """Parameters for which predictions take 0."""
-    rows = [("", fit.l, fit.o_msg, fit.g)]
-    rows += [(f" of messages from {row.words} words on", row.l, row.o_msg, row.g) for row in fit.segments]
+    """Parameters for which predictions take 0; other tools' methods may give such."""
     return [
-        Flag(
-            "negative", f"{name}{where} came out as {found.value:.3g}, which nothing can take: predictions use 0", name
-        )
-        for where, *estimates in rows
-        for name, found in zip(("l", "o_msg", "g"), estimates, strict=True)
+        Flag("negative", f"{name} came out as {seconds(found.value)}: predictions use 0", name)
+        for row in fit.segments
+        for name, found in (("l", row.l), ("o_msg", row.o_msg), ("g", row.g))
         if found.value < 0
     ]
 
@@ -232,7 +234,7 @@ def _logp_used(fits: Sequence[LogPFit]) -> list[Flag]:
         return [
             Flag(
                 "L-hidden",
-                f"L came out as {fit.L.value:.3g} s: programs use {fit.L.high:.3g} s, half a round trip",
+                f"L came out as {seconds(fit.L.value)}: programs use {seconds(fit.L_high.value)}, half a round trip",
                 "L",
             )
         ]

@@ -1,14 +1,13 @@
-"""One clock for all processors: how far each one's is from processor 0's, and how sure that is.
+"""How far the clocks of two processors are apart, so that something may begin on several at one moment.
 
-Processor 0 asks each other one for the time, several times; the answer belongs to the middle of the question's round
-trip if both ways take as long. The round trips that took longest were held up somewhere, and are left out.
+One asks the other for the time, several times; the answer belongs to the middle of the question's round trip if both
+ways take as long. The round trips that took longest were held up somewhere, and are left out.
 
 Source: Cristian, *Probabilistic clock synchronization*; Hunold and Carpen-Amarie, *ReproMPI*.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,46 +19,20 @@ KEPT = 4  # of these, those with the shortest round trips
 
 
 class Clock(NamedTuple):
-    """A processor's clock against processor 0's.
+    """A processor's clock against that of the one which asked.
 
     Args:
-        offset: seconds: this clock's reading minus processor 0's at the same moment.
-        error: seconds: how far the offsets of the shortest round trips were from their median, at most: the error, if
-            both ways take as long.
-        bound: seconds: half of the shortest round trip: the error, however long each way takes.
+        offset: seconds: this clock's reading minus the other's at the same moment; wrong by half of a round trip at
+            most, however long each way takes.
         round_trip: seconds, the shortest.
-        at: when, by processor 0's clock; clocks drift apart, by up to some 50 us a second.
     """
 
-    offset: float = 0.0
-    error: float = 0.0
-    bound: float = 0.0
-    round_trip: float = 0.0
-    at: float = 0.0
-
-    def common(self, moment: float) -> float:
-        """Processor 0's reading at a moment of this clock."""
-        return moment - self.offset
+    offset: float
+    round_trip: float
 
     def own(self, moment: float) -> float:
-        """This clock's reading at a moment of processor 0's."""
+        """This clock's reading at a moment of the other's."""
         return moment + self.offset
-
-    def serves(self, seconds: float, share: float = 0.05) -> bool:
-        """Whether a time so long may be taken with it: the error is at most this share of it."""
-        return self.error <= share * seconds
-
-
-def synchronise(layer: Layer, rounds: int = ROUNDS) -> Clock:
-    """This processor's clock against processor 0's. Collective; `rounds` is equal on all processors.
-
-    Processor 0 asks one after another: p - 1 times `rounds` round trips.
-    """
-    if layer.pid:
-        return answer(layer, 0)
-    for pid in range(1, layer.p):
-        ask(layer, pid, rounds)
-    return Clock(at=layer.clock())
 
 
 def ask(layer: Layer, pid: int, rounds: int = ROUNDS) -> Clock:
@@ -98,7 +71,4 @@ def offset(asked: np.ndarray, stamps: np.ndarray, answered: np.ndarray) -> Clock
     trips = answered - asked
     kept = np.argsort(trips, kind="stable")[: min(KEPT, trips.size)]
     offsets = (stamps - (asked + answered) / 2)[kept]
-    middle = float(np.median(offsets))
-    error = float(np.abs(offsets - middle).max()) if kept.size > 1 else math.inf
-    shortest = float(trips.min())
-    return Clock(middle, error, shortest / 2, shortest, float(answered[-1]))
+    return Clock(float(np.median(offsets)), float(trips.min()))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .results import Calibration
     from .samples import Raw
 
-LEVELS = ("quick", "default", "thorough")
 METHODS = ("pybsp", "bspbench", "bsponmpi")
 STARTING = 2.0  # seconds that a launch takes beside measuring, and the analysis
 SHORTEST = 20.0  # seconds of a budget for which another launch is worth its start
@@ -79,7 +78,12 @@ def _calibrate(options: argparse.Namespace) -> int:
             if not getattr(error, "__pybsp_quiet__", False):
                 print(f"pybsp calibrate: {error}", file=sys.stderr)
             return 2
-    return _start(options)
+    try:
+        return _start(options)
+    except KeyboardInterrupt:  # between launches, or in the analysis
+        raw = raw_path(options.output)
+        print(f"pybsp calibrate: interrupted{f'; {_kept(raw)}' if Path(raw).exists() else ''}", file=sys.stderr)
+        return 130
 
 
 # -- without measuring -------------------------------------------------------------------------------------------------
@@ -121,7 +125,8 @@ def _on_these(options: argparse.Namespace, first: bool) -> int:
         launch_on_ranks(job, tell if first else None)
     if not first:
         return 0
-    finish(job.raw)
+    if job.launch + 1 == job.launches:
+        finish(job.raw)
     return _finish(read(job.raw), options)
 
 
@@ -275,7 +280,7 @@ def _job(options: argparse.Namespace, launches: int) -> Job:
         if asked is not None and (list(asked) if name == "only" else asked) != about[name]:
             raise UsageError(f"--resume: the calibration in {raw} has {name} = {about[name]!r}, got {asked!r}")
     budget = options.budget or about["budget"]
-    planned = max(about["launches"], ended + launches if over else 0)
+    planned = ended + launches if over else max(options.launches or about["launches"], ended + 1)
     return Job(
         raw,
         launch=ended,
@@ -285,7 +290,7 @@ def _job(options: argparse.Namespace, launches: int) -> Job:
         word=about["word"],
         seed=about["seed"],
         budget=budget,
-        seconds=_share(SECONDS[about["level"]] if budget is None else budget - STARTING, planned),
+        seconds=_share(SECONDS[about["level"]] if budget is None else budget - STARTING, launches if over else planned),
         goes_on=True,
     )
 

@@ -8,7 +8,8 @@ where the samples go. Rounds of visits in shuffled order go on until every point
 What a raw file holds beside samples: its first line as placement.py says, and these events:
 
     launch          begins: number, "resumed" (whether it goes on with one that was interrupted), when (UTC), load
-    pilot           "slow": points that the level cannot afford; "trips": round trips that trains' delays are made of
+    pilot           "slow": points that the level cannot afford; "trips-raw", "trips-logp": round trips that the
+                    delays of trains are made of
     not-converged   of a launch: points whose interval stayed wider than asked for, as [experiment, pattern, layer,
                     where, size, messages]
     not-measured    of a launch: points that no time was left for
@@ -136,7 +137,7 @@ class Keeper:
             self._remember(resumed)
         self._latest = self._already
         self._begun = time.perf_counter()
-        sections = ["supersteps", *job.layers]
+        sections = ["supersteps", *(job.layers if about["p"] > 1 else ())]
         shares = [SHARES[name] for name in sections]
         ends = np.cumsum(shares) / sum(shares) * job.seconds
         self._until = dict(zip(sections, ends.tolist(), strict=True))
@@ -216,7 +217,8 @@ class Keeper:
             # A number that no earlier round of this launch has: what was visited only grows.
             for point in plan.order(left, self.job.seed, self.job.launch, sum(self._visits.values())):
                 if not first and self.spent() > self._until[section]:
-                    self._missed += [point for point in points if not self._visits[point]]
+                    missed = (point for point in points if not self._visits[point])
+                    self._missed += [point for point in missed if point.experiment != "repeat"]
                     return
                 yield point, self._visits[point]
                 self._say(section, points, begun)

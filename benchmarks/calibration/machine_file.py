@@ -90,14 +90,14 @@ def used_logp(fits: Sequence[LogPFit]) -> LogPFit | None:
 def logp_part(fit: LogPFit, p: int) -> dict[str, Any] | None:
     """The "logp" part, in seconds; None where what was fitted is no machine (an overhead or gap that is not there).
 
-    L is half of the round trip less the overheads; where that is not above 0 (they overlap with the flight), it is the
-    upper end of its interval.
+    L is half of the round trip less the overheads; where that is not above 0 (they overlap with the flight), it is half
+    of the round trip. Its interval goes from the one, at least 0, to the other, each as far as it is sure.
     """
-    L = fit.L.value if fit.L.value > 0 else fit.L.high
-    if not (0 < L < math.inf and fit.o.value >= 0 and 0 < fit.G.value < math.inf):
+    L = fit.L_high.value if fit.L.value <= 0 else fit.L.value
+    if not (math.isfinite(fit.L.value) and 0 < L < math.inf and fit.o.value >= 0 and 0 < fit.G.value < math.inf):
         return None
     part: dict[str, Any] = {"p": p, "L": L, "o": fit.o.value, "G": fit.G.value}
-    intervals = {"L": fit.L, "o": fit.o, "G": fit.G}
+    intervals = {"L": Estimate(L, fit.L_low.low, fit.L_high.high), "o": fit.o, "G": fit.G}
     if fit.G_word is not None and 0 <= fit.G_word.value < math.inf:
         part["G_word"] = fit.G_word.value
         intervals["G_word"] = fit.G_word

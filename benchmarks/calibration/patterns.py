@@ -165,7 +165,7 @@ _Pairs = tuple[Whole, Whole]
 def _relations(pattern: str, where: str, size: int, m: int, p: int, nodes: tuple[int, ...]) -> tuple[Relation, ...]:
     seed = zlib.crc32(f"{pattern} {where} {size} {m} {p}".encode())
     terms = _Terms(m, size, p, np.random.default_rng(seed))
-    if where:
+    if where and pattern != "empty":
         return (_between(_classes(where, np.asarray(nodes)), m, size),)
     if pattern.startswith("senders-") and pattern[8:].isdigit():
         return _senders(terms, int(pattern[8:]))

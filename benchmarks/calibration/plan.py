@@ -120,10 +120,10 @@ def plan(
         if "class" in wanted and nodes is not None and len(nodes) > len(set(nodes)) > 1:
             points += _class(sizes, word)
     points += _repeat(p, word)
+    different = _different(points, p, nodes)
     shuffled = np.random.default_rng(seed).permutation(len(points)).tolist()
-    found = [points[index] for index in shuffled]
-    counted = [point if point.experiment == "rate" else patterns.counted(point, p, nodes) for point in found]
-    return _different(counted, points, p, nodes)
+    found = [points[index] for index in shuffled if index in different]
+    return [point if point.experiment == "rate" else patterns.counted(point, p, nodes) for point in found]
 
 
 def order(points: Sequence[Point], seed: int, launch: int, visit: int) -> list[Point]:
@@ -190,7 +190,7 @@ def _held_out(p: int, level: _Level, word: int) -> list[Point]:
 
 
 def _class(level: _Level, word: int) -> list[Point]:
-    points: list[Point] = []
+    points = [Point("class", "empty", "bsp", "intra")]  # of a node alone; between nodes it is that of "bsp"
     for where in ("intra", "inter", "inter-all"):
         points += _swept("class", "exchange", level.few, 1, word, where)
         points += _swept(
@@ -205,24 +205,14 @@ def _repeat(p: int, word: int) -> list[Point]:
     return [Point("repeat", "empty", "bsp"), Point("repeat", "exchange", "bsp", size=2048 * word, messages=1)]
 
 
-def _different(found: Sequence[Point], planned: Sequence[Point], p: int, nodes: Sequence[int] | None) -> list[Point]:
-    """Those of the points whose relations differ within their experiment; of equal ones the one planned first."""
-    place = {
-        (point.experiment, point.pattern, point.where, point.size, point.messages): n for n, point in enumerate(planned)
-    }
-
-    def number(point: Point) -> int:
-        return place[point.experiment, point.pattern, point.where, point.size, point.messages]
-
+def _different(points: Sequence[Point], p: int, nodes: Sequence[int] | None) -> set[int]:
+    """Numbers of the points whose relations differ within their experiment; of equal ones that of the first."""
     first: dict[object, int] = {}
-    keys: dict[int, object] = {}
-    for point in sorted(found, key=number):
-        if point.experiment == "rate":
-            key: object = point
-        else:
+    for number, point in enumerate(points):
+        key: object = point
+        if point.experiment != "rate":
             steps = patterns.relations(point, p, nodes)
-            kind = "queue" if point.pattern == "queue" else ""
-            key = (point.experiment, point.where, kind, tuple(tuple(part.tobytes() for part in s) for s in steps))
-        keys[number(point)] = key
-        first.setdefault(key, number(point))
-    return [point for point in found if first[keys[number(point)]] == number(point)]
+            sent = tuple(tuple(part.tobytes() for part in step) for step in steps)
+            key = (point.experiment, point.where, point.pattern == "queue", sent)
+        first.setdefault(key, number)
+    return set(first.values())

@@ -201,7 +201,7 @@ def _segments(fit: BSPFit) -> Table:
 
 
 def _ebsp(fit: EBSPFit) -> list[RenderableType]:
-    kept = "kept" if fit.kept else "not kept: programs predict by BSP"
+    kept = "kept: pybsp.EBSPMachine.load reads it" if fit.kept else "not kept: programs predict by BSP"
     parts: list[RenderableType] = []
     if fit.g1 is None:
         condition = f"condition number of the scaled design: {words.number(fit.condition)}"

@@ -160,13 +160,13 @@ class LogPFit:
 
     Args:
         layer: "raw" (mpi4py) or "logp" (our layer). where: "", "intra" or "inter".
-        L: seconds, as an interval: low = max(0, R/2 - o_s - o_r), high = R/2 of the smallest message; value: the
-            unclamped difference. L_low and L_high are those ends with intervals of their own.
+        L: seconds: R/2 - o_s - o_r of the smallest message, of any sign. The latency itself is an interval, as
+            overheads may overlap with the flight: from L_low, which is L but at least 0, to L_high, which is R/2.
         o_s, o_r, o, G: seconds, of the smallest message; o is the mean of o_s and o_r, G its gap.
         G_word: seconds for each further word of a long message.
         sizes: the signature.
         eager_limit: the largest size in bytes sent eagerly; None where every size measured was.
-        capacity: senders at the knee of a burst, the most that none of them waits; None where there was no knee.
+        capacity: senders at the knee of a burst: of those measured, the most of which none waits; None without a knee.
             expected: ceil(L/G), None where L or G is not above 0.
         jumps: sizes in bytes at which the round trip jumps.
         g: seconds, the network's own gap of one word: where the line through the gaps of small messages that no

@@ -1,8 +1,8 @@
 """Raw samples: what was timed, one row a sample, on disk as they come.
 
 A raw file is CSV. Its first line is a comment with what was known when it was begun (JSON: p, hosts, placement, seed,
-versions, timer, options); later comment lines are events, as a resumption. Everything in a machine file is computed
-from such a file alone, so that `pybsp calibrate --from` gives the same bits again.
+versions, timer, options); later comment lines are events, as the end of a launch. Everything in a machine file is
+computed from such a file alone, so that `pybsp calibrate --from` gives the same bits again.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Raw:
     Args:
         about: what was known when it was begun; see `harness`.
         samples: in the order in which they came.
-        events: later comment lines: {"event": "resumed" | "interrupted" | "finished" | "not-converged" | ..., ...}.
+        events: later comment lines, {"event": "launch" | "ended" | "interrupted" | ..., ...}; see `harness`.
         missing: what is wrong with the file (cut in the middle), in words, "" if nothing.
     """
 

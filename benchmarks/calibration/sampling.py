@@ -7,9 +7,11 @@ while successive ones resemble each other.
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +33,7 @@ class Settings:
         batch: samples of one visit to a point.
         first: samples of a point before one looks whether they suffice; then twice as many, and so on.
         most: samples of a point at most, in one launch.
-        point: seconds of sampling for a point at most, in one launch, once it has `first` samples.
+        point: seconds of sampling for a point at most, in one launch, once it has 8 samples.
         width: of the 95 % interval of a point's median, relative to it, that suffices.
         correlation: of successive batches, lag 1, above which they are made longer.
         slowest: seconds; a point whose superstep is expected to take longer is left out.
@@ -66,7 +68,7 @@ def settings(level: str) -> Settings:
     """
     if level not in _SETTINGS:
         raise UsageError(f"settings: argument level: expected one of {', '.join(LEVELS)}, got {level!r}")
-    return replace(_SETTINGS[level])
+    return _SETTINGS[level]
 
 
 class Timer(NamedTuple):
@@ -104,6 +106,18 @@ def timer(clock: Callable[[], float], readings: int = 2000) -> Timer:
         steps[block] = np.diff([start, *stamps])
     moved = steps[steps > 0]
     return Timer(float(np.median(costs)), float(moved.min()) if moved.size else 0.0)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Without the garbage collector."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def lasting(values: Sequence[float], correlation: float = 0.2) -> tuple[int, np.ndarray]:

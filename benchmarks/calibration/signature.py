@@ -21,10 +21,8 @@ What deviates from the usual practice, and why:
 
 from __future__ import annotations
 
-import gc
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
@@ -32,7 +30,7 @@ from typing import NamedTuple
 from . import clock as clocks
 from .layers import WORD, Layer
 from .samples import Point, Sample
-from .sampling import Settings
+from .sampling import Settings, undisturbed
 
 LAYERS = ("raw", "logp")
 KI = 1024
@@ -51,7 +49,7 @@ SHORT = 64 * KI  # bytes up to which overheads are looked for; above, MPI librar
 WARM_UPS = 5  # samples of a visit that do not count, at most; they settle how many operations one has
 LONG = 5e-3  # seconds: where a sample takes longer, one warms up enough
 LEAST = 1e-3  # seconds of a sample at least, so that a time slice lost is in few of them
-LEAD = 3.0  # round trips from the word to begin a burst to its begin
+LEAD = 3.0  # round trips, from when all senders of a burst have been told to its begin
 
 # where -> bytes -> seconds of a round trip; in place of 0 bytes the gap of the smallest messages
 RoundTrips = Mapping[str, Mapping[int, float]]
@@ -221,7 +219,7 @@ def measure(
         assert pair is not None, f"no pair of processors for {point}"
         roles = pair
     found: list[_Found] = []
-    with _undisturbed():
+    with undisturbed():
         if point.pattern == "burst":
             if layer.pid == roles[0]:
                 found = _receive_bursts(layer, point, settings, roles[1:])
@@ -241,18 +239,6 @@ def measure(
         if one.send is not None
     ]
     return samples
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Without the garbage collector."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _shared(layer: Layer, found: list[_Found], root: int, begin: float) -> list[_Found]:
@@ -417,13 +403,16 @@ def _receive_bursts(layer: Layer, point: Point, settings: Settings, senders: Seq
     """The receiver's part: it says when the senders begin, by its clock, and receives."""
     compared = {pid: clocks.ask(layer, pid) for pid in senders}
     lead = LEAD * max(clock.round_trip for clock in compared.values())
+    telling = 0.0  # seconds that it took to tell all; within a node far longer than a round trip
     receivers = [layer.receiver(pid, point.size) for pid in senders]
     found = []
     count = settings.batch + layer.timer.runs  # the first warms up
     for _ in range(count):
-        begin = layer.clock() + lead
+        start = layer.clock()
+        begin = start + 2 * telling + lead
         for pid in senders:
             layer.tell(pid, compared[pid].own(begin))
+        telling = layer.clock() - start
         for receive in receivers:
             receive()
         for pid in senders:

@@ -18,7 +18,6 @@ to take 5.5 ms, against 8.0 where all send and receive as much. A program's next
 
 from __future__ import annotations
 
-import gc
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -34,9 +33,9 @@ from pybsp.errors import UsageError
 from . import patterns
 from .patterns import WORD
 from .samples import Point, Sample
-from .sampling import Settings, Timer, timer
+from .sampling import Settings, Timer, timer, undisturbed
 
-Operation = Callable[[], None]  # one superstep, or one run of a kernel
+Operation = Callable[[pybsp.BSP], None]  # one superstep on a machine, or one run of a kernel
 
 KERNEL_SECONDS = 2e-3  # a sample of a kernel lasts so long: processors that begin apart must still compute at once
 STEADY = 2e-3  # seconds that a visit's supersteps run before they are timed: the first some dozen are a quarter slower
@@ -76,10 +75,9 @@ class Bench:
         Returns:
             whether they did: False where the machine is not steady.
         """
-        point = patterns.counted(Point("", "exchange", "bsp", size=1 << 14, messages=1), self.bsp.p)
         if self.bsp.p == 1:
             return True
-        operations = self._supersteps(point)
+        operations = self._supersteps(Point("", "exchange", "bsp", size=1 << 14, messages=1))
         medians: list[float] = []
         spent = 0.0
         while spent < self.settings.warm:
@@ -88,8 +86,6 @@ class Bench:
             spent += float(durations.sum())
             medians.append(float(np.median(durations)))
             if len(medians) >= 5 and drift(medians[-5:]) <= SETTLED:
-                return True
-            if len(medians) >= 5 and not self.timer.runs:
                 return True
         return False
 
@@ -111,22 +107,19 @@ class Bench:
                 break
         self._line = (empty, o_msg, g)
 
-    def expected(self, point: Point) -> float:
-        """Seconds of one operation: as it took last, else roughly by what `pilot` saw (a kernel at 4 Gflop/s)."""
-        if point in self._seconds:
-            return self._seconds[point]
-        if point.experiment == "rate":
-            return point.work / 4e9
-        l, o_msg, g = self._line  # noqa: E741 - the model's own name
-        return l + o_msg * point.busiest + g * point.h + QUEUED * point.items
-
     def affordable(self, points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
-        """Those of the points that the level can afford, and those that it cannot; `pilot` comes first.
+        """Those of the points that the level can afford, by what `pilot` saw before, and those that it cannot.
 
         Kernels are all affordable: the plan of a level has none that takes long on any machine of today.
         """
-        slow = {p for p in points if p.experiment != "rate" and self.expected(p) > self.settings.slowest}
-        return [point for point in points if point not in slow], [point for point in points if point in slow]
+        l, o_msg, g = self._line  # noqa: E741 - the model's own name
+        kept: list[Point] = []
+        slow: list[Point] = []
+        for point in points:
+            seconds = l + o_msg * point.busiest + g * point.h + QUEUED * point.items
+            fits = point.experiment == "rate" or seconds <= self.settings.slowest
+            (kept if fits else slow).append(point)
+        return kept, slow
 
     # -- measuring ------------------------------------------------------------------------------------------------
 
@@ -142,9 +135,8 @@ class Bench:
         """
         kernel = point.experiment == "rate"
         operations = [self._kernel(point)] if kernel else self._supersteps(point)
-        first = point not in self._seconds
-        if first:
-            stamps = self._stamps(operations, 2, 1, 1)
+        if point not in self._seconds:
+            stamps = self._stamps(operations, 2, 1, 1, point.where)
             self._seconds[point] = float(np.diff(self._together(stamps)).max(axis=0).min()) / len(operations)
         seconds = self._seconds[point]
         repeats = self.timer.repeats(seconds)
@@ -152,14 +144,14 @@ class Bench:
             if self.timer.runs and seconds > 0:
                 repeats = max(repeats, math.ceil(KERNEL_SECONDS / seconds))
         else:
-            repeats = self._whole(repeats, len(operations))
+            repeats = self._whole(repeats, len(operations), point.where)
         count = self.settings.batch
         if seconds > 0:
             count = max(1, min(count, int(self.settings.visit / (repeats * seconds))))
-        before = self._whole(math.ceil(STEADY / seconds) if seconds > 0 else 1, len(operations))
+        before = self._whole(math.ceil(STEADY / seconds) if seconds > 0 else 1, len(operations), point.where)
         rounds, before = repeats // len(operations), before // len(operations)
         idle = [self._mailed(patterns.EMPTY)] if patterns.uneven(point) else []
-        stamps = self._stamps(operations + idle, count, rounds, before)
+        stamps = self._stamps(operations + idle, count, rounds, before, point.where)
         if idle:
             stamps += self._stamps(idle, count, rounds, before)
         together = self._together(stamps)
@@ -178,9 +170,9 @@ class Bench:
             ]
         return [Sample(point, self.launch, batch, repeats, float(worst[n]), begin[n]) for n in range(count)]
 
-    def _whole(self, repeats: int, steps: int) -> int:
+    def _whole(self, repeats: int, steps: int, where: str) -> int:
         """Supersteps of a sample: whole rounds of an algorithm, and an even number of them on two processors."""
-        unit = math.lcm(steps, 2) if self.bsp.p == 2 else steps
+        unit = math.lcm(steps, 2) if self.bsp.p == 2 or where == "intra" else steps
         return unit * math.ceil(repeats / unit)
 
     def _once(self, point: Point) -> float:
@@ -188,20 +180,40 @@ class Bench:
         stamps = self._stamps(self._supersteps(point), 2, 2, 1)
         return float(np.diff(self._together(stamps)).max(axis=0).min()) / 2
 
-    def _stamps(self, operations: Sequence[Operation], count: int, rounds: int, before: int) -> list[float]:
+    def _stamps(
+        self, operations: Sequence[Operation], count: int, rounds: int, before: int, where: str = ""
+    ) -> list[float]:
         """This processor's times around each of `count` samples of so many rounds of operations, after some rounds."""
-        clock = self.bsp.time
         sample = [*operations] * rounds
-        with _quiet():
-            self.bsp.sync()
+        with undisturbed(), self._machine(where) as machine:
+            if machine is None:
+                return [self.bsp.time()] * (count + 1)
+            clock = machine.time  # a virtual part has a clock of its own
+            machine.sync()
             for operation in [*operations] * before:
-                operation()
+                operation(machine)
             stamps = [clock()]
             for _ in range(count):
                 for operation in sample:
-                    operation()
+                    operation(machine)
                 stamps.append(clock())
         return stamps
+
+    @contextmanager
+    def _machine(self, where: str) -> Iterator[pybsp.BSP | None]:
+        """Whose supersteps are timed: within nodes those of a node alone, the first that has several processors.
+
+        None on the processors of others, which are quiet meanwhile: none waits for the network, and where what seems to
+        be a node shares cores with others (containers, emulated hosts) none takes another's.
+        """
+        if where != "intra" or self._nodes is None:
+            yield self.bsp
+            return
+        nodes = self._nodes
+        chosen = next((node for node in nodes if nodes.count(node) > 1), nodes[0])
+        mine = nodes[self.bsp.pid]
+        with self.bsp.split(mine) as part:
+            yield part if mine == chosen else None
 
     def _together(self, values: Sequence[float]) -> NDArray[np.float64]:
         """What each processor has, on all of them: shape (p, values)."""
@@ -218,9 +230,15 @@ class Bench:
         steps = patterns.relations(point, self.bsp.p, self._nodes)
         if point.pattern == "queue":
             return [self._queued(step, point.size) for step in steps]
-        return [self._mailed(step) for step in steps]
+        return [self._mailed(step, self._numbers(point.where)) for step in steps]
 
-    def _mailed(self, relation: patterns.Relation) -> Operation:
+    def _numbers(self, where: str) -> Sequence[int]:
+        """Each processor's number on the machine whose supersteps are timed."""
+        if where != "intra" or self._nodes is None:
+            return range(self.bsp.p)
+        return [self._nodes[:pid].count(node) for pid, node in enumerate(self._nodes)]
+
+    def _mailed(self, relation: patterns.Relation, numbers: Sequence[int] | None = None) -> Operation:
         bsp = self.bsp
         sends = relation.sends(bsp.pid)
         out = np.zeros(sum(count * each for _, count, each in sends), np.uint8)
@@ -228,19 +246,19 @@ class Bench:
         used = 0
         for dest, count, each in sends:
             for _ in range(count):
-                mine.append((dest, out[used : used + each]))
+                mine.append((dest if numbers is None else numbers[dest], out[used : used + each]))
                 used += each
         to_me = relation.dests == bsp.pid
         into = np.zeros(int((relation.counts * relation.sizes)[to_me].sum()), np.uint8)
-        send, sync = bsp.send, bsp.sync
 
-        def superstep() -> None:
+        def superstep(machine: pybsp.BSP) -> None:
+            send = machine.send
             for dest, data in mine:
                 data.fill(1)
                 send(dest, data)
-            sync()
+            machine.sync()
             used = 0
-            for message in bsp.inbox:
+            for message in machine.inbox:
                 data = message.payload
                 into[used : used + data.size] = data
                 used += data.size
@@ -260,10 +278,10 @@ class Bench:
         items = np.zeros(dests.size, dtype)
         into = np.zeros(int(relation.counts[relation.dests == bsp.pid].sum()), dtype)
 
-        def superstep() -> None:
+        def superstep(machine: pybsp.BSP) -> None:
             items.view(np.uint8).fill(1)
             queue.send(dests, items)
-            bsp.sync()
+            machine.sync()
             into[:] = queue.values
 
         return superstep
@@ -272,21 +290,21 @@ class Bench:
 
     def _kernel(self, point: Point) -> Operation:
         """A kernel over its working set; it charges its work, by which virtual time goes."""
-        bsp, work = self.bsp, point.work
+        work = point.work
         if point.pattern not in KERNELS:
             raise UsageError(f"rate: argument point: expected a kernel of {', '.join(KERNELS)}, got {point.pattern!r}")
         if not self.timer.runs:
-            return lambda: bsp.work(work)
+            return lambda machine: machine.work(work)
         compute = KERNELS[point.pattern](point.size)
 
-        def run() -> None:
+        def run(machine: pybsp.BSP) -> None:
             compute()
-            bsp.work(work)
+            machine.work(work)
 
         return run
 
 
-def _axpy(size: int) -> Operation:
+def _axpy(size: int) -> Callable[[], None]:
     n = size // 16
     x, y = np.full(n, 1e-9), np.ones(n)
     # In pieces, so that the product never leaves the cache: numpy has no axpy, and two passes would count memory twice.
@@ -302,7 +320,7 @@ def _axpy(size: int) -> Operation:
     return axpy
 
 
-def _dot(size: int) -> Operation:
+def _dot(size: int) -> Callable[[], None]:
     n = size // 16
     x, y = np.full(n, 1e-9), np.ones(n)
     kept = np.zeros(1)
@@ -313,7 +331,7 @@ def _dot(size: int) -> Operation:
     return dot
 
 
-def _matmul(size: int) -> Operation:
+def _matmul(size: int) -> Callable[[], None]:
     n = math.isqrt(size // 24)
     a, b, c = np.full((n, n), 1e-9), np.ones((n, n)), np.zeros((n, n))
 
@@ -323,7 +341,7 @@ def _matmul(size: int) -> Operation:
     return matmul
 
 
-KERNELS: dict[str, Callable[[int], Operation]] = {"axpy": _axpy, "dot": _dot, "matmul": _matmul}
+KERNELS: dict[str, Callable[[int], Callable[[], None]]] = {"axpy": _axpy, "dot": _dot, "matmul": _matmul}
 
 
 def drift(values: Sequence[float]) -> float:
@@ -334,15 +352,3 @@ def drift(values: Sequence[float]) -> float:
         return 0.0
     slope = float(n @ np.asarray(values) / (n @ n))
     return abs(slope) * (len(values) - 1) / middle
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without garbage collection."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from rich.text import Text
 
@@ -17,8 +16,8 @@ from .command import raw_path
 from .samples import Raw, read
 
 
-def add_commands(commands: Any) -> None:
-    """Add them to a parser's subparsers; the action of each returns the exit status."""
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add them to pybsp's commands."""
     show = commands.add_parser("show", help="print a machine file: parameters, intervals, errors, flags")
     show.add_argument("machine", help="a file written by pybsp calibrate")
     show.add_argument("--plot", metavar="FILE", help="also draw one page of plots (.pdf, .png, .svg)")

@@ -99,7 +99,6 @@ class Hosts:
 
     def _make(self, count: int) -> None:
         names = [f"pybsp{i}" for i in range(count)]
-        self.ports = []
         for name in [*names, "pybsp-launcher"]:
             self.ports.append(_tap(name))
         _ip(

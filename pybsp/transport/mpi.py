@@ -57,8 +57,8 @@ def launched() -> tuple[int, int]:
 
 
 def under_launcher() -> bool:
-    """Whether a launcher started this process."""
-    return any(os.environ.get(size, "").isdigit() for size in _LAUNCHER_SIZES)
+    """Whether a launcher started this process: one that says how many there are, or PMIx (as srun has it)."""
+    return "PMIX_RANK" in os.environ or any(os.environ.get(size, "").isdigit() for size in _LAUNCHER_SIZES)
 
 
 def load() -> ModuleType:
@@ -153,7 +153,8 @@ class MPITransport:
         self._bytes_out = memoryview(bytearray(self.p * HEAD))
         self._bytes_in = memoryview(bytearray(self.p * HEAD))
         self._words_out, self._words_in = self._bytes_out.cast("q"), self._bytes_in.cast("q")
-        self._peers = [d for d in range(self.p) if d != pid]
+        # Each begins with the next one, so that not all send to the same processor at once.
+        self._peers = [(pid + k) % self.p for k in range(1, self.p)]
         head_in = [self._bytes_in[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         head_out = [self._bytes_out[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         tag = self._head_tag

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from pybsp import BSPMachine
-from pybsp.benchmarks.calibration import machine_file
-from pybsp.benchmarks.calibration.samples import read
+from pybsp.benchmarks.calibration import command, machine_file
+from pybsp.benchmarks.calibration.samples import Writer, read
+from pybsp.cli import main
 
 from ..launching import finish, mpiexec, python, run, start
 
@@ -232,6 +234,45 @@ def test_ctrl_c_keeps_what_there_is_and_resume_goes_on(tmp_path: Path) -> None:
     assert whole.about["seed"] == 3
     assert "did not come to its end" not in out
     assert machine_file.read(path).bsp is not None
+
+
+def test_resuming_does_the_launches_that_are_missing_or_further_ones(tmp_path: Path) -> None:
+    about = {"p": 2, "level": "default", "only": [], "word": 8, "seed": 0, "launches": 3, "budget": None}
+    writer = Writer(tmp_path / "machine.csv", about)
+    writer.event("ended", launch=0)
+
+    def planned(*options: str) -> tuple[int, int, float]:
+        parser = argparse.ArgumentParser()
+        command.add_commands(parser.add_subparsers())
+        read_options = parser.parse_args(["calibrate", "--resume", "-o", str(tmp_path / "machine.json"), *options])
+        job = command._job(read_options, read_options.launches or 3)
+        return job.launch, job.launches, job.seconds
+
+    assert planned() == (1, 3, 80.0)
+    assert planned("--launches", "5")[:2] == (1, 5)
+    assert planned("--launches", "1")[:2] == (1, 2)
+    for launch in (1, 2):
+        writer.event("ended", launch=launch)
+    writer.event("finished")
+    assert planned() == (3, 6, 80.0)
+    assert planned("--launches", "1") == (3, 4, 240.0)
+    writer.close()
+
+
+def test_ctrl_c_while_nothing_is_measured_says_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(options: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_start", interrupted)
+    for variable in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE"):
+        monkeypatch.delenv(variable, raising=False)
+    assert main(["calibrate", "-o", str(tmp_path / "machine.json")]) == 130
+    assert capsys.readouterr().err == "pybsp calibrate: interrupted\n"
+    (tmp_path / "machine.csv").write_text("")
+    assert main(["calibrate", "-o", str(tmp_path / "machine.json")]) == 130
+    assert "machine.csv: --resume goes on with it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -13,7 +13,7 @@ from .made import Seconds, sampled, swept
 
 NODES = (0, 0, 1, 1, 2, 2)
 P = len(NODES)
-L, O_MSG, INTRA, INTER, INJECTION = 1e-4, 2e-6, 1e-9, 2e-8, 6e7
+L, ALONE, O_MSG, INTRA, INTER, INJECTION = 1e-4, 5e-6, 2e-6, 1e-9, 2e-8, 6e7  # ALONE: l of a machine of one node
 
 
 def seconds(together: str) -> Seconds:
@@ -21,7 +21,8 @@ def seconds(together: str) -> Seconds:
         words = traffic(point, P, NODES)
         within = INTRA * words.h_intra
         between = max(INTER * words.h_inter, words.node / INJECTION)
-        return L + O_MSG * point.busiest + (max(within, between) if together == "max" else within + between)
+        latency = ALONE if point.where == "intra" else L
+        return latency + O_MSG * point.busiest + (max(within, between) if together == "max" else within + between)
 
     return of
 
@@ -38,7 +39,7 @@ def points(experiment: str, where: str, patterns: tuple[str, ...] = ("exchange",
 @pytest.mark.parametrize("together", ["max", "sum"])
 def test_classes_are_told_apart_and_predict(together: str) -> None:
     of = seconds(together)
-    empty = sampled([Point("bsp", "empty", "bsp")], of)
+    empty = sampled([Point("bsp", "empty", "bsp"), Point("class", "empty", "bsp", "intra")], of)
     bsp = fit_bsp(sampled(swept(P), of), [])
     assert bsp is not None
     classes = [point for where in ("intra", "inter", "inter-all") for point in points("class", where)]
@@ -49,7 +50,7 @@ def test_classes_are_told_apart_and_predict(together: str) -> None:
     for where, g in (("intra", INTRA), ("inter", INTER)):
         assert found.fits[where].g.value == pytest.approx(g, rel=0.01)
         assert found.fits[where].o_msg.value == pytest.approx(O_MSG, rel=0.01)
-        assert found.fits[where].l.value == pytest.approx(L, rel=0.01)
+        assert found.fits[where].l.value == pytest.approx(ALONE if where == "intra" else L, rel=0.01)
     assert found.fits["inter-all"].g.value == pytest.approx(2 / INJECTION, rel=0.01)  # two on a node share it
     assert found.injection is not None
     assert found.injection.value == pytest.approx(INJECTION, rel=0.01)

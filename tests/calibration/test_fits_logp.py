@@ -111,6 +111,33 @@ def test_the_knee_of_a_burst_is_the_capacity(capacity: int) -> None:
     assert "capacity" not in codes(fit)
 
 
+def test_a_capacity_between_two_bursts_that_were_measured_is_not_held_against_the_smaller() -> None:
+    for L, flagged in ((14 * US, False), (50 * US, True)):  # ceil(L/G) = 3, 10
+        machine = dataclasses.replace(PLAIN, L=L, capacity=3)
+        points = [p for p in logp_points(machine) if p.pattern != "burst" or p.messages in (1, 2, 4, 8)]
+        fit = fit_logp(logp_samples(machine, Noise(), points=points), "raw")
+        assert fit is not None
+        assert fit.capacity == 2
+        flags = [flag.text for flag in fit.flags if flag.code == "capacity"]
+        assert flags == (["2 senders at once do not wait, 4 do; ceil(L/G) is 10"] if flagged else [])
+
+
+def test_words_that_cost_nothing_do_not_disagree() -> None:
+    fit = fitted(dataclasses.replace(PLAIN, G_word=0.0))
+    assert fit.G_word is not None
+    assert fit.G_word.value == pytest.approx(0, abs=1e-15)
+    assert not {"G-word-disagrees", "not-linear"} & codes(fit)
+
+
+def test_times_that_are_not_above_zero_are_left_out_by_name() -> None:
+    samples = [s._replace(seconds=-1e-9) if s.point.pattern == "receive" else s for s in logp_samples(PLAIN, Noise())]
+    fit = fit_logp(samples, "raw")
+    assert fit is not None
+    (flag,) = [flag for flag in fit.flags if flag.code == "not-positive"]
+    assert "receive of 8 bytes (launch 0); receive of 64 bytes (launch 0)" in flag.text
+    assert "no-overhead" in codes(fit)
+
+
 def test_a_burst_without_a_knee_has_no_capacity() -> None:
     assert fitted(PLAIN).capacity is None
 

@@ -15,7 +15,7 @@ from .made import line, sampled, swept
 
 QUIET = line(1e-4, 5e-6, 1e-8)
 REPEAT = [Point("repeat", "empty", "bsp"), Point("repeat", "exchange", "bsp", size=16384, h_out=6144, busiest=3)]
-ABOUT: dict[str, Any] = {"p": 4, "nodes": [0] * 4, "cores": [4], "load": [0.1]}
+ABOUT: dict[str, Any] = {"p": 4, "nodes": [0] * 4, "cores": [4] * 4, "load": [0.1]}
 
 
 def supersteps(
@@ -100,10 +100,13 @@ def test_a_hogged_core_is_named() -> None:
 
 
 def test_more_processors_than_cores_are_said() -> None:
-    assert "oversubscribed" in codes(supersteps(), cores=[2])
-    assert "oversubscribed" not in codes(supersteps(), cores=[4])
-    assert "oversubscribed" in codes(supersteps(), nodes=[0, 0, 0, 1], cores=[2, 2])
-    assert "oversubscribed" not in codes(supersteps(), nodes=[0, 0, 1, 1], cores=[2, 2])
+    assert "oversubscribed" in codes(supersteps(), cores=[2] * 4)
+    assert "oversubscribed" not in codes(supersteps(), cores=[4] * 4)
+    assert "oversubscribed" in codes(supersteps(), nodes=[0, 0, 0, 1], cores=[2] * 4)
+    assert "oversubscribed" not in codes(supersteps(), nodes=[0, 0, 1, 1], cores=[2] * 4)
+    # Of each processor, as the raw file has them: node 1 has fewer.
+    assert "oversubscribed" in codes(supersteps(), nodes=[0, 0, 1, 1], cores=[2, 2, 1, 1])
+    assert "oversubscribed" not in codes(supersteps(), nodes=[0, 1, 1, 1], cores=[1, 3, 3, 3])
 
 
 def test_a_busy_machine_is_said() -> None:
@@ -121,6 +124,17 @@ def test_points_that_are_not_known_well_are_counted() -> None:
     found, flags = noise(Raw(ABOUT, few))
     assert found.unconverged > found.points / 2
     assert any(flag.code == "not-converged" and str(found.unconverged) in flag.text for flag in flags)
+
+
+def test_samples_that_resemble_their_neighbours_do_not_pass_for_many() -> None:
+    rng = np.random.default_rng(4)
+    point = Point("bsp", "empty", "bsp")
+    deviations = 0.1 * rng.standard_normal(16)
+    series = np.repeat(deviations, 40)
+    free = rng.permutation(series)  # the same times, but each tells something new
+    for times, converged in ((series, False), (free, True)):
+        found, _ = noise(Raw(ABOUT, [Sample(point, 0, n, 1, 1e-3 * (1 + x), n) for n, x in enumerate(times.tolist())]))
+        assert found.unconverged == (not converged)
 
 
 def test_batches_that_follow_one_another_show_as_correlation() -> None:

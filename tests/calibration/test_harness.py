@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pybsp import BSPMachine, EBSPMachine, LogPMachine, UsageError
-from pybsp.benchmarks.calibration import machine_file
+from pybsp.benchmarks.calibration import machine_file, placement
 from pybsp.benchmarks.calibration.analysis import analyse
-from pybsp.benchmarks.calibration.harness import PARTS, Job, finish, launch_on_virtual
+from pybsp.benchmarks.calibration.harness import PARTS, Job, Keeper, finish, launch_on_virtual
 from pybsp.benchmarks.calibration.results import Calibration
-from pybsp.benchmarks.calibration.samples import Raw, read
+from pybsp.benchmarks.calibration.samples import Point, Raw, Sample, read
+from pybsp.benchmarks.calibration.sampling import settings
 
 MACHINE = BSPMachine(p=4, g=3e-8, l=2e-4, r=2e9, o_msg=4e-6, o_item=5e-8)
 LOGP = LogPMachine(p=4, L=40, o=3, G=8, step=1e-6)
@@ -114,6 +117,24 @@ def test_launches_follow_each_other_in_one_file(tmp_path: Path) -> None:
     fit = analyse(raw).bsp
     assert fit is not None
     assert fit.g.value == pytest.approx(MACHINE.g, rel=CLOSE)
+
+
+@pytest.mark.parametrize("steady", [8, 16])
+def test_visits_go_on_until_each_point_is_known_whichever_comes_last(tmp_path: Path, steady: int) -> None:
+    rng, level = np.random.default_rng(0), settings("quick")
+    keeper = Keeper(Job(str(tmp_path / "raw.csv"), level="quick"), placement.of_virtual(2))
+    keeper.open((0.0, 0.0))
+    taken: Counter[int] = Counter()
+    for point, batch in keeper.visits("supersteps", [Point("bsp", "exchange", "bsp", size=size) for size in (8, 16)]):
+        seconds = 1e-6 * (np.ones(5) if point.size == steady else rng.exponential(size=5))
+        samples = [Sample(point, 0, batch, 1, each, sum(taken.values()) + n) for n, each in enumerate(seconds.tolist())]
+        keeper.took(point, samples)
+        taken[point.size] += len(samples)
+    keeper.end()
+    keeper.close()
+    assert taken == {steady: level.first, 24 - steady: level.most}
+    (event,) = [event for event in read(tmp_path / "raw.csv").events if event["event"] == "not-converged"]
+    assert event["points"] == [["bsp", "exchange", "bsp", "", 24 - steady, 0]]
 
 
 def test_an_interrupted_launch_is_gone_on_with(tmp_path: Path, raw: Raw) -> None:

@@ -119,7 +119,7 @@ def test_programs_load_what_was_calibrated(tmp_path: Path) -> None:
     assert (ebsp.error_median, ebsp.error_p95) == (0.05, 0.2)
     logp = LogPMachine.load(path)
     assert (logp.p, logp.L * logp.step, logp.G * logp.step) == pytest.approx((4, 5e-5, 3e-6), rel=0.02)
-    assert logp.intervals["L"] == (5e-5 * 0.9, 5e-5 * 1.1)
+    assert logp.intervals["L"] == (5e-5 * 0.9, 6e-5 * 1.1)  # from the low end's to the high end's
     assert logp.G_word == 1e-8
 
 

@@ -89,7 +89,7 @@ def test_what_is_counted_is_what_the_ledger_counts(p: int) -> None:
             for operation in bench._supersteps(one):
                 with bsp.superstep(one.pattern):
                     bsp.sync()  # queues are declared before
-                operation()
+                operation(bsp)
 
     patterns_ = [pattern for pattern in ALL if pattern != "senders-1" or p > 1]
     points = [point(pattern, size, m) for pattern in patterns_ for m in (1, 3) for size in (8, 20)]

@@ -52,6 +52,13 @@ def test_sizes_lie_on_both_sides_of_the_thresholds(level: str) -> None:
     assert len([s for s in sizes if 1024 < s <= 65536]) >= 2
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_no_point_is_planned_twice(level: str) -> None:
+    for p in (1, 2, 5):
+        points = plan(p, level, nodes=[0] * (p - 1) + [1])
+        assert len(set(points)) == len(points)
+
+
 def test_equal_relations_are_timed_once() -> None:
     for p in (2, 3, 5):
         points = plan(p, "default")

@@ -15,6 +15,7 @@ import pytest
 
 import pybsp
 from pybsp.benchmarks.calibration import sampling
+from pybsp.benchmarks.calibration import supersteps as bench_module
 from pybsp.benchmarks.calibration.plan import plan
 from pybsp.benchmarks.calibration.samples import Point, Sample
 from pybsp.benchmarks.calibration.supersteps import Bench, drift
@@ -84,6 +85,19 @@ def test_points_that_take_too_long_are_left_out_by_what_the_pilot_saw() -> None:
     assert all(slow.time(0, q.h, q.busiest, q.items) > QUICK.slowest for q in dropped)
 
 
+def test_a_sample_is_of_as_many_supersteps_as_it_says_where_the_clock_is_coarse() -> None:
+    def main(bsp: pybsp.BSP) -> list[Sample]:
+        bench = Bench(bsp, QUICK)
+        bench.timer = sampling.Timer(overhead=1e-7, resolution=1e-5)
+        return bench.measure(Point("bsp", "empty", "bsp"), 0)
+
+    l = 3e-4  # noqa: E741 - 100 times the resolution lasts as long as 3.3 of these
+    samples = pybsp.simulate(main, p=4, machine=replace(MACHINE, l=l)).results[0]
+    assert [sample.repeats for sample in samples] == [4] * QUICK.batch
+    assert [sample.seconds for sample in samples] == pytest.approx([l] * QUICK.batch)
+    assert np.diff([sample.at for sample in samples]) == pytest.approx(4 * l)
+
+
 def test_visits_of_slow_points_take_fewer_samples() -> None:
     slow = replace(MACHINE, l=QUICK.visit / 2.5)
 
@@ -94,7 +108,18 @@ def test_visits_of_slow_points_take_fewer_samples() -> None:
     assert pybsp.simulate(main, p=4, machine=MACHINE).results[0] == QUICK.batch
 
 
-def test_a_machine_that_does_not_settle_is_said_not_to() -> None:
+def test_warming_up_is_given_up_where_supersteps_go_on_to_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = replace(MACHINE, p=2)
+
+    def main(bsp: pybsp.BSP) -> bool:
+        return Bench(bsp, replace(QUICK, warm=0.05)).warm()
+
+    assert pybsp.simulate(main, p=2, machine=machine).results == [True, True]
+    monkeypatch.setattr(bench_module, "drift", lambda values: 0.03)
+    assert pybsp.simulate(main, p=2, machine=machine).results == [False, False]
+
+
+def test_drift_is_what_a_line_through_the_values_rises_by() -> None:
     assert drift([1.0, 1.0, 1.0, 1.0, 1.0]) == 0
     assert drift([1.0, 1.1, 1.2, 1.3, 1.4]) == pytest.approx(0.4 / 1.2)
     assert drift([1.4, 1.3, 1.2, 1.1, 1.0]) == pytest.approx(0.4 / 1.2)
@@ -130,25 +155,28 @@ def test_what_is_no_kernel_is_refused_by_name() -> None:
 # -- on MPI ranks ------------------------------------------------------------------------------------------------------
 
 PROGRAM = """
-import dataclasses, json, sys
+import json, sys, time
 import pybsp
-from pybsp.benchmarks.calibration import plan, sampling, supersteps
+from pybsp.benchmarks.calibration import plan, samples, sampling, supersteps
+
+supersteps.KERNELS["nap"] = lambda size: lambda: time.sleep(0.01)
 
 def main(bsp):
     bench = supersteps.Bench(bsp, sampling.settings("quick"))
+    naps = [sample.seconds for sample in bench.measure(samples.Point("rate", "nap", work=1.0), 0)]
     bench.warm()
     bench.pilot()
     kept, dropped = bench.affordable(plan.plan(bsp.p, "quick"))
     begin = bsp.time()
-    samples = [s for visit in range(3) for point in plan.order(kept, 0, 0, visit) for s in bench.measure(point, visit)]
-    mine = json.dumps(samples)
+    found = [s for visit in range(3) for point in plan.order(kept, 0, 0, visit) for s in bench.measure(point, visit)]
+    mine = json.dumps(found)
     bsp.send(0, mine)
     bsp.sync()
     if bsp.pid == 0:
         equal = all(m.payload == mine for m in bsp.inbox)
         about = {"equal": equal, "dropped": len(dropped), "timer": bench.timer, "begin": begin, "end": bsp.time()}
         with open(sys.argv[1], "w") as file:
-            json.dump({"samples": samples, **about}, file)
+            json.dump({"samples": found, "naps": naps, **about}, file)
 
 pybsp.run(main)
 """
@@ -182,6 +210,11 @@ def test_all_ranks_have_the_same_samples_of_all_points(measured: dict[str, Any])
     assert len(seen) + measured["dropped"] == len(plan(measured["p"], "quick"))
     for experiment in {point.experiment for point in seen}:
         assert min(taken(measured, experiment, np.median).values()) > 0
+
+
+def test_times_are_of_the_wall_and_not_of_the_cpu(measured: dict[str, Any]) -> None:
+    assert len(measured["naps"]) == QUICK.batch * measured["p"]
+    assert min(measured["naps"]) >= 0.01
 
 
 def test_a_sample_lasts_a_hundred_times_what_the_clock_tells_apart(measured: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ REPLICATES = 400
 FEWEST = 3  # batches of a point in a launch; of fewer, each sample stands for a batch
 COMPARED = 3  # launches from which on they are compared
 LARGE = 99  # batches beyond which the correction for few of them is that of so many
-KEPT = 4  # batches of the longest row that doubling leaves
+KEPT = 4  # batches of a row that doubling leaves
 FALLEN = 0.1  # of a median, that none drawn again is below
 
 
@@ -67,7 +67,7 @@ class Table:
             line[: len(cell)] = cell
         batches = padded.reshape(len(rows), len(launches), padded.shape[1])
         while doubled and batches.shape[-1] >= 2 * KEPT and lag1(batches) > CORRELATED:
-            batches = double_batches(batches)
+            batches = _long_ones_doubled(batches)
         nothing = _median(batches) <= 0
         batches[nothing] = np.nan
         there = np.isfinite(batches).any(axis=(1, 2))
@@ -107,6 +107,15 @@ class Table:
         factors = np.array([_shrink(min(n, LARGE)) for n in range(counts.max(initial=0) + 1)])
         # One that is drawn at nothing or less, as differences may be, would have all the say.
         return np.asarray(np.maximum(medians + (_median(again) - medians) * factors[counts], FALLEN * medians))
+
+
+def _long_ones_doubled(batches: Array) -> Array:
+    """Batches doubled in the rows that have enough: one that converged after few visits must not end as one value."""
+    long = np.isfinite(batches).sum(axis=-1, keepdims=True) >= 2 * KEPT
+    double = double_batches(batches)
+    empty = np.full((*batches.shape[:-1], batches.shape[-1] - double.shape[-1]), np.nan)
+    mixed = np.where(long, np.concatenate([double, empty], axis=-1), batches)
+    return mixed[..., : np.isfinite(mixed).sum(axis=-1).max()]
 
 
 def _median(batches: Array) -> Array:

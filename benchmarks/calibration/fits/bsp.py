@@ -34,7 +34,7 @@ Array = npt.NDArray[np.float64]
 
 APART = 0.10  # of two ways to get one figure: more is said
 RESIDUAL = 0.25  # relative, of one point: more is said
-MISFIT = 0.05  # root mean square, beyond what the replicates explain: more is said
+MISFIT = 0.05  # root mean square, where the replicates do not explain it: more is said
 NOT_FIT = 0.01  # probability of such a misfit by chance, below which it is said
 UNEVEN = 1.25  # the fastest processor's rate over the slowest's
 ROUNDING = 1e-6  # of a time, that a parameter may be of either sign by
@@ -134,12 +134,9 @@ def fit_supersteps(table: Table, seed: int = 0) -> BSPFit | None:
     l = empty if np.isfinite(empty.value) else segments[0].l  # noqa: E741
     g, o_msg = segments[-1].g, segments[0].o_msg
     fitted = np.einsum("pk,pk->p", design, held[member])
-    theil_sen = {
-        "l": _theil_sen(design[member == 0], times[member == 0], free, seed)[0],
-        "o_msg": _theil_sen(design[member == 0], times[member == 0], free, seed)[1],
-        "g": _theil_sen(design[member == member.max()], times[member == member.max()], free, seed)[2],
-    }
-    theil_sen = {name: float(value) for name, value in theil_sen.items() if math.isfinite(value)}
+    small, large = (_theil_sen(design[member == end], times[member == end], free, seed) for end in (0, member.max()))
+    others = {"l": small[0], "o_msg": small[1], "g": large[2]}
+    theil_sen = {name: float(value) for name, value in others.items() if math.isfinite(value)}
     differences = _differences(sending.points, times, member, empty.value)
     flags += _empty(l, segments[0].l)
     flags += _regimes(segments)
@@ -269,7 +266,8 @@ def left_out(found: Sequence[tuple[Point, int]]) -> list[Flag]:
     """A flag where points were left out of a `Table`, with their names."""
     if not found:
         return []
-    names = [f"{q.pattern} of {q.busiest} messages and {q.h} words (launch {launch})" for q, launch in found]
+    what = "{0.pattern} of {0.busiest} messages and {0.h} words", "{0.pattern} of {0.size} bytes"
+    names = [f"{what[q.experiment == 'logp'].format(q)} (launch {launch})" for q, launch in found]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return [
         Flag(
@@ -329,7 +327,7 @@ def fit_rates(samples: Sequence[Sample], seed: int = 0) -> tuple[tuple[Rate, ...
 
 
 def errors(predicted: Sequence[float] | Array, measured: Sequence[float] | Array) -> Errors:
-    """Of predictions; infinite where there are none."""
+    """Of predictions, those that are finite; of 0 points where there are none."""
     off = np.asarray(predicted, dtype=np.float64) / np.asarray(measured, dtype=np.float64) - 1
     off = off[np.isfinite(off)]
     if not len(off):

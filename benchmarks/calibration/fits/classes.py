@@ -1,7 +1,8 @@
 """Supersteps within nodes and between them, where several processors share a node.
 
 T = l + o_msg*m + max(g_intra*h_intra, g_inter*h_inter, busiest node's words / its injection rate), held against one g
-for all, and against the sum of what goes within and what goes between.
+for all, and against the sum of what goes within and what goes between. What goes within nodes is timed on machines of
+one node each, as no network is in it; a superstep of all still waits for the network, so that l is that between nodes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def fit_classes(
     """Parameters by class; None where none was measured.
 
     Args:
-        samples: of experiment "class"; those of empty supersteps (of "bsp") too, which belong to every class.
+        samples: of experiment "class"; and of empty supersteps (of "bsp"), which belong to the classes between nodes.
         held_out: of experiment "held-out".
         nodes: the node of each processor.
         bsp_fit: of all processors alike, to compare with.
@@ -35,7 +36,8 @@ def fit_classes(
     found: dict[str, BSPFit] = {}
     fits: dict[str, ClassFit] = {}
     for where in WHERE:
-        mine = [s for s in samples if s.point.where == where or (not s.point.where and not s.point.h)]
+        alone = where == "intra"
+        mine = [s for s in samples if s.point.where == where or not (alone or s.point.where or s.point.h)]
         if not any(sample.point.h for sample in mine):
             continue
         fit = fit_supersteps(Table.of(mine), seed)
@@ -100,5 +102,5 @@ def _seconds(
     if injection is not None:
         between = max(between, words.node / injection.value)
     used = [lines[where] for where, h in (("intra", words.h_intra), ("inter", words.h_inter)) if h]
-    first = max(line.l.value + line.o_msg.value * point.busiest for line in used)
-    return first + together((within, between))
+    messages = max(line.o_msg.value for line in used) * point.busiest
+    return lines["inter"].l.value + messages + together((within, between))

@@ -57,7 +57,7 @@ def fit_ebsp(
             f"g1 and g2 cannot be told apart (condition number {what}, at most {REFUSED:.0f}): no or too few "
             "patterns in which some processors send more than others; E-BSP is not fitted"
         )
-        return EBSPFit(None, None, None, None, min(fits[0][1], 1e300), False, {}, (Flag("unidentifiable", text, "g1"),))
+        return EBSPFit(None, None, None, None, fits[0][1], False, {}, (Flag("unidentifiable", text, "g1"),))
     table, _, free = told[0] if told[0][1] <= max(0.05, 1.5 * told[-1][1]) else told[-1]
     design, medians = _design(table.points, p), table.medians()
     found = np.zeros(4)

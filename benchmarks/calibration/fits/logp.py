@@ -46,6 +46,7 @@ from ..estimates import Estimate, Flag
 from ..results import LogPFit, LogPSize
 from ..samples import Point, Sample
 from .bootstrap import REPLICATES, Table
+from .bsp import left_out
 from .intervals import Z, f_tail, t_quantile
 from .words import seconds as in_words
 
@@ -98,6 +99,7 @@ class _Figures:
         self.batches = int(np.median(np.isfinite(table.batches).sum(axis=-1))) if table.points else 0
         self.single = int((np.isfinite(table.batches).sum(axis=(1, 2)) < 2).sum())  # points with one sample
         self.points = len(table.points)
+        self.left_out = table.left_out
         drawn = table.drawn(np.random.default_rng(seed), REPLICATES)
         alone = np.where(np.eye(table.launches, dtype=bool)[:, None, :], medians, np.nan)
         with warnings.catch_warnings():
@@ -348,13 +350,13 @@ def _fit(signature: _Signature, figures: _Figures, layer: str, where: str) -> Lo
     o, G = figures.estimate((o_s + o_r) / 2), figures.estimate(smallest.gap)
     jumps = _jumps(sizes)
     g, G_word = _gaps(figures, sizes, flags)
-    capacity = _capacity(figures, flags)
+    knee = _knee(figures, flags)
     expected = math.ceil(L.value / G.value) if L.value > 0 and G.value > 0 else None
-    if capacity is not None and expected is not None and capacity != expected:
+    if knee is not None and expected is not None and not knee[0] <= expected < knee[1]:
         flags.append(
             Flag(
                 "capacity",
-                f"{capacity} senders at once is the most that none of them waits; ceil(L/G) is {expected}",
+                f"{knee[0]} senders at once do not wait, {knee[1]} do; ceil(L/G) is {expected}",
                 "capacity",
             )
         )
@@ -366,6 +368,7 @@ def _fit(signature: _Signature, figures: _Figures, layer: str, where: str) -> Lo
                 "is not known, and intervals are too narrow",
             )
         )
+    flags += left_out(figures.left_out)
     flags += _inequalities(smallest, L, G)
     sent, received = figures.estimate(o_s), figures.estimate(o_r)
     for name, estimate in (("L", L), ("o_s", sent), ("o_r", received), ("G", G), ("G_word", G_word)):
@@ -392,7 +395,7 @@ def _fit(signature: _Signature, figures: _Figures, layer: str, where: str) -> Lo
             for one in sizes
         ),
         eager_limit=signature.eager_limit,
-        capacity=capacity,
+        capacity=None if knee is None else knee[0],
         expected=expected,
         jumps=jumps,
         flags=tuple(flags),
@@ -420,7 +423,8 @@ def _gaps(figures: _Figures, sizes: Sequence[_Size], flags: list[Flag]) -> tuple
     if len(sizes) < 2:
         return None, None
     seen = [one for one in sizes if not one.hidden]
-    if len(seen) < 2:
+    hidden = len(seen) < 2
+    if hidden:
         flags.append(
             Flag(
                 "overhead-dominated",
@@ -430,12 +434,11 @@ def _gaps(figures: _Figures, sizes: Sequence[_Size], flags: list[Flag]) -> tuple
             )
         )
         seen = list(sizes)
-        g = None
     k, gaps = [words(one.size) for one in seen], [one.gap for one in seen]
     begins = [*_segments(k, gaps), len(seen)]
     first, last = slice(0, begins[1]), slice(begins[-2], None)
     lines = {part.start: _Line.through(k[part], gaps[part]) for part in (first, last)}
-    g = figures.estimate(lines[0].at_one) if len([one for one in sizes if not one.hidden]) >= 2 else None
+    g = None if hidden else figures.estimate(lines[0].at_one)
     line = lines[last.start]
     if line.residual > LACK_OF_FIT or _lack_of_fit(figures, line, k[last], gaps[last]) < 0.01:
         flags.append(
@@ -447,7 +450,8 @@ def _gaps(figures: _Figures, sizes: Sequence[_Size], flags: list[Flag]) -> tuple
             )
         )
     trips = _Line.through(k[last], [one.round_trip / 2 for one in seen[last]])
-    if abs(trips.each[0] / line.each[0] - 1) > G_AGREES:
+    apart = abs(trips.each[0] - line.each[0])
+    if apart > G_AGREES * abs(line.each[0]) and apart * k[-1] > ROUNDING * trips(k[-1]):
         flags.append(
             Flag(
                 "G-word-disagrees",
@@ -470,26 +474,28 @@ def _lack_of_fit(figures: _Figures, line: _Line, k: Sequence[int], gaps: Sequenc
     return f_tail(float((apart**2).sum()) / free, free, free * (1 + math.sqrt(figures.batches)))
 
 
-def _capacity(figures: _Figures, flags: list[Flag]) -> int | None:
-    """Senders up to which none waits, where more of them do."""
-    for size in figures.sizes("burst")[:1]:
-        senders = figures.lengths("burst", size)
-        alone = figures("burst", size, senders[0])
-        assert alone is not None
-        own = figures("send", size)
-        if own is not None and alone[0] > BLOCKED * own[0]:
-            flags.append(
-                Flag(
-                    "capacity",
-                    f"a burst of {senders[0]} takes {in_words(alone[0])} a send, which takes {in_words(own[0])} "
-                    "otherwise: bursts are held against the former",
-                    "capacity",
-                )
+def _knee(figures: _Figures, flags: list[Flag]) -> tuple[int, int] | None:
+    """Senders of the largest burst before the first in which some wait, and of that; None where none waits."""
+    sizes = figures.sizes("burst")
+    if not sizes:
+        return None
+    size = sizes[0]
+    senders = figures.lengths("burst", size)
+    alone, own = figures("burst", size, senders[0]), figures("send", size)
+    assert alone is not None
+    if own is not None and alone[0] > BLOCKED * own[0]:
+        flags.append(
+            Flag(
+                "capacity",
+                f"a burst of {senders[0]} takes {in_words(alone[0])} a send, which takes {in_words(own[0])} "
+                "otherwise: bursts are held against the former",
+                "capacity",
             )
-        for fewer, more in itertools.pairwise(senders):
-            issue = figures("burst", size, more)
-            if issue is not None and issue[0] > BLOCKED * alone[0]:
-                return fewer
+        )
+    for fewer, more in itertools.pairwise(senders):
+        issue = figures("burst", size, more)
+        if issue is not None and issue[0] > BLOCKED * alone[0]:
+            return fewer, more
     return None
 
 

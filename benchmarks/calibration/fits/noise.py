@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..estimates import Flag
 from ..results import Noise
 from ..samples import Point, Raw, Sample
+from ..sampling import lasting
 from .bootstrap import COMPARED, Table
 from .bsp import UNEVEN
 from .intervals import lag1, median_interval
@@ -75,7 +76,8 @@ def _unconverged(samples: Sequence[Sample]) -> bool:
     for sample in samples:
         series.setdefault((sample.pid, sample.launch), []).append(sample.seconds)
     slowest = max(series, key=lambda key: float(np.median(series[key])))[0]
-    widths = [median_interval(values).width for (pid, _), values in series.items() if pid == slowest]
+    # As the sampling itself looks at them: samples that resemble their neighbours tell less than so many.
+    widths = [median_interval(lasting(values)[1]).width for (pid, _), values in series.items() if pid == slowest]
     return float(np.median(widths)) > WIDTH
 
 
@@ -175,11 +177,12 @@ def _crowded(raw: Raw) -> list[Flag]:
     flags = []
     if isinstance(nodes, list) and isinstance(cores, list):
         for node, ranks in sorted(Counter(nodes).items()):
-            if node < len(cores) and cores[node] and ranks > cores[node]:
+            shared = cores[nodes.index(node)]
+            if ranks > shared:
                 flags.append(
                     Flag(
                         "oversubscribed",
-                        f"{ranks} processors share {cores[node]} core(s) on node {node}: they wait for their turns",
+                        f"{ranks} processors share {shared} core(s) on node {node}: they wait for their turns",
                     )
                 )
     for node, running in enumerate(load if isinstance(load, list) else []):

@@ -18,7 +18,8 @@ def seconds(value: float) -> str:
     """As 3.2 us."""
     if not value or not math.isfinite(value):
         return f"{value:g} s"
-    factor, unit = next((pair for pair in _SECONDS if abs(value) >= pair[0]), _SECONDS[-1])
+    # What three digits round up to 1000 of a unit is 1 of the next.
+    factor, unit = next((pair for pair in _SECONDS if abs(value) >= 0.9995 * pair[0]), _SECONDS[-1])
     return f"{value / factor:.3g} {unit}"
 
 

@@ -1,0 +1,85 @@
+"""The raw file: each figure in the column of its name, what is whole of a cut one, and nothing that is not known."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from pybsp.benchmarks.calibration.samples import Point, Sample, Writer, read
+from pybsp.errors import UsageError
+
+# No two values are equal, so that none can stand in another's place.
+POINT = Point("logp", "train", "raw", "inter", 8, 10, 1.25e-3, 21, 22, 23, 24, 2.5e9, 26)
+SAMPLES = [Sample(POINT, 31, 32, 33, 0.1 + 0.2, 35.5, 36), Sample(Point("bsp", "empty", "bsp"), 0, 1, 2, 3e-300, 4.0)]
+
+
+def written(path: Path) -> Path:
+    writer = Writer(path, {"p": 4, "seed": 7})
+    writer.write(SAMPLES[:1])
+    writer.event("launch", number=0)
+    writer.write(SAMPLES[1:])
+    writer.close()
+    return path
+
+
+def test_samples_and_events_come_back_as_they_were_written(tmp_path: Path) -> None:
+    raw = read(written(tmp_path / "raw.csv"))
+    assert raw.samples == SAMPLES
+    assert raw.about == {"p": 4, "seed": 7}
+    assert raw.events == [{"event": "launch", "number": 0}]
+    assert raw.missing == ""
+
+
+def test_every_figure_is_in_the_column_of_its_name(tmp_path: Path) -> None:
+    lines = written(tmp_path / "raw.csv").read_text().splitlines()
+    row = next(csv.DictReader(line for line in lines if not line.startswith("#")))
+    expected = {**POINT._asdict(), **SAMPLES[0]._asdict()}
+    del expected["point"]
+    assert row == {name: str(value) for name, value in expected.items()}
+
+
+def test_a_line_that_was_cut_is_left_out_and_taken_away_when_the_file_goes_on(tmp_path: Path) -> None:
+    path = written(tmp_path / "raw.csv")
+    path.write_bytes(path.read_bytes()[:-5])
+    cut = read(path)
+    assert cut.samples == SAMPLES[:1]
+    assert "1 line(s) could not be read; 1 samples are whole" in cut.missing
+    writer = Writer(path, None)
+    writer.write(SAMPLES)
+    writer.close()
+    whole = read(path)
+    assert whole.samples == [SAMPLES[0], *SAMPLES]
+    assert whole.missing == ""
+
+
+def test_a_damaged_line_is_counted(tmp_path: Path) -> None:
+    path = written(tmp_path / "raw.csv")
+    path.write_text(path.read_text().replace(",31,32,", ",x,32,"))
+    damaged = read(path)
+    assert damaged.samples == SAMPLES[1:]
+    assert "1 line(s) could not be read" in damaged.missing
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"version": 1', '"version": 2', "version 2 is not known here; this pybsp reads 1"),
+        ("pybsp-samples", "other", 'expected a first line with "format": "pybsp-samples"'),
+        ("h_out,h_in", "h_in,h_out", "expected the columns experiment,pattern"),
+    ],
+)
+def test_what_is_not_known_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    path = written(tmp_path / "raw.csv")
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(UsageError, match=said):
+        read(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"# {", b"a,b\n1,2\n"])
+def test_what_is_no_raw_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "raw.csv"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=f"raw samples {path}"):
+        read(path)
