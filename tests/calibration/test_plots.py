@@ -22,11 +22,6 @@ from .example import ABOUT, LATENCY, LIMIT, calibration, predicted_seconds, raw
 NOTHING = Calibration(dict(ABOUT), None, None, None, (), None, Noise(1.0, None, 0.0, 0, 0))
 
 
-@pytest.fixture(autouse=True)
-def _matplotlib() -> None:
-    pytest.importorskip("matplotlib")
-
-
 def labels(axes: Any) -> set[str]:
     """What the legend says."""
     return {text.get_text() for text in axes.get_legend().get_texts()}
