@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +34,30 @@ def _references(buffer: Bytes) -> int:
     return sys.getrefcount(buffer)
 
 
-def _unheld() -> int:
+def _count_unheld() -> int:
     kept = deque([np.empty(1, np.uint8)])
     return next(_references(buffer) for buffer in kept)
 
 
-_UNHELD = _unheld()  # references of a buffer that only a pool holds, seen from a loop over the pool
+_UNHELD = _count_unheld()  # references of a buffer that only a pool holds, seen from a loop over the pool
+
+
+def unheld(kept: Iterable[Bytes], size: int = 0) -> Bytes | None:
+    """The first buffer of at least so many bytes to which nobody but this collection refers."""
+    return next((buffer for buffer in kept if _references(buffer) <= _UNHELD and buffer.size >= size), None)
+
+
+def referred_to(data: list[tuple[int, int, Bytes]]) -> list[tuple[int, int, Bytes]]:
+    """Those whose data something beside this list refers to."""
+    return [entry for entry in data if _references(entry[2]) > _LISTED]
+
+
+def _count_listed() -> int:
+    entry = (0, 0, np.empty(1, np.uint8))
+    return _references(entry[2])
+
+
+_LISTED = _count_listed()  # references of data that only such an entry holds
 
 
 class BufferPool:
@@ -56,12 +75,16 @@ class BufferPool:
         if kept is None:
             # A buffer that falls out of the full deque belongs to its holders alone.
             kept = self._classes[bits] = deque(maxlen=KEEP)
-        unheld = next((buffer for buffer in kept if _references(buffer) <= _UNHELD), None)
-        if unheld is not None:
-            return unheld[:size]
+        free = unheld(kept)
+        if free is not None:
+            return free[:size]
         fresh = np.empty(1 << bits, np.uint8)  # pages that are never touched cost nothing
         kept.append(fresh)
         return fresh[:size]
+
+    def place(self, data: Bytes) -> int:
+        """Where in shared memory data lies; -1: nowhere there."""
+        return -1
 
 
 class Growing:

@@ -17,8 +17,9 @@ import pickle
 import sys
 import time
 import warnings
+from array import array
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,6 +28,7 @@ import numpy as np
 from ..errors import AbortError, LauncherError
 from . import FREE, JOINED, KIND, Arrival, Bytes, Charge, Parcel, Parcels, Segment
 from .memory import BufferPool
+from .shared import BY_MESSAGE, CONTEXTS, Board, Node
 from .waiting import Waiter
 
 if TYPE_CHECKING:
@@ -140,21 +142,32 @@ class MPITransport:
         context: int = 0,
         waiter: Waiter | None = None,
         owns: bool = False,
+        node: Node | None = None,
+        parent: Board | None = None,
     ) -> None:
         from mpi4py import MPI
 
         self.p, self.pid = len(ranks), pid
         self.waiter = waiter or Waiter()
-        self.pool = BufferPool()
-        self._comm, self._ranks, self._owns = comm, list(ranks), owns
+        self._own_memory = BufferPool()  # for what is received
+        self.pool = self._own_memory  # for what is sent
+        self._comm, self._ranks, self._owns, self._node = comm, list(ranks), owns, node
         self._byte = MPI.BYTE
         self._startall, self._testall = MPI.Prequest.Startall, MPI.Request.Testall
         self._head_tag, self._manifest_tag, self._data_tag = (TAGS * context + k for k in range(3))
         self._bytes_out = memoryview(bytearray(self.p * HEAD))
         self._bytes_in = memoryview(bytearray(self.p * HEAD))
         self._words_out, self._words_in = self._bytes_out.cast("q"), self._bytes_in.cast("q")
+        # Those on this node meet on a board, the others by messages.
+        self._board: Board | None = None
+        self._near: list[int] = []
+        if node is not None and context < CONTEXTS:
+            near = [d for d in range(self.p) if ranks[d] in node.places]
+            if len(near) > 1:
+                self._near, self.pool = near, node.window.pool
+                self._board = self._make_board(node, near, context, parent)
         # Each begins with the next one, so that not all send to the same processor at once.
-        self._peers = [(pid + k) % self.p for k in range(1, self.p)]
+        self._peers = [d for k in range(1, self.p) if (d := (pid + k) % self.p) not in self._near]
         head_in = [self._bytes_in[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         head_out = [self._bytes_out[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         tag = self._head_tag
@@ -180,7 +193,26 @@ class MPITransport:
         if not waiter.until(MPI.Request.Test, request, None if grace is None else time.perf_counter() + grace):
             raise TimeoutError
         copy.Set_errhandler(MPI.ERRORS_RETURN)
-        return cls(copy, range(copy.size), copy.rank, waiter=waiter, owns=True)
+        return cls(copy, range(copy.size), copy.rank, waiter=waiter, owns=True, node=Node.of(copy))
+
+    def _make_board(self, node: Node, near: list[int], context: int, parent: Board | None) -> Board:
+        """Collective over those that are near."""
+        ranks = [self._ranks[d] for d in near]
+        own = self._ranks[self.pid]
+        number = node.number(context)
+        if parent is not None:
+            # They may have met on different boards of this context before.
+            numbers = array("q", [number]) * len(near)
+            found = memoryview(numbers)
+            tag = self._manifest_tag
+            others = [k for k, rank in enumerate(ranks) if rank != own]
+            requests = [self._comm.Irecv([found[k : k + 1], 8, self._byte], ranks[k], tag) for k in others]
+            mine = array("q", [number])
+            requests += [self._comm.Isend([mine, 8, self._byte], ranks[k], tag) for k in others]
+            if not self._testall(requests):
+                self._wait(requests)
+            number = max(numbers)
+        return node.board(ranks, own, context, number, parent)
 
     def exchange(
         self,
@@ -192,9 +224,14 @@ class MPITransport:
     ) -> Arrival:
         if self._unfinished:
             self._see_off(keep=1)
-        if parcels or note is not None or grace is not None:
+        board = self._board
+        if parcels or note is not None or grace is not None or (board is not None and self._peers):
             return self._exchange(kind, note, parcels, grace)
         # The superstep in which this processor sends nothing.
+        if board is not None:
+            if board.meet(kind, self.waiter):
+                return QUIET
+            return self._receive(kind, None, {}, [])
         if kind != self._quiet_kind:
             self._hush(kind)
         requests = self._quiet
@@ -232,21 +269,42 @@ class MPITransport:
         deadline = None if grace is None else time.perf_counter() + grace
         self._quiet_kind = 0
         heads, sends = list(self._receives), []
-        bulky: list[tuple[int, Parcel]] = []
-        comm, ranks, byte = self._comm, self._ranks, self._byte
+        messages: list[tuple[int, Bytes]] = []
+        comm, ranks, byte, board = self._comm, self._ranks, self._byte, self._board
         plain = b"" if note is None else pickle.dumps((note, ()), 5)
-        # 1. The heads, with the manifests that fit.
+        # 1. Those on this node find manifests, and data, in shared memory.
+        if board is not None:
+            manifests: list[bytes | None] = []
+            shared: list[Bytes] = []
+            for d in self._near:
+                parcel = parcels.get(d) if d != self.pid else None
+                if d == self.pid or (parcel is None and note is None):
+                    manifests.append(None)
+                elif parcel is None:
+                    manifests.append(plain)
+                else:
+                    contents = _contents(parcel, self.pool.place, shared)
+                    manifests.append(_manifest(note, contents, parcel))
+                    if _nbytes(contents) > ALONG:
+                        messages += [
+                            (ranks[d], segment.data)
+                            for segment, (*_, at) in zip(parcel.values(), contents, strict=True)
+                            if at == BY_MESSAGE and segment.data is not None
+                        ]
+            for k in board.enter(kind, manifests, shared):
+                manifest = manifests[k]
+                assert manifest is not None
+                sends.append(comm.Isend([manifest, len(manifest), byte], ranks[self._near[k]], self._manifest_tag))
+        # 2. The heads for the others, with the manifests that fit.
         for d in self._peers:
             parcel = parcels.get(d)
             if parcel is None:
                 manifest = plain
             else:
                 contents = _contents(parcel)
-                manifest = pickle.dumps((note, contents), 5)
-                if _nbytes(contents) <= ALONG:
-                    manifest += b"".join([s.data.data for s in parcel.values() if s.data is not None])
-                else:
-                    bulky.append((ranks[d], parcel))
+                manifest = _manifest(note, contents, parcel)
+                if _nbytes(contents) > ALONG:
+                    messages += [(ranks[d], segment.data) for segment in parcel.values() if segment.data is not None]
             size = len(manifest)
             self._words_out[d * STRIDE] = kind | size << LENGTH
             if 0 < size <= INLINE:
@@ -258,28 +316,45 @@ class MPITransport:
                     sends.append(comm.Isend([manifest, size, byte], ranks[d], self._manifest_tag))
         self._words_in[self.pid * STRIDE] = kind | (note is not None or self.pid in parcels) << LENGTH
         self._startall(heads)
-        # 2. The data, without waiting.
-        for rank, parcel in bulky:
-            for segment in parcel.values():
-                sends += [comm.Isend([c, c.size, byte], rank, self._data_tag) for c in _chunks(segment.data)]
-        if not self._testall(heads) and not self._wait(heads, deadline):
+        # 3. The data, without waiting.
+        for rank, data in messages:
+            sends += [comm.Isend([c, c.size, byte], rank, self._data_tag) for c in _chunks(data)]
+        if not self._all_here(heads) and not self.waiter.until(self._all_here, heads, deadline):
             raise TimeoutError
+        if board is not None:
+            board.finish()
         return self._receive(kind, note, parcels, sends)
+
+    def _all_here(self, heads: list[Any]) -> bool:
+        """Whether the others have come: those of other nodes by their heads."""
+        return bool(self._testall(heads)) and (self._board is None or self._board.here())
 
     def _receive(self, kind: int, note: object, parcels: Parcels, sends: list[Any]) -> Arrival:
         """With all heads here: read the manifests, receive the data."""
-        comm, ranks, byte, p = self._comm, self._ranks, self._byte, self.p
+        comm, ranks, byte, p, board = self._comm, self._ranks, self._byte, self.p, self._board
         words = self._words_in[::STRIDE].tolist()
-        # 3. The manifests that did not fit.
+        # 4. The manifests; those that did not fit are messages.
         manifests: dict[int, memoryview] = {}
         requests = []
+        late = []
+        if board is not None:
+            for k, s in enumerate(self._near):
+                words[s] = board.words[k] & (1 << LENGTH) - 1
+                if s != self.pid and (found := board.manifest(k)) is not None:
+                    at, size = found
+                    if at == BY_MESSAGE:
+                        late.append((s, size))
+                    else:
+                        manifests[s] = board.text(k, at, size)
         for s in self._peers:
             size = words[s] >> LENGTH
             if size > INLINE:
-                manifests[s] = memoryview(bytearray(size))
-                requests.append(comm.Irecv([manifests[s], size, byte], ranks[s], self._manifest_tag))
+                late.append((s, size))
             elif size:
                 manifests[s] = self._bytes_in[s * HEAD + 8 : s * HEAD + 8 + size]
+        for s, size in late:
+            manifests[s] = memoryview(bytearray(size))
+            requests.append(comm.Irecv([manifests[s], size, byte], ranks[s], self._manifest_tag))
         if requests:
             self._wait(requests)
         contents: dict[int, Any] = {}
@@ -292,7 +367,7 @@ class MPITransport:
         if note is not None:
             notes = notes or [None] * p
             notes[self.pid] = note
-        # 4. The data, each stream of each source where it is to be read.
+        # 5. The data, each stream of each source where it is to be read.
         arrived, joined, requests = self._post(contents, manifests, parcels.get(self.pid))
         if requests and not self._testall(requests):
             self._wait(requests)
@@ -305,21 +380,24 @@ class MPITransport:
     def _post(
         self, contents: dict[int, Any], manifests: dict[int, memoryview], own: Parcel | None
     ) -> tuple[list[tuple[int, Parcel]], dict[int, Bytes], list[Any]]:
-        """Put data that came along in its place, and post the receives of all other.
+        """Find data that is here, put what came along in its place, and post the receives of all other.
 
         Returns:
             The parcels by source that these fill, the joined streams, and the requests.
         """
-        comm, ranks, byte, tag, take = self._comm, self._ranks, self._byte, self._data_tag, self.pool.take
+        comm, ranks, byte, tag, take = self._comm, self._ranks, self._byte, self._data_tag, self._own_memory.take
         if own is not None:
             contents[self.pid] = _contents(own)
         totals: dict[int, int] = {}
+        apart = set()  # streams of which something lies in shared memory: where it is alone it need not be joined
         for content in contents.values():
-            for stream, _, _, _, size in content:
+            for stream, _, _, _, size, at in content:
                 if stream >= JOINED:
                     totals[stream] = totals.get(stream, 0) + size
-        joined = {stream: take(total) for stream, total in totals.items()}
-        used = dict.fromkeys(totals, 0)
+                    if at != BY_MESSAGE:
+                        apart.add(stream)
+        joined = {stream: take(total) for stream, total in totals.items() if stream not in apart}
+        used = dict.fromkeys(joined, 0)
         arrived: list[tuple[int, Parcel]] = []
         requests: list[Any] = []
         for s in sorted(contents):
@@ -327,9 +405,12 @@ class MPITransport:
             along: Bytes | None = None  # what is left of the data that came with the manifest
             if s != self.pid and 0 < (total := _nbytes(contents[s])) <= ALONG:
                 along = np.frombuffer(manifests[s], np.uint8, total, len(manifests[s]) - total)
-            for stream, meta, words, messages, size in contents[s]:
+            for stream, meta, words, messages, size, at in contents[s]:
                 place: Bytes | None
-                if stream >= JOINED:
+                if at != BY_MESSAGE:
+                    assert self._board is not None
+                    place = self._board.read(self._near.index(s), at, size)
+                elif stream in joined:
                     place = joined[stream][used[stream] : used[stream] + size]
                     used[stream] += size
                 else:
@@ -338,10 +419,10 @@ class MPITransport:
                     if place is not None:
                         place[:] = along[:size]  # a copy: the manifest's memory is used again
                     along = along[size:]
-                elif s != self.pid:
+                elif s != self.pid and at == BY_MESSAGE:
                     for chunk in _chunks(place):
                         requests.append(comm.Irecv([chunk, chunk.size, byte], ranks[s], tag))  # noqa: PERF401
-                elif own is not None:
+                elif s == self.pid and own is not None:
                     data = own[stream].data
                     if place is None or data is None:
                         place = data  # mail to oneself is handed over
@@ -354,9 +435,15 @@ class MPITransport:
 
     def subset(self, members: Sequence[int], context: int) -> MPITransport:
         ranks = [self._ranks[m] for m in members]
-        part = MPITransport(self._comm, ranks, members.index(self.pid), context, self.waiter)
-        part.pool = self.pool
-        return part
+        return MPITransport(
+            self._comm,
+            ranks,
+            members.index(self.pid),
+            context,
+            self.waiter,
+            node=self._node if self._board is not None else None,
+            parent=self._board,
+        )
 
     def channel(self) -> tuple[MPI.Intracomm, list[int], int]:
         """The communicator, the ranks by pid, and the first of two tags, for messages outside of exchanges."""
@@ -377,20 +464,50 @@ class MPITransport:
         self._see_off(keep=0)
         for request in (*self._quiet, *self._long.values()):
             request.Free()
+        if self._board is not None:
+            self._board.retire()
         if self._owns:
+            if self._node is not None:
+                self._node.free()
             self._comm.Free()
 
 
-def _contents(parcel: Parcel) -> list[tuple[int, Any, int, int, int]]:
-    return [
-        (stream, meta, words, messages, 0 if data is None else data.size)
+_Contents = list[tuple[int, Any, int, int, int, int]]  # stream, as in Segment, bytes, and where they lie
+
+
+def _contents(
+    parcel: Parcel, place: Callable[[Bytes], int] | None = None, shared: list[Bytes] | None = None
+) -> _Contents:
+    """What is in a parcel.
+
+    Args:
+        place: says where data lies in shared memory, if its destination can read it there.
+        shared: gets the data that does.
+    """
+    contents = [
+        (stream, meta, words, messages, 0 if data is None else data.size, BY_MESSAGE)
         for stream, (meta, words, messages, data) in parcel.items()
     ]
+    if place is None or shared is None or _nbytes(contents) <= ALONG:
+        return contents
+    for k, segment in enumerate(parcel.values()):
+        if segment.data is not None and segment.data.size and (at := place(segment.data)) != BY_MESSAGE:
+            contents[k] = *contents[k][:5], at
+            shared.append(segment.data)
+    return contents
 
 
-def _nbytes(contents: Sequence[tuple[int, Any, int, int, int]]) -> int:
+def _manifest(note: object, contents: _Contents, parcel: Parcel) -> bytes:
+    """The manifest of a parcel; a little data goes along."""
+    manifest = pickle.dumps((note, contents), 5)
+    if _nbytes(contents) <= ALONG:
+        manifest += b"".join([s.data.data for s in parcel.values() if s.data is not None])
+    return manifest
+
+
+def _nbytes(contents: _Contents) -> int:
     """Of all data in a parcel."""
-    return sum(size for _, _, _, _, size in contents)
+    return sum(size for _, _, _, _, size, _ in contents)
 
 
 def _chunks(data: Bytes | None) -> Iterable[Bytes]:

@@ -1,0 +1,408 @@
+"""Processors of one node meet in shared memory: a window of MPI-3 that all read, and each writes its own part of.
+
+A processor's part holds, for each context (see `Transport.subset`), its *board*: what it does in this exchange and in
+the last; and a heap, in which a program's data is packed where its destinations read it. So data is copied once on a
+node, and received by knowing where it lies.
+
+    board   status      (parity): of exchanges with even and with odd numbers
+            holds       (parity, node peer): the oldest exchange whose data this processor still reads
+            slots       (parity, node peer): where the manifest for it begins, and its bytes
+            room        (parity): manifests, and small data that goes along with them
+
+Two of each are enough: whoever enters exchange k + 2 has seen all others in k + 1, where they were done with reading
+what exchange k had brought. Data may be read for longer, as it is not copied: a receiver that still refers to some of
+it says so, and its sender does not use that memory again.
+
+A status is the exchange's number, above what the processor is doing and whether it says or sends anything. Numbers of a
+context only grow, also from one part of the processors to the next that uses the context: a part begins at the largest
+number that any of its members has used there.
+
+Memory model: data is written before the status, and read after it. `Win.Sync` is the barrier between the two on both
+sides; it wants an epoch, which `Lock_all` opens for good.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .memory import BufferPool, Bytes, aligned, referred_to, unheld
+from .waiting import Waiter
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+CONTEXTS = 32  # boards of a processor; a part that is split off deeper meets by messages
+ROOM = 1 << 15  # bytes of a board's room, each parity
+SMALLEST = 1 << 10  # bytes of the smallest buffers of a heap; less is copied along with the manifest
+LARGEST = 1 << 40  # bytes of a part, at most
+SHARE = 0.45  # of the free shared memory, that the parts of a node's processors may fill
+
+SHORT = 50  # looks at a status before waiting begins
+SOMETHING, HOLDS = 1 << 8, 1 << 9  # flags of a status, above the kind
+NUMBER = 16  # bits that the exchange's number is shifted by
+BY_MESSAGE = -1  # where a manifest lies, or data: it comes as a message
+
+
+class Window:
+    """The shared memory of the ranks of one node, as one of them sees it.
+
+    Attributes:
+        parts: of each rank, as bytes; its own is the one it writes.
+        words: the same as words.
+        pool: buffers in its own part.
+        sync: the memory barrier.
+    """
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        from mpi4py import MPI
+
+        self.size, self.rank = comm.size, comm.rank
+        self.board = _board_bytes(comm.size)
+        available = 0 if os.environ.get("PYBSP_SHARED") == "0" else _free_bytes()
+        mine = min(LARGEST, int(available * SHARE) // comm.size) & -(1 << 12)
+        least = comm.allreduce(mine, MPI.MIN)  # all or none
+        if least < CONTEXTS * self.board:
+            raise MemoryError(f"{available >> 20} MiB of shared memory are free, for {comm.size} processors")
+        # Pages that nobody touches cost nothing, so the part is as large as it may ever be.
+        self._window = MPI.Win.Allocate_shared(least, 1, comm=comm)
+        self._window.Lock_all(MPI.MODE_NOCHECK)
+        self.sync = self._window.Sync
+        self.parts = [
+            memoryview(self._window.Shared_query(rank)[0]).cast("B")  # type: ignore[arg-type]
+            for rank in range(comm.size)
+        ]
+        self.words = [part.cast("q") for part in self.parts]
+        heap = CONTEXTS * self.board
+        self.pool = SharedPool(self.parts[self.rank], heap, least)
+
+    def free(self) -> None:
+        """Collective. Nobody may refer to what lies there."""
+        self._window.Unlock_all()
+        self._window.Free()
+
+
+def _board_bytes(size: int) -> int:
+    return (2 * 8 + 2 * size * 8 + 2 * size * 16 + 63 & -64) + 2 * ROOM
+
+
+def _free_bytes() -> int:
+    """Of shared memory. Beyond them a touched page ends the process, so that the system has to be asked before."""
+    try:
+        found = os.statvfs("/dev/shm")
+    except OSError:
+        return LARGEST  # not a system that has it there: nothing is known
+    return found.f_bavail * found.f_frsize
+
+
+class Node:
+    """The ranks of a communicator that are on this node, with their window.
+
+    Attributes:
+        places: of each such rank of the communicator, its rank in the window.
+    """
+
+    def __init__(self, window: Window, places: Mapping[int, int]) -> None:
+        self.window, self.places = window, places
+        self._boards: dict[int, Board] = {}  # by context, the last one
+
+    @classmethod
+    def of(cls, comm: MPI.Intracomm) -> Node | None:
+        """Collective. None where the rank is alone on its node, or shared memory is not to be had (which is said)."""
+        from mpi4py import MPI
+
+        here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+        try:
+            if here.size == 1:
+                return None
+            ranks = MPI.Group.Translate_ranks(here.group, None, comm.group)
+            try:
+                window = Window(here)  # type: ignore[arg-type]
+            except (MemoryError, MPI.Exception) as error:
+                if here.rank == 0 and os.environ.get("PYBSP_SHARED") != "0":
+                    print(
+                        f"pybsp: the ranks of {MPI.Get_processor_name()} send each other messages, as shared memory is "
+                        f"not to be had ({str(error).strip().splitlines()[0]})",
+                        file=sys.stderr,
+                    )
+                return None
+            return cls(window, {rank: place for place, rank in enumerate(ranks)})
+        finally:
+            here.Free()
+
+    def board(self, ranks: Sequence[int], own: int, context: int, number: int, parent: Board | None) -> Board:
+        """The board of some of the ranks, for a context; `number` as `Board` has it."""
+        made = Board(self.window, [self.places[rank] for rank in ranks], ranks.index(own), context, number, parent)
+        self._boards[context] = made
+        return made
+
+    def number(self, context: int) -> int:
+        """Of the last exchange of this rank in a context."""
+        board = self._boards.get(context)
+        return 0 if board is None else board.number
+
+    def free(self) -> None:
+        """Collective. The memory stays where somebody still refers to data in it, which all know."""
+        board = self._boards[0]
+        if board.finished != board.number or not any(word & HOLDS for word in board.words):
+            self._boards.clear()
+            self.window.free()
+
+
+class SharedPool(BufferPool):
+    """Buffers in this processor's part of the window; where it is full, of its own memory.
+
+    A buffer is used again when nobody here refers to it: what has been sent the board refers to for as long as
+    anybody reads it.
+    """
+
+    def __init__(self, part: memoryview, begin: int, end: int) -> None:
+        super().__init__()
+        self._part = part
+        self._gaps = [(begin, end)]  # ascending, none next to each other
+        self._kept: dict[int, list[Bytes]] = {}
+        self._at: dict[int, tuple[int, int]] = {}  # id of a buffer: where it lies, and its address
+
+    def take(self, size: int) -> Bytes:
+        if size < SMALLEST:
+            return np.empty(size, np.uint8)
+        bits = (size - 1).bit_length()
+        kept = self._kept.setdefault(bits, [])
+        buffer = unheld(kept, size)
+        if buffer is None:
+            # In sixteenths of a power of two: little is left over, and what is given back fits again.
+            step = max(SMALLEST, 1 << max(bits - 4, 0))
+            room = (size + step - 1) & -step
+            self._give_back(bits)
+            at = self._cut(room)
+            if at < 0:
+                for other in self._kept:
+                    self._give_back(other)
+                at = self._cut(room)
+            if at < 0:
+                return super().take(size)
+            buffer = np.frombuffer(self._part[at : at + room], np.uint8)
+            kept.append(buffer)
+            self._at[id(buffer)] = at, buffer.ctypes.data
+        return buffer[:size]
+
+    def place(self, data: Bytes) -> int:
+        """Where data lies in the part; BY_MESSAGE if it does not."""
+        found = self._at.get(id(data.base))
+        if found is None:
+            return BY_MESSAGE
+        at, address = found
+        return at + int(data.__array_interface__["data"][0]) - address
+
+    def _cut(self, room: int) -> int:
+        for k, (begin, end) in enumerate(self._gaps):
+            if end - begin >= room:
+                if begin + room < end:
+                    self._gaps[k] = begin + room, end
+                else:
+                    del self._gaps[k]
+                return begin
+        return -1
+
+    def _give_back(self, bits: int) -> None:
+        """Make gaps of the buffers of so many bits that nobody refers to."""
+        kept = self._kept[bits]
+        found = False
+        while (buffer := unheld(kept)) is not None:
+            at, _ = self._at.pop(id(buffer))
+            self._gaps.append((at, at + buffer.size))
+            kept[:] = [other for other in kept if other is not buffer]
+            found = True
+        if found:
+            merged: list[tuple[int, int]] = []
+            for begin, end in sorted(self._gaps):
+                if merged and merged[-1][1] == begin:
+                    merged[-1] = merged[-1][0], end
+                else:
+                    merged.append((begin, end))
+            self._gaps = merged
+
+
+class Board:
+    """Where the processors of one node that share a transport meet, as one of them sees it.
+
+    Args:
+        window: of the node.
+        ranks: in the window, of those processors that are on this node.
+        own: which of them this one is.
+        context: of the transport.
+        number: of the last exchange; of all the same, and no less than any of them has used in this context.
+        parent: the board of the processors that these are a part of.
+
+    Attributes:
+        words: what each of them was doing in the last exchange that was finished, with flags.
+        finished: the number of that exchange; those since were quiet.
+    """
+
+    def __init__(
+        self, window: Window, ranks: Sequence[int], own: int, context: int, number: int, parent: Board | None
+    ) -> None:
+        size = window.size
+        first = window.board // 8 * context
+        self.number = number
+        self._window, self._own, self._parent = window, own, parent
+        self._ranks = list(ranks)
+        self.words = [0] * len(ranks)
+        self.finished = number
+        self._parts = [window.parts[rank] for rank in ranks]
+        self._others = [k for k in range(len(ranks)) if k != own]
+        of = [window.words[rank] for rank in ranks]
+        self._status = [words[first : first + 2] for words in of]
+        self._mine = self._status[own]
+        self._theirs = [self._status[k] for k in self._others]
+        first += 2
+        self._holds = [[words[first + k * size : first + (k + 1) * size] for k in (0, 1)] for words in of]
+        first += 2 * size
+        self._slots = [[words[first + 2 * k * size : first + 2 * (k + 1) * size] for k in (0, 1)] for words in of]
+        self._rooms = [window.board * (context + 1) - (2 - k) * ROOM for k in (0, 1)]
+        self._blank = array("q", bytes(16 * size))
+        self._fence = window.sync
+        # (number, data): of exchanges whose data somebody may still read.
+        self._sent: deque[tuple[int, list[Bytes]]] = deque()
+        self._got: list[tuple[int, int, Bytes]] = []  # (number, whose, data) that this processor may still read
+
+    def meet(self, kind: int, waiter: Waiter) -> bool:
+        """An exchange in which this processor says nothing.
+
+        Returns:
+            Whether all did the same, and nobody said anything.
+        """
+        number = self.number = self.number + 1
+        word = number << NUMBER | kind
+        parity = number & 1
+        self._fence()
+        quiet = True
+        if self._got and (held := self._held(parity)):
+            word, quiet = word | held, False
+        self._mine[parity] = word
+        for status in self._theirs:
+            tries = SHORT
+            while status[parity] != word:
+                tries -= 1
+                if not tries:
+                    quiet = False
+                    break
+        if not quiet:
+            if not self.here():
+                waiter.until(self.here, None)
+            if self._got or any(status[parity] != word for status in self._theirs):
+                self.finish()
+                return False
+        self._fence()
+        if self._sent:
+            self._sent.clear()
+        return True
+
+    def enter(self, kind: int, manifests: Sequence[bytes | None], data: list[Bytes]) -> list[int]:
+        """Say what this processor does, and hand over manifests.
+
+        Args:
+            manifests: for each processor of the board, or None.
+            data: that the manifests refer to in this processor's part.
+
+        Returns:
+            The processors whose manifests have to go as messages, since there was no room.
+        """
+        number = self.number = self.number + 1
+        parity = number & 1
+        slots, begin = self._blank[:], self._rooms[parity]
+        at, end = begin, begin + ROOM
+        part = self._parts[self._own]
+        late = []
+        last, last_at = None, 0
+        for k, manifest in enumerate(manifests):
+            if manifest is None:
+                continue
+            size = len(manifest)
+            if manifest is last:  # a note to all
+                place = last_at
+            elif at + size <= end:
+                place = at
+                part[at : at + size] = manifest
+                at = aligned(at + size)
+            else:
+                buffer = self._window.pool.take(size)
+                place = self._window.pool.place(buffer)
+                if place == BY_MESSAGE:
+                    late.append(k)
+                else:
+                    buffer[:] = np.frombuffer(manifest, np.uint8)
+                    data.append(buffer)
+            last, last_at = manifest, place
+            slots[2 * k], slots[2 * k + 1] = place, size
+        self._slots[self._own][parity][:] = slots
+        if data:
+            self._sent.append((number, data))
+        word = number << NUMBER | kind | SOMETHING
+        if self._got:
+            word |= self._held(parity)
+        self._fence()
+        self._mine[parity] = word
+        return late
+
+    def here(self, _: object = None) -> bool:
+        """Whether all others have entered the exchange."""
+        parity, least = self.number & 1, self.number << NUMBER
+        return all(status[parity] >= least for status in self._theirs)
+
+    def finish(self) -> None:
+        """All others are here: what was read by all is used again."""
+        self._fence()
+        parity = self.number & 1
+        limit = self.number
+        self.words = [status[parity] for status in self._status]
+        self.finished = limit
+        for k in self._others:
+            if self.words[k] & HOLDS and (oldest := self._holds[k][parity][self._own]):
+                limit = min(limit, oldest)
+        while self._sent and self._sent[0][0] < limit:
+            self._sent.popleft()
+
+    def manifest(self, k: int) -> tuple[int, int] | None:
+        """Where the manifest from a processor lies in its part, or BY_MESSAGE, and its size; None: there is none."""
+        if not self.words[k] & SOMETHING:
+            return None
+        place, size = self._slots[k][self.number & 1][2 * self._own : 2 * self._own + 2]
+        return (place, size) if size else None
+
+    def text(self, k: int, at: int, size: int) -> memoryview:
+        """Bytes of a processor's part."""
+        return self._parts[k][at : at + size]
+
+    def read(self, k: int, at: int, size: int) -> Bytes:
+        """Data in a processor's part, as it lies there."""
+        data = np.frombuffer(self._parts[k], np.uint8, size, at)
+        self._got.append((self.number, k, data))
+        return data
+
+    def retire(self) -> None:
+        """The part has ended: what may still be read of it is from now on the parent's."""
+        parent = self._parent
+        if parent is not None:
+            parent._sent.extend((parent.number, data) for _, data in self._sent)
+            where = [parent._ranks.index(rank) for rank in self._ranks]
+            parent._got += [(parent.number, where[k], data) for _, k, data in self._got]
+        self._sent.clear()
+        self._got = []
+
+    def _held(self, parity: int) -> int:
+        """Say of whose data which is still referred to here; returns the flag that says so, or 0."""
+        self._got = referred_to(self._got)
+        if not self._got:
+            return 0
+        oldest = array("q", bytes(8 * self._window.size))
+        for number, k, _ in self._got:
+            oldest[k] = min(oldest[k] or number, number)
+        self._holds[self._own][parity][:] = oldest
+        return HOLDS
