@@ -32,12 +32,14 @@ from .transport import (
     END,
     FAIL,
     FLAG_GETS,
+    FREE,
     GETS,
     JOINED,
     KIND,
     LEDGER,
     MAIL,
     PUTS,
+    QUIET,
     REPLIES,
     REPLY,
     SPLIT,
@@ -52,6 +54,11 @@ from .transport.memory import POISON
 
 _NONE: dict[int, Parcel] = {}
 _EMPTY = Inbox()
+_NOTHING = (0, 0, 0)  # words, messages, items
+_NO_TICKETS: dict[int, list[Ticket]] = {}
+_SYNCED = "called bsp.sync()"
+_COLUMNS, _CHUNK = Log.COLUMNS, Log.CHUNK
+_clock = time.perf_counter
 
 
 class BSP:
@@ -79,6 +86,8 @@ class BSP:
         self._transport = transport
         self._router, self._route = routing, routing.route
         self._checked, self._virtual, self._measure, self._context = checked, virtual, measure, context
+        self._plain = not (checked or virtual)
+        self._before = 0.0  # virtual time at which the superstep's exchange began
         self._pool = transport.pool
         self._limit = self.p  # destinations below it are valid; 0 while nothing may be called
         self._closed = ""  # why nothing may be called
@@ -86,6 +95,7 @@ class BSP:
         self._members: list[int] = []  # of a part: which of all processors they are
         # The pools: what goes out with the next sync.
         self._mail = Mail(self._pool)
+        self._outgoing = self._mail.outgoing
         self._outgoing_pools: dict[Queue, None] = {}
         self._puts: dict[int, Outgoing] = {}
         self._gets: dict[int, Outgoing] = {}
@@ -192,25 +202,57 @@ class BSP:
         """
         if not self._limit:
             self._check_open("bsp.sync")
-        self._end_superstep(SYNC, None, "called bsp.sync()")
+        if (
+            self._outgoing
+            or self._outgoing_pools
+            or self._puts
+            or self._gets
+            or self._declared
+            or self._filled
+            or self._leaving
+            or not self._plain
+        ):
+            self._end_superstep(SYNC, None, _SYNCED)
+            return
+        # The short way of a processor that has nothing to say. Time counts here: it is what an empty superstep takes.
+        enter = _clock()
+        self.inbox = _EMPTY
+        arrival = self._route(SYNC, None, _NONE)
+        if arrival is not QUIET:
+            self._take(arrival, SYNC, _SYNCED, enter)
+            return
+        left, leave = self._left, _clock()
+        log = self._log
+        numbers, at = log.numbers, log.end
+        if self._label_number:
+            numbers[at] = self._label_number
+        if self._work:
+            numbers[at + 1] = self._work
+            self._work = 0.0
+        numbers[at + 2] = enter - left
+        numbers[at + 3] = leave - left
+        log.end = at + _COLUMNS
+        if log.end == _CHUNK:
+            log.turn()
+        self._left = leave
 
     def _end_superstep(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all."""
-        enter = time.perf_counter()
-        work = self._work
-        before = self._transport.time() if self._virtual else self._left
+        enter = _clock()
+        charge = FREE
         if self._virtual:
-            seconds = self._part_seconds + (enter - self._left if self._measure else work / self.machine.r)
-        else:
-            seconds = enter - self._left
+            computed = enter - self._left if self._measure else self._work / self.machine.r
+            charge = Charge(self._part_seconds + computed, counts=True)
+            self._part_seconds = 0.0
+            self._before = self._transport.time()
         # 1. What the program left in the pools.
         parcels = _NONE
-        words_out = messages_out = items_out = words_in = messages_in = items_in = 0
+        counts = _NOTHING
         flags = 0
-        if self._mail.outgoing or self._outgoing_pools or self._puts or self._gets:
+        if self._outgoing or self._outgoing_pools or self._puts or self._gets:
             parcels = self._pack()
             flags = FLAG_GETS if self._gets else 0
-            words_out, messages_out, items_out = _count(parcels.items(), self.pid)
+            counts = _count(parcels.items(), self.pid)
         if self._declared or self._checked:
             note = (note, self._declared, (self._label, where()) if self._checked else None)
         elif note is not None:
@@ -223,7 +265,22 @@ class BSP:
         tickets = self._tickets
         if flags:
             self._gets, self._tickets = {}, {}
-        arrival = self._route(kind | flags, note, parcels, Charge(seconds, counts=True))
+        arrival = self._route(kind | flags, note, parcels, charge)
+        return self._take(arrival, kind, what, enter, counts, tickets, charge.seconds)
+
+    def _take(
+        self,
+        arrival: Arrival,
+        kind: int,
+        what: str,
+        enter: float,
+        sent: tuple[int, int, int] = _NOTHING,
+        tickets: dict[int, list[Ticket]] = _NO_TICKETS,
+        seconds: float = 0.0,
+    ) -> Sequence[Any] | None:
+        """What an exchange brought: agreement, replies, deliveries, and the ledger's row."""
+        words_out, messages_out, items_out = sent
+        words_in = messages_in = items_in = 0
         notes: Sequence[Any] | None = None
         getting = False
         if arrival.kinds is not None:
@@ -244,17 +301,20 @@ class BSP:
                 del self._arrays[array._number]
             self._leaving = []
         # 4. The ledger.
-        self._work = self._part_seconds = 0.0
-        leave = time.perf_counter()
-        measured = (self._transport.time() if self._virtual else leave) - before
+        leave = _clock()
+        if self._virtual:
+            measured = self._transport.time() - self._before
+        else:
+            seconds, measured = enter - self._left, leave - self._left
         row = (words_out, words_in, messages_out, messages_in, items_out, items_in)
-        self._log.numbers.extend((self._label_number, work, seconds, measured, *row))
+        self._log.note(self._label_number, self._work, seconds, measured, row)
+        self._work = 0.0
         self._left = leave
         return notes
 
     def _pack(self) -> dict[int, Parcel]:
         parcels: dict[int, Parcel] = {}
-        if self._mail.outgoing:
+        if self._outgoing:
             self._mail.pack(parcels)
         if self._outgoing_pools:
             for queue in self._outgoing_pools:
@@ -541,7 +601,7 @@ class BSP:
     def _leftover(self) -> str:
         """What was sent since the last sync, in words."""
         names = {
-            "bsp.send": self._mail.outgoing,
+            "bsp.send": self._outgoing,
             "queue.send": self._outgoing_pools,
             "array.put": self._puts,
             "array.get": self._gets,

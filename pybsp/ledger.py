@@ -56,20 +56,48 @@ class Record(NamedTuple):
 
 
 class Log:
-    """What one processor notes of its supersteps."""
+    """What one processor notes of its supersteps.
+
+    Attributes:
+        numbers: the open chunk: flat rows of `COLUMNS` numbers, of which those up to `end` are filled; zeros beyond.
+            Counts are exact up to 2^53.
+    """
 
     COLUMNS = 10  # label, work, seconds, measured; words, messages and items of queues, each out and in
+    CHUNK = 1024 * COLUMNS
 
     def __init__(self) -> None:
-        self.numbers = array("d")  # flat: one call a superstep adds a row; counts are exact up to 2^53
+        self._full: list[memoryview[float]] = []
+        self.numbers = self._zeros()
+        self.end = 0
         self.labels: dict[str, int] = {"": 0}
 
+    def _zeros(self) -> memoryview[float]:
+        return memoryview(bytearray(8 * self.CHUNK)).cast("d")
+
+    def note(self, label: float, work: float, seconds: float, measured: float, counts: Sequence[int]) -> None:
+        """A superstep."""
+        at = self.end
+        self.numbers[at : at + self.COLUMNS] = array("d", (label, work, seconds, measured, *counts))
+        self.end = at + self.COLUMNS
+        if self.end == self.CHUNK:
+            self.turn()
+
+    def turn(self) -> None:
+        """The open chunk is full: begin another."""
+        self._full.append(self.numbers)
+        self.numbers = self._zeros()
+        self.end = 0
+
     def __len__(self) -> int:
-        return len(self.numbers) // self.COLUMNS
+        return len(self._full) * (self.CHUNK // self.COLUMNS) + self.end // self.COLUMNS
 
     def table(self, first: int = 0) -> NDArray[np.float64]:
         """The rows from `first` on, shape (supersteps, 10): a copy."""
-        return np.array(self.numbers[first * self.COLUMNS :]).reshape(-1, self.COLUMNS)
+        skip, rest = divmod(first * self.COLUMNS, self.CHUNK)
+        pieces = [*self._full, self.numbers[: self.end]][skip:]
+        whole = np.concatenate([np.asarray(piece) for piece in pieces] or [np.empty(0)])
+        return whole[rest:].reshape(-1, self.COLUMNS)
 
 
 class Ledger(Sequence[Record]):

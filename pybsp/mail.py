@@ -91,7 +91,8 @@ class Mail:
         try:
             data = self._pickled(payload, "payload", buffers)
         except UsageError:
-            self.outgoing = {dest: kept for dest, kept in self.outgoing.items() if kept.records}
+            for dest in [dest for dest, kept in self.outgoing.items() if not kept.records]:
+                del self.outgoing[dest]
             raise
         size = len(data)
         if not buffers and size <= SHORT:
@@ -111,7 +112,7 @@ class Mail:
         for dest, out in self.outgoing.items():
             data = out.filled() if out.used else None
             parcels.setdefault(dest, {})[MAIL] = Segment(out.records, out.words, len(out.records), data)
-        self.outgoing = {}
+        self.outgoing.clear()
 
     def _pickled(self, thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
         try:

@@ -71,6 +71,9 @@ class Arrival(NamedTuple):
     joined: Mapping[int, Bytes]
 
 
+QUIET = Arrival(None, None, (), {})  # all did the same, and nobody said or sent anything
+
+
 class Transport(Protocol):
     """The processors of one BSP machine, as one of them sees them."""
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..errors import AbortError, LauncherError
-from . import FREE, JOINED, KIND, Arrival, Bytes, Charge, Parcel, Parcels, Segment
+from . import FREE, JOINED, KIND, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment
 from .memory import BufferPool
 from .shared import BY_MESSAGE, CONTEXTS, Board, Node
 from .waiting import Waiter
@@ -45,7 +45,6 @@ DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an 
 TAGS = 8  # of a context: three for exchanges, the others for what runs beside them
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
-QUIET = Arrival(None, None, (), {})
 _LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 _LAUNCHER_RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
 

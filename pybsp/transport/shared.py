@@ -18,12 +18,14 @@ context only grow, also from one part of the processors to the next that uses th
 number that any of its members has used there.
 
 Memory model: data is written before the status, and read after it. `Win.Sync` is the barrier between the two on both
-sides; it wants an epoch, which `Lock_all` opens for good.
+sides; it wants an epoch, which `Lock_all` opens for good. Processors of the x86 family keep this order by themselves
+(of different words only a store and a later load change places), and Python changes none: it is left out there.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from array import array
 from collections import deque
@@ -44,6 +46,7 @@ SMALLEST = 1 << 10  # bytes of the smallest buffers of a heap; less is copied al
 LARGEST = 1 << 40  # bytes of a part, at most
 SHARE = 0.45  # of the free shared memory, that the parts of a node's processors may fill
 
+WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # may change the order of loads and stores
 SHORT = 50  # looks at a status before waiting begins
 SOMETHING, HOLDS = 1 << 8, 1 << 9  # flags of a status, above the kind
 NUMBER = 16  # bits that the exchange's number is shifted by
@@ -267,7 +270,7 @@ class Board:
         self._slots = [[words[first + 2 * k * size : first + 2 * (k + 1) * size] for k in (0, 1)] for words in of]
         self._rooms = [window.board * (context + 1) - (2 - k) * ROOM for k in (0, 1)]
         self._blank = array("q", bytes(16 * size))
-        self._fence = window.sync
+        self._fence = window.sync if WEAK else None
         # (number, data): of exchanges whose data somebody may still read.
         self._sent: deque[tuple[int, list[Bytes]]] = deque()
         self._got: list[tuple[int, int, Bytes]] = []  # (number, whose, data) that this processor may still read
@@ -281,7 +284,8 @@ class Board:
         number = self.number = self.number + 1
         word = number << NUMBER | kind
         parity = number & 1
-        self._fence()
+        if self._fence:
+            self._fence()
         quiet = True
         if self._got and (held := self._held(parity)):
             word, quiet = word | held, False
@@ -299,7 +303,8 @@ class Board:
             if self._got or any(status[parity] != word for status in self._theirs):
                 self.finish()
                 return False
-        self._fence()
+        if self._fence:
+            self._fence()
         if self._sent:
             self._sent.clear()
         return True
@@ -347,7 +352,8 @@ class Board:
         word = number << NUMBER | kind | SOMETHING
         if self._got:
             word |= self._held(parity)
-        self._fence()
+        if self._fence:
+            self._fence()
         self._mine[parity] = word
         return late
 
@@ -358,7 +364,8 @@ class Board:
 
     def finish(self) -> None:
         """All others are here: what was read by all is used again."""
-        self._fence()
+        if self._fence:
+            self._fence()
         parity = self.number & 1
         limit = self.number
         self.words = [status[parity] for status in self._status]
