@@ -11,10 +11,11 @@ import dataclasses
 import os
 import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -28,6 +29,7 @@ from .mail import Inbox, Mail
 from .outgoing import Outgoing
 from .queues import Queue
 from .routing import Router
+from .routing.direct import Direct
 from .transport import (
     END,
     FAIL,
@@ -87,6 +89,7 @@ class BSP:
         self._router, self._route = routing, routing.route
         self._checked, self._virtual, self._measure, self._context = checked, virtual, measure, context
         self._plain = not (checked or virtual)
+        self._begun: _Begun | None = None
         self._before = 0.0  # virtual time at which the superstep's exchange began
         self._pool = transport.pool
         self._limit = self.p  # destinations below it are valid; 0 while nothing may be called
@@ -236,37 +239,98 @@ class BSP:
             log.turn()
         self._left = leave
 
+    def begin(self) -> None:
+        """End the superstep's sending, without waiting: what was sent travels while the program goes on; collective.
+
+        Until `bsp.end` the program computes, with what arrived last too, and neither sends, puts, gets nor syncs. Some
+        processors may call `bsp.sync` instead of the two.
+
+        Between hosts the exchange goes on in a thread, which calls MPI: do not call it yourself meanwhile. Where the
+        job's MPI allows no other thread (below MPI_THREAD_SERIALIZED), the rest of it waits for `end`.
+
+        Raises:
+            UsageError: between `begin` and `end` already.
+
+        BSP cost: with `end`, that of `sync`; the exchange and the computation between the two overlap as far as the
+        machine lets them.
+        """
+        self._check_open("bsp.begin")
+        parcels, counts, flags, note, tickets = self._prepare(None)
+        enter = _clock()
+        if isinstance(self._router, Direct) and not self._virtual:
+            complete = self._transport.begin(SYNC | flags, note, parcels)
+        else:
+            complete = partial(self._route, SYNC | flags, note, parcels)
+        self._begun = _Begun(complete, enter, _clock(), counts, tickets, where())
+        self._close("bsp.begin() has ended the sending of this superstep; call bsp.end() first")
+
+    def end(self) -> None:
+        """What travelled since `bsp.begin` arrives: this ends the superstep; collective.
+
+        Raises:
+            UsageError: without `begin` before it.
+            ProcessorError, SyncError: as `sync`.
+        """
+        begun = self._begun
+        if begun is None:
+            self._check_open("bsp.end")
+            raise UsageError("bsp.end: expected bsp.begin() before it in this superstep; bsp.sync() does both")
+        self._complete(begun, _clock())
+
+    def _complete(self, begun: _Begun, enter: float, grace: float | None = None) -> None:
+        """Carry what `begin` began to its end; `grace` as of `Transport.exchange`."""
+        self._begun = None
+        self._limit, self._closed = self.p, ""
+        if self._filled or self._checked:
+            self._forget()
+        self.inbox = _EMPTY
+        seconds = begun.enter - self._left + enter - begun.leave  # of computing
+        if self._virtual:
+            charge = self._charge(enter)
+            seconds = charge.seconds
+            arrival = begun.complete(charge)
+        else:
+            arrival = begun.complete(grace=grace)
+        self._take(arrival, SYNC, f"called bsp.begin() at {begun.line}", enter, begun.counts, begun.tickets, seconds)
+
     def _end_superstep(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all."""
         enter = _clock()
-        charge = FREE
-        if self._virtual:
-            computed = enter - self._left if self._measure else self._work / self.machine.r
-            charge = Charge(self._part_seconds + computed, counts=True)
-            self._part_seconds = 0.0
-            self._before = self._transport.time()
+        charge = self._charge(enter) if self._virtual else FREE
         # 1. What the program left in the pools.
-        parcels = _NONE
-        counts = _NOTHING
-        flags = 0
-        if self._outgoing or self._outgoing_pools or self._puts or self._gets:
-            parcels = self._pack()
-            flags = FLAG_GETS if self._gets else 0
-            counts = _count(parcels.items(), self.pid)
-        if self._declared or self._checked:
-            note = (note, self._declared, (self._label, where()) if self._checked else None)
-        elif note is not None:
-            note = (note, None, None)
+        parcels, counts, flags, note, tickets = self._prepare(note)
         # 2. The exchange. Its errors leave the pools empty and deliver nothing. What arrived last is given up first, so
         #    that its memory can be received into again.
         if self._filled or self._checked:
             self._forget()
         self.inbox = _EMPTY
-        tickets = self._tickets
-        if flags:
-            self._gets, self._tickets = {}, {}
         arrival = self._route(kind | flags, note, parcels, charge)
-        return self._take(arrival, kind, what, enter, counts, tickets, charge.seconds)
+        seconds = charge.seconds if self._virtual else enter - self._left
+        return self._take(arrival, kind, what, enter, counts, tickets, seconds)
+
+    def _charge(self, enter: float) -> Charge:
+        """On virtual processors: what the superstep's computing has taken."""
+        computed = enter - self._left if self._measure else self._work / self.machine.r
+        charge = Charge(self._part_seconds + computed, counts=True)
+        self._part_seconds = 0.0
+        self._before = self._transport.time()
+        return charge
+
+    def _prepare(self, note: Any) -> tuple[dict[int, Parcel], tuple[int, int, int], int, Any, dict[int, list[Ticket]]]:
+        """Parcels from the pools, what they count, flags of the kind, the whole note, and the tickets of gets."""
+        parcels, counts, flags = _NONE, _NOTHING, 0
+        tickets = self._tickets
+        if self._outgoing or self._outgoing_pools or self._puts or self._gets:
+            parcels = self._pack()
+            counts = _count(parcels.items(), self.pid)
+            if self._gets:
+                flags = FLAG_GETS
+                self._gets, self._tickets = {}, {}
+        if self._declared or self._checked:
+            note = (note, self._declared, (self._label, where()) if self._checked else None)
+        elif note is not None:
+            note = (note, None, None)
+        return parcels, counts, flags, note, tickets
 
     def _take(
         self,
@@ -276,7 +340,7 @@ class BSP:
         enter: float,
         sent: tuple[int, int, int] = _NOTHING,
         tickets: dict[int, list[Ticket]] = _NO_TICKETS,
-        seconds: float = 0.0,
+        seconds: float | None = None,
     ) -> Sequence[Any] | None:
         """What an exchange brought: agreement, replies, deliveries, and the ledger's row."""
         words_out, messages_out, items_out = sent
@@ -302,10 +366,9 @@ class BSP:
             self._leaving = []
         # 4. The ledger.
         leave = _clock()
-        if self._virtual:
-            measured = self._transport.time() - self._before
-        else:
-            seconds, measured = enter - self._left, leave - self._left
+        measured = self._transport.time() - self._before if self._virtual else leave - self._left
+        if seconds is None:
+            seconds = enter - self._left
         row = (words_out, words_in, messages_out, messages_in, items_out, items_in)
         self._log.note(self._label_number, self._work, seconds, measured, row)
         self._work = 0.0
@@ -612,6 +675,10 @@ class BSP:
         """The program has ended here: meet the others, who must have ended too."""
         if self._failed is not None:
             raise self._failed  # a program that caught the error cannot go on without the others
+        if self._begun is not None:
+            line = self._begun.line
+            self._complete(self._begun, _clock())
+            raise UsageError(f"bsp.begin: called at {line}, and never ended; call bsp.end() before the program ends")
         left = self._leftover()
         if left:
             raise UsageError(
@@ -630,9 +697,23 @@ class BSP:
         """
         failure = agreement.failure_of(error, self._superstep, agreement.label_of(error, self._label))
         grace = None if self._virtual else grace_period()
+        if self._begun is not None:
+            with suppress(BSPError):  # the others see this failure next
+                self._complete(self._begun, _clock(), grace)
         arrival = self._route(FAIL, failure, {}, grace=grace)
         self._close("the run has failed")
         return arrival
+
+
+class _Begun(NamedTuple):
+    """A superstep between `bsp.begin` and `bsp.end`; `complete` waits for its exchange."""
+
+    complete: Callable[..., Arrival]
+    enter: float
+    leave: float
+    counts: tuple[int, int, int]
+    tickets: dict[int, list[Ticket]]
+    line: str
 
 
 class _Split:

@@ -156,14 +156,14 @@ def test_importing_pybsp_and_simulating_does_not_initialise_mpi(program: Program
 # -- MPI that a host program set up ------------------------------------------------------------------------------------
 
 
-def test_where_pybsp_is_first_it_asks_for_funneled_threads_at_most(program: Program) -> None:
+def test_where_pybsp_is_first_it_asks_for_serialized_threads_at_most(program: Program) -> None:
     path = program("""
         import pybsp
         pybsp.run(lambda bsp: bsp.sync())
         import mpi4py
         from mpi4py import MPI
-        assert mpi4py.rc.thread_level == "funneled", mpi4py.rc.thread_level
-        assert MPI.Query_thread() <= MPI.THREAD_FUNNELED, MPI.Query_thread()
+        assert mpi4py.rc.thread_level == "serialized", mpi4py.rc.thread_level
+        assert MPI.Query_thread() <= MPI.THREAD_SERIALIZED, MPI.Query_thread()
     """)
     ended_well(ranks(2, path))
 
@@ -225,7 +225,7 @@ def test_mpi_that_the_host_left_uninitialised_is_initialised(program: Program) -
         import pybsp
         from mpi4py import MPI
         assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 2
-        assert MPI.Query_thread() <= MPI.THREAD_FUNNELED
+        assert MPI.Query_thread() <= MPI.THREAD_SERIALIZED
     """)
     ended_well(ranks(2, path))
 

@@ -13,7 +13,7 @@ class here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from .memory import BufferPool
@@ -92,6 +92,13 @@ class Transport(Protocol):
             parcels: by destination.
             charge: what the superstep so far has cost here.
             grace: seconds after which TimeoutError is raised if not all have come; None waits for ever.
+        """
+
+    def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
+        """Begin an exchange, which goes on meanwhile as far as it can.
+
+        Returns:
+            What completes it, to be called with `exchange`'s charge or grace, before any other exchange.
         """
 
     def subset(self, members: Sequence[int], context: int) -> Transport:

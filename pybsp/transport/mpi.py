@@ -15,11 +15,14 @@ import atexit
 import os
 import pickle
 import sys
+import threading
 import time
 import warnings
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -65,8 +68,8 @@ def under_launcher() -> bool:
 def load() -> ModuleType:
     """The module mpi4py.MPI, with MPI initialised.
 
-    MPI that a host program set up is used as it is. Where pybsp is first, it asks for FUNNELED threads: only one
-    thread calls MPI, and MULTIPLE costs MPICH 2 us a call.
+    MPI that a host program set up is used as it is. Where pybsp is first, it asks for SERIALIZED threads: one thread
+    calls MPI at a time, and MULTIPLE costs MPICH 2 us a call.
 
     Raises:
         ImportError, RuntimeError: no MPI library can be loaded.
@@ -76,7 +79,7 @@ def load() -> ModuleType:
 
     level = mpi4py.rc.thread_level
     if level == "multiple":  # mpi4py's default: nobody asked for anything else
-        level = "funneled"
+        level = "serialized"
     if "mpi4py.MPI" not in sys.modules:
         mpi4py.rc.thread_level = level
         initialize = mpi4py.rc.initialize
@@ -96,6 +99,13 @@ def load() -> ModuleType:
         MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
         atexit.register(lambda: None if MPI.Is_finalized() else MPI.Finalize())
     return MPI
+
+
+def threads_allowed() -> bool:
+    """Whether another thread than the main one may call MPI, one at a time."""
+    from mpi4py import MPI
+
+    return bool(MPI.Query_thread() >= MPI.THREAD_SERIALIZED)
 
 
 def check_launcher(size: int) -> None:
@@ -264,8 +274,42 @@ class MPITransport:
     def _wait(self, requests: list[Any], deadline: float | None = None) -> bool:
         return self.waiter.until(self._testall, requests, deadline)
 
+    def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
+        if self._unfinished:
+            self._see_off(keep=1)
+        heads, sends = self._post_out(kind, note, parcels)
+        if not self._peers or not threads_allowed():
+            return lambda charge=FREE, grace=None: self._finish(kind, note, parcels, heads, sends, grace)
+        # Messages move on only while MPI is called: a thread does so. It sleeps, as the program computes.
+        waiter, self.waiter = self.waiter, Waiter("sleep")
+        future: Future[Arrival] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self._finish(kind, note, parcels, heads, sends, None))
+            except BaseException as error:
+                future.set_exception(error)
+
+        thread = threading.Thread(target=work, name="pybsp exchange", daemon=True)
+        thread.start()
+
+        def complete(charge: Charge = FREE, grace: float | None = None) -> Arrival:
+            try:
+                arrival = future.result(grace)
+            except FutureTimeout:
+                raise TimeoutError from None
+            thread.join()
+            self.waiter = waiter
+            return arrival
+
+        return complete
+
     def _exchange(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
-        deadline = None if grace is None else time.perf_counter() + grace
+        heads, sends = self._post_out(kind, note, parcels)
+        return self._finish(kind, note, parcels, heads, sends, grace)
+
+    def _post_out(self, kind: int, note: object, parcels: Parcels) -> tuple[list[Any], list[Any]]:
+        """Hand over what this processor says and sends. Returns the requests of heads, and of all else."""
         self._quiet_kind = 0
         heads, sends = list(self._receives), []
         messages: list[tuple[int, Bytes]] = []
@@ -318,10 +362,23 @@ class MPITransport:
         # 3. The data, without waiting.
         for rank, data in messages:
             sends += [comm.Isend([c, c.size, byte], rank, self._data_tag) for c in _chunks(data)]
+        return heads, sends
+
+    def _finish(
+        self,
+        kind: int,
+        note: object,
+        parcels: Parcels,
+        heads: list[Any],
+        sends: list[Any],
+        grace: float | None,
+    ) -> Arrival:
+        """Wait for the others, and receive."""
+        deadline = None if grace is None else time.perf_counter() + grace
         if not self._all_here(heads) and not self.waiter.until(self._all_here, heads, deadline):
             raise TimeoutError
-        if board is not None:
-            board.finish()
+        if self._board is not None:
+            self._board.finish()
         return self._receive(kind, note, parcels, sends)
 
     def _all_here(self, heads: list[Any]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import greenlet
@@ -173,6 +174,9 @@ class VirtualTransport:
             meeting.close(charge)
         kinds, notes, inbound = meeting.last
         return Arrival(kinds, notes, inbound.get(pid, NOBODY), {})
+
+    def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
+        return partial(self.exchange, kind, note, parcels)
 
     def together(self, brought: Any, act: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
         """Meet all processors, where a router has another medium than `exchange`.

@@ -29,10 +29,10 @@ _MODES = {"polite": (SPIN, YIELD), "spin": (float("inf"), 0.0), "yield": (0.0, f
 
 
 class Waiter:
-    """How one processor waits."""
+    """How one processor waits: in the mode given, else that of PYBSP_WAIT."""
 
-    def __init__(self) -> None:
-        mode = os.environ.get("PYBSP_WAIT", "polite")
+    def __init__(self, mode: str = "") -> None:
+        mode = mode or os.environ.get("PYBSP_WAIT", "polite")
         if mode not in _MODES:
             raise UsageError(f"PYBSP_WAIT: expected one of {', '.join(_MODES)}, got {mode!r}")
         self._most, self._yield = _MODES[mode]

@@ -1,0 +1,7 @@
+"""`python -m pybsp.benchmarks.compare`."""
+
+import sys
+
+from .command import main
+
+sys.exit(main())

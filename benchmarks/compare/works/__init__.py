@@ -1,0 +1,21 @@
+"""The pieces of work, one kind a file; `catalogue` has them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..forms import Work
+from . import access, blocks, collective, fine, overlap, single, small
+
+KINDS = (small, single, fine, blocks, access, collective, overlap)
+SIZES = ("quick", "all", "hosts")  # which sizes: few; all; what a network of some Mbit/s carries in a reasonable time
+
+
+def catalogue(sizes: str) -> list[Work]:
+    """All works in the order of the table, at those sizes."""
+
+    def found() -> Iterator[Work]:
+        for kind in KINDS:
+            yield from kind.works(sizes)
+
+    return list(found())

@@ -1,0 +1,205 @@
+"""Supersteps that carry nothing, or little: what is measured is latency."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from pybsp.transport import SYNC
+
+from ..forms import OURS, WORD, Array, Form, Job, Made, Work, against, each, layout, values
+
+WORDS = 64
+SHIFTED = 8
+
+EXCHANGE = "pybsp's bare exchange"
+COUNTS = "raw Alltoall of p int32"
+BARRIER = "raw Barrier"
+FLAGS = "flags in shared memory, by hand"
+ALLTOALL = "raw Alltoall"
+ALLTOALLV = "raw Alltoallv, counts known"
+SENDRECV = "raw Sendrecv"
+PICKLE = "pickle alltoall"
+
+
+def works(_: str) -> Iterator[Work]:
+    yield Work("empty", 0, "empty superstep", empty)
+    yield Work("words", WORDS, f"{WORDS} words to every other, send to read", words)
+    yield Work("shift", SHIFTED, f"{SHIFTED} words to the next one (a 1-relation)", shift)
+
+
+def empty(job: Job) -> Made:
+    """Nothing is sent. The bare exchange is the transport's, without what `sync` adds: the ledger and the checks."""
+    from mpi4py import MPI
+
+    bsp, comm = job.bsp, job.comm
+    out, into = np.zeros(job.p, np.int32), np.zeros(job.p, np.int32)
+    sends, receives = [out, 1, MPI.INT], [into, 1, MPI.INT]
+    exchange = bsp._transport.exchange
+
+    def ours(_: int, count: int) -> None:
+        sync = bsp.sync
+        for _ in repeat(None, count):
+            sync()
+
+    def bare(_: int, count: int) -> None:
+        nothing: dict[int, Any] = {}
+        for _ in repeat(None, count):
+            exchange(SYNC, None, nothing)
+
+    def counts(_: int, count: int) -> None:
+        alltoall = comm.Alltoall
+        for _ in repeat(None, count):
+            alltoall(sends, receives)
+
+    def barrier(_: int, count: int) -> None:
+        meet = comm.Barrier
+        for _ in repeat(None, count):
+            meet()
+
+    forms = {OURS: Form(ours), EXCHANGE: Form(bare), COUNTS: Form(counts), BARRIER: Form(barrier)}
+    if len(set(comm.allgather(_host()))) == 1:
+        forms[FLAGS] = Form(_flags(job))
+    return Made(forms, against(*list(forms)[1:]))
+
+
+def _host() -> str:
+    """What processes that can map one file have in common."""
+    return " ".join([os.uname().nodename, *(str(os.stat(path).st_dev) for path in (tempfile.gettempdir(), "/"))])
+
+
+def _flags(job: Job) -> Any:
+    """A flag of each processor in shared memory, waited for by spinning, then yielding: the least that Python can do."""
+    comm, p, pid = job.comm, job.p, job.pid
+    folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    name = None
+    if pid == 0:
+        made, name = tempfile.mkstemp(prefix="pybsp-compare-", dir=folder)
+        os.ftruncate(made, 64 * p)
+        os.close(made)
+    name = comm.bcast(name)
+    with open(name, "r+b") as file:
+        shared = mmap.mmap(file.fileno(), 64 * p)
+    comm.allgather(None)
+    if pid == 0:
+        os.unlink(name)
+    # Two flags a processor, of even and of odd numbers, on a cache line of its own.
+    rows = [memoryview(shared)[64 * k : 64 * k + 16].cast("q") for k in range(p)]
+    mine, theirs = rows[pid], [row for k, row in enumerate(rows) if k != pid]
+    spins = 200 if p <= (os.cpu_count() or 1) else 1
+    reached = 0
+
+    def batch(_: int, count: int) -> None:
+        nonlocal reached
+        for _ in repeat(None, count):
+            reached += 1
+            parity = reached & 1
+            mine[parity] = reached
+            for other in theirs:
+                tries = spins
+                while other[parity] < reached:
+                    tries -= 1
+                    if tries < 0:
+                        os.sched_yield()
+
+    return batch
+
+
+def words(job: Job) -> Made:
+    """64 words to each."""
+    from mpi4py import MPI
+
+    bsp, comm, p, pid, partners = job.bsp, job.comm, job.p, job.pid, job.partners
+    base = values(p * WORDS, pid).reshape(p, WORDS)
+    out, into = np.zeros((p, WORDS)), np.zeros((p, WORDS))
+    rows = [(d, out[d]) for d in partners]
+    arrived = [into[s] for s in partners]
+    sends, receives = [out, WORDS, MPI.DOUBLE], [into, WORDS, MPI.DOUBLE]
+    add, total = np.add, np.add.reduce
+    unpickled: list[Array] = []
+
+    def ours(number: int) -> None:
+        add(base, number, out)
+        for d, row in rows:
+            bsp.send(d, row)
+        bsp.sync()
+        for message in bsp.inbox:
+            total(message.payload)
+
+    def raw(number: int) -> None:
+        add(base, number, out)
+        comm.Alltoall(sends, receives)
+        for row in arrived:
+            total(row)
+
+    def pickled(number: int) -> None:
+        add(base, number, out)
+        unpickled[:] = comm.alltoall(list(out))
+        for s in partners:
+            total(unpickled[s])
+
+    forms = {
+        OURS: Form(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]),
+        ALLTOALL: Form(each(raw), lambda: [row.copy() for row in arrived]),
+        PICKLE: Form(each(pickled), lambda: [unpickled[s] for s in partners]),
+    }
+    return Made(forms, against(ALLTOALL, PICKLE), sent=WORD * WORDS * len(partners))
+
+
+def shift(job: Job) -> Made:
+    """8 words to the next processor. An Alltoall does it for programs that do not know who sends to whom."""
+    from mpi4py import MPI
+
+    bsp, comm, p, pid = job.bsp, job.comm, job.p, job.pid
+    base = values(SHIFTED, pid)
+    out, into = np.zeros((p, SHIFTED)), np.zeros((p, SHIFTED))
+    row, arrived = out[job.next], into[job.previous]
+    all_out, all_into = [out, SHIFTED, MPI.DOUBLE], [into, SHIFTED, MPI.DOUBLE]
+    counts, starts = layout([SHIFTED * (d == job.next) for d in range(p)])
+    counts_in, starts_in = layout([SHIFTED * (s == job.previous) for s in range(p)])
+    one_out = [row, counts, starts, MPI.DOUBLE]
+    one_into = [arrived, counts_in, starts_in, MPI.DOUBLE]
+    add, total = np.add, np.add.reduce
+    unpickled: list[Array] = []
+
+    def ours(number: int) -> None:
+        add(base, number, row)
+        bsp.send(job.next, row)
+        bsp.sync()
+        total(bsp.inbox[0].payload)
+
+    def alltoall(number: int) -> None:
+        add(base, number, row)
+        comm.Alltoall(all_out, all_into)
+        total(arrived)
+
+    def alltoallv(number: int) -> None:
+        add(base, number, row)
+        comm.Alltoallv(one_out, one_into)
+        total(arrived)
+
+    def sendrecv(number: int) -> None:
+        add(base, number, row)
+        comm.Sendrecv([row, SHIFTED, MPI.DOUBLE], job.next, 0, [arrived, SHIFTED, MPI.DOUBLE], job.previous, 0)
+        total(arrived)
+
+    def pickled(number: int) -> None:
+        add(base, number, row)
+        unpickled[:] = [comm.sendrecv(row, job.next, 0, None, job.previous, 0)]
+        total(unpickled[0])
+
+    received = lambda: [arrived.copy()]  # noqa: E731
+    forms = {
+        OURS: Form(each(ours), lambda: [bsp.inbox[0].payload.copy()]),
+        ALLTOALL: Form(each(alltoall), received),
+        ALLTOALLV: Form(each(alltoallv), received),
+        SENDRECV: Form(each(sendrecv), received),
+        "pickle sendrecv": Form(each(pickled), lambda: unpickled),
+    }
+    return Made(forms, against(*list(forms)[1:]), sent=WORD * SHIFTED)
