@@ -4,6 +4,7 @@ A router realises what one exchange of a transport asks for: parcels from every 
 delivers exactly what `direct` delivers, so any program runs on any of them.
 
     direct.py    every parcel straight to its destination
+    sparse.py    the same, where partners are few and processors many
     logp/        by LogP messages alone
 """
 
@@ -15,11 +16,13 @@ from typing import Protocol
 from ..errors import RoutingError
 from ..machine import BSPMachine, EBSPMachine
 from ..transport import FREE, Arrival, Charge, Parcels, Transport
+from ..transport.sparse import pays_from
 from .decomposition import decompose as decompose
 from .direct import Direct
 from .logp.options import ALGORITHMS, LogPRouting
 from .logp.options import logp_router as logp_router
 from .logp_on_bsp import logp_on_bsp as logp_on_bsp
+from .sparse import Sparse
 
 Routing = str | LogPRouting  # what `router=` of a run may be
 
@@ -44,7 +47,11 @@ class Router(Protocol):
         """Give back what the router holds; all its processors do so, and do not use it afterwards."""
 
 
-_ROUTINGS: dict[str, Routing] = {"direct": "direct", **{f"logp-{name}": LogPRouting(name) for name in ALGORITHMS}}
+_ROUTINGS: dict[str, Routing] = {
+    "direct": "direct",
+    "sparse": "sparse",
+    **{f"logp-{name}": LogPRouting(name) for name in ALGORITHMS},
+}
 
 
 def named(routing: Routing) -> Routing:
@@ -70,18 +77,26 @@ def name_of(routing: Routing) -> str:
 def resolved(routing: Routing, machine: BSPMachine | EBSPMachine) -> Routing:
     """What was asked for, with all that a router needs to know of the machine.
 
+    On a machine that was measured `direct` becomes `sparse` from the p on where heads to all would cost more than a
+    sparse exchange with few partners.
+
     Raises:
         RoutingError: there is none of that name.
         UsageError: the LogP machine in force cannot be used.
     """
     chosen = named(routing)
-    return chosen if isinstance(chosen, str) else chosen.on(machine)
+    if not isinstance(chosen, str):
+        return chosen.on(machine)
+    measured = isinstance(machine, BSPMachine) and machine.calibrated
+    if chosen == "direct" and measured and machine.p >= pays_from(machine.l, machine.o_msg):
+        return "sparse"
+    return chosen
 
 
 def router(routing: Routing, transport: Transport) -> Router:
     """The router over a transport; `routing` has been resolved."""
     if isinstance(routing, str):
-        return Direct(transport)
+        return Sparse(transport) if routing == "sparse" else Direct(transport)
     from .logp.router import LogPRouter
 
     return LogPRouter(transport, routing)

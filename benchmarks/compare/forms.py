@@ -68,14 +68,14 @@ class Work:
 
     name, size: which one; size 0 where there is but one.
     title: for people.
-    make: makes its forms; collective.
+    make: makes its forms for that size; collective.
     space: bytes that all p processors need for it.
     """
 
     name: str
     size: int
     title: str
-    make: Callable[[Job], Made]
+    make: Callable[[Job, int], Made]
     space: Callable[[int], int] = lambda p: 0
 
 

@@ -32,6 +32,7 @@ from ..errors import AbortError, LauncherError
 from . import FREE, JOINED, KIND, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment
 from .memory import BufferPool
 from .shared import BY_MESSAGE, CONTEXTS, Board, Node
+from .sparse import SAYS, Sparse, tell_all
 from .waiting import Waiter
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ INLINE = HEAD - 8
 ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on each side is cheaper than a message
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
-TAGS = 8  # of a context: three for exchanges, the others for what runs beside them
+TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four for sparse exchanges
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
 _LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
@@ -185,6 +186,7 @@ class MPITransport:
         self._long = {d: comm.Send_init([head_out[d], HEAD, MPI.BYTE], ranks[d], tag) for d in self._peers}
         self._quiet = self._receives + list(self._short.values())
         self._unfinished: deque[list[Any]] = deque()  # of earlier exchanges: data that may still be leaving
+        self._sparse_count = 0  # sparse exchanges
         self._quiet_kind = 0  # the kind that all heads hold, without manifests
         self._quiet_words: list[int] = []
 
@@ -273,6 +275,51 @@ class MPITransport:
 
     def _wait(self, requests: list[Any], deadline: float | None = None) -> bool:
         return self.waiter.until(self._testall, requests, deadline)
+
+    def exchange_sparse(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        """As `exchange`, by messages to partners alone (sparse.py); all processors call this instead."""
+        deadline = None if grace is None else time.perf_counter() + grace
+        if self._unfinished:
+            self._see_off(keep=1)
+        comm, ranks, byte, first = self._comm, self._ranks, self._byte, self._head_tag + 5
+        self._sparse_count += 1
+        heads: dict[int, bytes] = {}
+        sends: list[Any] = []
+        for d, parcel in parcels.items():
+            if d != self.pid:
+                contents = _contents(parcel)
+                heads[d] = _manifest(None, contents, parcel)
+                if _nbytes(contents) > ALONG:
+                    for segment in parcel.values():
+                        sends += [
+                            comm.Isend([c, c.size, byte], ranks[d], self._data_tag) for c in _chunks(segment.data)
+                        ]
+        tags = first + self._sparse_count % 2, first + 2
+        exchange = Sparse(comm, ranks, self.pid, tags, heads, kind | (0 if note is None else SAYS))
+        if not exchange.over() and not self.waiter.until(exchange.over, None, deadline):
+            raise TimeoutError
+        kinds: list[int] | None = None
+        notes: list[Any] | None = None
+        if exchange.least == exchange.most and exchange.flags and not exchange.flags & SAYS:
+            kinds = [exchange.most | exchange.flags] * self.p  # some ask for data: which ones does not matter
+        elif exchange.least != exchange.most or exchange.flags:
+            said = tell_all(comm, ranks, self.pid, first + 3, (kind, note), self.waiter)
+            kinds = [one for one, _ in said]
+            if any(text is not None for _, text in said):
+                notes = [text for _, text in said]
+        contents_of = {}
+        for s, head in exchange.arrived.items():
+            _, contents_of[s] = pickle.loads(head)
+        arrived, joined, requests = self._post(contents_of, exchange.arrived, parcels.get(self.pid))
+        if requests and not self._testall(requests):
+            self._wait(requests)
+        if sends and not (self._testall(sends) or self.waiter.briefly(self._testall, sends)):
+            self._unfinished.append(sends)
+        if kinds is None and not arrived:
+            return QUIET
+        return Arrival(kinds, notes, arrived, joined)
 
     def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
         if self._unfinished:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..forms import OURS, WORD, Form, Job, Made, Work, against, each
+from ..forms import OURS, Form, Job, Made, Work, against, each
 
 SENDS = {"quick": 1000, "all": 10_000, "hosts": 10_000}
 
@@ -34,10 +34,9 @@ def works(sizes: str) -> Iterator[Work]:
     yield Work("sends", count, f"{count:,} numbers in a loop of single sends, random destinations", sends)
 
 
-def sends(job: Job) -> Made:
+def sends(job: Job, count: int) -> Made:
     """Floats one by one; what is sent are other objects in each of two turns."""
     bsp, comm, queue, floor = job.bsp, job.comm, job.queue(), Floor()
-    count = max(SENDS.values()) if job.size is None else job.size
     dests = np.random.default_rng(job.pid).integers(0, job.p, count).tolist()
     payloads = [[float(turn * count + k) for k in range(count)] for turn in (0, 1)]
     read: list[float] = []
@@ -84,4 +83,4 @@ def sends(job: Job) -> Made:
         LOOP: Form(each(loop), after=finish),
         FLOOR: Form(each(floored), after=floor.kept.clear),
     }
-    return Made(forms, [*against(BY_QUEUE, PICKLE), (LOOP, FLOOR)], sent=WORD * count, items=count)
+    return Made(forms, [*against(BY_QUEUE, PICKLE), (LOOP, FLOOR)], items=count)

@@ -13,7 +13,7 @@ import numpy as np
 
 from pybsp.transport import SYNC
 
-from ..forms import OURS, WORD, Array, Form, Job, Made, Work, against, each, layout, values
+from ..forms import OURS, Array, Batch, Form, Job, Made, Work, against, each, layout, values
 
 WORDS = 64
 SHIFTED = 8
@@ -34,7 +34,7 @@ def works(_: str) -> Iterator[Work]:
     yield Work("shift", SHIFTED, f"{SHIFTED} words to the next one (a 1-relation)", shift)
 
 
-def empty(job: Job) -> Made:
+def empty(job: Job, _: int) -> Made:
     """Nothing is sent. The bare exchange is the transport's, without what `sync` adds: the ledger and the checks."""
     from mpi4py import MPI
 
@@ -43,39 +43,36 @@ def empty(job: Job) -> Made:
     sends, receives = [out, 1, MPI.INT], [into, 1, MPI.INT]
     exchange = bsp._transport.exchange
 
-    def ours(_: int, count: int) -> None:
+    def ours(first: int, count: int) -> None:
         sync = bsp.sync
         for _ in repeat(None, count):
             sync()
 
-    def bare(_: int, count: int) -> None:
+    def bare(first: int, count: int) -> None:
         nothing: dict[int, Any] = {}
         for _ in repeat(None, count):
             exchange(SYNC, None, nothing)
 
-    def counts(_: int, count: int) -> None:
+    def counts(first: int, count: int) -> None:
         alltoall = comm.Alltoall
         for _ in repeat(None, count):
             alltoall(sends, receives)
 
-    def barrier(_: int, count: int) -> None:
+    def barrier(first: int, count: int) -> None:
         meet = comm.Barrier
         for _ in repeat(None, count):
             meet()
 
     forms = {OURS: Form(ours), EXCHANGE: Form(bare), COUNTS: Form(counts), BARRIER: Form(barrier)}
-    if len(set(comm.allgather(_host()))) == 1:
+    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    if here.size == job.p:
         forms[FLAGS] = Form(_flags(job))
+    here.Free()
     return Made(forms, against(*list(forms)[1:]))
 
 
-def _host() -> str:
-    """What processes that can map one file have in common."""
-    return " ".join([os.uname().nodename, *(str(os.stat(path).st_dev) for path in (tempfile.gettempdir(), "/"))])
-
-
-def _flags(job: Job) -> Any:
-    """A flag of each processor in shared memory, waited for by spinning, then yielding: the least that Python can do."""
+def _flags(job: Job) -> Batch:
+    """A flag of each in shared memory, waited for by spinning and then yielding: the least that Python can do."""
     comm, p, pid = job.comm, job.p, job.pid
     folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
     name = None
@@ -95,7 +92,7 @@ def _flags(job: Job) -> Any:
     spins = 200 if p <= (os.cpu_count() or 1) else 1
     reached = 0
 
-    def batch(_: int, count: int) -> None:
+    def batch(first: int, count: int) -> None:
         nonlocal reached
         for _ in repeat(None, count):
             reached += 1
@@ -111,16 +108,16 @@ def _flags(job: Job) -> Any:
     return batch
 
 
-def words(job: Job) -> Made:
-    """64 words to each."""
+def words(job: Job, size: int) -> Made:
+    """So many words to each."""
     from mpi4py import MPI
 
     bsp, comm, p, pid, partners = job.bsp, job.comm, job.p, job.pid, job.partners
-    base = values(p * WORDS, pid).reshape(p, WORDS)
-    out, into = np.zeros((p, WORDS)), np.zeros((p, WORDS))
+    base = values(p * size, pid).reshape(p, size)
+    out, into = np.zeros((p, size)), np.zeros((p, size))
     rows = [(d, out[d]) for d in partners]
     arrived = [into[s] for s in partners]
-    sends, receives = [out, WORDS, MPI.DOUBLE], [into, WORDS, MPI.DOUBLE]
+    sends, receives = [out, size, MPI.DOUBLE], [into, size, MPI.DOUBLE]
     add, total = np.add, np.add.reduce
     unpickled: list[Array] = []
 
@@ -149,20 +146,20 @@ def words(job: Job) -> Made:
         ALLTOALL: Form(each(raw), lambda: [row.copy() for row in arrived]),
         PICKLE: Form(each(pickled), lambda: [unpickled[s] for s in partners]),
     }
-    return Made(forms, against(ALLTOALL, PICKLE), sent=WORD * WORDS * len(partners))
+    return Made(forms, against(ALLTOALL, PICKLE))
 
 
-def shift(job: Job) -> Made:
-    """8 words to the next processor. An Alltoall does it for programs that do not know who sends to whom."""
+def shift(job: Job, size: int) -> Made:
+    """Some words to the next processor. An Alltoall does it for programs that do not know who sends to whom."""
     from mpi4py import MPI
 
     bsp, comm, p, pid = job.bsp, job.comm, job.p, job.pid
-    base = values(SHIFTED, pid)
-    out, into = np.zeros((p, SHIFTED)), np.zeros((p, SHIFTED))
+    base = values(size, pid)
+    out, into = np.zeros((p, size)), np.zeros((p, size))
     row, arrived = out[job.next], into[job.previous]
-    all_out, all_into = [out, SHIFTED, MPI.DOUBLE], [into, SHIFTED, MPI.DOUBLE]
-    counts, starts = layout([SHIFTED * (d == job.next) for d in range(p)])
-    counts_in, starts_in = layout([SHIFTED * (s == job.previous) for s in range(p)])
+    all_out, all_into = [out, size, MPI.DOUBLE], [into, size, MPI.DOUBLE]
+    counts, starts = layout([size * (d == job.next) for d in range(p)])
+    counts_in, starts_in = layout([size * (s == job.previous) for s in range(p)])
     one_out = [row, counts, starts, MPI.DOUBLE]
     one_into = [arrived, counts_in, starts_in, MPI.DOUBLE]
     add, total = np.add, np.add.reduce
@@ -186,7 +183,7 @@ def shift(job: Job) -> Made:
 
     def sendrecv(number: int) -> None:
         add(base, number, row)
-        comm.Sendrecv([row, SHIFTED, MPI.DOUBLE], job.next, 0, [arrived, SHIFTED, MPI.DOUBLE], job.previous, 0)
+        comm.Sendrecv([row, size, MPI.DOUBLE], job.next, 0, [arrived, size, MPI.DOUBLE], job.previous, 0)
         total(arrived)
 
     def pickled(number: int) -> None:
@@ -202,4 +199,4 @@ def shift(job: Job) -> Made:
         SENDRECV: Form(each(sendrecv), received),
         "pickle sendrecv": Form(each(pickled), lambda: unpickled),
     }
-    return Made(forms, against(*list(forms)[1:]), sent=WORD * SHIFTED)
+    return Made(forms, against(*list(forms)[1:]))

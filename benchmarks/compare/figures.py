@@ -1,0 +1,96 @@
+"""The figures that are wanted: each a piece of work, two of its forms, how many times as long one may take, and where.
+
+Bars are of times: `most` 0.85 is at most 0.85 of the other's time, and a rate at least as high is at most 1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .forms import OURS
+from .works.access import NUMPY, SCATTERED
+from .works.blocks import ALLTOALLV, MIB
+from .works.fine import BY_HAND
+from .works.small import ALLTOALL, BARRIER, COUNTS, EXCHANGE, SHIFTED, WORDS
+
+MPICH, OPEN_MPI = "MPICH", "Open MPI"
+
+
+class Figure(NamedTuple):
+    """What is wanted.
+
+    work, size, against: of ours.
+    most: times as long.
+    p: ranks; they share cores if there are fewer.
+    family: of the MPI library; "" for any.
+    hosts, latency, rate: of emulated hosts (seconds, one way; bits/s; None: any); hosts 0 for this machine.
+    command: that measures it, without the beginning.
+    """
+
+    work: str
+    size: int
+    against: str
+    most: float
+    p: int = 2
+    family: str = ""
+    hosts: int = 0
+    latency: float | None = None
+    rate: float | None = None
+    command: str = ""
+
+    def measured_by(self, run: Mapping[str, Any]) -> bool:
+        """Whether a run was made where this figure is wanted."""
+        network = run["network"]
+        if run["p"] != self.p or self.family not in ("", run["family"]) or bool(network) != bool(self.hosts):
+            return False
+        return not network or (
+            network["hosts"] == self.hosts
+            and self.latency in (None, network["latency"])
+            and self.rate in (None, network["rate"])
+        )
+
+
+_FOUR = "--hosts 4 --latency 1ms --rate 200mbit"
+_EIGHT = "--hosts 8 --latency 2ms --rate 200mbit"
+
+FIGURES = (
+    Figure("empty", 0, COUNTS, 0.5, family=MPICH, command="-n 2"),
+    Figure("empty", 0, COUNTS, 1.6, family=OPEN_MPI, command="-n 2, with Open MPI"),
+    Figure("empty", 0, EXCHANGE, 1.11, command="-n 2"),
+    Figure("words", WORDS, ALLTOALL, 2.0, command="-n 2"),
+    Figure("blocks", MIB, ALLTOALLV, 0.85, command="-n 2"),
+    Figure("blocks", 16 * MIB, ALLTOALLV, 0.85, command="-n 2"),
+    Figure("relation", 100_000, BY_HAND, 1.0, command="-n 2"),
+    Figure("scattered put", SCATTERED, NUMPY, 3.0, command="-n 2"),
+    Figure("empty", 0, COUNTS, 0.4, p=8, family=MPICH, command="-n 8 --only empty, on 2 cores"),
+    Figure("empty", 0, BARRIER, 0.7, p=4, hosts=4, latency=1e-3, command=_FOUR),
+    Figure("shift", SHIFTED, ALLTOALL, 1.0, p=8, hosts=8, latency=2e-3, command=_EIGHT),
+    Figure("blocks", MIB, ALLTOALLV, 1.05, p=4, hosts=4, rate=200e6, command=_FOUR),
+)
+
+
+def wanted(run: Mapping[str, Any], work: str, size: int, one: str, against: str) -> Figure | None:
+    """The figure that a ratio of a run is held against."""
+    return next(
+        (
+            figure
+            for figure in FIGURES
+            if one == OURS and (figure.work, figure.size, figure.against) == (work, size, against)
+            if figure.measured_by(run)
+        ),
+        None,
+    )
+
+
+def found(figure: Figure, run: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The ratio in a run that a figure is about, if it was measured there."""
+    if not figure.measured_by(run):
+        return None
+    for row in run["works"]:
+        if (row["work"], row["size"]) == (figure.work, figure.size):
+            for ratio in row.get("ratios", ()):
+                if (ratio["of"], ratio["against"]) == (OURS, figure.against):
+                    measured: Mapping[str, Any] = ratio
+                    return measured
+    return None
