@@ -87,9 +87,8 @@ def resolved(routing: Routing, machine: BSPMachine | EBSPMachine) -> Routing:
     chosen = named(routing)
     if not isinstance(chosen, str):
         return chosen.on(machine)
-    measured = isinstance(machine, BSPMachine) and machine.calibrated
-    if chosen == "direct" and measured and machine.p >= pays_from(machine.l, machine.o_msg):
-        return "sparse"
+    if chosen == "direct" and isinstance(machine, BSPMachine) and machine.calibrated:
+        return "sparse" if machine.p >= pays_from(machine.l, machine.o_msg) else "direct"
     return chosen
 
 

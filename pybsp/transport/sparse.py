@@ -3,9 +3,9 @@
     1. A head goes to each partner, that is, to each processor that something is sent to, by synchronous sends: they end
        when it has been received. What arrives is received meanwhile, from whomever.
     2. When all heads of a processor have been received it takes part in a dissemination: ceil(log2 p) rounds, in
-       round i a word to processor pid + 2^i and one from pid - 2^i. So it ends when all processors have come that far, and
-       then everything has arrived. The words say what the processors do, combined: the least and the largest kind, and
-       the flags of all.
+       round i a word to processor pid + 2^i and one from pid - 2^i. So it ends when all processors have come that far,
+       and then everything has arrived. The words say what the processors do, combined: the least and the largest kind,
+       and the flags of all.
     3. Only if they do not all do the same, or somebody says something, do all tell all, by another dissemination.
 
 Messages of a processor: its partners and ceil(log2 p), instead of p - 1; the time is that of a head and its
