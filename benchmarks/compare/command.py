@@ -10,7 +10,6 @@ import argparse
 import importlib
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
@@ -41,6 +40,7 @@ FORMAT = "pybsp-compare"
 FAMILIES = {"mpich": MPICH, "openmpi": OPEN_MPI}
 GROWTH = "growth"
 PACE = Pace(rounds=41, budget=8.0, batch=0.01)
+LATENCIES = 20  # that a batch lasts at least, between hosts
 QUICK = Pace(rounds=7, budget=1.0, batch=0.001)
 
 EPILOGUE = """\
@@ -232,13 +232,15 @@ def program(bsp: pybsp.BSP, options: argparse.Namespace) -> dict[str, Any] | Non
     """Measure all works that are asked for; collective."""
     from mpi4py import MPI
 
-    library = " ".join(MPI.Get_library_version().strip("\x00 \n").split("\n")[0].split())
+    library = " ".join(MPI.Get_library_version().strip("\x00 \n").split("\n")[0].split(",")[0].split())
     family = next((name for name in FAMILIES.values() if name in library), library)
     if options.mpi is not None and family != FAMILIES[options.mpi]:
         why = f"--mpi {options.mpi}: Python loads {library!r}; use a Python that has the other MPI library"
         return {"refused": why} if bsp.pid == 0 else None
     pace = QUICK if options.quick else PACE
-    pace = Pace(options.rounds or pace.rounds, options.seconds or pace.budget, pace.batch)
+    # Ranks of several hosts begin a latency apart.
+    batch = max(pace.batch, LATENCIES * options.network["latency"] if options.network else 0.0)
+    pace = Pace(options.rounds or pace.rounds, options.seconds or pace.budget, batch)
     job = Job(bsp, MPI.COMM_WORLD.Dup())
     begin = state(job)
     works = []
@@ -257,9 +259,7 @@ def program(bsp: pybsp.BSP, options: argparse.Namespace) -> dict[str, Any] | Non
         "library": library,
         "family": family,
         "threads": names[MPI.Query_thread()],
-        "predicted_by": f"machine file {os.environ['PYBSP_MACHINE']}"
-        if os.environ.get("PYBSP_MACHINE")
-        else "a nominal machine, not calibrated (collectives choose by it)",
+        "calibrated": getattr(bsp.machine, "calibrated", True),
         "machine": machine(),
         "state": states,
         "works": works,
@@ -320,7 +320,8 @@ def joined(contents: Sequence[dict[str, Any]]) -> dict[str, Any]:
     about = []
     for figure in FIGURES:
         ratios = [ratio for run in runs if (ratio := found(figure, run)) is not None]
-        where = f"p = {figure.p}, {figure.family}" if figure.family else f"p = {figure.p}"
+        parts = [f"p = {figure.p}", *([figure.family] if figure.family else []), *["fewer cores"] * figure.crowded]
+        where = ", ".join(parts)
         if figure.hosts:
             link = [f"{1e3 * figure.latency:g} ms"] if figure.latency else []
             link += [f"{1e-6 * figure.rate:g} Mbit/s"] if figure.rate else []

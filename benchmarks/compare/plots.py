@@ -77,6 +77,7 @@ def _bars(axis: Axes, works: Sequence[Mapping[str, Any]]) -> None:
     for k, (_, ratio) in enumerate(found):
         low, middle, high = (ratio[key] / ratio["bar"] for key in ("low", "median", "high"))
         axis.errorbar(middle, k, xerr=[[middle - low], [high - middle]], fmt="o", capsize=3)
+    axis.set_xscale("log")
     axis.axvline(1, color="grey", linewidth=1)
     axis.set_yticks(range(len(found)), [text for text, _ in found], fontsize="x-small")
     axis.invert_yaxis()
@@ -88,6 +89,7 @@ def _growth(axis: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
         drawn.setdefault(row["pattern"], []).append((row["p"], 1e6 * row["seconds"]))
     for pattern, points in drawn.items():
         axis.plot(*zip(*points, strict=True), "o-", markersize=4, label=pattern)
-    axis.set(title="supersteps of virtual processors", xlabel="p", ylabel="us for each processor", xscale="log")
+    axis.set(title="supersteps of virtual processors", xlabel="p", ylabel="us for each processor")
+    axis.set_xscale("log", base=2)
     axis.set_ylim(bottom=0)
     axis.legend(fontsize="small")

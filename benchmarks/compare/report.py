@@ -83,15 +83,16 @@ def heading(run: Mapping[str, Any]) -> Iterator[str]:
             f", {network['hosts']} emulated hosts, {seconds(network['latency'])}, {1e-6 * network['rate']:g} Mbit/s "
             f"({network['emulator']})"
         )
-    yield f"{where}; {run['library']}, threads {run['threads']}; {run['predicted_by']}"
+    chosen_by = "a calibrated machine file" if run["calibrated"] else "a nominal machine: PYBSP_MACHINE names none"
+    yield f"{where}; {run['library']}, threads {run['threads']}; collectives choose by {chosen_by}"
     yield (
         f"{machine['processor']}, {machine['system']}; Python {machine['python']}, numpy {machine['numpy']}, mpi4py "
         f"{machine['mpi4py']}, pybsp {machine['pybsp']}; {machine['date']}"
     )
-    yield from _states(run["state"], machine["cores"])
+    yield from _states(run["state"], machine["cores"], run["p"])
 
 
-def _states(states: Mapping[str, Any], cores: int) -> Iterator[str]:
+def _states(states: Mapping[str, Any], cores: int, p: int) -> Iterator[str]:
     begin, end = states["begin"], states["end"]
     for text in begin["copy"]:
         sides = [
@@ -115,7 +116,7 @@ def _states(states: Mapping[str, Any], cores: int) -> Iterator[str]:
         else "the machine was the same at the end"
     ]
     small = next(iter(begin["copy"]))
-    if begin["half_round_trip"] is not None:
+    if 1 < p <= cores:
         apart = min(state["copy"][small]["all at once"] / state["copy"][small]["one process"] for state in (begin, end))
         said.append(
             f"processes disturb each other in cache ({apart:.2g} of one's bandwidth), as where they share a core"
@@ -130,8 +131,8 @@ def _states(states: Mapping[str, Any], cores: int) -> Iterator[str]:
 def rows(run: Mapping[str, Any]) -> Table:
     """The comparison of one run."""
     table = Table(
-        title="times of a repetition, median (quartiles); rates of a processor, and of a copy's; ratios, ours over theirs, "
-        "median of the rounds' (95 %)"
+        title="time of a repetition, median (quartiles); rate of a processor, and over a copy's; ratio, ours over "
+        "theirs, median of the rounds' (95 %)"
     )
     for name in ("what", "form", "time", "rate", "of memory", "ratio", "at most", "rounds"):
         table.add_column(name, no_wrap=name in ("time", "rate", "ratio"))

@@ -74,7 +74,7 @@ def broadcasting(job: Job, words: int) -> Made:
 
 
 def prefixing(job: Job, words: int) -> Made:
-    """Sums of arrays, elementwise."""
+    """Sums of arrays, elementwise. Who is last waits for all; the others of MPI's may be repetitions ahead."""
     from mpi4py import MPI
 
     bsp, comm = job.bsp, job.comm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -72,16 +72,17 @@ def overlap(job: Job, size: int) -> Made:
         bsp.end()
         receive()
 
-    times = []
-    for number in range(4):
-        begin = time.perf_counter()
-        exchange(number)
-        times.append(time.perf_counter() - begin)
-    begin = time.perf_counter()
+    def shortest(run: Callable[[int], None]) -> float:
+        times = []
+        for number in range(7):
+            begin = time.perf_counter()
+            run(number)
+            times.append(time.perf_counter() - begin)
+        return min(times)
+
     passes = 100
-    compute()
-    of_one = (time.perf_counter() - begin) / passes
-    passes = max(job.comm.allgather(max(1, round(min(times) / of_one))))
+    of_one = shortest(lambda _: compute()) / passes
+    passes = max(job.comm.allgather(max(1, round(shortest(exchange) / of_one))))
     got = lambda: [payload.copy() for payload in read]  # noqa: E731
     forms = {
         OURS: Form(each(ours), got),
