@@ -7,11 +7,12 @@ import pytest
 from pybsp.benchmarks import memory
 
 
-@pytest.mark.parametrize("p", [2, 3])
+@pytest.mark.parametrize("shared", ["0", "1"])
 def test_memory_stays_flat_and_a_large_exchange_takes_little_more_than_twice_its_data(
-    p: int, capfd: pytest.CaptureFixture[str]
+    shared: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert memory.main(["-n", str(p), "--supersteps", "60000", "--bytes", str(1 << 27)]) == 0
+    monkeypatch.setenv("PYBSP_SHARED", shared)
+    assert memory.main(["-n", "2", "--supersteps", "50000", "--bytes", str(1 << 27)]) == 0
     flat, large = capfd.readouterr().out.strip().splitlines()
     assert float(flat.split(": ")[1].split()[0]) < 100, flat  # the ledger's record
     assert float(large.split(": ")[1].split()[0]) <= 2.2, large

@@ -47,6 +47,7 @@ ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four for sparse exchanges
+LARGE = 1 << 26  # bytes in an exchange from which on its buffers are not left to be used again later
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
 _LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
@@ -263,6 +264,15 @@ class MPITransport:
         self._words_in[self.pid * STRIDE] = kind
         self._quiet_kind, self._quiet_words = kind, [kind] * self.p
 
+    def _let_go(self, sends: list[Any], parcels: Parcels) -> None:
+        """Do not wait for the word that data has arrived; unless its memory is worth more than that wait."""
+        if self._testall(sends) or self.waiter.briefly(self._testall, sends):
+            return
+        if sum(s.data.size for parcel in parcels.values() for s in parcel.values() if s.data is not None) < LARGE:
+            self._unfinished.append(sends)
+        else:
+            self._wait(sends)
+
     def _see_off(self, keep: int) -> None:
         """Forget data that has left; wait for it, but for that of the last `keep` exchanges.
 
@@ -315,8 +325,8 @@ class MPITransport:
         arrived, joined, requests = self._post(contents_of, exchange.arrived, parcels.get(self.pid))
         if requests and not self._testall(requests):
             self._wait(requests)
-        if sends and not (self._testall(sends) or self.waiter.briefly(self._testall, sends)):
-            self._unfinished.append(sends)
+        if sends:
+            self._let_go(sends, parcels)
         if kinds is None and not arrived:
             return QUIET
         return Arrival(kinds, notes, arrived, joined)
@@ -474,8 +484,8 @@ class MPITransport:
         arrived, joined, requests = self._post(contents, manifests, parcels.get(self.pid))
         if requests and not self._testall(requests):
             self._wait(requests)
-        if sends and not (self._testall(sends) or self.waiter.briefly(self._testall, sends)):
-            self._unfinished.append(sends)
+        if sends:
+            self._let_go(sends, parcels)
         kinds = [word & (1 << LENGTH) - 1 for word in words]
         uniform = notes is None and not kind & ~KIND and kinds.count(kind) == p
         return Arrival(None if uniform else kinds, notes, arrived, joined)
