@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .forms import Form, Job, Made, Work
+from .forms import Array, Form, Job, Made, Work
 from .state import available
 from .summary import ratio, spread
 
@@ -71,28 +71,27 @@ def described(made: Made, samples: dict[str, list[float]], repeats: dict[str, in
 
 
 def check(job: Job, work: Work, made: Made) -> None:
-    """All forms read the same, in two repetitions; collective.
+    """All forms read the same, in two repetitions each: one that does not fill finds the other's values; collective.
 
     Raises:
         RuntimeError: they did not.
     """
-    for number in (1, 2):
-        first: tuple[str, Any] | None = None
-        for name, form in made.forms.items():
+    first: dict[int, tuple[str, list[Array]]] = {}
+    for name, form in made.forms.items():
+        for number in (1, 2):
             if form.got is None:
                 continue
             form.batch(number, 1)
             found = list(form.got())
             if form.after is not None:
                 form.after()
-            if first is None:
-                first = name, found
-            elif len(found) != len(first[1]) or not all(map(np.array_equal, found, first[1])):
+            whose, held = first.setdefault(number, (name, found))
+            if len(found) != len(held) or not all(map(np.array_equal, found, held)):
                 raise RuntimeError(
-                    f"{work.title}: {name!r} did not read what {first[0]!r} read on processor {job.pid}, in "
+                    f"{work.title}: {name!r} did not read what {whose!r} read on processor {job.pid}, in "
                     f"repetition {number}"
                 )
-        job.bsp.sync()
+    job.bsp.sync()
 
 
 def _rounds(job: Job, forms: dict[str, Form], pace: Pace) -> tuple[dict[str, list[float]], dict[str, int]]:
