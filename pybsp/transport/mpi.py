@@ -147,6 +147,8 @@ class MPITransport:
         self.waiter = waiter or Waiter()
         self.pool = BufferPool()
         self._comm, self._ranks, self._owns = comm, list(ranks), owns
+        self._context = context
+        self._pairs: dict[int, MPITransport] = {}  # of this processor and one other; made by the first swap
         self._byte = MPI.BYTE
         self._startall, self._testall = MPI.Prequest.Startall, MPI.Request.Testall
         self._head_tag, self._manifest_tag, self._data_tag = (TAGS * context + k for k in range(3))
@@ -352,6 +354,20 @@ class MPITransport:
                 arrived.append((s, parcel))
         return arrived, joined, requests
 
+    def swap(
+        self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None
+    ) -> tuple[int, Any, Parcel]:
+        pair = self._pairs.get(partner)
+        if pair is None:
+            # In the same context: two processors meet in the same order, there and here, and MPI keeps that order.
+            pair = self._pairs[partner] = self.subset([self.pid, partner], self._context)
+        arrival = pair.exchange(kind, note, {1: parcel} if parcel else {}, grace=grace)
+        return (
+            kind if arrival.kinds is None else arrival.kinds[1],
+            None if arrival.notes is None else arrival.notes[1],
+            arrival.parcels[0][1] if arrival.parcels else {},
+        )
+
     def subset(self, members: Sequence[int], context: int) -> MPITransport:
         ranks = [self._ranks[m] for m in members]
         part = MPITransport(self._comm, ranks, members.index(self.pid), context, self.waiter)
@@ -374,6 +390,8 @@ class MPITransport:
         abort_job()
 
     def free(self) -> None:
+        for pair in self._pairs.values():
+            pair.free()
         self._see_off(keep=0)
         for request in (*self._quiet, *self._long.values()):
             request.Free()

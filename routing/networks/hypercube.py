@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import RoutingError
+from ...errors import UsageError
+from .fit import fit
 from .network import Ints, Network
 
 ORDERS = ("fixed", "random")
@@ -19,17 +20,15 @@ class Hypercube(Network):
             those in which the destination differs (Valiant and Brebner, as in section 2.2).
 
     Raises:
-        RoutingError: p is no power of two, or another order.
+        RoutingError: p is no power of two.
+        UsageError: another order.
     """
 
     def __init__(self, p: int, order: str = "fixed") -> None:
-        if p < 1 or p & (p - 1):
-            below = 1 << max(p, 1).bit_length() - 1
-            raise RoutingError(f"hypercube: p must be a power of two, got {p}; {below} and {2 * below} would fit")
+        self.n = n = fit("hypercube", p, "a power of two", lambda n: 1 << n)
         if order not in ORDERS:
-            raise RoutingError(f"hypercube: order: expected one of {', '.join(ORDERS)}, got {order!r}")
-        self.p = self.nodes = p
-        self.n = n = p.bit_length() - 1
+            raise UsageError(f"hypercube: order: expected one of {', '.join(ORDERS)}, got {order!r}")
+        self.p = self.nodes = p = int(p)
         self.order = order
         self.name = f"hypercube of {p}"
         self.places = np.arange(p)

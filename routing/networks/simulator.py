@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import UsageError
+from .butterfly import bit_length
 from .network import Ints, Network
 
 QUEUES = ("fifo", "furthest-first")
@@ -32,16 +33,22 @@ class Traffic(NamedTuple):
 
     steps: until the last packet was there.
     delivered: the step in which each packet arrived, shape (m,); 0 for one that is where it began.
-    max_queue: packets that waited in one queue at a time, at most, over the whole run.
+    queue_length: packets that waited in each queue at a time, at most, over the whole run; shape (links,), or (nodes,)
+        with single ports.
     link_load: packets that went over each link, shape (links,).
-    node_traffic: packets that began at, arrived at, or went through each node, shape (nodes,); each of them once.
+    node_traffic: packets that began at each node or came to it, shape (nodes,); one that comes again counts again.
     """
 
     steps: int
     delivered: Ints
-    max_queue: int
+    queue_length: Ints
     link_load: Ints
     node_traffic: Ints
+
+    @property
+    def max_queue(self) -> int:
+        """Packets in the longest queue."""
+        return int(self.queue_length.max(initial=0))
 
     @property
     def max_link_load(self) -> int:
@@ -54,13 +61,13 @@ class Traffic(NamedTuple):
         return int(self.node_traffic.max(initial=0))
 
     def __add__(self, other: object) -> Traffic:
-        """One after the other: this one's packets first, and when all are there, the other's."""
+        """One after the other: the same packets go this way first, and when all are there, the other."""
         if not isinstance(other, Traffic):
             return NotImplemented
         return Traffic(
             self.steps + other.steps,
-            self.steps + other.delivered,
-            max(self.max_queue, other.max_queue),
+            np.where(other.delivered > 0, self.steps + other.delivered, self.delivered),
+            np.maximum(self.queue_length, other.queue_length),
             self.link_load + other.link_load,
             self.node_traffic + other.node_traffic,
         )
@@ -157,22 +164,29 @@ def _left(network: Network, furthest: int, at: Ints, end: Ints, state: Ints, pac
 class Queues:
     """Queues of packets, each of several classes; packets of a class leave in the order in which they came.
 
-    A linked list for each class of each queue, so that an operation on many queues is a few operations on arrays.
+    A linked list for each class of each queue, so that an operation on many queues is a few operations on arrays. Which
+    lists of a queue have packets is in bits, 32 to a word; which words have some, in those of the next level; and so
+    on, to one word for a queue.
 
     Attributes:
         active: queues that are not empty, ascending.
-        longest: the longest that a queue has been.
+        longest: the longest that each queue has been.
     """
 
     def __init__(self, queues: int, classes: int, packets: int) -> None:
         self._classes = classes
+        self._bits: list[tuple[Ints, int]] = []  # of each level the words, and how many a queue has
+        width = classes
+        while width > 1:
+            width = -(-width // 32)
+            self._bits.append((np.zeros(queues * width, np.int64), width))
         self._first = np.full(queues * classes, -1, np.int32)
         self._last = np.full(queues * classes, -1, np.int32)
         self._after = np.full(packets, -1, np.int32)
         self._length = np.zeros(queues, np.int64)
         self._top = np.zeros(queues, np.int64)  # the highest class that has a packet, of queues that are not empty
         self.active: Ints = np.empty(0, np.int64)
-        self.longest = 0
+        self.longest = np.zeros(queues, np.int64)
 
     def put(self, packets: Ints, queues: Ints, classes: Ints | None = None) -> None:
         """Each packet at the end of its class of its queue; those of one class in the order given."""
@@ -189,6 +203,10 @@ class Queues:
         found = lists[firsts]
         empty = self._first[found] < 0
         self._first[found[empty]] = packets[firsts[empty]]
+        queue, number = np.divmod(found[empty], self._classes)
+        for bits, width in self._bits:
+            np.bitwise_or.at(bits, queue * width + (number >> 5), 1 << (number & 31))
+            number = number >> 5
         self._after[self._last[found[~empty]]] = packets[firsts[~empty]]
         self._last[found] = packets[lasts]
 
@@ -201,7 +219,7 @@ class Queues:
         highest = lists[lasts] % self._classes  # lists are sorted, so a queue's last has its highest class
         self._top[found] = np.where(fresh, highest, np.maximum(self._top[found], highest))
         self._length[found] += lasts - firsts + 1
-        self.longest = max(self.longest, int(self._length[found].max()))
+        self.longest[found] = np.maximum(self.longest[found], self._length[found])
         if fresh.any():
             self.active = np.sort(np.concatenate((self.active, found[fresh])))
 
@@ -214,10 +232,19 @@ class Queues:
         lists = queues * self._classes + self._top[queues]
         self._first[lists] = self._after[self._first[lists]]
         self._length[queues] -= 1
-        left = self._length[queues] > 0
-        if not left.all():
+        if not self._length[queues].all():
             self.active = self.active[self._length[self.active] > 0]
-        # The next class that has a packet: down from the one that has just become empty.
-        low = queues[left]
-        while len(low := low[self._first[low * self._classes + self._top[low]] < 0]):
-            self._top[low] -= 1
+        # Where a class has become empty: its bit, and those of words in which it was the last.
+        gone = empty = queues[self._first[lists] < 0]
+        number = self._top[gone]
+        for bits, width in self._bits:
+            word = gone * width + (number >> 5)
+            bits[word] ^= 1 << (number & 31)
+            last = bits[word] == 0
+            gone, number = gone[last], number[last] >> 5
+        # The highest class that has a packet, from level to level.
+        empty = empty[self._length[empty] > 0]
+        number = np.zeros(len(empty), np.int64)
+        for bits, width in reversed(self._bits):
+            number = 32 * number + bit_length(bits[empty * width + number]) - 1
+        self._top[empty] = number
