@@ -6,6 +6,7 @@ collectives.py  what the collectives choose, and MPI's own collectives, on an em
 sorting.py      sample sort against numpy's sort in one process
 theorems.py     the papers' bounds, by exact counts
 emulated.py     how these start programs, on emulated hosts or here
+files.py        how these write curves and JSON
 
 router_experiment.py        random h-relations, a*h + b, beside the paper's tables
 calibration_on_cluster.py   calibrations against emulated networks that are known
@@ -23,4 +24,13 @@ logp_theorem1.py    LogP on BSP, over a grid of machines
 logp_theorem2.py    sorted routing on LogP, over a grid
 logp_cb.py          combine-and-broadcast on LogP, over a grid
 logp_random.py      random routing on LogP: failures over beta, a grid, and decomposition
+
+network_parameters.py   Table 1 of BSP vs LogP by simulation, and Observation 1
+ebsp_networks.py        E-BSP on linear arrays and meshes, by simulation
+valiant_brebner.py      Valiant-Brebner in simulation, beside the paper's fits
+bsp_computers.py        what BSP computers need, by the paper's model, and where machines lie
+forwarding.py           what the routers that forward carry, by count
+multibutterfly.py       the multibutterfly: expansion, spacings, stages
+multibutterfly_bits.py  the multibutterfly in bits and words; small buffers
+routing_comparison.py   the same relations on all routers
 """

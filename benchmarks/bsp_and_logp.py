@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import importlib
 import json
 import math
 import operator
@@ -40,6 +39,7 @@ from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, LogPMachine
+from pybsp.benchmarks.files import load_pyplot
 from pybsp.logp import Processor, Simulation
 from pybsp.routing.logp import offline, random, sorted
 from pybsp.routing.logp.combine_broadcast import bound as synchronisation_bound
@@ -280,15 +280,6 @@ def constants_table(points: Sequence[Point]) -> Table:
     return table
 
 
-def _pyplot() -> Any:
-    """matplotlib's, drawing into files."""
-    try:
-        importlib.import_module("matplotlib").use("agg")
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError:
-        sys.exit("--plot needs matplotlib: pip install 'pybsp[plot]'")
-
-
 def draw(pyplot: Any, file: str, points: Sequence[Point], middle: Setting) -> None:
     """Slowdown over L/G, h and p, a row for each direction; bounds are dashed, the paper's expressions dotted."""
     figure, axes = pyplot.subplots(2, 3, figsize=(15, 9), sharey="row", layout="constrained")
@@ -322,7 +313,7 @@ def main() -> None:
     parser.add_argument("--output", metavar="FILE", help="keep all points, as JSON")
     parser.add_argument("--quick", action="store_true", help="few small points, in a second")
     options = parser.parse_args()
-    pyplot = _pyplot() if options.plot else None
+    pyplot = load_pyplot() if options.plot else None
     values, middle = (QUICK, Setting(8, 4, 8)) if options.quick else (VALUES, MIDDLE)
     points = compare(values, middle)
     console = Console()

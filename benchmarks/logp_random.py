@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import importlib
 import json
 import platform
 import sys
@@ -31,6 +30,7 @@ from rich.table import Table
 
 import pybsp
 from pybsp import LogPMachine
+from pybsp.benchmarks.files import load_pyplot
 from pybsp.logp import Message, Processor, simulate
 from pybsp.logp.schedule import SCHEDULES
 from pybsp.routing import decompose
@@ -280,15 +280,6 @@ def draw(pyplot: Any, file: str, found: dict[Case, list[Swept]], points: Sequenc
     figure.savefig(file, dpi=150)
 
 
-def _pyplot() -> Any:
-    """matplotlib's, drawing into files."""
-    try:
-        importlib.import_module("matplotlib").use("agg")
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError:
-        sys.exit("--plot needs matplotlib: pip install 'pybsp[plot]'")
-
-
 def main() -> None:
     """Run the study; print the tables, keep and draw them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -303,7 +294,7 @@ def main() -> None:
     options = parser.parse_args()
     if not 0 <= options.simulated <= options.runs or options.runs < 1 or options.messages < 10:
         parser.error("expected --runs of at least 1, --simulated of 0 to --runs, --messages of at least 10")
-    pyplot = _pyplot() if options.plot else None
+    pyplot = load_pyplot() if options.plot else None
     console = Console()
     if not console.is_terminal:
         console.width = 200

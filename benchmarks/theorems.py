@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import importlib
 import json
 import math
 import platform
@@ -29,6 +28,7 @@ from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, Cost
+from pybsp.benchmarks.files import load_pyplot, plain
 from pybsp.collectives.baselines.bitonic_sort_few import bitonic_sort_few
 from pybsp.collectives.baselines.broadcast_one_at_a_time import broadcast_one_at_a_time
 from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
@@ -514,15 +514,6 @@ def figure_5_table(found: Sequence[Counted], most: int) -> Table:
     return table
 
 
-def _pyplot() -> Any:
-    """matplotlib's, drawing into files."""
-    try:
-        importlib.import_module("matplotlib").use("agg")
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError:
-        sys.exit("--plot needs matplotlib: pip install 'pybsp[plot]'")
-
-
 def draw(pyplot: Any, file: str, most: int) -> None:
     """g h + L over the bound against L/g: a panel for each primitive, a curve for each P and k."""
     figure, axes = pyplot.subplots(2, 3, figsize=(15, 8), sharex=True, layout="constrained")
@@ -565,15 +556,6 @@ DRAWN: dict[str, dict[str, Callable[[int], Case]]] = {
 }
 
 
-def _plain(value: Any) -> Any:
-    """Tuples with names, as JSON objects."""
-    if hasattr(value, "_asdict"):
-        return {key: _plain(part) for key, part in value._asdict().items()}
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list) else value
-
-
 def main() -> None:
     """Count, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -583,7 +565,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.most < 1:
         parser.error(f"--most must be at least 1, got {options.most}")
-    pyplot = _pyplot() if options.plot else None
+    pyplot = load_pyplot() if options.plot else None
     found = {theorem.name: constants(theorem, options.most) for theorem in THEOREMS}
     work, compared, counted = statements(options.most), list(comparisons()), list(figure_5(options.most))
     console = Console()
@@ -615,7 +597,7 @@ def main() -> None:
             "comparisons": compared,
             "figure 5": {"P": sizes(options.most), "rows": counted},
         }
-        Path(options.output).write_text(json.dumps(_plain(kept), indent=1) + "\n")
+        Path(options.output).write_text(json.dumps(plain(kept), indent=1) + "\n")
     if options.plot:
         draw(pyplot, options.plot, options.most)
     exceeded = [name for name, of in found.items() for key in QUANTITIES[:3] if of[key].value >= LIMIT]

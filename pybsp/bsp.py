@@ -122,6 +122,11 @@ class BSP:
         self._combined: list[Any] = []
         self._begin()
 
+    @property
+    def router(self) -> Router:
+        """What carries this processor's messages; some routers count what they do (see `pybsp.routing`)."""
+        return self._router
+
     def _begin(self) -> None:
         """The program begins on this processor: its clocks run from here."""
         self._started = self._transport.time()

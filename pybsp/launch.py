@@ -60,7 +60,7 @@ def run(
 
     Args:
         main: the program; the same on all processors.
-        router: how messages travel, equal on all processors: a name or a `pybsp.routing.logp_router`; see
+        router: how messages travel, equal on all processors: a name or a `pybsp.routing.*_router`; see
             `pybsp.routing`.
         machine: its parameters; None: from the file that PYBSP_MACHINE names, else nominal. Processor 0's is used
             by all.

@@ -311,12 +311,20 @@ class EBSPMachine(_Saved):
 
     @classmethod
     def linear_array(cls, p: int) -> EBSPMachine:
-        """A linear array, in packet steps: min{min(k1, k2)*L, M} + p - 2 (*The E-BSP model*, Theorem 3)."""
+        """A linear array, in packet steps: min{min(k1, k2)*L, M} + p - 2 (*The E-BSP model*, Theorem 3).
+
+        Routing takes no more, in whatever order queues send (`pybsp.routing.networks.linear_array_steps`).
+        """
         return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="linear array")
 
     @classmethod
     def mesh(cls, p: int) -> EBSPMachine:
-        """A mesh, in packet steps with constants 1: min{sqrt(k1*k2*p), h*sqrt(L) + sqrt(p)} (Theorem 5)."""
+        """A mesh, in packet steps with constants 1: min{sqrt(k1*k2*p), h*sqrt(L) + sqrt(p)} (Theorem 5).
+
+        `pybsp.routing.networks.Mesh`, which spreads packets, took about twice that at most for the relations that were
+        tried, and a lone packet can take as long (docs/ebsp-networks.md). A factor that all supersteps have makes no
+        choice another.
+        """
         return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="mesh")
 
     def time(

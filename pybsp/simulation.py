@@ -74,7 +74,7 @@ def simulate(
         p: processors; None: as many as the machine has.
         machine: its parameters, by which virtual time runs: a BSPMachine, or an EBSPMachine without a network; None:
             the file that PYBSP_MACHINE names, else nominal.
-        router: how messages travel, a name or a `pybsp.routing.logp_router`; see `pybsp.routing`.
+        router: how messages travel, a name or a `pybsp.routing.*_router`; see `pybsp.routing`.
         measure: whether what computing takes here counts as work; else only `bsp.work` does.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
 

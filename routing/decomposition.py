@@ -16,6 +16,8 @@ from ..errors import UsageError
 
 Ints = NDArray[np.int64]
 
+CACHED = 1 << 15  # edges that one works on fastest
+
 
 def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
     """The 1-relation of each message of an h-relation.
@@ -47,9 +49,10 @@ def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
     rows, columns = _together(sent, h), _together(received, h)
     n = 1 + int(max(rows[-1], columns[-1]))
     row, column = rows[out], columns[into]
-    order = np.lexsort((column, row))
-    row, column = row[order], column[order]
-    new = np.flatnonzero(np.r_[True, (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
+    pair = row * n + column
+    order = np.argsort(pair, kind="stable")
+    pair, row, column = pair[order], row[order], column[order]
+    new = np.flatnonzero(np.r_[True, pair[1:] != pair[:-1]])
     copies = np.diff(np.r_[new, len(row)])
 
     # 2. Dummies make it h from, and h to, all of the n.
@@ -59,8 +62,9 @@ def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
 
     # 3. The messages of a pair take the colours of the pair, in order.
     coloured = _colour(edges, n, h)
-    ranks = np.lexsort((coloured.column, coloured.row))
-    first = np.searchsorted((coloured.row * n + coloured.column)[ranks], row[new] * n + column[new])
+    pairs = coloured.row * n + coloured.column
+    ranks = np.argsort(pairs, kind="stable")
+    first = np.searchsorted(pairs[ranks], pair[new])
     colours = np.empty(len(out), np.int64)
     colours[order] = coloured.copies[ranks][np.repeat(first - new, copies) + np.arange(len(out))]
     return colours
@@ -120,9 +124,10 @@ def _dummies(rows: Ints, columns: Ints) -> Edges:
 def _joined(*parts: Edges) -> Edges:
     """All these edges, equal ones as one, sorted by row."""
     row, column, copies = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    order = np.lexsort((column, row))
-    row, column, copies = row[order], column[order], copies[order]
-    new = np.flatnonzero(np.r_[True, (row[1:] != row[:-1]) | (column[1:] != column[:-1])][: len(row)])
+    pair = row * (1 + column.max(initial=0)) + column
+    order = np.argsort(pair, kind="stable")
+    pair, row, column, copies = pair[order], row[order], column[order], copies[order]
+    new = np.flatnonzero(np.r_[True, pair[1:] != pair[:-1]][: len(pair)])
     return Edges(row[new], column[new], np.add.reduceat(copies, new) if len(new) else copies)
 
 
@@ -143,27 +148,60 @@ def _colour(edges: Edges, n: int, degree: int) -> Edges:
     # so that matchings are needed in the first alone.
     half, order = degree // 2, np.argsort(edges.column, kind="stable")
     whole = 1 << (half - 1).bit_length()
-    halves, _, chosen = _halves(edges, order)
-    first = _colour(Edges(*(array[: chosen[0]] for array in halves)), n, half)
+    halves, _, size = _halves(edges, order)
+    first = _colour(Edges(*(array[:size] for array in halves)), n, half)
     kept = first.copies < degree - whole
     moved = Edges(first.row[~kept], first.column[~kept], np.ones(np.count_nonzero(~kept), np.int64))
-    second = _halve_all(_joined(Edges(*(array[chosen[0] :] for array in halves)), moved), whole)
+    second = _halve_all(_joined(Edges(*(array[size:] for array in halves)), moved), whole)
     second = second._replace(copies=second.copies + degree - whole)
     return Edges(*(np.concatenate((array[kept], more)) for array, more in zip(first, second, strict=True)))
 
 
 def _halve_all(edges: Edges, degree: int) -> Edges:
     """Colours of a regular multigraph whose degree is a power of two: halves of halves, all at a time."""
-    colour, order = np.zeros(len(edges.row), np.int64), np.argsort(edges.column, kind="stable")
-    while degree > 1:
-        degree //= 2
-        edges, order, chosen = _halves(edges, order)
-        colour = colour[chosen[1]]
-        colour[chosen[0] :] += degree
+    order, left = np.argsort(edges.column, kind="stable"), degree
+    while (edges.copies > 1).any():
+        edges, order, _ = _halves(edges, order)
+        left //= 2
+    n = len(order) // degree
+    colour = np.empty_like(order)
+    colour[_matchings(order, n, left)] = np.arange(len(order)) // n
     return edges._replace(copies=colour)
 
 
-def _halves(edges: Edges, order: Ints) -> tuple[Edges, Ints, tuple[int, Ints]]:
+def _matchings(order: Ints, n: int, degree: int) -> Ints:
+    """Graphs without equal edges, whose degree is a power of two, as matchings, one after the other.
+
+    Args:
+        order: as for `_halves`.
+        n: rows of each graph.
+        degree: of each.
+
+    Returns:
+        the edges, n of each matching.
+    """
+    found: list[Ints] = []
+    todo: list[tuple[Ints, Ints, int]] = [(order, np.arange(len(order)), degree)]
+    while todo:
+        order, edges, degree = todo.pop()
+        half = len(order) // 2
+        if len(order) > max(CACHED, n * degree):
+            # Several graphs, half of them at a time.
+            todo += [(order[half:] - half, edges[half:], degree), (order[:half], edges[:half], degree)]
+        elif degree > 1:
+            chosen = _alternately(order)
+            number = np.cumsum(chosen)
+            number = np.where(chosen, number - 1, half + np.arange(len(order)) - number)
+            by_column = number[order]
+            first = by_column < half
+            order = np.concatenate((by_column[first], by_column[~first]))
+            todo.append((order, np.concatenate((edges[chosen], edges[~chosen])), degree // 2))
+        else:
+            found.append(edges)
+    return np.concatenate(found)
+
+
+def _halves(edges: Edges, order: Ints) -> tuple[Edges, Ints, int]:
     """Two halves, with half the edges of each row and column in each, where these have even degrees.
 
     Args:
@@ -171,8 +209,7 @@ def _halves(edges: Edges, order: Ints) -> tuple[Edges, Ints, tuple[int, Ints]]:
         order: which sorts those of each graph by column.
 
     Returns:
-        the edges of the first halves and then the second, and their order; how many are of the first, and for each
-        where it was.
+        the edges of the first halves and then the second, their order, and how many are of the first.
     """
     # Of c equal edges each half gets c // 2; what remains is simple, and all degrees are even.
     odd = np.flatnonzero(edges.copies & 1)
@@ -190,7 +227,7 @@ def _halves(edges: Edges, order: Ints) -> tuple[Edges, Ints, tuple[int, Ints]]:
         orders.append(number[order[each[order] > 0]])
     both = np.concatenate(chosen)
     copies = np.concatenate([each[at] for each, at in zip(counts, chosen, strict=True)])
-    return Edges(edges.row[both], edges.column[both], copies), np.concatenate(orders), (first, both)
+    return Edges(edges.row[both], edges.column[both], copies), np.concatenate(orders), first
 
 
 def _alternately(by_column: Ints) -> NDArray[np.bool_]:
@@ -203,16 +240,48 @@ def _alternately(by_column: Ints) -> NDArray[np.bool_]:
     mate[by_column[::2]] = by_column[1::2]
     mate[by_column[1::2]] = by_column[::2]
     # Two steps on from each edge; those of a tour form two cycles, and its mate in the row is of the other.
-    ahead = mate.reshape(-1, 2)[:, ::-1].ravel()
-    least: Ints = np.arange(len(mate))
+    cycle = _cycles(mate.reshape(-1, 2)[:, ::-1].ravel())
+    one, other = cycle[::2], cycle[1::2]
+    return np.stack((one < other, other < one), axis=1).ravel()
+
+
+def _cycles(ahead: Ints) -> Ints:
+    """A number for each cycle of a permutation: of each element the one of its cycle."""
+    size = len(ahead)
+    if size <= CACHED:
+        return _least(ahead)
+    # Walks from one of every 16 elements, each until it comes to where another began, so that every element is visited
+    # once; then the same for the walks.
+    walks = np.arange(size // 16)
+    starts = walks * 16 + (walks.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(60)).astype(np.int64)
+    number = np.full(size, -1)
+    number[starts] = walks
+    follows = np.empty_like(walks)
+    at = ahead[starts]
+    while len(at):
+        met = number[at]
+        on = met < 0
+        follows[walks[~on]] = met[~on]
+        walks, at = walks[on], at[on]
+        number[at] = walks
+        at = ahead[at]
+    cycle: Ints = _cycles(follows)[number]
+    # Cycles in which no walk began are short.
+    rest = np.flatnonzero(number < 0)
+    number[rest] = np.arange(len(rest))
+    cycle[rest] = size + _least(number[ahead[rest]])
+    return cycle
+
+
+def _least(ahead: Ints) -> Ints:
+    """Of each element of a permutation the least one of its cycle, in steps that double."""
+    least: Ints = np.arange(len(ahead))
     while True:
         further = np.minimum(least, least[ahead])
         if np.array_equal(further, least):
-            break
+            return least
         least = further
         ahead = ahead[ahead]
-    one, other = least[::2], least[1::2]
-    return np.stack((one < other, other < one), axis=1).ravel()
 
 
 def _matching(edges: Edges, n: int, degree: int) -> Ints:

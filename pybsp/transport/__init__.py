@@ -1,9 +1,9 @@
 """Who the processors are, and how what one hands over reaches the others.
 
 A transport knows one operation, `exchange`: every processor calls it, says what it is doing (a *kind*), hands over
-a *parcel* for each processor that it has something for, and gets what the others said and sent. Everything above -
-routers, the BSP interface - is built from it, so another transport (shared memory within a node, say) is one more
-class here.
+a *parcel* for each processor that it has something for, and gets what the others said and sent. A `swap` is the same
+between two processors. Everything above - routers, the BSP interface - is built from these, so another transport
+(shared memory within a node, say) is one more class here.
 
     mpi.py       the processors are MPI ranks
     virtual.py   the processors are greenlets in this process, and time is the machine's
@@ -20,9 +20,10 @@ from .memory import BufferPool
 from .memory import Bytes as Bytes
 
 # What a processor is doing when it enters an exchange. All must do the same; FLAG_GETS may differ.
-# LOGP begins a LogP program, DRAIN ends it.
-SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN = range(1, 12)
+# LOGP begins a LogP program, DRAIN ends it. PASS: in a swap, what somebody did is in the note, if anywhere.
+SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS = range(1, 13)
 FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies that follows"
+FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are to pass on"
 KIND = 15  # the mask of the kind without the flags
 
 # Streams: a parcel has at most one segment of each. Queues have JOINED and up, one stream each.
@@ -99,6 +100,21 @@ class Transport(Protocol):
 
         Returns:
             What completes it, to be called with `exchange`'s charge or grace, before any other exchange.
+        """
+
+    def swap(
+        self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None
+    ) -> tuple[int, Any, Parcel]:
+        """Meet one other processor alone, which swaps with this one.
+
+        Only whoever takes part knows of it: it is no exchange, and costs nothing on a virtual clock.
+
+        Args:
+            partner: the other one's pid.
+            kind, note, parcel, grace: as in `exchange`; the parcel is for the partner, of streams below JOINED.
+
+        Returns:
+            the partner's kind, note and parcel (empty where it has none).
         """
 
     def subset(self, members: Sequence[int], context: int) -> Transport:

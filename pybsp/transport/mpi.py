@@ -163,6 +163,8 @@ class MPITransport:
         self._own_memory = BufferPool()  # for what is received
         self.pool = self._own_memory  # for what is sent
         self._comm, self._ranks, self._owns, self._node = comm, list(ranks), owns, node
+        self._context = context
+        self._pairs: dict[int, MPITransport] = {}  # of this processor and one other; made by the first swap
         self._byte = MPI.BYTE
         self._startall, self._testall = MPI.Prequest.Startall, MPI.Request.Testall
         self._head_tag, self._manifest_tag, self._data_tag = (TAGS * context + k for k in range(3))
@@ -546,6 +548,21 @@ class MPITransport:
                 arrived.append((s, parcel))
         return arrived, joined, requests
 
+    def swap(
+        self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None
+    ) -> tuple[int, Any, Parcel]:
+        pair = self._pairs.get(partner)
+        if pair is None:
+            # In the same context, by messages: two processors meet in the same order, there and here, and MPI keeps it.
+            ranks = [self._ranks[self.pid], self._ranks[partner]]
+            pair = self._pairs[partner] = MPITransport(self._comm, ranks, 0, self._context, self.waiter)
+        arrival = pair.exchange(kind, note, {1: parcel} if parcel else {}, grace=grace)
+        return (
+            kind if arrival.kinds is None else arrival.kinds[1],
+            None if arrival.notes is None else arrival.notes[1],
+            arrival.parcels[0][1] if arrival.parcels else {},
+        )
+
     def subset(self, members: Sequence[int], context: int) -> MPITransport:
         ranks = [self._ranks[m] for m in members]
         return MPITransport(
@@ -574,6 +591,8 @@ class MPITransport:
         abort_job()
 
     def free(self) -> None:
+        for pair in self._pairs.values():
+            pair.free()
         self._see_off(keep=0)
         for request in (*self._quiet, *self._long.values()):
             request.Free()

@@ -8,7 +8,7 @@ machine says it costs.
 from __future__ import annotations
 
 import gc
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -76,6 +76,9 @@ class Meeting:
         self.last: tuple[Sequence[int] | None, Sequence[Any] | None, dict[int, list[tuple[int, Parcel]]]]
         self.outcome: Sequence[Any] | Exception = ()
         self.parts: dict[Any, Meeting] = {}
+        # Of swaps: what lies ready, by (from, to), and who waits, for whom.
+        self.handed: defaultdict[tuple[int, int], deque[Any]] = defaultdict(deque)
+        self.expecting: dict[tuple[int, int], greenlet.greenlet] = {}
         self._clear()
 
     def together(self, pid: int, brought: Any, act: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
@@ -98,6 +101,18 @@ class Meeting:
             raise outcome
         return outcome[pid]
 
+    def swap(self, pid: int, partner: int, brought: Any) -> Any:
+        """Hand this over to the partner, and wait for what it hands over."""
+        self.handed[pid, partner].append(brought)
+        waiting = self.expecting.pop((partner, pid), None)
+        if waiting is not None:
+            self.scheduler.ready.append(waiting)
+        mine = self.handed[partner, pid]
+        if not mine:
+            self.expecting[pid, partner] = greenlet.getcurrent()
+            self.scheduler.wait()
+        return mine.popleft()
+
     def _clear(self) -> None:
         self.kinds = [0] * self.p
         self.notes: list[Any] = [None] * self.p
@@ -107,13 +122,9 @@ class Meeting:
         self.arrived = 0
         self.said = False
 
-    def close(self, charge: Charge) -> None:
-        """The last has come: let the clock run, lay out the result, wake the others."""
-        first = self.kinds[0]
-        uniform = not self.said and not first & ~KIND and self.kinds.count(first) == self.p
+    def _count(self) -> None:
+        """Add what this exchange carries to the traffic of the superstep."""
         for dest, parcels in self.inbound.items():
-            if len(parcels) > 1:
-                parcels.sort(key=lambda pair: pair[0])
             for source, parcel in parcels:
                 if source != dest:
                     words = messages = items = 0
@@ -132,6 +143,16 @@ class Meeting:
                         there[0] += words
                         there[2] += messages
                         there[4] += items
+
+    def close(self, charge: Charge) -> None:
+        """The last has come: let the clock run, lay out the result, wake the others."""
+        first = self.kinds[0]
+        uniform = not self.said and not first & ~KIND and self.kinds.count(first) == self.p
+        for parcels in self.inbound.values():
+            if len(parcels) > 1:
+                parcels.sort(key=lambda pair: pair[0])
+        if charge.counts:
+            self._count()
         if charge.counts and not any(kind & ~KIND for kind in self.kinds):
             h = max((max(t[0], t[1]) for t in self.traffic.values()), default=0)
             messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
@@ -177,6 +198,17 @@ class VirtualTransport:
 
     def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
         return partial(self.exchange, kind, note, parcels)
+
+    def swap(
+        self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None
+    ) -> tuple[int, Any, Parcel]:
+        found: tuple[int, Any, Parcel] = self._meeting.swap(self.pid, partner, (kind, note, parcel or {}))
+        return found
+
+    @property
+    def machine(self) -> BSPMachine | EBSPMachine:
+        """The machine by which virtual time runs."""
+        return self._meeting.machine
 
     def together(self, brought: Any, act: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
         """Meet all processors, where a router has another medium than `exchange`.

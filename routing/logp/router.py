@@ -78,6 +78,7 @@ class Execution(NamedTuple):
     steps: from the last joining to the end of the last processor.
     stalled: steps, of all processors.
     in_transit: messages to one destination at a time, at most.
+    messages: in all, those that synchronise and sort too.
     """
 
     kind: int
@@ -86,6 +87,7 @@ class Execution(NamedTuple):
     steps: int
     stalled: int
     in_transit: int
+    messages: int
 
 
 class Outcome(NamedTuple):
@@ -245,6 +247,7 @@ class _Simulated:
             done.time - max(starts),
             done.stalled,
             done.max_in_transit,
+            len(trace.source),
         )
         what = _outcome(said)
         return [(what, messages[pid], int(clocks[pid]), execution) for pid in range(machine.p)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pybsp.errors import UsageError
-from pybsp.routing import decompose
+from pybsp.routing import decompose, decomposition
 
 Ints = NDArray[np.int64]
 
@@ -47,6 +47,17 @@ def test_any_relation(case: tuple[int, list[tuple[int, int]]]) -> None:
 def test_regular_relations_of_every_degree(p: int, h: int) -> None:
     rng = np.random.default_rng(p * 1000 + h)
     checked(rng.permutation(np.repeat(np.arange(p), h)), rng.permutation(np.repeat(np.arange(p), h)), p)
+
+
+@pytest.mark.parametrize("p", [2, 3, 16, 31, 100])
+@pytest.mark.parametrize("h", [1, 4, 7, 48, 64])
+def test_more_messages_than_fit_the_cache(p: int, h: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decomposition, "CACHED", 32)
+    rng = np.random.default_rng(p * 1000 + h)
+    everybody = np.repeat(np.arange(p), h)
+    checked(everybody, rng.permutation(everybody), p)
+    checked(everybody, (everybody + np.tile(np.arange(h), p)) % p, p)  # of many short cycles
+    checked(rng.integers(0, p, 50 * h), rng.integers(0, p, 50 * h), p)
 
 
 def test_one_pair_of_many_messages() -> None:

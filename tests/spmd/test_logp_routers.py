@@ -148,7 +148,7 @@ def test_no_processor_stalls(spmd: Spmd, algorithm: str, schedule: str) -> None:
         bsp.sync()
         collectives.total_exchange(bsp, [bsp.pid] * bsp.p)
         bsp.sync()
-        router: Any = bsp._router
+        router: Any = bsp.router
         return router.stalled, router.max_in_transit, router.steps
 
     for machine in MACHINES:
@@ -168,7 +168,7 @@ def test_a_superstep_without_messages_is_one_combine_and_broadcast(spmd: Spmd) -
         for _ in range(3):
             bsp.work(5e4 * bsp.pid)
             bsp.sync()
-        router: Any = bsp._router
+        router: Any = bsp.router
         return list(router.executions), bsp.time()
 
     router = logp_router("sorted", machine=MACHINES[2])
@@ -190,7 +190,7 @@ def test_virtual_time_is_the_executions(spmd: Spmd) -> None:
         bsp.send(0, 1.0)
         bsp.sync()
         times.append(bsp.time())
-        router: Any = bsp._router
+        router: Any = bsp.router
         return times, [execution.steps for execution in router.executions], [r.measured for r in bsp.ledger]
 
     machine = pybsp.LogPMachine(1, 8, 1, 4, step=1e-6)
@@ -232,7 +232,7 @@ def test_the_same_seed_gives_the_same_execution_and_another_one_another(spmd: Sp
         def main(bsp: pybsp.BSP) -> Any:
             for _ in range(4):
                 collectives.allgather(bsp, bsp.pid)
-            router: Any = bsp._router
+            router: Any = bsp.router
             return [execution.steps for execution in router.executions]
 
         found: list[int] = spmd(main, router=logp_router("sorted", machine=MACHINES[3], schedule="random", seed=seed))[
@@ -252,7 +252,7 @@ def test_the_machine_file_gives_the_logp_machine(spmd: Spmd, tmp_path: Path, mon
     monkeypatch.setenv("PYBSP_MACHINE", str(path))
 
     def main(bsp: pybsp.BSP) -> Any:
-        router: Any = bsp._router
+        router: Any = bsp.router
         return router.routing.machine
 
     assert spmd(main, router="logp-sorted") == [pybsp.LogPMachine(spmd.p, 24, 2, 8, step=1e-6)] * spmd.p
@@ -260,7 +260,7 @@ def test_the_machine_file_gives_the_logp_machine(spmd: Spmd, tmp_path: Path, mon
 
 def test_without_a_logp_machine_it_is_that_of_g_and_l(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
-        router: Any = bsp._router
+        router: Any = bsp.router
         return router.routing.machine
 
     machine = pybsp.BSPMachine(spmd.p, 1e-8, 1e-4, 1e9)

@@ -1,0 +1,62 @@
+"""How a router that forwards is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import UsageError
+from ...machine import BSPMachine, EBSPMachine
+from .packets import CELL
+
+PACKET = 1024  # bytes
+LARGEST = 1 << 40
+
+
+@dataclass(frozen=True)
+class Forwarding:
+    """What `router=` may be beside a name; made by `two_phase_router` and `hypercube_router`.
+
+    Compares by value, and can be pickled.
+    """
+
+    name: str
+    packet: int = PACKET
+    seed: int = 0
+
+    def on(self, machine: BSPMachine | EBSPMachine) -> Forwarding:
+        """These routers need to know nothing of the machine."""
+        return self
+
+
+def two_phase_router(*, packet: int = PACKET, seed: int = 0) -> Forwarding:
+    """A value of `router=` for `pybsp.run`, `simulate` and `attach`: by way of random processors, in two exchanges.
+
+    Args:
+        packet: bytes that travel together, at most: 16 to 2^40, of which whole multiples of 16 are used.
+        seed: of the intermediate processors, which differ from superstep to superstep.
+
+    Raises:
+        UsageError: an argument that cannot be right.
+    """
+    return _made("two-phase", packet, seed)
+
+
+def hypercube_router(*, packet: int = PACKET, seed: int = 0) -> Forwarding:
+    """A value of `router=` for `pybsp.run`, `simulate` and `attach`: likewise, along the dimensions of a hypercube.
+
+    Args, raises: as for `two_phase_router`.
+    """
+    return _made("hypercube", packet, seed)
+
+
+def _made(name: str, packet: int, seed: int) -> Forwarding:
+    def refuse(argument: str, expected: str, got: Any) -> UsageError:
+        function = name.replace("-", "_")
+        return UsageError(f"pybsp.routing.{function}_router: argument {argument}: expected {expected}, got {got!r}")
+
+    if type(packet) is not int or not CELL <= packet <= LARGEST:
+        raise refuse("packet", f"a whole number of bytes from {CELL} to {LARGEST}", packet)
+    if type(seed) is not int:
+        raise refuse("seed", "an int", seed)
+    return Forwarding(name, packet, seed)

@@ -1,0 +1,76 @@
+"""How the router `multibutterfly` is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import UsageError
+from ...machine import BSPMachine, EBSPMachine
+from ..forwarding.packets import CELL
+from .protocol import Parameters
+
+
+@dataclass(frozen=True)
+class MultibutterflyRouting:
+    """What `router=` may be beside a name; made by `multibutterfly_router`. Compares by value, and can be pickled."""
+
+    d: int = 20
+    R: int = Parameters().R
+    L: int = 32
+    Z: int = Parameters().Z
+    Y: int = Parameters().Y
+    seed: int = 0
+    packet: int = 1024
+    stream: int = 1024
+
+    name = "multibutterfly"
+
+    @property
+    def parameters(self) -> Parameters:
+        return Parameters(self.R, self.Z, self.Y)
+
+    def on(self, machine: BSPMachine | EBSPMachine) -> MultibutterflyRouting:
+        return self
+
+    def rows(self, p: int) -> int:
+        """N, the rows of the network for p processors: the smallest power of two of at least L*p."""
+        return 1 << (self.L * p - 1).bit_length()
+
+
+def multibutterfly_router(
+    *,
+    d: int = MultibutterflyRouting.d,
+    R: int = MultibutterflyRouting.R,
+    L: int = MultibutterflyRouting.L,
+    Z: int = MultibutterflyRouting.Z,
+    Y: int = MultibutterflyRouting.Y,
+    seed: int = 0,
+    packet: int = MultibutterflyRouting.packet,
+    stream: int = MultibutterflyRouting.stream,
+) -> MultibutterflyRouting:
+    """A value of `router=` for `pybsp.run`, `simulate` and `attach`: supersteps over a multibutterfly.
+
+    Args:
+        d, R, Z, Y: of the network and its protocol, see `protocol.py`.
+        L: rows of which one is a processor's: N is the smallest power of two of at least L*p.
+        seed: of the network.
+        packet: bytes of a packet, a message of the h-relation, at most: at least 16, of which whole multiples are used.
+        stream: packets of more bytes than this first select their paths; then their data follows.
+
+    Raises:
+        UsageError: an argument that cannot be right.
+    """
+
+    def refuse(argument: str, expected: str, got: Any) -> UsageError:
+        return UsageError(f"pybsp.routing.multibutterfly_router: argument {argument}: expected {expected}, got {got!r}")
+
+    counts = {"d": (d, 1), "L": (L, 1), "Z": (Z, 1), "Y": (Y, 1), "packet": (packet, CELL)}
+    for name, (number, least) in {**counts, "seed": (seed, 0), "stream": (stream, 0)}.items():
+        if type(number) is not int or number < least:
+            raise refuse(name, f"a whole number of at least {least}", number)
+    if type(R) is not int or R <= 4 or R & (R - 1):
+        raise refuse("R", "a power of two greater than 4", R)
+    if d < R:
+        raise refuse("d", f"at least R = {R}", d)
+    return MultibutterflyRouting(d, R, L, Z, Y, seed, packet, stream)

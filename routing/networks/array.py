@@ -1,0 +1,121 @@
+"""The d-dimensional array, and the linear array (*BSP vs LogP*, section 5; *The E-BSP model*, section 3).
+
+Greedy routing, in the order of the dimensions: a packet goes along the first axis to its place there, then along the
+second, and so on. With d <= 2 no link has more than p^(1/d) h packets of an h-relation to carry. With d >= 3 some have
+far more for some permutations (d = 3: half a layer, p^(2/3) / 2), and two phases are the remedy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...errors import UsageError
+from .fit import fit
+from .network import Ints
+from .ports import Ported
+
+
+class Array(Ported):
+    """Nodes are the points of a grid, the last axis fastest; those next to each other along an axis are joined.
+
+    Args:
+        sides: how many nodes there are along each axis.
+
+    Raises:
+        UsageError: no sides, or one below 1.
+
+    Port 2i of a node leads down along axis i, port 2i + 1 up.
+    """
+
+    def __init__(self, sides: Sequence[int]) -> None:
+        if (
+            not np.iterable(sides)
+            or not len(sides)
+            or not all(isinstance(side, (int, np.integer)) and side >= 1 for side in sides)
+        ):
+            raise UsageError(f"array: sides: expected one or more whole numbers from 1 on, got {sides!r}")
+        self.sides = tuple(int(side) for side in sides)
+        self.p = math.prod(self.sides)
+        self.name = f"array of {' x '.join(map(str, self.sides))}"
+        self.places = np.arange(self.p)
+        self.coordinates = np.stack(np.unravel_index(self.places, self.sides), axis=1)  # of each node, shape (p, d)
+        near = np.empty((self.p, len(self.sides), 2), np.int64)
+        for axis, side in enumerate(self.sides):
+            along, stride = self.coordinates[:, axis], math.prod(self.sides[axis + 1 :])
+            near[:, axis, 0] = np.where(along > 0, self.places - stride, -1)
+            near[:, axis, 1] = np.where(along < side - 1, self.places + stride, -1)
+        self.wire(near.reshape(self.p, -1))
+
+    def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        way = self.coordinates[to] - self.coordinates[at]
+        axis = (way != 0).argmax(axis=1)
+        up = way[np.arange(len(at)), axis] > 0
+        return self.link(at, 2 * axis + up), state
+
+    def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
+        return np.asarray(np.abs(self.coordinates[to] - self.coordinates[at]).sum(axis=1))
+
+    @property
+    def gamma(self) -> float:
+        return float(max(self.sides))
+
+    @property
+    def delta(self) -> float:
+        return float(max(self.sides))
+
+    @property
+    def diameter(self) -> int:
+        return sum(self.sides) - len(self.sides)
+
+    @property
+    def bisection(self) -> int:
+        """Edges that must be cut to divide the processors into halves.
+
+        Across the longest side; where that is odd, its middle layer is divided in the same way. That this is least was
+        shown by Azizoglu and Egecioglu (*The bisection width and the isoperimetric number of arrays*, 2004).
+        """
+        cut, layer = 0, self.p
+        for side in sorted(self.sides, reverse=True):
+            if side > 1:
+                layer //= side
+                cut += layer
+            if side % 2 == 0:
+                break
+        return cut
+
+
+class LinearArray(Array):
+    """Processors 0 to p - 1 in a row, each joined to the next.
+
+    Args:
+        p: processors, from 1 on.
+
+    Raises:
+        RoutingError: p below 1.
+    """
+
+    def __init__(self, p: int) -> None:
+        super().__init__((fit("linear array", p, "1 or more", lambda n: n, 1),))
+        self.name = f"linear array of {p}"
+
+
+class SquareArray(Array):
+    """The array of d dimensions with equal sides.
+
+    Args:
+        p: processors, a d-th power.
+        d: dimensions, from 1 on.
+
+    Raises:
+        RoutingError: p is no d-th power.
+        UsageError: d is below 1.
+    """
+
+    def __init__(self, p: int, d: int = 2) -> None:
+        if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 1:
+            raise UsageError(f"{d}-d array: d: expected a whole number from 1 on, got {d!r}")
+        side = fit(f"{d}-d array", p, f"side^{d} for a whole side", lambda n: n**d, 1)
+        super().__init__((side,) * d)

@@ -1,0 +1,30 @@
+"""Which p fit a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...errors import RoutingError
+
+
+def fit(name: str, p: int, rule: str, size: Callable[[int], int], first: int = 0) -> int:
+    """The n at which a network has p processors.
+
+    Args:
+        name: of the network, and `rule`: which p fit it, both for the error.
+        size: processors for n, growing with it; `first`: the least n.
+
+    Raises:
+        RoutingError: there is none; the text names the nearest p below and above that would fit.
+    """
+    if isinstance(p, bool) or not isinstance(p, (int, np.integer)):
+        raise RoutingError(f"{name}: p must be a whole number, {rule}, got {p!r}; {size(first)} would fit")
+    n = first
+    while size(n) < p:
+        n += 1
+    if size(n) == p:
+        return n
+    near = f"{size(n - 1)} and {size(n)}" if n > first else f"{size(n)}"
+    raise RoutingError(f"{name}: p must be {rule}, got {p}; {near} would fit")

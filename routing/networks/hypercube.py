@@ -1,0 +1,65 @@
+"""The hypercube of 2^n nodes, each a processor (*Experiences with a model for parallel computation*, section 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import UsageError
+from .fit import fit
+from .network import Ints, Network
+
+ORDERS = ("fixed", "random")
+
+
+class Hypercube(Network):
+    """Nodes whose numbers differ in one bit are joined; link v*n + i goes from v to v with bit i changed.
+
+    Args:
+        p: processors, a power of two.
+        order: of a packet's dimensions: "fixed" (lowest first: greedy routing), or "random": the next is drawn among
+            those in which the destination differs (Valiant and Brebner, as in section 2.2).
+
+    Raises:
+        RoutingError: p is no power of two.
+        UsageError: another order.
+    """
+
+    def __init__(self, p: int, order: str = "fixed") -> None:
+        self.n = n = fit("hypercube", p, "a power of two", lambda n: 1 << n)
+        if order not in ORDERS:
+            raise UsageError(f"hypercube: order: expected one of {', '.join(ORDERS)}, got {order!r}")
+        self.p = self.nodes = p = int(p)
+        self.order = order
+        self.name = f"hypercube of {p}"
+        self.places = np.arange(p)
+        self.tails = np.repeat(self.places, n)
+        self.heads = (self.places[:, None] ^ (1 << np.arange(n))).ravel()
+
+    def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        differ = at ^ to
+        if self.order == "random":
+            # Of the bits that differ all but one drawn are cleared, from the lowest on.
+            drawn = (rng.random(len(at)) * np.bitwise_count(differ)).astype(np.int64)
+            for _ in range(int(drawn.max(initial=0))):
+                differ = np.where(drawn > 0, differ & (differ - 1), differ)
+                drawn -= 1
+        return at * self.n + np.bitwise_count((differ & -differ) - 1), state
+
+    def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
+        return np.asarray(np.bitwise_count(at ^ to), np.int64)
+
+    @property
+    def gamma(self) -> float:
+        return 1.0
+
+    @property
+    def delta(self) -> float:
+        return float(self.n)
+
+    @property
+    def diameter(self) -> int:
+        return self.n
+
+    @property
+    def bisection(self) -> int:
+        return self.p // 2

@@ -1,0 +1,139 @@
+"""What a network is: nodes, links, processors on some of the nodes, and the way of a packet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import RoutingError, UsageError
+from ..seeds import Seed, generator
+
+if TYPE_CHECKING:
+    from ..relation import Relation
+    from .simulator import Traffic
+
+Ints = NDArray[np.int64]
+
+
+class Network:
+    """A directed graph whose links carry one packet in a step, and a rule by which packets find their ends.
+
+    Subclasses set the attributes, and say where a packet goes (`step`), how far it is (`distance`), and the figures.
+
+    Attributes:
+        name: for people.
+        p: processors.
+        nodes: number of nodes.
+        tails, heads: the nodes at which each link begins and ends, shape (links,); two links for an edge.
+        places: the node of each processor, shape (p,).
+    """
+
+    name: str
+    p: int
+    nodes: int
+    tails: Ints
+    heads: Ints
+    places: Ints
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    # -- where packets end
+
+    @property
+    def ends(self) -> Ints:
+        """The node at which packets for each processor end, shape (p,): its place, if the network says no other."""
+        return self.places
+
+    @property
+    def middles(self) -> Ints:
+        """The nodes of which two phases draw those between: the places, if the network says no other."""
+        return self.places
+
+    # -- the way of a packet
+
+    def begin(self, at: Ints, to: Ints, rng: np.random.Generator) -> Ints:
+        """What `step` remembers of each packet (a whole number), before its first; shape (m,)."""
+        return np.zeros(len(at), np.int64)
+
+    def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """The link by which each packet goes on from node `at`, which is not its end `to`; and what is remembered."""
+        raise NotImplementedError
+
+    def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
+        """The links that each packet takes from `at` to `to`, at most `diameter`; `state` as `step` at `at` left it."""
+        raise NotImplementedError
+
+    # -- figures
+
+    @property
+    def gamma(self) -> float:
+        """gamma(p) of *BSP vs LogP*, Table 1, with constant 1: steps for each of the h packets of an h-relation."""
+        raise NotImplementedError
+
+    @property
+    def delta(self) -> float:
+        """delta(p) of *BSP vs LogP*, Table 1, with constant 1: steps beside those."""
+        raise NotImplementedError
+
+    @property
+    def diameter(self) -> int:
+        """The most links that `step` has a packet take."""
+        raise NotImplementedError
+
+    @property
+    def bisection(self) -> int:
+        """Edges (pairs of links) that must be cut to divide the processors into halves."""
+        raise NotImplementedError
+
+    @property
+    def degree(self) -> int:
+        """Links that leave a node, at most."""
+        return int(np.bincount(self.tails, minlength=self.nodes).max(initial=0))
+
+    # -- routing
+
+    def route(
+        self,
+        relation: Relation,
+        queue: str = "fifo",
+        ports: str = "multi",
+        two_phase: bool = False,
+        seed: Seed = 0,
+        limit: int | None = None,
+    ) -> Traffic:
+        """Route the packets of a relation.
+
+        Args:
+            relation: of p processors.
+            queue: "fifo" or "furthest-first": which packet of a queue goes first. The latter takes 8 bytes for
+                each queue and distance: 0.3 GB for a linear array of 4096.
+            ports: "multi" (a node uses all its links in a step) or "single" (it sends one packet and receives one).
+            two_phase: each packet first goes to a node drawn of `middles` (Valiant); when all are there, to its end.
+            seed: of what is drawn.
+            limit: steps after which it gives up with a RuntimeError; None: never.
+
+        Raises:
+            RoutingError: a relation of another number of processors.
+            UsageError: no relation, another queue, or ports.
+
+        Source: store-and-forward routing as in *Experiences with a model for parallel computation*, section 2.1.
+        """
+        from ..relation import Relation
+        from .simulator import simulate
+
+        if not isinstance(relation, Relation):
+            raise UsageError(f"{self.name}: route: relation: expected a Relation, got {relation!r:.80}")
+        if relation.p != self.p:
+            raise RoutingError(
+                f"{self.name}: route: expected a relation of p = {self.p} processors, got one of p = {relation.p}"
+            )
+        rng = generator(f"{self.name}: route", seed)
+        begin, end = self.places[relation.sources], self.ends[relation.destinations]
+        how: dict[str, Any] = {"queue": queue, "ports": ports, "rng": rng, "limit": limit}
+        if not two_phase:
+            return simulate(self, begin, end, **how)
+        via = self.middles[rng.integers(len(self.middles), size=len(begin))]
+        return simulate(self, begin, via, **how) + simulate(self, via, end, **how)
