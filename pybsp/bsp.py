@@ -34,7 +34,6 @@ from .transport import (
     END,
     FAIL,
     FLAG_GETS,
-    FREE,
     GETS,
     JOINED,
     KIND,
@@ -56,6 +55,7 @@ from .transport.memory import POISON
 
 _NONE: dict[int, Parcel] = {}
 _EMPTY = Inbox()
+_COUNTS = Charge(0.0, counts=True)  # on ranks, where no virtual clock runs
 _NOTHING = (0, 0, 0)  # words, messages, items
 _NO_TICKETS: dict[int, list[Ticket]] = {}
 _SYNCED = "called bsp.sync()"
@@ -225,7 +225,7 @@ class BSP:
         # The short way of a processor that has nothing to say. Time counts here: it is what an empty superstep takes.
         enter = _clock()
         self.inbox = _EMPTY
-        arrival = self._route(SYNC, None, _NONE)
+        arrival = self._route(SYNC, None, _NONE, _COUNTS)
         if arrival is not QUIET:
             self._take(arrival, SYNC, _SYNCED, enter)
             return
@@ -295,13 +295,13 @@ class BSP:
             seconds = charge.seconds
             arrival = begun.complete(charge)
         else:
-            arrival = begun.complete(grace=grace)
+            arrival = begun.complete(charge=_COUNTS, grace=grace)
         self._take(arrival, SYNC, f"called bsp.begin() at {begun.line}", enter, begun.counts, begun.tickets, seconds)
 
     def _end_superstep(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all."""
         enter = _clock()
-        charge = self._charge(enter) if self._virtual else FREE
+        charge = self._charge(enter) if self._virtual else _COUNTS
         # 1. What the program left in the pools.
         parcels, counts, flags, note, tickets = self._prepare(note)
         # 2. The exchange. Its errors leave the pools empty and deliver nothing. What arrived last is given up first, so

@@ -79,6 +79,8 @@ def load() -> ModuleType:
     """
     import mpi4py
 
+    # Open MPI's UCX component prints an error at each window, before another component makes it.
+    os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     level = mpi4py.rc.thread_level
     if level == "multiple":  # mpi4py's default: nobody asked for anything else
         level = "serialized"
@@ -241,6 +243,8 @@ class MPITransport:
         board = self._board
         if parcels or note is not None or grace is not None or (board is not None and self._peers):
             return self._exchange(kind, note, parcels, grace)
+        if self.p == 1:
+            return QUIET
         # The superstep in which this processor sends nothing.
         if board is not None:
             if board.meet(kind, self.waiter):
