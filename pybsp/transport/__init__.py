@@ -2,10 +2,12 @@
 
 A transport knows one operation, `exchange`: every processor calls it, says what it is doing (a *kind*), hands over
 a *parcel* for each processor that it has something for, and gets what the others said and sent. A `swap` is the same
-between two processors. Everything above - routers, the BSP interface - is built from these, so another transport
-(shared memory within a node, say) is one more class here.
+between two processors. Everything above - routers, the BSP interface - is built from these, so another transport is
+one more class here.
 
     mpi.py       the processors are MPI ranks
+    shared.py    where MPI ranks of one node meet, in shared memory
+    sparse.py    how MPI ranks with few partners meet, without messages to all
     virtual.py   the processors are greenlets in this process, and time is the machine's
     waiting.py   how an MPI rank waits without standing in the way of the others
     memory.py    buffers that are used again when nobody holds on to them
