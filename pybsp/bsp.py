@@ -25,7 +25,7 @@ from .arrays import Array, Ticket
 from .errors import BSPError, CostError, UsageError, describe, where
 from .ledger import Ledger, Log
 from .machine import BSPMachine, EBSPMachine
-from .mail import Inbox, Mail
+from .mail import SHORT, Inbox, Mail
 from .outgoing import Outgoing
 from .queues import Queue
 from .routing import Router
@@ -97,7 +97,8 @@ class BSP:
         self._failed: BSPError | None = None  # agreed by all processors
         self._members: list[int] = []  # of a part: which of all processors they are
         # The pools: what goes out with the next sync.
-        self._mail = Mail(self._pool)
+        # When checked no array lies in a record: views of those could not be poisoned.
+        self._mail = Mail(self._pool, short=-1 if checked else SHORT)
         self._outgoing = self._mail.outgoing
         self._outgoing_pools: dict[Queue, None] = {}
         self._puts: dict[int, Outgoing] = {}

@@ -20,8 +20,8 @@ from .transport import MAIL, Bytes, Parcel, Segment
 from .transport.memory import NOTHING, BufferPool
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag.
-NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE = range(1, 7)
-SHORT = 1024  # pickles up to this length lie in the record
+NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY = range(1, 8)
+SHORT = 1024  # pickles and arrays of so many bytes, at most, lie in the record
 
 _NUMBERS = frozenset({int, float, complex, bool})
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
@@ -37,10 +37,14 @@ class Message(NamedTuple):
 
 
 class Mail:
-    """The messages of one superstep that this processor sends."""
+    """The messages of one superstep that this processor sends.
 
-    def __init__(self, pool: BufferPool, operation: str = "bsp.send") -> None:
-        self._pool, self._operation = pool, operation
+    Args:
+        short: arrays of so many bytes, at most, lie in their records.
+    """
+
+    def __init__(self, pool: BufferPool, operation: str = "bsp.send", short: int = SHORT) -> None:
+        self._pool, self._operation, self._short = pool, operation, short
         self.outgoing: dict[int, Outgoing] = {}
 
     def send(self, dest: int, payload: Any, tag: Any) -> None:
@@ -74,9 +78,12 @@ class Mail:
             self._send_object(out, sign, tag, payload)
 
     def _send_array(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
-        size = payload.nbytes
+        size, dtype = payload.nbytes, payload.dtype
+        if size <= self._short and dtype.names is None and dtype.kind != "V":
+            out.records.append((sign * SHORT_ARRAY, tag, size, payload.tobytes(), dtype.str, payload.shape))
+            out.words += words_of(size)
+            return
         offset = out.reserve(size)
-        dtype = payload.dtype
         if size:
             # The one copy; it also packs an array that is not contiguous. Structures go as they are, gaps included.
             raw = dtype if dtype.names is None else np.dtype((np.void, dtype.itemsize))
@@ -183,14 +190,19 @@ def _buffer(payload: Any) -> memoryview | None:
 
 
 def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
-    data = (NOTHING if segment.data is None else segment.data).view()
-    data.flags.writeable = False
+    data = NOTHING
+    if segment.data is not None:
+        data = segment.data.view()
+        data.flags.writeable = False
     for kind, tag, size, *rest in segment.meta:
         if kind < 0:
             kind, tag = -kind, pickle.loads(tag)
         payload: Any
         if kind == NUMBER:
             payload = rest[0]
+        elif kind == SHORT_ARRAY:
+            text, code, shape = rest
+            payload = np.ndarray(shape, code, text)
         elif kind == ARRAY:
             offset, code, shape = rest
             payload = np.ndarray(shape, code, data, offset)

@@ -305,13 +305,9 @@ class MPITransport:
         sends: list[Any] = []
         for d, parcel in parcels.items():
             if d != self.pid:
-                contents = _contents(parcel)
-                heads[d] = _manifest(None, contents, parcel)
-                if _nbytes(contents) > ALONG:
-                    for segment in parcel.values():
-                        sends += [
-                            comm.Isend([c, c.size, byte], ranks[d], self._data_tag) for c in _chunks(segment.data)
-                        ]
+                heads[d], late = _describe(None, parcel)
+                for data in late:
+                    sends += [comm.Isend([c, c.size, byte], ranks[d], self._data_tag) for c in _chunks(data)]
         tags = first + self._sparse_count % 2, first + 2
         exchange = Sparse(comm, ranks, self.pid, tags, heads, kind | (0 if note is None else SAYS))
         if not exchange.over() and not self.waiter.until(exchange.over, None, deadline):
@@ -325,10 +321,8 @@ class MPITransport:
             kinds = [one for one, _ in said]
             if any(text is not None for _, text in said):
                 notes = [text for _, text in said]
-        contents_of = {}
-        for s, head in exchange.arrived.items():
-            _, contents_of[s] = pickle.loads(head)
-        arrived, joined, requests = self._post(contents_of, exchange.arrived, parcels.get(self.pid))
+        contents = {s: pickle.loads(head)[1:] for s, head in exchange.arrived.items()}
+        arrived, joined, requests = self._post(contents, exchange.arrived, parcels.get(self.pid))
         if requests and not self._testall(requests):
             self._wait(requests)
         if sends:
@@ -377,7 +371,7 @@ class MPITransport:
         heads, sends = list(self._receives), []
         messages: list[tuple[int, Bytes]] = []
         comm, ranks, byte, board = self._comm, self._ranks, self._byte, self._board
-        plain = b"" if note is None else pickle.dumps((note, ()), 5)
+        plain = b"" if note is None else pickle.dumps((note, 0, ()), 5)
         # 1. Those on this node find manifests, and data, in shared memory.
         if board is not None:
             manifests: list[bytes | None] = []
@@ -389,28 +383,21 @@ class MPITransport:
                 elif parcel is None:
                     manifests.append(plain)
                 else:
-                    contents = _contents(parcel, self.pool.place, shared)
-                    manifests.append(_manifest(note, contents, parcel))
-                    if _nbytes(contents) > ALONG:
-                        messages += [
-                            (ranks[d], segment.data)
-                            for segment, (*_, at) in zip(parcel.values(), contents, strict=True)
-                            if at == BY_MESSAGE and segment.data is not None
-                        ]
+                    manifest, late = _describe(note, parcel, self.pool.place, shared)
+                    manifests.append(manifest)
+                    messages += [(ranks[d], data) for data in late]
             for k in board.enter(kind, manifests, shared):
-                manifest = manifests[k]
-                assert manifest is not None
-                sends.append(comm.Isend([manifest, len(manifest), byte], ranks[self._near[k]], self._manifest_tag))
+                text = manifests[k]
+                assert text is not None
+                sends.append(comm.Isend([text, len(text), byte], ranks[self._near[k]], self._manifest_tag))
         # 2. The heads for the others, with the manifests that fit.
         for d in self._peers:
             parcel = parcels.get(d)
             if parcel is None:
                 manifest = plain
             else:
-                contents = _contents(parcel)
-                manifest = _manifest(note, contents, parcel)
-                if _nbytes(contents) > ALONG:
-                    messages += [(ranks[d], segment.data) for segment in parcel.values() if segment.data is not None]
+                manifest, late = _describe(note, parcel)
+                messages += [(ranks[d], data) for data in late]
             size = len(manifest)
             self._words_out[d * STRIDE] = kind | size << LENGTH
             if 0 < size <= INLINE:
@@ -421,7 +408,8 @@ class MPITransport:
                 if size:
                     sends.append(comm.Isend([manifest, size, byte], ranks[d], self._manifest_tag))
         self._words_in[self.pid * STRIDE] = kind | (note is not None or self.pid in parcels) << LENGTH
-        self._startall(heads)
+        if heads:
+            self._startall(heads)
         # 3. The data, without waiting.
         for rank, data in messages:
             sends += [comm.Isend([c, c.size, byte], rank, self._data_tag) for c in _chunks(data)]
@@ -446,12 +434,14 @@ class MPITransport:
 
     def _all_here(self, heads: list[Any]) -> bool:
         """Whether the others have come: those of other nodes by their heads."""
-        return bool(self._testall(heads)) and (self._board is None or self._board.here())
+        if heads and not self._testall(heads):
+            return False
+        return self._board is None or self._board.here()
 
     def _receive(self, kind: int, note: object, parcels: Parcels, sends: list[Any]) -> Arrival:
         """With all heads here: read the manifests, receive the data."""
         comm, ranks, byte, p, board = self._comm, self._ranks, self._byte, self.p, self._board
-        words = self._words_in[::STRIDE].tolist()
+        words = self._words_in[::STRIDE].tolist() if self._peers else [0] * p
         # 4. The manifests; those that did not fit are messages.
         manifests: dict[int, memoryview] = {}
         requests = []
@@ -476,10 +466,10 @@ class MPITransport:
             requests.append(comm.Irecv([manifests[s], size, byte], ranks[s], self._manifest_tag))
         if requests:
             self._wait(requests)
-        contents: dict[int, Any] = {}
+        contents: dict[int, tuple[int, _Contents]] = {}
         notes: list[Any] | None = None
         for s, manifest in manifests.items():
-            said, contents[s] = pickle.loads(manifest)
+            said, *contents[s] = pickle.loads(manifest)
             if said is not None:
                 notes = notes or [None] * p
                 notes[s] = said
@@ -492,24 +482,34 @@ class MPITransport:
             self._wait(requests)
         if sends:
             self._let_go(sends, parcels)
-        kinds = [word & (1 << LENGTH) - 1 for word in words]
+        kinds = [word & (1 << LENGTH) - 1 for word in words] if self._peers else words
         uniform = notes is None and not kind & ~KIND and kinds.count(kind) == p
         return Arrival(None if uniform else kinds, notes, arrived, joined)
 
     def _post(
-        self, contents: dict[int, Any], manifests: dict[int, memoryview], own: Parcel | None
+        self, contents: dict[int, tuple[int, _Contents]], manifests: dict[int, memoryview], own: Parcel | None
     ) -> tuple[list[tuple[int, Parcel]], dict[int, Bytes], list[Any]]:
         """Find data that is here, put what came along in its place, and post the receives of all other.
+
+        Args:
+            contents: by source: bytes of data, and what is in the parcel.
 
         Returns:
             The parcels by source that these fill, the joined streams, and the requests.
         """
+        if own is None and not any(total for total, _ in contents.values()):
+            arrived = [
+                (s, {stream: Segment(meta, words, count, None) for stream, meta, words, count, _, _ in contents[s][1]})
+                for s in sorted(contents)
+                if contents[s][1]
+            ]
+            return arrived, {}, []
         comm, ranks, byte, tag, take = self._comm, self._ranks, self._byte, self._data_tag, self._own_memory.take
         if own is not None:
             contents[self.pid] = _contents(own)
         totals: dict[int, int] = {}
         apart = set()  # streams of which something lies in shared memory: where it is alone it need not be joined
-        for content in contents.values():
+        for _, content in contents.values():
             for stream, _, _, _, size, at in content:
                 if stream >= JOINED:
                     totals[stream] = totals.get(stream, 0) + size
@@ -517,14 +517,15 @@ class MPITransport:
                         apart.add(stream)
         joined = {stream: take(total) for stream, total in totals.items() if stream not in apart}
         used = dict.fromkeys(joined, 0)
-        arrived: list[tuple[int, Parcel]] = []
+        arrived = []
         requests: list[Any] = []
         for s in sorted(contents):
             parcel: Parcel = {}
             along: Bytes | None = None  # what is left of the data that came with the manifest
-            if s != self.pid and 0 < (total := _nbytes(contents[s])) <= ALONG:
+            total, content = contents[s]
+            if s != self.pid and 0 < total <= ALONG:
                 along = np.frombuffer(manifests[s], np.uint8, total, len(manifests[s]) - total)
-            for stream, meta, words, messages, size, at in contents[s]:
+            for stream, meta, words, messages, size, at in content:
                 place: Bytes | None
                 if at != BY_MESSAGE:
                     assert self._board is not None
@@ -611,39 +612,41 @@ class MPITransport:
 _Contents = list[tuple[int, Any, int, int, int, int]]  # stream, as in Segment, bytes, and where they lie
 
 
-def _contents(
-    parcel: Parcel, place: Callable[[Bytes], int] | None = None, shared: list[Bytes] | None = None
-) -> _Contents:
-    """What is in a parcel.
+def _contents(parcel: Parcel) -> tuple[int, _Contents]:
+    """What is in a parcel, with the bytes of all its data before it."""
+    total, contents = 0, []
+    for stream, (meta, words, messages, data) in parcel.items():
+        size = 0 if data is None else data.size
+        total += size
+        contents.append((stream, meta, words, messages, size, BY_MESSAGE))
+    return total, contents
+
+
+def _describe(
+    note: object, parcel: Parcel, place: Callable[[Bytes], int] | None = None, shared: list[Bytes] | None = None
+) -> tuple[bytes, list[Bytes]]:
+    """The manifest of a parcel, with which a little data goes along; and the data that is to go as messages.
 
     Args:
         place: says where data lies in shared memory, if its destination can read it there.
         shared: gets the data that does.
     """
-    contents = [
-        (stream, meta, words, messages, 0 if data is None else data.size, BY_MESSAGE)
-        for stream, (meta, words, messages, data) in parcel.items()
-    ]
-    if place is None or shared is None or _nbytes(contents) <= ALONG:
-        return contents
-    for k, segment in enumerate(parcel.values()):
-        if segment.data is not None and segment.data.size and (at := place(segment.data)) != BY_MESSAGE:
-            contents[k] = *contents[k][:5], at
-            shared.append(segment.data)
-    return contents
-
-
-def _manifest(note: object, contents: _Contents, parcel: Parcel) -> bytes:
-    """The manifest of a parcel; a little data goes along."""
-    manifest = pickle.dumps((note, contents), 5)
-    if _nbytes(contents) <= ALONG:
-        manifest += b"".join([s.data.data for s in parcel.values() if s.data is not None])
-    return manifest
-
-
-def _nbytes(contents: _Contents) -> int:
-    """Of all data in a parcel."""
-    return sum(size for _, _, _, _, size, _ in contents)
+    total, contents = _contents(parcel)
+    late: list[Bytes] = []
+    if total > ALONG:
+        for k, segment in enumerate(parcel.values()):
+            data = segment.data
+            if data is not None and data.size:
+                at = BY_MESSAGE if place is None else place(data)
+                if at == BY_MESSAGE or shared is None:
+                    late.append(data)
+                else:
+                    contents[k] = *contents[k][:5], at
+                    shared.append(data)
+    manifest = pickle.dumps((note, total, contents), 5)
+    if 0 < total <= ALONG:
+        manifest += b"".join([segment.data.data for segment in parcel.values() if segment.data is not None])
+    return manifest, late
 
 
 def _chunks(data: Bytes | None) -> Iterable[Bytes]:

@@ -360,7 +360,13 @@ class Board:
     def here(self, _: object = None) -> bool:
         """Whether all others have entered the exchange."""
         parity, least = self.number & 1, self.number << NUMBER
-        return all(status[parity] >= least for status in self._theirs)
+        for status in self._theirs:
+            tries = SHORT
+            while status[parity] < least:
+                tries -= 1
+                if not tries:
+                    return False
+        return True
 
     def finish(self) -> None:
         """All others are here: what was read by all is used again."""
