@@ -241,7 +241,7 @@ class MPITransport:
         if self._unfinished:
             self._see_off(keep=1)
         board = self._board
-        if parcels or note is not None or grace is not None or (board is not None and self._peers):
+        if parcels or note is not None or grace is not None or kind & ~KIND or (board is not None and self._peers):
             return self._exchange(kind, note, parcels, grace)
         if self.p == 1:
             return QUIET
