@@ -194,7 +194,7 @@ class MPITransport:
     ) -> Arrival:
         if self._unfinished:
             self._see_off(keep=1)
-        if parcels or note is not None or grace is not None:
+        if parcels or note is not None or grace is not None or kind & ~KIND:
             return self._exchange(kind, note, parcels, grace)
         # The superstep in which this processor sends nothing.
         if kind != self._quiet_kind:
