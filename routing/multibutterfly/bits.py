@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import UsageError
 from .network import Multibutterfly
 from .protocol import Parameters, Protocol, h_bar, ranges
 from .wiring import Ints, LocalWiring
@@ -99,6 +100,10 @@ class WormProtocol(Protocol):
 
     wiring: Worms
 
+    def phase_2(self) -> int:
+        # While bits flow, those that wait for them are not blocked.
+        return super().phase_2() + sum(self.wiring.busiest[-self.parameters.Y :])
+
     def _until(self, ports: Ints) -> Ints:
         until = super()._until(ports)
         place = np.repeat(np.arange(len(ports)), until - self.sent[ports])
@@ -150,8 +155,11 @@ def count(
         rate: bits of a message along an edge in a repetition.
 
     Raises:
+        UsageError: parameters with the sides in turn: what a stage takes is with both at once.
         BlockedError: messages never arrive.
     """
+    if parameters.in_turn:
+        raise UsageError("bits.count: parameters: expected in_turn=False, got True; stages are counted with both sides")
     worms = Worms(network, begin, len(rows), size, rate)
     protocol = WormProtocol(worms, h, parameters, rows, ends, np.arange(len(rows)))
     outcome = protocol.run()

@@ -121,6 +121,6 @@ def share(relation: Relation, L: int) -> Relation:
 
     Source: section 3, "The case when all input/output ports are active".
     """
-    if L < 1:
-        raise UsageError(f"share: L: expected at least 1, got {L}")
+    if not isinstance(L, (int, np.integer)) or L < 1:
+        raise UsageError(f"share: L: expected a whole number of at least 1, got {L!r}")
     return Relation(relation.sources // L, relation.destinations // L, -(-relation.p // L))

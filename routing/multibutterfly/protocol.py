@@ -57,14 +57,14 @@ class Parameters(NamedTuple):
 
     def check(self, d: int) -> None:
         """Raises UsageError where they do not fit a multibutterfly with d."""
-        if self.R <= 4 or self.R & (self.R - 1):
+        if not isinstance(self.R, (int, np.integer)) or self.R <= 4 or self.R & (self.R - 1):
             raise UsageError(f"Parameters: R: expected a power of two greater than 4, got {self.R}; 8 is the least")
         if d < self.R:
             raise UsageError(
                 f"Parameters: R: expected at most d = {d} edges, got {self.R}; d from {self.R} on would do"
             )
-        if self.Z < 1 or self.Y < 1:
-            raise UsageError(f"Parameters: Z, Y: expected at least 1, got {self.Z} and {self.Y}")
+        if not all(isinstance(times, (int, np.integer)) and times >= 1 for times in (self.Z, self.Y)):
+            raise UsageError(f"Parameters: Z, Y: expected whole numbers of at least 1, got {self.Z} and {self.Y}")
 
 
 class Outcome(NamedTuple):

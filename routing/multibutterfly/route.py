@@ -40,8 +40,8 @@ def route(
 
     Source: section 3.
     """
-    if L < 1:
-        raise UsageError(f"multibutterfly: L: expected at least 1, got {L}")
+    if not isinstance(L, (int, np.integer)) or L < 1:
+        raise UsageError(f"multibutterfly: L: expected a whole number of at least 1, got {L!r}")
     if L * relation.p > network.N:
         raise RoutingError(
             f"multibutterfly: expected N >= L*p, got N = {network.N}, L = {L}, p = {relation.p}; p to {network.N // L} "

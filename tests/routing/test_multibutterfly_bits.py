@@ -7,6 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 
+from pybsp.errors import UsageError
 from pybsp.routing import Relation
 from pybsp.routing.multibutterfly import Multibutterfly, Parameters, h_bar
 from pybsp.routing.multibutterfly.bits import Clock, Count, WormProtocol, Worms, count, stream
@@ -85,6 +86,18 @@ def test_heads_that_are_not_blocked_move_a_column_in_a_stage() -> None:
     for N in (32, 64, 256, 1024):
         found = counted(N, random_relation(N // L, 1), 1)
         assert found.heads == N.bit_length() - 1
+
+
+@pytest.mark.parametrize("rate", [1, 2, 3])
+def test_a_stage_in_which_heads_wait_for_bits_is_no_blocked_one(rate: int) -> None:
+    # One repetition in a stage: of the bits that come with a head one is dropped, and after `rate` columns it waits.
+    found = count(NETWORKS[256], np.array([0]), np.array([255]), 1, 9, Parameters(Y=1), rate)
+    assert found.heads == 8 + 7 // rate
+
+
+def test_sides_in_turn_are_not_counted() -> None:
+    with pytest.raises(UsageError, match="expected in_turn=False"):
+        count(NETWORKS[256], np.array([0]), np.array([255]), 1, 9, Parameters(in_turn=True))
 
 
 def test_congestion_is_that_of_theorem_2() -> None:

@@ -20,7 +20,7 @@ from pybsp.routing.multibutterfly import (
     route,
     share,
 )
-from pybsp.routing.multibutterfly.adversary import cases, funnel
+from pybsp.routing.multibutterfly.adversary import cases, colliding, funnel
 from pybsp.routing.relation import Relation
 from pybsp.routing.relations import all_to_one, bit_reversal, one_to_all, permutation, random_relation
 
@@ -204,6 +204,31 @@ def test_the_lemmas_are_looked_at() -> None:
         Protocol(LocalWiring(network), 4, Parameters(), rows, rows, np.arange(4)).run(too_heavy)
 
 
+def test_a_few_random_permutations_block_at_l_32_and_none_at_64() -> None:
+    # Two messages of four destinations go to one side of 64 outputs; of 20 edges each, 13 or more end at the same.
+    network = made(4096, 20, 5000)
+    relation = colliding(network, 32, 1)
+    with pytest.raises(BlockedError, match="2 messages are not delivered"):
+        route(network, relation, 32)
+    route(network, colliding(network, 64, 1), 64, lemmas=True)
+
+
+def test_below_half_of_r_lemma_3_is_not_covered() -> None:
+    # R batches of one message are more than W where W < R: asked for by h = 1 and W = 2 to 8 with R = 16.
+    network = made(64, 40, 0)
+    with pytest.raises(RoutingError, match="stage 5: Lemma 3: W at a splitter's input: at most 16, got 32"):
+        route(network, permutation(4), 16, Parameters(16), Lemmas())
+    with pytest.raises(BlockedError):
+        route(network, permutation(4, 8), 16, Parameters(16), Lemmas())
+
+
+@pytest.mark.parametrize("h", [1, 7])
+def test_the_printed_order_of_the_sides_delivers_at_the_smallest_l_too(h: int) -> None:
+    network = made(256, 20, 0)
+    for _, relation in cases(network, 32, h):
+        assert route(network, relation, 32, Parameters(in_turn=True), lemmas=True).stages == network.n
+
+
 # -- all rows active
 
 
@@ -246,17 +271,19 @@ def test_what_does_not_fit_is_an_error() -> None:
     network = Multibutterfly(64, 16, 0)
     with pytest.raises(RoutingError, match=r"N >= L\*p, got N = 64, L = 32, p = 3; p to 2 would fit, or N = 128"):
         route(network, permutation(3), 32)
-    with pytest.raises(UsageError, match="L: expected at least 1, got 0"):
-        route(network, permutation(3), 0)
-    with pytest.raises(UsageError, match="share: L: expected at least 1, got 0"):
-        share(permutation(3), 0)
-    for R in (4, 12):
+    for L in (0, 1.5):
+        with pytest.raises(UsageError, match=f"multibutterfly: L: expected a whole number of at least 1, got {L}"):
+            route(network, permutation(3), L)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=f"share: L: expected a whole number of at least 1, got {L}"):
+            share(permutation(3), L)  # type: ignore[arg-type]
+    for R in (4, 12, 8.0):
         with pytest.raises(UsageError, match=f"R: expected a power of two greater than 4, got {R}"):
-            route(network, permutation(2), 32, Parameters(R=R))
+            route(network, permutation(2), 32, Parameters(R=R))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="R: expected at most d = 16 edges, got 32"):
         route(network, permutation(2), 32, Parameters(R=32))
-    with pytest.raises(UsageError, match="Z, Y: expected at least 1, got 0 and 3"):
-        route(network, permutation(2), 32, Parameters(Z=0))
+    for Z in (0, 1.5):
+        with pytest.raises(UsageError, match=f"Z, Y: expected whole numbers of at least 1, got {Z} and 3"):
+            route(network, permutation(2), 32, Parameters(Z=Z))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -290,3 +290,15 @@ def test_a_router_with_options_compares_by_value_and_can_be_pickled() -> None:
 def test_wrong_options_are_errors(arguments: dict[str, Any], text: str) -> None:
     expected = Caught(pybsp.UsageError, f"pybsp.routing.multibutterfly_router: {text}")
     assert caught(multibutterfly_router, **arguments) == expected
+
+
+def test_gets_from_oneself_alone_are_answered(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> float:
+        x = bsp.array(3)
+        x.local[:] = bsp.pid
+        bsp.sync()
+        ticket = x.get(bsp.pid)
+        bsp.sync()
+        return float(ticket.value[0])
+
+    assert spmd(main, router="multibutterfly") == list(range(spmd.p))
