@@ -191,6 +191,8 @@ def _begin(
     hosts = [said[0] for said in notes]
     if hosts.count(hosts[transport.pid]) > (os.cpu_count() or 1):
         transport.waiter.crowd()
+    if notes[0][1].calibrated:
+        transport.tune(notes[0][1].o_msg)
     if transport.pid == 0 and machine is not None:
         warning = warning or machine.elsewhere(hosts)
     if warning is not None:

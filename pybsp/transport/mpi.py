@@ -31,7 +31,7 @@ import numpy as np
 from ..errors import AbortError, LauncherError
 from . import FREE, JOINED, KIND, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment
 from .memory import BufferPool
-from .shared import BY_MESSAGE, CONTEXTS, Board, Node
+from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node
 from .sparse import SAYS, Sparse, tell_all
 from .waiting import Waiter
 
@@ -44,6 +44,8 @@ HEAD = 128
 STRIDE = HEAD // 8
 INLINE = HEAD - 8
 ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on each side is cheaper than a message
+MOST_ALONG = 1 << 14  # and where a measured machine says that messages are dear
+COPYING = 1e-10  # seconds that copying a byte takes
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four for sparse exchanges
@@ -162,6 +164,7 @@ class MPITransport:
 
         self.p, self.pid = len(ranks), pid
         self.waiter = waiter or Waiter()
+        self.along = ALONG  # bytes of data that go along with a manifest to another node, at most
         self._own_memory = BufferPool()  # for what is received
         self.pool = self._own_memory  # for what is sent
         self._comm, self._ranks, self._owns, self._node = comm, list(ranks), owns, node
@@ -228,7 +231,7 @@ class MPITransport:
             if not self._testall(requests):
                 self._wait(requests)
             number = max(numbers)
-        return node.board(ranks, own, context, number, parent)
+        return node.board(ranks, own, context, number, parent, self.waiter)
 
     def exchange(
         self,
@@ -247,7 +250,7 @@ class MPITransport:
             return QUIET
         # The superstep in which this processor sends nothing.
         if board is not None:
-            if board.meet(kind, self.waiter):
+            if board.meet(kind):
                 return QUIET
             return self._receive(kind, None, {}, [])
         if kind != self._quiet_kind:
@@ -305,7 +308,7 @@ class MPITransport:
         sends: list[Any] = []
         for d, parcel in parcels.items():
             if d != self.pid:
-                heads[d], late = _describe(None, parcel)
+                heads[d], late = _describe(None, parcel, self.along)
                 for data in late:
                     sends += [comm.Isend([c, c.size, byte], ranks[d], self._data_tag) for c in _chunks(data)]
         tags = first + self._sparse_count % 2, first + 2
@@ -383,7 +386,7 @@ class MPITransport:
                 elif parcel is None:
                     manifests.append(plain)
                 else:
-                    manifest, late = _describe(note, parcel, self.pool.place, shared)
+                    manifest, late = _describe(note, parcel, ALONG, self.pool.place, shared)
                     manifests.append(manifest)
                     messages += [(ranks[d], data) for data in late]
             for k in board.enter(kind, manifests, shared):
@@ -396,7 +399,7 @@ class MPITransport:
             if parcel is None:
                 manifest = plain
             else:
-                manifest, late = _describe(note, parcel)
+                manifest, late = _describe(note, parcel, self.along)
                 messages += [(ranks[d], data) for data in late]
             size = len(manifest)
             self._words_out[d * STRIDE] = kind | size << LENGTH
@@ -441,7 +444,7 @@ class MPITransport:
     def _receive(self, kind: int, note: object, parcels: Parcels, sends: list[Any]) -> Arrival:
         """With all heads here: read the manifests, receive the data."""
         comm, ranks, byte, p, board = self._comm, self._ranks, self._byte, self.p, self._board
-        words = self._words_in[::STRIDE].tolist() if self._peers else [0] * p
+        words = self._words_in[::STRIDE].tolist() if self._peers else [kind] * p
         # 4. The manifests; those that did not fit are messages.
         manifests: dict[int, memoryview] = {}
         requests = []
@@ -513,7 +516,7 @@ class MPITransport:
             for stream, _, _, _, size, at in content:
                 if stream >= JOINED:
                     totals[stream] = totals.get(stream, 0) + size
-                    if at != BY_MESSAGE:
+                    if at >= 0:
                         apart.add(stream)
         joined = {stream: take(total) for stream, total in totals.items() if stream not in apart}
         used = dict.fromkeys(joined, 0)
@@ -523,11 +526,11 @@ class MPITransport:
             parcel: Parcel = {}
             along: Bytes | None = None  # what is left of the data that came with the manifest
             total, content = contents[s]
-            if s != self.pid and 0 < total <= ALONG:
+            if content and content[0][5] == WITH_MANIFEST:
                 along = np.frombuffer(manifests[s], np.uint8, total, len(manifests[s]) - total)
             for stream, meta, words, messages, size, at in content:
                 place: Bytes | None
-                if at != BY_MESSAGE:
+                if at >= 0:
                     assert self._board is not None
                     place = self._board.read(self._near.index(s), at, size)
                 elif stream in joined:
@@ -570,15 +573,15 @@ class MPITransport:
 
     def subset(self, members: Sequence[int], context: int) -> MPITransport:
         ranks = [self._ranks[m] for m in members]
-        return MPITransport(
-            self._comm,
-            ranks,
-            members.index(self.pid),
-            context,
-            self.waiter,
-            node=self._node if self._board is not None else None,
-            parent=self._board,
-        )
+        node = self._node if self._board is not None else None
+        pid = members.index(self.pid)
+        part = MPITransport(self._comm, ranks, pid, context, self.waiter, node=node, parent=self._board)
+        part.along = self.along
+        return part
+
+    def tune(self, o_msg: float) -> None:
+        """A message is measured to take so many seconds of a processor's time."""
+        self.along = min(max(ALONG, int(o_msg / (2 * COPYING))), MOST_ALONG)
 
     def channel(self) -> tuple[MPI.Intracomm, list[int], int]:
         """The communicator, the ranks by pid, and the first of two tags, for messages outside of exchanges."""
@@ -623,17 +626,22 @@ def _contents(parcel: Parcel) -> tuple[int, _Contents]:
 
 
 def _describe(
-    note: object, parcel: Parcel, place: Callable[[Bytes], int] | None = None, shared: list[Bytes] | None = None
+    note: object,
+    parcel: Parcel,
+    along: int = ALONG,
+    place: Callable[[Bytes], int] | None = None,
+    shared: list[Bytes] | None = None,
 ) -> tuple[bytes, list[Bytes]]:
     """The manifest of a parcel, with which a little data goes along; and the data that is to go as messages.
 
     Args:
+        along: bytes of data that do, at most.
         place: says where data lies in shared memory, if its destination can read it there.
         shared: gets the data that does.
     """
     total, contents = _contents(parcel)
     late: list[Bytes] = []
-    if total > ALONG:
+    if total > along:
         for k, segment in enumerate(parcel.values()):
             data = segment.data
             if data is not None and data.size:
@@ -643,10 +651,11 @@ def _describe(
                 else:
                     contents[k] = *contents[k][:5], at
                     shared.append(data)
-    manifest = pickle.dumps((note, total, contents), 5)
-    if 0 < total <= ALONG:
-        manifest += b"".join([segment.data.data for segment in parcel.values() if segment.data is not None])
-    return manifest, late
+    elif total:
+        contents = [(*entry[:5], WITH_MANIFEST) for entry in contents]
+        data_along = [segment.data.data for segment in parcel.values() if segment.data is not None]
+        return pickle.dumps((note, total, contents), 5) + b"".join(data_along), late
+    return pickle.dumps((note, total, contents), 5), late
 
 
 def _chunks(data: Bytes | None) -> Iterable[Bytes]:

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import UsageError
 from .memory import BufferPool, Bytes, aligned, referred_to, unheld
 from .waiting import Waiter
 
@@ -47,10 +48,9 @@ LARGEST = 1 << 40  # bytes of a part, at most
 SHARE = 0.45  # of the free shared memory, that the parts of a node's processors may fill
 
 WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # may change the order of loads and stores
-SHORT = 50  # looks at a status before waiting begins
 SOMETHING, HOLDS = 1 << 8, 1 << 9  # flags of a status, above the kind
 NUMBER = 16  # bits that the exchange's number is shifted by
-BY_MESSAGE = -1  # where a manifest lies, or data: it comes as a message
+BY_MESSAGE, WITH_MANIFEST = -1, -2  # where a manifest, or data, lies if not in a part
 
 
 class Window:
@@ -68,11 +68,14 @@ class Window:
 
         self.size, self.rank = comm.size, comm.rank
         self.board = _board_bytes(comm.size)
-        available = 0 if os.environ.get("PYBSP_SHARED") == "0" else _free_bytes()
-        mine = min(LARGEST, int(available * SHARE) // comm.size) & -(1 << 12)
+        available = _free_bytes()
+        mine = min(_wanted(), int(available * SHARE) // comm.size) & -(1 << 12)
         least = comm.allreduce(mine, MPI.MIN)  # all or none
         if least < CONTEXTS * self.board:
-            raise MemoryError(f"{available >> 20} MiB of shared memory are free, for {comm.size} processors")
+            raise MemoryError(
+                f"{available >> 20} MiB are free, for {comm.size} processors, and PYBSP_SHARED is "
+                f"{os.environ.get('PYBSP_SHARED') or 'not set'}"
+            )
         # Pages that nobody touches cost nothing, so the part is as large as it may ever be.
         self._window = MPI.Win.Allocate_shared(least, 1, comm=comm)
         self._window.Lock_all(MPI.MODE_NOCHECK)
@@ -93,6 +96,16 @@ class Window:
 
 def _board_bytes(size: int) -> int:
     return (2 * 8 + 2 * size * 8 + 2 * size * 16 + 63 & -64) + 2 * ROOM
+
+
+def _wanted() -> int:
+    """Bytes of a rank's part, at most: PYBSP_SHARED."""
+    text = os.environ.get("PYBSP_SHARED", "")
+    if text and not text.isdigit():
+        raise UsageError(
+            f"PYBSP_SHARED: expected a number of bytes, of each rank's shared memory, or 0 for none, got {text!r}"
+        )
+    return int(text) if text else LARGEST
 
 
 def _free_bytes() -> int:
@@ -139,9 +152,12 @@ class Node:
         finally:
             here.Free()
 
-    def board(self, ranks: Sequence[int], own: int, context: int, number: int, parent: Board | None) -> Board:
+    def board(
+        self, ranks: Sequence[int], own: int, context: int, number: int, parent: Board | None, waiter: Waiter
+    ) -> Board:
         """The board of some of the ranks, for a context; `number` as `Board` has it."""
-        made = Board(self.window, [self.places[rank] for rank in ranks], ranks.index(own), context, number, parent)
+        places = [self.places[rank] for rank in ranks]
+        made = Board(self.window, places, ranks.index(own), context, number, parent, waiter)
         self._boards[context] = made
         return made
 
@@ -242,6 +258,7 @@ class Board:
         context: of the transport.
         number: of the last exchange; of all the same, and no less than any of them has used in this context.
         parent: the board of the processors that these are a part of.
+        waiter: how this one waits.
 
     Attributes:
         words: what each of them was doing in the last exchange that was finished, with flags.
@@ -249,12 +266,19 @@ class Board:
     """
 
     def __init__(
-        self, window: Window, ranks: Sequence[int], own: int, context: int, number: int, parent: Board | None
+        self,
+        window: Window,
+        ranks: Sequence[int],
+        own: int,
+        context: int,
+        number: int,
+        parent: Board | None,
+        waiter: Waiter,
     ) -> None:
         size = window.size
         first = window.board // 8 * context
         self.number = number
-        self._window, self._own, self._parent = window, own, parent
+        self._window, self._own, self._parent, self._waiter = window, own, parent, waiter
         self._ranks = list(ranks)
         self.words = [0] * len(ranks)
         self.finished = number
@@ -275,7 +299,7 @@ class Board:
         self._sent: deque[tuple[int, list[Bytes]]] = deque()
         self._got: list[tuple[int, int, Bytes]] = []  # (number, whose, data) that this processor may still read
 
-    def meet(self, kind: int, waiter: Waiter) -> bool:
+    def meet(self, kind: int) -> bool:
         """An exchange in which this processor says nothing.
 
         Returns:
@@ -291,7 +315,7 @@ class Board:
             word, quiet = word | held, False
         self._mine[parity] = word
         for status in self._theirs:
-            tries = SHORT
+            tries = self._waiter.tries
             while status[parity] != word:
                 tries -= 1
                 if not tries:
@@ -299,7 +323,7 @@ class Board:
                     break
         if not quiet:
             if not self.here():
-                waiter.until(self.here, None)
+                self._waiter.until(self.here, None)
             if self._got or any(status[parity] != word for status in self._theirs):
                 self.finish()
                 return False
@@ -361,7 +385,7 @@ class Board:
         """Whether all others have entered the exchange."""
         parity, least = self.number & 1, self.number << NUMBER
         for status in self._theirs:
-            tries = SHORT
+            tries = self._waiter.tries
             while status[parity] < least:
                 tries -= 1
                 if not tries:

@@ -24,12 +24,17 @@ YIELD = 1e-3
 STEP = 50e-6  # the shortest sleep; longer waits sleep for a 32nd of what they have waited, up to a millisecond
 LONGEST_STEP = 1e-3
 MOMENT = 20e-6
+TRIES = 50  # looks at a word in shared memory before waiting begins; with more ranks than cores one, and then yield
 
 _MODES = {"polite": (SPIN, YIELD), "spin": (float("inf"), 0.0), "yield": (0.0, float("inf")), "sleep": (0.0, 0.0)}
 
 
 class Waiter:
-    """How one processor waits: in the mode given, else that of PYBSP_WAIT."""
+    """How one processor waits: in the mode given, else that of PYBSP_WAIT.
+
+    Attributes:
+        tries: looks at a word in shared memory before waiting begins.
+    """
 
     def __init__(self, mode: str = "") -> None:
         mode = mode or os.environ.get("PYBSP_WAIT", "polite")
@@ -38,11 +43,13 @@ class Waiter:
         self._most, self._yield = _MODES[mode]
         self._adapts = mode == "polite"
         self._spin = self._most
+        self.tries = TRIES if self._most else 1
 
     def crowd(self) -> None:
         """The host has more ranks than cores: do not spin at all."""
         if self._adapts:
             self._most = self._spin = 0.0
+            self.tries = 1
 
     def until(self, test: Callable[[Any], bool], what: Any, deadline: float | None = None) -> bool:
         """Wait until `test(what)`, which just was false, is true.

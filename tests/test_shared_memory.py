@@ -1,0 +1,212 @@
+"""Ranks of one node meet in shared memory: what is kept, what does not fit, what is refused; and its heap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pybsp.transport.shared import BY_MESSAGE, SMALLEST, SharedPool
+
+from .launching import Ended, mpiexec, python, run
+
+Program = Callable[[str], Path]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Writes a program."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "program.py"
+        path.write_text(dedent(text))
+        return path
+
+    return write
+
+
+def ranks(p: int, path: Path, limit: float = 60, **environment: str) -> Ended:
+    """Run a program on p ranks."""
+    return run([*mpiexec(p), *python(path)], limit, **environment)
+
+
+def ended_well(done: Ended) -> str:
+    """What was printed by a command that ended well."""
+    assert done.code == 0, done.err
+    return done.out
+
+
+KEEPING = """
+    import numpy as np, pybsp
+    def main(bsp):
+        p, pid = bsp.p, bsp.pid
+        kept = []
+        for k in range(30):
+            for dest in range(p):
+                bsp.send(dest, np.full(3000 + 100 * k, 1000 * pid + k))
+            bsp.sync()
+            kept += [(m.source, k, m.payload) for m in bsp.inbox if (k + pid) % 3 == 0]
+        return kept
+    kept = pybsp.run(main)
+    assert len(kept) == 10 * len({source for source, *_ in kept})
+    pybsp.run(main)  # uses the memory again
+    for source, k, payload in kept:
+        assert (payload == 1000 * source + k).all() and payload.size == 3000 + 100 * k
+    if pybsp.run(lambda bsp: bsp.pid) == 0:
+        print("kept")
+"""
+
+
+@pytest.mark.parametrize("p", [2, 3])
+def test_what_a_program_holds_on_to_is_not_written_over(program: Program, p: int) -> None:
+    assert ended_well(ranks(p, program(KEEPING))) == "kept\n"
+
+
+def test_what_is_held_after_an_attach_can_be_read(program: Program) -> None:
+    path = program("""
+        import numpy as np, pybsp
+        from mpi4py import MPI
+        kept = []
+        for k in range(20):
+            with pybsp.attach(MPI.COMM_WORLD) as bsp:
+                bsp.send(1 - bsp.pid, np.full(5000, k))
+                bsp.sync()
+                if k % 5 == 0:
+                    kept.append(bsp.inbox[0].payload)
+        assert [int(one.sum()) for one in kept] == [0, 25000, 50000, 75000]
+        if MPI.COMM_WORLD.rank == 0:
+            print("kept")
+    """)
+    assert ended_well(ranks(2, path)) == "kept\n"
+
+
+EXCHANGING = """
+    import numpy as np, pybsp
+    def main(bsp):
+        p, pid = bsp.p, bsp.pid
+        q, x = bsp.queue(np.int64), bsp.array(50_000)
+        bsp.sync()
+        for k in (1, 1000, 100_000, 1_000_000, 10):
+            for dest in range(p):
+                bsp.send(dest, np.full(k, pid), tag="x" * (k % 7919))
+            q.send(np.arange(k) % p, np.arange(k))
+            x.put((pid + 1) % p, np.full(50_000, k))
+            ticket = x.get(pid)
+            bsp.sync()
+            assert [(m.source, m.payload.size, int(m.payload.sum())) for m in bsp.inbox] == [
+                (source, k, source * k) for source in range(p)
+            ]
+            assert np.array_equal(q.values, np.tile(np.arange(pid, k, p), p))
+            assert (x.local == k).all()
+        with bsp.split(pid % 2) as part:
+            part.send(0, np.full(100_000, pid))
+            part.sync()
+            assert [int(m.payload[0]) for m in part.inbox] == (list(range(pid % 2, p, 2)) if part.pid == 0 else [])
+        if pid == 0:
+            print(len(bsp._transport._near))
+    pybsp.run(main)
+"""
+
+
+@pytest.mark.parametrize(("size", "near"), [("", 3), ("3000000", 3), ("0", 0), ("5000", 0)])
+def test_what_does_not_fit_goes_as_messages(program: Program, size: str, near: int) -> None:
+    done = ranks(3, program(EXCHANGING), PYBSP_SHARED=size)
+    assert ended_well(done) == f"{near}\n"
+    said = "as shared memory is not to be had" in done.err
+    assert said == (size == "5000"), done.err
+    assert done.err.count("shared memory") <= 1
+
+
+def test_a_size_that_is_none_is_an_error(program: Program) -> None:
+    done = ranks(2, program("import pybsp\npybsp.run(lambda bsp: None)"), PYBSP_SHARED="much")
+    assert done.code
+    assert "PYBSP_SHARED: expected a number of bytes" in done.err
+
+
+def test_a_context_is_used_again_by_other_parts(program: Program) -> None:
+    path = program("""
+        import numpy as np, pybsp
+        def main(bsp):
+            p, pid = bsp.p, bsp.pid
+            rng = np.random.default_rng(1)
+            for k in range(60):
+                colors = rng.integers(0, 3, p)
+                with bsp.split(int(colors[pid])) as part:
+                    mine = [other for other in range(p) if colors[other] == colors[pid]]
+                    for j in range(int(rng.integers(0, 4)) + int(colors[pid])):
+                        for dest in range(part.p):
+                            part.send(dest, np.full(2000, pid + 10 * j))
+                        part.sync()
+                        assert [int(m.payload[-1]) for m in part.inbox] == [other + 10 * j for other in mine]
+                        if part.p > 1 and j == 1:
+                            with part.split(part.pid % 2) as inner:
+                                inner.send(0, np.full(2000, pid))
+                                inner.sync()
+                                assert len(inner.inbox) == (inner.p if inner.pid == 0 else 0)
+            if pid == 0:
+                print("done")
+        pybsp.run(main)
+    """)
+    assert ended_well(ranks(5, path)) == "done\n"
+
+
+# -- the heap ----------------------------------------------------------------------------------------------------------
+
+ROOM = 1 << 20
+
+
+def made() -> tuple[SharedPool, memoryview]:
+    part = memoryview(bytearray(ROOM + 4096))
+    return SharedPool(part, 4096, ROOM + 4096), part
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1 << 19), st.integers(0, 6)), max_size=60))
+def test_buffers_that_are_held_never_overlap(steps: list[tuple[int, int]]) -> None:
+    pool, part = made()
+    held: list[tuple[int, Any]] = []
+    for number, (size, drop) in enumerate(steps):
+        buffer = pool.take(size)
+        assert buffer.size == size
+        buffer[:] = number % 251
+        at = pool.place(buffer)
+        if size < SMALLEST:
+            assert at == BY_MESSAGE
+        if at != BY_MESSAGE:
+            assert 4096 <= at <= ROOM + 4096 - size
+            assert bytes(part[at : at + size]) == bytes([number % 251]) * size
+            tail = buffer[size // 2 :]
+            assert pool.place(tail) == at + size // 2
+        held.append((number, buffer))
+        del buffer
+        del held[: drop if drop < 5 else 0]
+        assert all((one == k % 251).all() for k, one in held)
+
+
+def test_a_full_heap_gives_memory_of_its_own_and_empties_again() -> None:
+    pool, _ = made()
+    held = [pool.take(1 << 18) for _ in range(6)]
+    assert [pool.place(one) != BY_MESSAGE for one in held] == [True] * 4 + [False] * 2
+    del held
+    whole = pool.take(ROOM)  # what lay in pieces is one piece again
+    assert pool.place(whole) == 4096
+
+
+def test_a_buffer_is_used_again() -> None:
+    pool, _ = made()
+    places = set()
+    for size in (5000, 4200, 6000, 8000, 4097) * 20:
+        places.add(pool.place(pool.take(size)))
+    assert len(places) <= 2, places
+
+
+def test_memory_of_others_has_no_place() -> None:
+    pool, _ = made()
+    assert pool.place(np.empty(5000, np.uint8)) == BY_MESSAGE
+    assert pool.place(np.empty(5000, np.uint8)[10:]) == BY_MESSAGE
