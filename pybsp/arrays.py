@@ -112,6 +112,8 @@ class Array:
         out = bsp._puts.get(dest)
         if out is None:
             out = bsp._puts[dest] = Outgoing(bsp._pool)
+        if isinstance(at, np.ndarray):
+            out.expect(8 * at.size + size)
         stored = _store(at, out)
         offset = out.reserve(size)
         # The one copy of a put.
@@ -180,7 +182,10 @@ class Array:
                 return ()
             raise self._outside(operation, at, pid, f"index {at}")
         if isinstance(at, np.ndarray) and at.ndim == 1 and len(shape) == 1 and at.dtype.kind in "iu":
-            if at.size == 0 or (at.min() >= -shape[0] and at.max() < shape[0]):
+            # As unsigned numbers negative ones are huge: one pass tells where there are none.
+            if at.size == 0 or (at.dtype == np.int64 and at.view(np.uint64).max() < shape[0]):
+                return (at.size,)
+            if at.min() >= -shape[0] and at.max() < shape[0]:
                 return (at.size,)
             raise self._outside(operation, at, pid, f"indices from {at.min()} to {at.max()}")
         parts = at if isinstance(at, tuple) else (at,)

@@ -97,15 +97,24 @@ class Growing:
         self.array = NOTHING
         self.used = 0
 
+    def expect(self, size: int) -> None:
+        """Make room for `size` bytes in some pieces, so that the buffer moves once at most."""
+        end = aligned(self.used) + aligned(size) + ALIGN
+        if end > self.array.size:
+            self._move(end)
+
+    def _move(self, end: int) -> None:
+        larger = self._pool.take(max(aligned(end), 2 * self.array.size, 256))
+        # A copy, but only until the buffer has found its size.
+        larger[: self.used] = self.array[: self.used]
+        self.array = larger
+
     def reserve(self, size: int, exact: bool = False) -> int:
         """Make room for `size` bytes and return their offset: aligned, or right behind what is there if `exact`."""
         offset = self.used if exact else aligned(self.used)
         end = offset + size
         if end > self.array.size:
-            larger = self._pool.take(max(aligned(end), 2 * self.array.size, 256))
-            # A copy, but only until the buffer has found its size.
-            larger[: self.used] = self.array[: self.used]
-            self.array = larger
+            self._move(end)
         self.used = end
         return offset
 
