@@ -1,12 +1,12 @@
 """Typed queues: fine-grained items, sent as whole arrays.
 
-`queue.send(dests, values)` sorts the items by destination with one counting sort and copies each destination's
-items to where they leave from; what arrives is one array. No Python statement is run per item.
+`queue.send(dests, values)` sorts the items by destination (a counting sort; with few processors a look for each) and
+copies each destination's items to where they leave from; what arrives is one array. No Python statement is run per item.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from .transport.memory import NOTHING, POISON, Growing
 
 if TYPE_CHECKING:
     from .bsp import BSP
+
+FEW, MANY = 16, 1000  # processors, and items, for which looking for each destination's items beats sorting
 
 
 class Queue:
@@ -91,15 +93,29 @@ class Queue:
         else:
             if items.ndim == 0:
                 items = np.broadcast_to(items, target.shape)
-            # A stable counting sort: numpy sorts small unsigned integers by radix.
-            order = np.argsort(target.astype(self._sort_type), kind="stable")
-            counts = np.bincount(target.astype(np.intp, copy=False), minlength=bsp.p)
-            start = 0
-            for dest in np.flatnonzero(counts).tolist():
-                end = start + int(counts[dest])
-                self._place(dest, items, order[start:end])
-                start = end
+            for dest, chosen in self._by_destination(target):
+                self._place(dest, items, chosen)
         bsp._outgoing_pools[self] = None
+
+    def _by_destination(self, target: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """For each destination the numbers of its items, ascending."""
+        p = self._bsp.p
+        key = target.astype(self._sort_type)
+        if p <= FEW and target.size >= MANY:
+            # A look at all for each of few destinations takes a tenth of the time of sorting.
+            for dest in range(p):
+                chosen = np.flatnonzero(key == dest)
+                if chosen.size:
+                    yield dest, chosen
+            return
+        # A stable counting sort: numpy sorts small unsigned integers by radix.
+        order = np.argsort(key, kind="stable")
+        counts = np.bincount(target.astype(np.intp, copy=False), minlength=p)
+        start = 0
+        for dest in np.flatnonzero(counts).tolist():
+            end = start + int(counts[dest])
+            yield dest, order[start:end]
+            start = end
 
     def _place(self, dest: int, items: NDArray[Any], chosen: NDArray[np.intp] | None) -> None:
         """Copy items (those chosen) behind what goes to dest already: the one copy of sending."""

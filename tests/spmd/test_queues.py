@@ -297,3 +297,19 @@ def test_large_sends(spmd: Spmd) -> None:
         mine = np.arange(pid, n, spmd.p)
         expected = [(spmd.p * int((mine + k).sum()), spmd.p * mine.size, list(range(spmd.p))) for k in range(3)]
         assert sums == expected
+
+
+@pytest.mark.parametrize("count", [999, 1000, 5000])
+def test_many_items_arrive_in_the_order_of_sending_for_every_destination(spmd: Spmd, count: int) -> None:
+    def main(bsp: pybsp.BSP) -> bool:
+        dests = np.random.default_rng(bsp.pid).integers(0, bsp.p, count)
+        q = bsp.queue(np.int64)
+        q.send(dests, np.arange(count) * bsp.p + bsp.pid)
+        bsp.sync()
+        expected = [
+            np.flatnonzero(np.random.default_rng(source).integers(0, bsp.p, count) == bsp.pid) * bsp.p + source
+            for source in range(bsp.p)
+        ]
+        return np.array_equal(q.values, np.concatenate(expected))
+
+    assert spmd(main) == [True] * spmd.p
