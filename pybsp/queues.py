@@ -1,7 +1,8 @@
 """Typed queues: fine-grained items, sent as whole arrays.
 
 `queue.send(dests, values)` sorts the items by destination (a counting sort; with few processors a look for each) and
-copies each destination's items to where they leave from; what arrives is one array. No Python statement is run per item.
+copies each destination's items to where they leave from; what arrives is one array. No Python statement is run per
+item.
 """
 
 from __future__ import annotations
