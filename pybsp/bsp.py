@@ -8,6 +8,7 @@ Data goes one way:
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 import pickle
 import time
@@ -18,7 +19,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from . import agreement, arrays
 from .arrays import Array, Ticket
@@ -151,6 +152,38 @@ class BSP:
         if type(dest) is not int or not 0 <= dest < self._limit:
             dest = self._processor("bsp.send", "dest", dest)
         self._mail.send(dest, payload, tag)
+
+    def room(
+        self, dest: SupportsIndex, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, tag: Any = None
+    ) -> NDArray[Any]:
+        """An array to be filled until the next sync, with which it is sent: `send` without its copy.
+
+        On a node it is shared memory: its destination reads it where it was filled. Its content is undefined at first;
+        from the sync on it can only be read, and is no longer to be used.
+
+        Args:
+            dest: a processor, 0 to p - 1, this one included.
+            shape: an int or a tuple of ints.
+            dtype: plain data of a fixed size.
+            tag: any picklable value.
+
+        Raises:
+            UsageError: a wrong argument. Nothing is sent then.
+
+        BSP cost: one message of ceil(bytes / 8) words.
+        """
+        if type(dest) is not int or not 0 <= dest < self._limit:
+            dest = self._processor("bsp.room", "dest", dest)
+        made = _plain_dtype("bsp.room", dtype)
+        try:
+            sizes = tuple(operator.index(one) for one in (shape if isinstance(shape, tuple) else (shape,)))
+        except TypeError:
+            sizes = (-1,)
+        if any(one < 0 for one in sizes):
+            raise UsageError(
+                f"bsp.room: argument shape: expected an int or a tuple of ints of at least 0, got {shape!r}"
+            )
+        return self._mail.room(dest, sizes, made, tag)
 
     def queue(self, dtype: DTypeLike = np.float64) -> Queue:
         """Make a typed queue; all processors alike. It may be used at once, and is compared at the next sync.

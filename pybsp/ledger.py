@@ -10,7 +10,7 @@ import datetime
 import json
 import os
 import platform
-from array import array
+import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, overload
@@ -55,6 +55,9 @@ class Record(NamedTuple):
     items: int = 0
 
 
+_ROW = struct.Struct("=10d")  # of a log
+
+
 class Log:
     """What one processor notes of its supersteps.
 
@@ -77,9 +80,8 @@ class Log:
 
     def note(self, label: float, work: float, seconds: float, measured: float, counts: Sequence[int]) -> None:
         """A superstep."""
-        at = self.end
-        self.numbers[at : at + self.COLUMNS] = array("d", (label, work, seconds, measured, *counts))
-        self.end = at + self.COLUMNS
+        _ROW.pack_into(self.numbers.obj, 8 * self.end, label, work, seconds, measured, *counts)
+        self.end += self.COLUMNS
         if self.end == self.CHUNK:
             self.turn()
 

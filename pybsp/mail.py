@@ -8,11 +8,13 @@ the record itself.
 from __future__ import annotations
 
 import array
+import math
 import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
@@ -46,6 +48,8 @@ class Mail:
     def __init__(self, pool: BufferPool, operation: str = "bsp.send", short: int = SHORT) -> None:
         self._pool, self._operation, self._short = pool, operation, short
         self.outgoing: dict[int, Outgoing] = {}
+        # Arrays that the program fills: whose, in which memory, and where.
+        self._rooms: list[tuple[Outgoing, Bytes, int, NDArray[Any]]] = []
 
     def send(self, dest: int, payload: Any, tag: Any) -> None:
         """Copy a message for a destination that has been checked."""
@@ -93,6 +97,23 @@ class Mail:
         out.records.append((sign * ARRAY, tag, size, offset, code, payload.shape))
         out.words += words_of(size)
 
+    def room(self, dest: int, shape: tuple[int, ...], dtype: np.dtype[Any], tag: Any) -> NDArray[Any]:
+        """An array that goes to a destination (which has been checked) as the program fills it."""
+        sign = 1
+        if tag is not None and type(tag) not in _PLAIN_TAGS:
+            tag, sign = self._pickled(tag, "tag"), -1
+        out = self.outgoing.get(dest)
+        if out is None:
+            out = self.outgoing[dest] = Outgoing(self._pool)
+        size = dtype.itemsize * math.prod(shape)
+        offset = out.reserve(size)
+        room: NDArray[Any] = np.ndarray(shape, dtype, out.array, offset) if size else np.empty(shape, dtype)
+        code = dtype.str if dtype.names is None and dtype.kind != "V" else dtype
+        out.records.append((sign * ARRAY, tag, size, offset, code, shape))
+        out.words += words_of(size)
+        self._rooms.append((out, out.array, offset, room))
+        return room
+
     def _send_object(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
         buffers: list[pickle.PickleBuffer] = []
         try:
@@ -116,6 +137,12 @@ class Mail:
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
         """Put what was sent into the parcels, and start afresh."""
+        for out, memory, offset, room in self._rooms:
+            if memory is not out.array and room.size:  # it has moved since, to make room for more
+                moved: NDArray[Any] = np.ndarray(room.shape, room.dtype, out.array, offset)
+                moved[...] = room
+            room.flags.writeable = False  # others read it now
+        self._rooms.clear()
         for dest, out in self.outgoing.items():
             data = out.filled() if out.used else None
             parcels.setdefault(dest, {})[MAIL] = Segment(out.records, out.words, len(out.records), data)

@@ -75,6 +75,7 @@ def expected(work, p, pid, k):
         "relation": lambda: relation(n, p, pid, k),
         "blocks": lambda: [base(words, s) + k + pid for s in others],
         "overlap": lambda: [base(words, s) + k + pid for s in others],
+        "rooms": lambda: [base(words, s) + k + pid for s in others],
         "columns": lambda: [
             (base(p * words, s) + k).reshape(-1, 64 * p)[:, 64 * pid : 64 * (pid + 1)] for s in others
         ],

@@ -65,6 +65,8 @@ FIGURES = (
     Figure("words", WORDS, ALLTOALL, 2.0, command="-n 2"),
     Figure("blocks", MIB, ALLTOALLV, 0.85, command="-n 2"),
     Figure("blocks", 16 * MIB, ALLTOALLV, 0.85, command="-n 2"),
+    Figure("rooms", MIB, ALLTOALLV, 0.85, command="-n 2"),
+    Figure("rooms", 16 * MIB, ALLTOALLV, 0.85, command="-n 2"),
     Figure("relation", 100_000, BY_HAND, 1.0, command="-n 2"),
     Figure("scattered put", SCATTERED, NUMPY, 3.0, command="-n 2"),
     Figure("empty", 0, COUNTS, 0.4, p=8, family=MPICH, crowded=True, command="-n 8 --only empty, on 2 cores"),

@@ -324,7 +324,7 @@ class MPITransport:
             kinds = [one for one, _ in said]
             if any(text is not None for _, text in said):
                 notes = [text for _, text in said]
-        contents = {s: pickle.loads(head)[1:] for s, head in exchange.arrived.items()}
+        contents = {s: _read(head)[1] for s, head in exchange.arrived.items()}
         arrived, joined, requests = self._post(contents, exchange.arrived, parcels.get(self.pid))
         if requests and not self._testall(requests):
             self._wait(requests)
@@ -371,28 +371,25 @@ class MPITransport:
     def _post_out(self, kind: int, note: object, parcels: Parcels) -> tuple[list[Any], list[Any]]:
         """Hand over what this processor says and sends. Returns the requests of heads, and of all else."""
         self._quiet_kind = 0
-        heads, sends = list(self._receives), []
+        sends: list[Any] = []
         messages: list[tuple[int, Bytes]] = []
         comm, ranks, byte, board = self._comm, self._ranks, self._byte, self._board
-        plain = b"" if note is None else pickle.dumps((note, 0, ()), 5)
+        plain = b"" if note is None else pickle.dumps((note, ()), 5)
         # 1. Those on this node find manifests, and data, in shared memory.
         if board is not None:
-            manifests: list[bytes | None] = []
+            texts: list[bytes | None] = [plain or None] * len(self._near)
             shared: list[Bytes] = []
-            for d in self._near:
-                parcel = parcels.get(d) if d != self.pid else None
-                if d == self.pid or (parcel is None and note is None):
-                    manifests.append(None)
-                elif parcel is None:
-                    manifests.append(plain)
-                else:
-                    manifest, late = _describe(note, parcel, ALONG, self.pool.place, shared)
-                    manifests.append(manifest)
+            for k, d in enumerate(self._near):
+                if d == self.pid:
+                    texts[k] = None
+                elif (parcel := parcels.get(d)) is not None:
+                    texts[k], late = _describe(note, parcel, ALONG, self.pool.place, shared)
                     messages += [(ranks[d], data) for data in late]
-            for k in board.enter(kind, manifests, shared):
-                text = manifests[k]
+            for k in board.enter(kind, texts, shared):
+                text = texts[k]
                 assert text is not None
                 sends.append(comm.Isend([text, len(text), byte], ranks[self._near[k]], self._manifest_tag))
+        heads = list(self._receives)
         # 2. The heads for the others, with the manifests that fit.
         for d in self._peers:
             parcel = parcels.get(d)
@@ -410,8 +407,8 @@ class MPITransport:
                 heads.append(self._short[d])
                 if size:
                     sends.append(comm.Isend([manifest, size, byte], ranks[d], self._manifest_tag))
-        self._words_in[self.pid * STRIDE] = kind | (note is not None or self.pid in parcels) << LENGTH
         if heads:
+            self._words_in[self.pid * STRIDE] = kind | (note is not None or self.pid in parcels) << LENGTH
             self._startall(heads)
         # 3. The data, without waiting.
         for rank, data in messages:
@@ -429,7 +426,10 @@ class MPITransport:
     ) -> Arrival:
         """Wait for the others, and receive."""
         deadline = None if grace is None else time.perf_counter() + grace
-        if not self._all_here(heads) and not self.waiter.until(self._all_here, heads, deadline):
+        if not heads and self._board is not None:
+            if not self._board.wait(deadline):
+                raise TimeoutError
+        elif not self._all_here(heads) and not self.waiter.until(self._all_here, heads, deadline):
             raise TimeoutError
         if self._board is not None:
             self._board.finish()
@@ -450,14 +450,13 @@ class MPITransport:
         requests = []
         late = []
         if board is not None:
-            for k, s in enumerate(self._near):
-                words[s] = board.words[k] & (1 << LENGTH) - 1
-                if s != self.pid and (found := board.manifest(k)) is not None:
-                    at, size = found
-                    if at == BY_MESSAGE:
-                        late.append((s, size))
-                    else:
-                        manifests[s] = board.text(k, at, size)
+            for s, word in zip(self._near, board.words, strict=True):
+                words[s] = word & (1 << LENGTH) - 1
+            for k, at, size in board.manifests():
+                if at == BY_MESSAGE:
+                    late.append((self._near[k], size))
+                else:
+                    manifests[self._near[k]] = board.text(k, at, size)
         for s in self._peers:
             size = words[s] >> LENGTH
             if size > INLINE:
@@ -472,7 +471,7 @@ class MPITransport:
         contents: dict[int, tuple[int, _Contents]] = {}
         notes: list[Any] | None = None
         for s, manifest in manifests.items():
-            said, *contents[s] = pickle.loads(manifest)
+            said, contents[s] = _read(manifest)
             if said is not None:
                 notes = notes or [None] * p
                 notes[s] = said
@@ -654,8 +653,19 @@ def _describe(
     elif total:
         contents = [(*entry[:5], WITH_MANIFEST) for entry in contents]
         data_along = [segment.data.data for segment in parcel.values() if segment.data is not None]
-        return pickle.dumps((note, total, contents), 5) + b"".join(data_along), late
-    return pickle.dumps((note, total, contents), 5), late
+        return pickle.dumps((note, contents), 5) + b"".join(data_along), late
+    else:
+        # Bytes count: what fits into a head takes no message of its own.
+        return pickle.dumps((note, [entry[:4] for entry in contents]), 5), late
+    return pickle.dumps((note, contents), 5), late
+
+
+def _read(manifest: memoryview) -> tuple[Any, tuple[int, _Contents]]:
+    """The note of a manifest, and the contents with the bytes of all data before them."""
+    note, contents = pickle.loads(manifest)
+    if contents and len(contents[0]) == 4:
+        return note, (0, [(*entry, 0, BY_MESSAGE) for entry in contents])
+    return note, (sum(entry[4] for entry in contents), contents)
 
 
 def _chunks(data: Bytes | None) -> Iterable[Bytes]:

@@ -6,7 +6,7 @@ node, and received by knowing where it lies.
 
     board   status      (parity): of exchanges with even and with odd numbers
             holds       (parity, node peer): the oldest exchange whose data this processor still reads
-            slots       (parity, node peer): where the manifest for it begins, and its bytes
+            slots       (parity, node peer): where the manifest for it begins; the exchange's number, and bytes
             room        (parity): manifests, and small data that goes along with them
 
 Two of each are enough: whoever enters exchange k + 2 has seen all others in k + 1, where they were done with reading
@@ -49,7 +49,9 @@ SHARE = 0.45  # of the free shared memory, that the parts of a node's processors
 
 WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # may change the order of loads and stores
 SOMETHING, HOLDS = 1 << 8, 1 << 9  # flags of a status, above the kind
-NUMBER = 16  # bits that the exchange's number is shifted by
+NUMBER = 16  # bits that the exchange's number is shifted by, above a status
+TURNS = 100  # that others get on the core before waiting goes on as in waiting.py
+SIZE = 31  # and above the bytes of a manifest, in a slot
 BY_MESSAGE, WITH_MANIFEST = -1, -2  # where a manifest, or data, lies if not in a part
 
 
@@ -293,7 +295,6 @@ class Board:
         first += 2 * size
         self._slots = [[words[first + 2 * k * size : first + 2 * (k + 1) * size] for k in (0, 1)] for words in of]
         self._rooms = [window.board * (context + 1) - (2 - k) * ROOM for k in (0, 1)]
-        self._blank = array("q", bytes(16 * size))
         self._fence = window.sync if WEAK else None
         # (number, data): of exchanges whose data somebody may still read.
         self._sent: deque[tuple[int, list[Bytes]]] = deque()
@@ -322,8 +323,7 @@ class Board:
                     quiet = False
                     break
         if not quiet:
-            if not self.here():
-                self._waiter.until(self.here, None)
+            self.wait()
             if self._got or any(status[parity] != word for status in self._theirs):
                 self.finish()
                 return False
@@ -345,8 +345,8 @@ class Board:
         """
         number = self.number = self.number + 1
         parity = number & 1
-        slots, begin = self._blank[:], self._rooms[parity]
-        at, end = begin, begin + ROOM
+        slots, at = self._slots[self._own][parity], self._rooms[parity]
+        end = at + ROOM
         part = self._parts[self._own]
         late = []
         last, last_at = None, 0
@@ -369,8 +369,8 @@ class Board:
                     buffer[:] = np.frombuffer(manifest, np.uint8)
                     data.append(buffer)
             last, last_at = manifest, place
-            slots[2 * k], slots[2 * k + 1] = place, size
-        self._slots[self._own][parity][:] = slots
+            slots[2 * k] = place
+            slots[2 * k + 1] = number << SIZE | size
         if data:
             self._sent.append((number, data))
         word = number << NUMBER | kind | SOMETHING
@@ -380,6 +380,17 @@ class Board:
             self._fence()
         self._mine[parity] = word
         return late
+
+    def wait(self, deadline: float | None = None) -> bool:
+        """Wait for all others; False if the deadline (of `time.perf_counter`) came first."""
+        here, turn = self.here, os.sched_yield
+        if self._waiter.tries == 1:
+            # More ranks than cores: the others need this core, one look for each turn of theirs is enough.
+            for _ in range(TURNS):
+                if here():
+                    return True
+                turn()
+        return here() or self._waiter.until(here, None, deadline)
 
     def here(self, _: object = None) -> bool:
         """Whether all others have entered the exchange."""
@@ -406,12 +417,17 @@ class Board:
         while self._sent and self._sent[0][0] < limit:
             self._sent.popleft()
 
-    def manifest(self, k: int) -> tuple[int, int] | None:
-        """Where the manifest from a processor lies in its part, or BY_MESSAGE, and its size; None: there is none."""
-        if not self.words[k] & SOMETHING:
-            return None
-        place, size = self._slots[k][self.number & 1][2 * self._own : 2 * self._own + 2]
-        return (place, size) if size else None
+    def manifests(self) -> list[tuple[int, int, int]]:
+        """Those that there are for this processor: from whom, where they lie in its part, or BY_MESSAGE; and bytes."""
+        parity, own = self.number & 1, 2 * self._own
+        found = []
+        for k in self._others:
+            if self.words[k] & SOMETHING:
+                slots = self._slots[k][parity]
+                tagged = slots[own + 1]
+                if tagged >> SIZE == self.number:  # else it is one of before, for another exchange
+                    found.append((k, slots[own], tagged & (1 << SIZE) - 1))
+        return found
 
     def text(self, k: int, at: int, size: int) -> memoryview:
         """Bytes of a processor's part."""

@@ -15,6 +15,7 @@ BYTES = {
     "all": (KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB),
     "hosts": (KIB, 16 * KIB, 256 * KIB, MIB),
 }
+ROOMS = {"quick": (64 * KIB, MIB), "all": (64 * KIB, MIB, 16 * MIB), "hosts": (MIB,)}
 COLUMNS = {"quick": (64 * KIB,), "all": (64 * KIB, MIB, 16 * MIB), "hosts": (64 * KIB, MIB)}
 
 ALLTOALLV = "raw Alltoallv"
@@ -26,6 +27,8 @@ ALONE = "numpy copy, one processor"
 def works(sizes: str) -> Iterator[Work]:
     for size in BYTES[sizes]:
         yield Work("blocks", size, f"{shown(size)} to every other, filled in place", blocks, partial(space, size))
+    for size in ROOMS[sizes]:
+        yield Work("rooms", size, f"{shown(size)} to every other, filled in `bsp.room`", rooms, partial(space, size))
     for size in COLUMNS[sizes]:
         title = f"{shown(size)} to every other, columns of a matrix"
         yield Work("columns", size, title, columns, partial(space, size))
@@ -98,6 +101,39 @@ def blocks(job: Job, size: int) -> Made:
         ALONE: Form(each(alone)),
     }
     return Made(forms, against(ALLTOALLV, PICKLE, COPY, ALONE), sent=size * len(partners))
+
+
+def rooms(job: Job, size: int) -> Made:
+    """A program that computes its data where it is sent from: raw MPI's own buffer, or what `bsp.room` gives."""
+    from mpi4py import MPI
+
+    bsp, comm, p, partners = job.bsp, job.comm, job.p, job.partners
+    words = size // WORD
+    base = values(words, job.pid)
+    out, into = np.zeros((p, words)), np.zeros((p, words))
+    counts, _ = layout([words * (d in partners) for d in range(p)])
+    starts = words * np.arange(p, dtype=np.int32)
+    sends, receives = [out, counts, starts, MPI.DOUBLE], [into, counts, starts, MPI.DOUBLE]
+
+    def ours(number: int) -> None:
+        for d in partners:
+            np.add(base, number + d, bsp.room(d, words))
+        bsp.sync()
+        for message in bsp.inbox:
+            message.payload.sum()
+
+    def raw(number: int) -> None:
+        for d in partners:
+            np.add(base, number + d, out[d])
+        comm.Alltoallv(sends, receives)
+        for s in partners:
+            into[s].sum()
+
+    forms = {
+        OURS: Form(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]),
+        ALLTOALLV: Form(each(raw), lambda: [into[s].copy() for s in partners]),
+    }
+    return Made(forms, against(ALLTOALLV), sent=size * len(partners))
 
 
 def columns(job: Job, size: int) -> Made:
