@@ -496,6 +496,13 @@ class BSP:
                         segment.data.fill(POISON)
             self._fresh = ()
 
+    def _move(self) -> None:
+        """The memory in which data arrived goes: what arrived last moves out of it."""
+        self.inbox = self.inbox.copied() if len(self.inbox) else _EMPTY
+        for queue in self._filled:
+            queue.move()
+        self._fresh = ()
+
     @contextmanager
     def superstep(self, label: str) -> Iterator[None]:
         """A labelled superstep: syncs when the block ends normally. Syncs inside the block carry the label too.

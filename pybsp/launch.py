@@ -111,16 +111,19 @@ def attach(
     install_hook()
     require_launcher(usable_mpi("pybsp.attach").COMM_WORLD.size)
     transport = MPITransport.duplicate(comm)
+    made: BSP | None = None
     usable = False
     try:
-        with _session(transport, "pybsp.attach", router, machine, checked, world=False) as bsp:
-            yield bsp
+        with _session(transport, "pybsp.attach", router, machine, checked, world=False) as made:
+            yield made
         usable = True
     except Exception as error:
         usable = getattr(error, "__pybsp_agreed__", False)
         raise
     finally:
         if usable:
+            if made is not None:
+                made._move()
             transport.free()
 
 

@@ -175,6 +175,10 @@ class Inbox(Sequence[Message]):
         """Bytes of data in all messages (a number is 8)."""
         return sum(record[2] for _, segment in self._arrived for record in segment.meta)
 
+    def copied(self) -> Inbox:
+        """The same messages, in memory of this processor's own."""
+        return Inbox([(source, segment.copied()) for source, segment in self._arrived])
+
     def _messages(self) -> list[Message]:
         if self._read is None:
             messages: list[Message] = []

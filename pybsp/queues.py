@@ -157,6 +157,12 @@ class Queue:
         self._values: NDArray[Any] | None = None
         self._sources: NDArray[np.intp] | None = None
 
+    def move(self) -> None:
+        """What arrived goes into memory of this processor's own."""
+        if self._joined is None:
+            self._arrived = [(source, segment.copied()) for source, segment in self._arrived]
+            self._values = None
+
     def deliver(self, arrived: list[tuple[int, Segment]], joined: Bytes | None) -> None:
         """Take what came with a sync."""
         self._clear()

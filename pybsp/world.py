@@ -234,7 +234,8 @@ def _tell(error: BaseException) -> bool:
 
 def _meeting_place(error: BaseException) -> MPITransport:
     """The transport that the others make in their first run; TimeoutError if they do not come."""
-    os.environ.pop("PYBSP_WAIT", None)  # may be what is wrong
+    for setting in ("PYBSP_WAIT", "PYBSP_SHARED"):
+        os.environ.pop(setting, None)  # may be what is wrong
     module = sys.modules.get("mpi4py.MPI")
     if module is None or not module.Is_initialized():
         with _guard("".join(traceback.format_exception(type(error), error, error.__traceback__))):

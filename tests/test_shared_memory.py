@@ -114,6 +114,81 @@ EXCHANGING = """
 """
 
 
+def test_what_one_sent_to_itself_or_filled_can_be_read_after_an_attach(program: Program) -> None:
+    path = program("""
+        import numpy as np, pybsp
+        from mpi4py import MPI
+        with pybsp.attach(MPI.COMM_WORLD) as bsp:
+            bsp.send(bsp.pid, np.arange(100000))
+            room = bsp.room(1 - bsp.pid, 100000)
+            room[:] = 1
+            bsp.sync()
+            own = next(m.payload for m in bsp.inbox if m.source == bsp.pid)
+            bsp.sync()
+        assert (own == np.arange(100000)).all() and (room == 1).all()
+        if MPI.COMM_WORLD.gather(0) is not None:
+            print("kept")
+    """)
+    assert ended_well(ranks(2, path)) == "kept\n"
+
+
+def test_attaching_again_and_again_leaves_no_memory_behind(program: Program) -> None:
+    path = program("""
+        import numpy as np, pybsp
+        from mpi4py import MPI
+        maps = []
+        for k in range(10):
+            with pybsp.attach(MPI.COMM_WORLD) as bsp:
+                queue = bsp.queue()
+                queue.send(1 - bsp.pid, np.full(5000, k))
+                bsp.send(1 - bsp.pid, np.full(5000, k))
+                bsp.sync()
+            assert (bsp.inbox[0].payload == k).all() and (queue.values == k).all() and len(queue) == 5000
+            maps.append(sum(1 for _ in open("/proc/self/maps")))
+        assert maps[-1] < maps[2] + 5, maps
+        if MPI.COMM_WORLD.gather(0) is not None:
+            print("left")
+    """)
+    assert ended_well(ranks(2, path)) == "left\n"
+
+
+def test_holding_on_to_little_keeps_little(program: Program) -> None:
+    path = program("""
+        import numpy as np, pybsp
+        def main(bsp):
+            kept = []
+            for k in range(200):
+                bsp.send(1 - bsp.pid, np.full(2000, k))
+                bsp.sync()
+                if k % 90 == 0:
+                    kept.append((k, bsp.inbox[0].payload))
+                assert all((payload == number).all() for number, payload in kept)
+            assert len(bsp._transport._board._sent) < 10
+            kept.clear()
+            bsp.sync()
+            bsp.sync()
+            assert not bsp._transport._board._sent
+            return bsp.pid
+        if pybsp.run(main) == 0:
+            print("little")
+    """)
+    assert ended_well(ranks(2, path)) == "little\n"
+
+
+def test_what_is_said_to_all_reaches_all_where_the_heap_is_full(program: Program) -> None:
+    path = program("""
+        import pybsp
+        def main(bsp):
+            for _ in range(1500):
+                bsp.sync()
+            return len(bsp.ledger)
+        assert pybsp.run(main) == 1500
+        if pybsp.run(lambda bsp: bsp.pid) == 0:
+            print("said")
+    """)
+    assert ended_well(ranks(3, path, PYBSP_SHARED="2150000")) == "said\n"
+
+
 @pytest.mark.parametrize(("size", "near"), [("", 3), ("3000000", 3), ("0", 0), ("5000", 0)])
 def test_what_does_not_fit_goes_as_messages(program: Program, size: str, near: int) -> None:
     done = ranks(3, program(EXCHANGING), PYBSP_SHARED=size)

@@ -44,6 +44,10 @@ class Segment(NamedTuple):
     messages: int
     data: Bytes | None
 
+    def copied(self) -> Segment:
+        """The same, in other memory."""
+        return self if self.data is None else self._replace(data=self.data.copy())
+
 
 Parcel = dict[int, Segment]
 Parcels = Mapping[int, Parcel]

@@ -47,6 +47,11 @@ def unheld(kept: Iterable[Bytes], size: int = 0) -> Bytes | None:
     return next((buffer for buffer in kept if _references(buffer) <= _UNHELD and buffer.size >= size), None)
 
 
+def held(kept: Iterable[Bytes]) -> bool:
+    """Whether anybody but this collection refers to any of its buffers."""
+    return any(_references(buffer) > _UNHELD for buffer in kept)
+
+
 def referred_to(data: list[tuple[int, int, Bytes]]) -> list[tuple[int, int, Bytes]]:
     """Those whose data something beside this list refers to."""
     return [entry for entry in data if _references(entry[2]) > _LISTED]

@@ -31,7 +31,7 @@ import numpy as np
 from ..errors import AbortError, LauncherError
 from . import FREE, JOINED, KIND, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment
 from .memory import BufferPool
-from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node
+from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node, wanted
 from .sparse import SAYS, Sparse, tell_all
 from .waiting import Waiter
 
@@ -208,6 +208,7 @@ class MPITransport:
         from mpi4py import MPI
 
         waiter = Waiter()
+        wanted()  # as the waiter, refuses a wrong setting before others are met
         copy, request = comm.Idup()
         if not waiter.until(MPI.Request.Test, request, None if grace is None else time.perf_counter() + grace):
             raise TimeoutError
@@ -358,8 +359,9 @@ class MPITransport:
                 arrival = future.result(grace)
             except FutureTimeout:
                 raise TimeoutError from None
+            finally:
+                self.waiter = waiter
             thread.join()
-            self.waiter = waiter
             return arrival
 
         return complete

@@ -5,7 +5,8 @@ the last; and a heap, in which a program's data is packed where its destinations
 node, and received by knowing where it lies.
 
     board   status      (parity): of exchanges with even and with odd numbers
-            holds       (parity, node peer): the oldest exchange whose data this processor still reads
+            holds       (parity, node peer): which exchanges' data this processor still reads: bit k for that of k
+                        exchanges ago, the highest (AGES) for all older
             slots       (parity, node peer): where the manifest for it begins; the exchange's number, and bytes
             room        (parity): manifests, and small data that goes along with them
 
@@ -28,14 +29,13 @@ import os
 import platform
 import sys
 from array import array
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import UsageError
-from .memory import BufferPool, Bytes, aligned, referred_to, unheld
+from .memory import BufferPool, Bytes, aligned, held, referred_to, unheld
 from .waiting import Waiter
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # 
 SOMETHING, HOLDS = 1 << 8, 1 << 9  # flags of a status, above the kind
 NUMBER = 16  # bits that the exchange's number is shifted by, above a status
 TURNS = 100  # that others get on the core before waiting goes on as in waiting.py
+AGES = 62  # exchanges that data is told apart by, as long as somebody reads it: a word has so many bits and a sign
 SIZE = 31  # and above the bytes of a manifest, in a slot
 BY_MESSAGE, WITH_MANIFEST = -1, -2  # where a manifest, or data, lies if not in a part
 
@@ -71,7 +72,7 @@ class Window:
         self.size, self.rank = comm.size, comm.rank
         self.board = _board_bytes(comm.size)
         available = _free_bytes()
-        mine = min(_wanted(), int(available * SHARE) // comm.size) & -(1 << 12)
+        mine = min(wanted(), int(available * SHARE) // comm.size) & -(1 << 12)
         least = comm.allreduce(mine, MPI.MIN)  # all or none
         if least < CONTEXTS * self.board:
             raise MemoryError(
@@ -88,7 +89,10 @@ class Window:
         ]
         self.words = [part.cast("q") for part in self.parts]
         heap = CONTEXTS * self.board
-        self.pool = SharedPool(self.parts[self.rank], heap, least)
+        for at in range(0, heap, self.board):
+            self.parts[self.rank][at : at + self.board - 2 * ROOM] = bytes(self.board - 2 * ROOM)
+        comm.Barrier()  # MPI does not promise zeros
+        self.pool = SharedPool(self.parts[self.rank], heap, least, comm.size)
 
     def free(self) -> None:
         """Collective. Nobody may refer to what lies there."""
@@ -100,7 +104,7 @@ def _board_bytes(size: int) -> int:
     return (2 * 8 + 2 * size * 8 + 2 * size * 16 + 63 & -64) + 2 * ROOM
 
 
-def _wanted() -> int:
+def wanted() -> int:
     """Bytes of a rank's part, at most: PYBSP_SHARED."""
     text = os.environ.get("PYBSP_SHARED", "")
     if text and not text.isdigit():
@@ -169,10 +173,12 @@ class Node:
         return 0 if board is None else board.number
 
     def free(self) -> None:
-        """Collective. The memory stays where somebody still refers to data in it, which all know."""
+        """Collective. The memory stays where somebody still refers to data in it: also its sender to what it sent."""
         board = self._boards[0]
-        if board.finished != board.number or not any(word & HOLDS for word in board.words):
-            self._boards.clear()
+        self._boards.clear()
+        board.forget()
+        used = self.window.pool.used()
+        if board.meet(int(used)) and not used:
             self.window.free()
 
 
@@ -183,9 +189,9 @@ class SharedPool(BufferPool):
     anybody reads it.
     """
 
-    def __init__(self, part: memoryview, begin: int, end: int) -> None:
+    def __init__(self, part: memoryview, begin: int, end: int, sharers: int = 1) -> None:
         super().__init__()
-        self._part = part
+        self._part, self._sharers = part, sharers
         self._gaps = [(begin, end)]  # ascending, none next to each other
         self._kept: dict[int, list[Bytes]] = {}
         self._at: dict[int, tuple[int, int]] = {}  # id of a buffer: where it lies, and its address
@@ -200,6 +206,9 @@ class SharedPool(BufferPool):
             # In sixteenths of a power of two: little is left over, and what is given back fits again.
             step = max(SMALLEST, 1 << max(bits - 4, 0))
             room = (size + step - 1) & -step
+            if _free_bytes() < room * self._sharers:
+                # Other windows, and other jobs, have filled it; others of this one may be about to do as this one.
+                return super().take(size)
             self._give_back(bits)
             at = self._cut(room)
             if at < 0:
@@ -212,6 +221,10 @@ class SharedPool(BufferPool):
             kept.append(buffer)
             self._at[id(buffer)] = at, buffer.ctypes.data
         return buffer[:size]
+
+    def used(self) -> bool:
+        """Whether somebody here refers to any of it."""
+        return any(held(kept) for kept in self._kept.values())
 
     def place(self, data: Bytes) -> int:
         """Where data lies in the part; BY_MESSAGE if it does not."""
@@ -263,8 +276,7 @@ class Board:
         waiter: how this one waits.
 
     Attributes:
-        words: what each of them was doing in the last exchange that was finished, with flags.
-        finished: the number of that exchange; those since were quiet.
+        words: what each of them was doing in the last exchange that was not quiet, with flags.
     """
 
     def __init__(
@@ -283,7 +295,6 @@ class Board:
         self._window, self._own, self._parent, self._waiter = window, own, parent, waiter
         self._ranks = list(ranks)
         self.words = [0] * len(ranks)
-        self.finished = number
         self._parts = [window.parts[rank] for rank in ranks]
         self._others = [k for k in range(len(ranks)) if k != own]
         of = [window.words[rank] for rank in ranks]
@@ -297,7 +308,7 @@ class Board:
         self._rooms = [window.board * (context + 1) - (2 - k) * ROOM for k in (0, 1)]
         self._fence = window.sync if WEAK else None
         # (number, data): of exchanges whose data somebody may still read.
-        self._sent: deque[tuple[int, list[Bytes]]] = deque()
+        self._sent: list[tuple[int, list[Bytes]]] = []
         self._got: list[tuple[int, int, Bytes]] = []  # (number, whose, data) that this processor may still read
 
     def meet(self, kind: int) -> bool:
@@ -309,11 +320,11 @@ class Board:
         number = self.number = self.number + 1
         word = number << NUMBER | kind
         parity = number & 1
+        quiet = True
+        if self._got and (flag := self._held(parity)):
+            word, quiet = word | flag, False
         if self._fence:
             self._fence()
-        quiet = True
-        if self._got and (held := self._held(parity)):
-            word, quiet = word | held, False
         self._mine[parity] = word
         for status in self._theirs:
             tries = self._waiter.tries
@@ -354,7 +365,7 @@ class Board:
             if manifest is None:
                 continue
             size = len(manifest)
-            if manifest is last:  # a note to all
+            if manifest is last and last_at != BY_MESSAGE:  # a note to all
                 place = last_at
             elif at + size <= end:
                 place = at
@@ -408,14 +419,15 @@ class Board:
         if self._fence:
             self._fence()
         parity = self.number & 1
-        limit = self.number
+        number = self.number
         self.words = [status[parity] for status in self._status]
-        self.finished = limit
+        if not self._sent:
+            return
+        reading = 1  # what goes with this exchange is read next
         for k in self._others:
-            if self.words[k] & HOLDS and (oldest := self._holds[k][parity][self._own]):
-                limit = min(limit, oldest)
-        while self._sent and self._sent[0][0] < limit:
-            self._sent.popleft()
+            if self.words[k] & HOLDS:
+                reading |= self._holds[k][parity][self._own]
+        self._sent = [entry for entry in self._sent if reading >> min(number - entry[0], AGES) & 1]
 
     def manifests(self) -> list[tuple[int, int, int]]:
         """Those that there are for this processor: from whom, where they lie in its part, or BY_MESSAGE; and bytes."""
@@ -439,13 +451,18 @@ class Board:
         self._got.append((self.number, k, data))
         return data
 
+    def forget(self) -> None:
+        """Nothing is sent any more: what was is its readers' to keep."""
+        self._sent.clear()
+
     def retire(self) -> None:
         """The part has ended: what may still be read of it is from now on the parent's."""
         parent = self._parent
-        if parent is not None:
-            parent._sent.extend((parent.number, data) for _, data in self._sent)
-            where = [parent._ranks.index(rank) for rank in self._ranks]
-            parent._got += [(parent.number, where[k], data) for _, k, data in self._got]
+        if parent is None:
+            return
+        parent._sent.extend((parent.number, data) for _, data in self._sent)
+        where = [parent._ranks.index(rank) for rank in self._ranks]
+        parent._got += [(parent.number, where[k], data) for _, k, data in self._got]
         self._sent.clear()
         self._got = []
 
@@ -454,8 +471,8 @@ class Board:
         self._got = referred_to(self._got)
         if not self._got:
             return 0
-        oldest = array("q", bytes(8 * self._window.size))
+        holds = array("q", bytes(8 * self._window.size))
         for number, k, _ in self._got:
-            oldest[k] = min(oldest[k] or number, number)
-        self._holds[self._own][parity][:] = oldest
+            holds[k] |= 1 << min(self.number - number, AGES)
+        self._holds[self._own][parity][:] = holds
         return HOLDS
