@@ -435,7 +435,27 @@ class MPITransport:
             raise TimeoutError
         if self._board is not None:
             self._board.finish()
+            if not self._peers and note is None and not sends and not kind & ~KIND and self.pid not in parcels:
+                arrival = self._receive_small(kind, self._board)
+                if arrival is not None:
+                    return arrival
         return self._receive(kind, note, parcels, sends)
+
+    def _receive_small(self, kind: int, board: Board) -> Arrival | None:
+        """The short way where all are near, do the same, and send nothing but small messages; None where not."""
+        for word in board.words:
+            if word & (1 << LENGTH) - 1 != kind:
+                return None
+        arrived: list[tuple[int, Parcel]] = []
+        for k, at, size in board.manifests():
+            if at == BY_MESSAGE or size > ALONG + INLINE:
+                return None
+            note, contents = pickle.loads(board.text(k, at, size))
+            if note is not None or len(contents[0]) != 4:
+                return None
+            parcel = {stream: Segment(meta, words, count, None) for stream, meta, words, count in contents}
+            arrived.append((self._near[k], parcel))
+        return Arrival(None, None, arrived, {})
 
     def _all_here(self, heads: list[Any]) -> bool:
         """Whether the others have come: those of other nodes by their heads."""
