@@ -1,7 +1,6 @@
 """Comparisons that produce the figures in the docs; on top of everything, imported by nothing.
 
 compare/        pybsp against raw mpi4py at the same work: one command, one table
-supersteps.py   supersteps and messages against raw mpi4py
 collectives.py  what the collectives choose, and MPI's own collectives, on an emulated cluster
 sorting.py      sample sort against numpy's sort in one process
 theorems.py     the papers' bounds, by exact counts
@@ -15,6 +14,8 @@ calibration_coverage.py     whether 95 % intervals of l, o_msg and g cover the t
 calibration_logp_coverage.py    the same of LogP's parameters
 calibration_methods.py      our fit, bspbench's and BSPonMPI's on the same samples
 emulator.py                 an emulated cluster against its own figures, and against another emulator
+
+memory.py       what stays resident over many supersteps, and what a large exchange takes
 
 logp_layer.py       LogP on MPI ranks against raw mpi4py, and many to one on an emulated cluster
 logp_simulator.py   the LogP simulator: a million messages, random programs
