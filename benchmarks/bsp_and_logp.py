@@ -33,13 +33,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, LogPMachine
-from pybsp.benchmarks.files import load_pyplot
+from pybsp.benchmarks.files import load_pyplot, markdown_table
 from pybsp.logp import Processor, Simulation
 from pybsp.routing.logp import offline, random, sorted
 from pybsp.routing.logp.combine_broadcast import bound as synchronisation_bound
@@ -249,17 +248,10 @@ def compare(values: dict[str, tuple[int, ...]], middle: Setting) -> list[Point]:
 # -- what is shown ------------------------------------------------------------------------------------------------
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.MARKDOWN, title_justify="left")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
-
-
 def axis_table(points: Sequence[Point], axis: str, middle: Setting) -> Table:
     """Slowdowns along one axis: simulated, and the bound."""
     rest = ", ".join(f"{name} = {getattr(middle, field)}" for name, field in AXES.items() if name != axis)
-    table = _table(f"Slowdown over {axis}, simulated (bound); {rest}, G = {G}, o = {o}", axis, *SIMULATIONS)
+    table = markdown_table(f"Slowdown over {axis}, simulated (bound); {rest}, G = {G}, o = {o}", axis, *SIMULATIONS)
     along = [point for point in points if point.axis == axis]
     for value in dict.fromkeys(point.value for point in along):
         cells = (point.slowdown for point in along if point.value == value)
@@ -269,7 +261,7 @@ def axis_table(points: Sequence[Point], axis: str, middle: Setting) -> Table:
 
 def constants_table(points: Sequence[Point]) -> Table:
     """The largest of slowdown over the paper's expression, and over the bound."""
-    table = _table("Largest ratios", "simulation", "over the paper's expression", "where", "over the bound")
+    table = markdown_table("Largest ratios", "simulation", "over the paper's expression", "where", "over the bound")
     for name in SIMULATIONS:
         of = [point for point in points if point.simulation == name]
         worst = max(of, key=lambda point: point.slowdown.simulated / point.slowdown.expression)

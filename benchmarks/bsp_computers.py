@@ -21,12 +21,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from pybsp import BSPMachine, LogPMachine
-from pybsp.benchmarks.files import load_pyplot
+from pybsp.benchmarks.files import load_pyplot, markdown_table
 from pybsp.errors import UsageError
 from pybsp.routing.networks.efficiency import PACKETS, Computer, instruction_time, required_ratio
 
@@ -171,18 +170,11 @@ def supersteps(files: Sequence[str]) -> Iterator[Superstep]:
 # -- what is shown ------------------------------------------------------------------------------------------------
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.MARKDOWN, title_justify="left")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
-
-
 def ratios_table(figure: int, architecture: str) -> Table:
     """Figure 4 or 5."""
     delay = ARCHITECTURES[architecture]
     title = f"Figure {figure} ({architecture}): C/t_m that N nodes need for an efficiency, L = {L}, t_d = {delay:g} t_m"
-    table = _table(title, "N", *(f"E = {E}" for E in EFFICIENCIES))
+    table = markdown_table(title, "N", *(f"E = {E}" for E in EFFICIENCIES))
     for n in DIMENSIONS:
         table.add_row(f"{2**n}", *(f"{required_ratio(E, 2**n, L, delay):.2f}" for E in EFFICIENCIES))
     return table
@@ -190,7 +182,7 @@ def ratios_table(figure: int, architecture: str) -> Table:
 
 def cray_table() -> Table:
     """Nodes that match the Cray over C."""
-    table = _table(
+    table = markdown_table(
         f"Nodes that match the CRAY-YMP/8 ({CRAY / 1e6:.0f} million/s), t_m = {T_M * 1e9:.0f} ns, L = log N",
         "C",
         *(f"{name}: {what}" for name in ARCHITECTURES for what in ("N", "cube of")),
@@ -206,7 +198,7 @@ def cray_table() -> Table:
 
 def claims_table() -> Table:
     """The paper's figures."""
-    table = _table("Section 3, its figures and what its formulas give", "what", "paper", "here", "unit")
+    table = markdown_table("Section 3, its figures and what its formulas give", "what", "paper", "here", "unit")
     for claim in claims():
         table.add_row(claim.what, f"{claim.paper:g}", f"{claim.here:.2f}", claim.unit)
     return table
@@ -214,7 +206,7 @@ def claims_table() -> Table:
 
 def places_table(found: Sequence[Place]) -> Table:
     """Machines in figures 4 and 5."""
-    table = _table(
+    table = markdown_table(
         f"Machines in figures 4 and 5, L = {L}",
         *("machine", "packets as", "C, ns", "t_m, ns", "t_d, ns", "C/t_m", "N", "figure 4: E", "E with its t_d"),
         *("figure 5: E", "C/t_m for E = 0.8", "that is too low by", "nodes for the Cray"),
@@ -239,7 +231,7 @@ def places_table(found: Sequence[Place]) -> Table:
 
 def supersteps_table(found: Sequence[Superstep]) -> Table:
     """Machines as they are."""
-    table = _table(
+    table = markdown_table(
         "The superstep of the model on machines as they are: E over its L",
         *("machine", "packets as"),
         *(f"L = {length:g}" for length in LENGTHS),

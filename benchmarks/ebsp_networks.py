@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from pybsp import BSPMachine, EBSPMachine
+from pybsp.benchmarks.files import markdown_table, plain
 from pybsp.collectives.allgather import allgather
 from pybsp.collectives.broadcast import broadcast
 from pybsp.collectives.broadcast import choose as choose_broadcast
@@ -654,16 +654,9 @@ def row(problem: Problem, algorithm: Algorithm, quick: bool) -> Row:
 FACTORS = (64, 256, 1024, 4096)
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.MARKDOWN, title_justify="left")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
-
-
 def theorem_3_table(found: Sequence[Tightness]) -> Table:
     """Steps over Theorem 3's bound."""
-    table = _table(
+    table = markdown_table(
         "Theorem 3: steps over min{k_min L, M} + P - 2",
         "relations",
         "number",
@@ -690,7 +683,7 @@ def theorem_3_table(found: Sequence[Tightness]) -> Table:
 
 def distances_table(found: Sequence[Distance]) -> Table:
     """The Peano property."""
-    table = _table(
+    table = markdown_table(
         "Distance over sqrt(d), all pairs of numbers that differ by d",
         "indexing",
         "P",
@@ -706,7 +699,7 @@ def distances_table(found: Sequence[Distance]) -> Table:
 
 def lemma_4_table(found: Sequence[Constant]) -> Table:
     """Constants by order."""
-    table = _table("Lemma 4: steps over sqrt(k1 k2 P), the largest", "P", "k1", "k2", *found[0].ratios)
+    table = markdown_table("Lemma 4: steps over sqrt(k1 k2 P), the largest", "P", "k1", "k2", *found[0].ratios)
     for c in found:
         table.add_row(str(c.p), str(c.k1), str(c.k2), *(f"{ratio:.2f}" for ratio in c.ratios.values()))
     return table
@@ -714,7 +707,7 @@ def lemma_4_table(found: Sequence[Constant]) -> Table:
 
 def theorem_5_table(found: Sequence[Locality]) -> Table:
     """Constants by indexing."""
-    table = _table(
+    table = markdown_table(
         "Theorem 5: steps over min{sqrt(k1 k2 P), k_max sqrt(L) + sqrt(P)}",
         "indexing",
         "P",
@@ -732,7 +725,7 @@ def theorem_5_table(found: Sequence[Locality]) -> Table:
 
 def corner_table(found: Sequence[Corner]) -> Table:
     """The Y-PRAM's charge against the steps, and their growth."""
-    table = _table(
+    table = markdown_table(
         "sqrt(P) processors in the corner send to all outside", "", *(f"P = {c.p}" for c in found), "exponent"
     )
     sizes = [c.p for c in found]
@@ -750,7 +743,7 @@ def corner_table(found: Sequence[Corner]) -> Table:
 
 def algorithms_table(found: Sequence[Row]) -> Table:
     """Steps and exponents."""
-    table = _table(
+    table = markdown_table(
         "Algorithms: steps, superstep by superstep",
         "problem",
         "network",
@@ -784,7 +777,7 @@ def algorithms_table(found: Sequence[Row]) -> Table:
 
 def factors_table(found: Sequence[Row]) -> Table:
     """How many times as many steps the BSP algorithm takes."""
-    table = _table(
+    table = markdown_table(
         "Over the paper's algorithm, with barriers: the BSP algorithm, BSP's charge for it",
         "problem",
         "network",
@@ -798,15 +791,6 @@ def factors_table(found: Sequence[Row]) -> Table:
         }
         table.add_row(problem.name, problem.kind, *(pairs.get(p, "") for p in FACTORS))
     return table
-
-
-def _plain(value: Any) -> Any:
-    """Tuples with names, as JSON objects."""
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def main() -> None:
@@ -835,7 +819,7 @@ def main() -> None:
     rows = [row(problem, algorithm, quick) for problem in PROBLEMS for algorithm in problem.algorithms]
     show("algorithms", rows, algorithms_table, factors_table)
     if options.json:
-        Path(options.json).write_text(json.dumps(_plain(kept), indent=1) + "\n")
+        Path(options.json).write_text(json.dumps(plain(kept), indent=1) + "\n")
 
 
 if __name__ == "__main__":

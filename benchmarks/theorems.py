@@ -22,13 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, Cost
-from pybsp.benchmarks.files import load_pyplot, plain
+from pybsp.benchmarks.files import load_pyplot, markdown_table, plain
 from pybsp.collectives.baselines.bitonic_sort_few import bitonic_sort_few
 from pybsp.collectives.baselines.broadcast_one_at_a_time import broadcast_one_at_a_time
 from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
@@ -452,16 +451,11 @@ def figure_5(most: int = 4096) -> Iterator[Counted]:
 # -- what is shown ------------------------------------------------------------------------------------------------
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.MARKDOWN, title_justify="left")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
-
-
 def constants_table(found: dict[str, dict[str, Constant]]) -> Table:
     """The constants, rounded up."""
-    table = _table("Cost over bound, the largest", "primitive", "bound", *QUANTITIES, "where g h + L is that large")
+    table = markdown_table(
+        "Cost over bound, the largest", "primitive", "bound", *QUANTITIES, "where g h + L is that large"
+    )
     for theorem in THEOREMS:
         of = found[theorem.name]
         values = (rounded_up(of[name].value) for name in QUANTITIES)
@@ -471,7 +465,7 @@ def constants_table(found: dict[str, dict[str, Constant]]) -> Table:
 
 def statements_table(found: Sequence[Constant]) -> Table:
     """The constants of STATEMENTS, rounded up."""
-    table = _table("Computing, and h in a superstep of the sort", "primitive", "ratio", "largest", "where")
+    table = markdown_table("Computing, and h in a superstep of the sort", "primitive", "ratio", "largest", "where")
     for statement, largest in zip(STATEMENTS, found, strict=True):
         table.add_row(statement.primitive, statement.ratio, rounded_up(largest.value), largest.where)
     return table
@@ -480,7 +474,7 @@ def statements_table(found: Sequence[Constant]) -> Table:
 def comparisons_table(found: Sequence[Comparison]) -> Table:
     """Factors, and over L/g where that is what the paper promises."""
     p, k = COMPARED
-    table = _table(
+    table = markdown_table(
         "How much cheaper than what the paper argues against",
         "L/g",
         f"broadcast_items: one at a time, P = {p}, k = {k}",
@@ -498,7 +492,7 @@ def comparisons_table(found: Sequence[Comparison]) -> Table:
 def figure_5_table(found: Sequence[Counted], most: int) -> Table:
     """The table of results, with the ratio of each count to the paper's expression."""
     shown = sizes(most)
-    table = _table(
+    table = markdown_table(
         "Figure 5: steps counted over the paper's running time",
         "problem",
         "network",

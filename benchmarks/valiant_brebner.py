@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from pybsp.benchmarks.files import load_pyplot, plain
+from pybsp.benchmarks.files import load_pyplot, markdown_table, plain
 from pybsp.routing.networks.application_cube import ApplicationCube
 from pybsp.routing.networks.hypercube import Hypercube
 from pybsp.routing.networks.network import Network
@@ -311,13 +310,6 @@ def _same(relation: Relation, _: Seed) -> Relation:
 # -- what is shown ------------------------------------------------------------------------------------------------
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.MARKDOWN, title_justify="left")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
-
-
 def _line(coefficients: Sequence[float], *names: str) -> str:
     """A sum, as it is written."""
     text = " ".join(f"{'-' if c < 0 else '+'} {abs(c):.2f}{name}" for c, name in zip(coefficients, names, strict=True))
@@ -326,7 +318,7 @@ def _line(coefficients: Sequence[float], *names: str) -> str:
 
 def fits_table(name: str, found: Sequence[Fits]) -> Table:
     """The fits of a setting."""
-    table = _table(
+    table = markdown_table(
         f"{name}: fits, and roots of mean squares of their residuals (in brackets: of the paper's constants)",
         *("n", "h", "r, steps", "residual", "r with a constant", "residual"),
         *("d/h, busiest node", "residual", "d/h, mean", "residual"),
@@ -351,7 +343,7 @@ def fits_table(name: str, found: Sequence[Fits]) -> Table:
 def points_table(name: str, points: Sequence[Point]) -> Table:
     """r, and d/h of the busiest node, over n and h."""
     hs = sorted({at.h for at in points})
-    table = _table(f"{name}: steps r / packets d/h through the busiest node", "n", *(f"h = {h}" for h in hs))
+    table = markdown_table(f"{name}: steps r / packets d/h through the busiest node", "n", *(f"h = {h}" for h in hs))
     for n in sorted({at.n for at in points}):
         table.add_row(f"{n}", *(f"{at.steps:.1f} / {at.busiest / at.h:.2f}" for at in points if at.n == n))
     return table
@@ -359,7 +351,7 @@ def points_table(name: str, points: Sequence[Point]) -> Table:
 
 def seconds_table(found: Sequence[Seconds]) -> Table:
     """T and rates."""
-    table = _table(
+    table = markdown_table(
         "T(n, m, h) = a h + b, us, of phase 2 on the paper's network; rates of external links at h = 100, 10^5 bytes/s",
         *("n", "m", "paper's model", "measured", "simulated, busiest node", "simulated, mean node"),
         *("b measured - model", "each of 2 n", "of T(50)", "barrier", "rate: paper", "busiest", "mean"),
@@ -382,7 +374,9 @@ def seconds_table(found: Sequence[Seconds]) -> Table:
 
 def slopes_table(found: Sequence[Seconds]) -> Table:
     """How far models are from the slopes that the paper measured, and how far these are from straight lines over m."""
-    table = _table("Slopes a over the paper's measured ones", "of", *(f"n = {row.n}, m = {row.m}" for row in found))
+    table = markdown_table(
+        "Slopes a over the paper's measured ones", "of", *(f"n = {row.n}, m = {row.m}" for row in found)
+    )
     for name, of in (
         ("paper's model", "model"),
         ("simulated, busiest node", "busiest"),
@@ -400,7 +394,7 @@ def slopes_table(found: Sequence[Seconds]) -> Table:
 
 def permuted_table(name: str, rows: Sequence[Permuted]) -> Table:
     """Steps over n."""
-    table = _table(
+    table = markdown_table(
         f"{name}: steps on the bare cube",
         *(
             "n",
@@ -430,7 +424,7 @@ def permuted_table(name: str, rows: Sequence[Permuted]) -> Table:
 
 def tails_table(title: str, scale: str, rows: Sequence[Tail]) -> Table:
     """Shares of runs."""
-    table = _table(
+    table = markdown_table(
         title,
         *("n", "h", "runs", "median", f"over {scale}", "most", f"over {scale}"),
         *(f"> {constant:g} ({scale})" for constant in CONSTANTS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -57,3 +58,12 @@ def run(command: list[str], limit: float = 60, **environment: str) -> Ended:
 def python(program: Path | str, *arguments: str) -> list[str]:
     """The command that runs a program with this Python."""
     return [sys.executable, str(program), *arguments]
+
+
+def failed_once(ended: Ended, error: str) -> None:
+    """The job failed, and all it printed of it is one traceback, of that error."""
+    printed = ended.out + ended.err
+    assert ended.code != 0, printed
+    assert ended.err.count("Traceback") == 1, printed
+    assert re.search(rf"^{re.escape(error)}", ended.err, re.MULTILINE), printed
+    assert "Exception ignored" not in ended.err, printed

@@ -13,7 +13,7 @@ from textwrap import dedent
 
 import pytest
 
-from .launching import Ended, finish, mpiexec, python, run, start
+from .launching import Ended, failed_once, finish, mpiexec, python, run, start
 
 GRACE = "1"  # seconds, where a test waits for it
 LONG = "100"  # where it must not come to that
@@ -67,15 +67,6 @@ def ranks(p: int, path: Path, *arguments: str, grace: str = LONG, limit: float =
 def said(ended: Ended) -> dict[int, str]:
     """What the ranks of a program that uses `catching` raised, by rank."""
     return {int(pid): text for pid, text in re.findall(r"<(\d+) (.*?)>\n", ended.out, re.DOTALL)}
-
-
-def failed_once(ended: Ended, error: str) -> None:
-    """The job failed, and all it printed of it is one traceback, of that error."""
-    printed = ended.out + ended.err
-    assert ended.code != 0, printed
-    assert ended.err.count("Traceback") == 1, printed
-    assert re.search(rf"^{re.escape(error)}", ended.err, re.MULTILINE), printed
-    assert "Exception ignored" not in ended.err, printed
 
 
 def left_behind(directory: Path) -> list[str]:

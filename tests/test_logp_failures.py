@@ -12,8 +12,8 @@ from textwrap import dedent
 
 import pytest
 
-from .launching import finish, mpiexec, python, run, start
-from .test_failures import GRACE, LIMIT, LONG, all_gone, failed_once, ranks, said
+from .launching import failed_once, finish, mpiexec, python, run, start
+from .test_failures import GRACE, LIMIT, LONG, all_gone, ranks, said
 
 Program = Callable[..., Path]
 

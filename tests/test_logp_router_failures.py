@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from .launching import Ended, mpiexec, python, run
+from .launching import Ended, failed_once, mpiexec, python, run
 
 LIMIT = 60  # seconds for a job that ends by itself
 ALGORITHMS = ("sorted", "offline", "random")
@@ -18,13 +18,6 @@ def job(directory: Path, text: str, p: int, grace: str = "100") -> Ended:
     path = directory / "program.py"
     path.write_text("import os, time\nimport pybsp\nfrom pybsp.routing import logp_router\n" + dedent(text))
     return run([*mpiexec(p), *python(path)], LIMIT, PYBSP_GRACE=grace)
-
-
-def failed_once(ended: Ended, error: str) -> None:
-    printed = ended.out + ended.err
-    assert ended.code != 0, printed
-    assert ended.err.count("Traceback") == 1, printed
-    assert f"\n{error}" in ended.err, printed
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -7,7 +7,6 @@ cells of it. Packets that travel together are one buffer of cells, and a table w
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +15,8 @@ from numpy.typing import NDArray
 
 from ...transport import Bytes, Parcel, Parcels, Segment
 from ...transport.memory import ALIGN, BufferPool, aligned
+from ..parcels import parcel_of, pieces_of
+from ..ranges import ranges
 
 CELL = ALIGN
 _CELL = np.dtype(np.complex128)  # 16 bytes that numpy copies as they are
@@ -96,11 +97,11 @@ class Packets:
         out = data.view(_CELL)
         numbers = np.bincount(block).nonzero()[0].tolist()
         if len(numbers) == 1:
-            np.take(self._blocks[numbers[0]], _ranges(start, cells), out=out, mode="clip")  # else it copies twice
+            np.take(self._blocks[numbers[0]], ranges(start, cells), out=out, mode="clip")  # else it copies twice
         else:
             for number in numbers:
                 of = block == number
-                out[_ranges((ends - cells)[of], cells[of])] = self._blocks[number][_ranges(start[of], cells[of])]
+                out[ranges((ends - cells)[of], cells[of])] = self._blocks[number][ranges(start[of], cells[of])]
         return Bundle(table, data)
 
     def bundles(self, goals: NDArray[np.int32], pool: BufferPool) -> dict[int, Bundle]:
@@ -127,12 +128,6 @@ def _ends(sizes: NDArray[Any]) -> Ints:
     return found
 
 
-def _ranges(starts: Ints, sizes: Ints) -> Ints:
-    """The numbers of `sizes[i]` cells from `starts[i]` on, for all i behind each other."""
-    ends = _ends(sizes)
-    return np.repeat(starts - (ends - sizes), sizes) + np.arange(int(ends[-1]))
-
-
 def cut(parcels: Parcels, pid: int, packet: int, pool: BufferPool) -> Packets:
     """The packets of all parcels but the one to this processor itself.
 
@@ -145,12 +140,7 @@ def cut(parcels: Parcels, pid: int, packet: int, pool: BufferPool) -> Packets:
     for dest, parcel in parcels.items():
         if dest == pid:
             continue
-        contents = [
-            (stream, meta, count, messages, 0 if data is None else data.size)
-            for stream, (meta, count, messages, data) in parcel.items()
-        ]
-        of_parcel: list[bytes | Bytes] = [pickle.dumps(contents, 5)]
-        of_parcel += [segment.data for segment in parcel.values() if segment.data is not None]
+        of_parcel = pieces_of(parcel)
         pieces += of_parcel
         dests.append(dest)
         cells.append(sum(aligned(len(piece)) for piece in of_parcel) // CELL)
@@ -194,11 +184,5 @@ def put_together(packets: Packets, pid: int, own: Parcel | None, pool: BufferPoo
     end = 0
     for source, size in zip(sources.tolist(), sizes.tolist(), strict=True):
         start, end = end, end + size
-        contents = pickle.loads(text[start:end].data)
-        at = end - sum(aligned(length) for *_, length in contents)
-        parcel: Parcel = {}
-        for stream, meta, words, messages, length in contents:
-            parcel[stream] = Segment(meta, words, messages, text[at : at + length] if length else None)
-            at += aligned(length)
-        arrived.append((source, parcel))
+        arrived.append((source, parcel_of(text[start:end])))
     return sorted(arrived, key=lambda pair: pair[0])

@@ -26,10 +26,11 @@ from ...logp.processor import Message
 from ...logp.ranks import RankProcessor
 from ...logp.schedule import schedule_of
 from ...machine import LogPMachine
-from ...transport import FREE, JOINED, KIND, Arrival, Bytes, Charge, Parcel, Parcels, Segment, Transport
-from ...transport.memory import ALIGN, BufferPool, aligned
+from ...transport import FREE, KIND, Arrival, Charge, Parcel, Parcels, Transport
+from ...transport.memory import ALIGN, BufferPool
 from ...transport.mpi import MPITransport
 from ...transport.virtual import VirtualTransport
+from ..parcels import parcel_of, pieces_of
 from .combine_broadcast import combine_broadcast
 from .offline import learn, route_offline
 from .options import LogPRouting
@@ -152,10 +153,8 @@ class LogPRouter:
         said = b"" if note is None else pickle.dumps(note, 5)
         words, notes, arrived = self._machine.execute(kind, said, packets, charge, grace)
         uniform = notes is None and not words[0] & ~KIND and words.count(words[0]) == self._p
-        own = parcels.get(self._pid)
-        if not arrived and (own is None or not any(stream >= JOINED for stream in own)):
-            return Arrival(None if uniform else words, notes, [] if own is None else [(self._pid, own)], {})
-        return Arrival(None if uniform else words, notes, *put_together(arrived, self._pid, own, self._pool))
+        received = put_together(arrived, self._pid, parcels.get(self._pid), self._pool)
+        return Arrival(None if uniform else words, notes, received, {})
 
     def part(self, transport: Transport, members: Sequence[int]) -> LogPRouter:
         return self._machine.part(transport, members)
@@ -309,16 +308,11 @@ def _outcome(said: Said) -> Outcome:
 
 def cut(parcel: Parcel, most: int) -> list[bytes]:
     """A parcel as packets of so many bytes at most: a description of its segments, then their data, all aligned."""
-    contents = [
-        (stream, meta, words, messages, 0 if data is None else data.size)
-        for stream, (meta, words, messages, data) in parcel.items()
-    ]
-    pieces: list[bytes | memoryview] = [pickle.dumps(contents, 5)]
-    pieces += [segment.data.data for segment in parcel.values() if segment.data is not None]
+    pieces = [piece.data if isinstance(piece, np.ndarray) else memoryview(piece) for piece in pieces_of(parcel)]
     chunks: list[bytes] = []
-    open_chunk: list[bytes | memoryview] = []
+    open_chunk: list[memoryview] = []
     room = most
-    for piece in itertools.chain.from_iterable((piece, bytes(-len(piece) % ALIGN)) for piece in pieces):
+    for piece in itertools.chain.from_iterable((piece, memoryview(bytes(-len(piece) % ALIGN))) for piece in pieces):
         at = 0
         while at < len(piece):
             part = piece[at : at + room]
@@ -333,12 +327,9 @@ def cut(parcel: Parcel, most: int) -> list[bytes]:
     return chunks
 
 
-def put_together(
-    packets: Sequence[Packet], pid: int, own: Parcel | None, pool: BufferPool
-) -> tuple[list[tuple[int, Parcel]], dict[int, Bytes]]:
-    """Parcels in the order of sources, and the joined streams; `own` goes from this processor to itself."""
-    texts: dict[int, Bytes | None] = {pid: None}
-    contents: dict[int, list[Any]] = {}
+def put_together(packets: Sequence[Packet], pid: int, own: Parcel | None, pool: BufferPool) -> list[tuple[int, Parcel]]:
+    """Parcels in the order of sources; `own` goes from this processor to itself."""
+    arrived: list[tuple[int, Parcel]] = [] if own is None else [(pid, own)]
     for source, of_source in itertools.groupby(
         sorted(packets, key=lambda packet: packet[:2]), lambda packet: packet[0]
     ):
@@ -348,37 +339,5 @@ def put_together(
         for chunk in chunks:
             text[at : at + len(chunk)] = np.frombuffer(chunk, np.uint8)
             at += len(chunk)
-        texts[source], contents[source] = text, pickle.loads(text.data)
-    if own is not None:
-        contents[pid] = [
-            (stream, *segment[:3], 0 if segment.data is None else segment.data.size) for stream, segment in own.items()
-        ]
-    totals: dict[int, int] = {}
-    for content in contents.values():
-        for stream, _, _, _, size in content:
-            if stream >= JOINED:
-                totals[stream] = totals.get(stream, 0) + size
-    joined = {stream: pool.take(total) for stream, total in totals.items()}
-    used = dict.fromkeys(totals, 0)
-    arrived: list[tuple[int, Parcel]] = []
-    for source in sorted(contents):
-        whole = texts[source]
-        at = 0 if whole is None else whole.size - sum(aligned(size) for *_, size in contents[source])
-        parcel: Parcel = {}
-        for stream, meta, words, messages, size in contents[source]:
-            data: Bytes | None
-            if whole is None:
-                assert own is not None
-                data = own[stream].data  # mail to oneself is handed over
-            else:
-                data = whole[at : at + size] if size else None
-                at += aligned(size)
-            if stream >= JOINED:
-                place = joined[stream][used[stream] : used[stream] + size]
-                if data is not None:
-                    place[:] = data
-                used[stream] += size
-                data = place
-            parcel[stream] = Segment(meta, words, messages, data)
-        arrived.append((source, parcel))
-    return arrived, joined
+        arrived.append((source, parcel_of(text)))
+    return sorted(arrived, key=lambda pair: pair[0])

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from ...errors import UsageError
 from .network import Multibutterfly
-from .protocol import Parameters, Protocol, h_bar, ranges
+from .protocol import Parameters, Protocol, h_bar, ranges_of
 from .wiring import Ints, LocalWiring
 
 
@@ -107,7 +107,7 @@ class WormProtocol(Protocol):
     def _until(self, ports: Ints) -> Ints:
         until = super()._until(ports)
         place = np.repeat(np.arange(len(ports)), until - self.sent[ports])
-        port, t = ranges(ports, self.sent[ports], until)
+        port, t = ranges_of(ports, self.sent[ports], until)
         ready = self.wiring.ready(self._held[self._start[port] + t], port // (2 * self.rows))
         np.minimum.at(until, place[~ready], t[~ready])
         return until

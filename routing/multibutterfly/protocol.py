@@ -35,6 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import RoutingError, UsageError
+from ..ranges import ranges
 from .wiring import Ints, Wiring
 
 SIZES = 64  # sizes of batches are powers of two below 2^64
@@ -273,9 +274,9 @@ class Protocol:
         busy = np.flatnonzero(news)
         # 1.1. Messages, which leave dead buffers, and notices of deleted ghosts.
         until = self._until(busy)
-        port, t = ranges(busy, self.sent[busy], until)
+        port, t = ranges_of(busy, self.sent[busy], until)
         place = self._start[port] + t
-        lost, of = ranges(busy, self.top[busy], self.told[busy])
+        lost, of = ranges_of(busy, self.top[busy], self.told[busy])
         self.sent[busy], self.told[busy] = until, self.top[busy]
         slots, numbers, ends = self.wiring.carry(
             self._edges[np.concatenate((port, lost)), np.concatenate((t, of)) % self.R],
@@ -310,7 +311,7 @@ class Protocol:
         """Messages in place of the first ghosts, in order."""
         order = np.argsort(ports, kind="stable")
         ports, count = np.unique(ports[order], return_counts=True)
-        port, t = ranges(ports, self.got[ports], self.got[ports] + count)
+        port, t = ranges_of(ports, self.got[ports], self.got[ports] + count)
         place = self._start[port] + t
         self._held[place], self._ends[place] = numbers[order], ends[order]
         self.got[ports] += count
@@ -327,11 +328,9 @@ class Protocol:
         return slots // (2 * self.d) + self.rows
 
 
-def ranges(of: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+def ranges_of(of: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     """All numbers from each begin to each end, and to which of `of` they belong."""
-    count = end - begin
-    shift = np.cumsum(count) - count - begin
-    return np.repeat(of, count), np.arange(count.sum()) - np.repeat(shift, count)
+    return np.repeat(of, end - begin), ranges(begin, end - begin)
 
 
 def _counted(keys: Ints, counts: np.ndarray | None = None) -> tuple[Ints, Ints, Ints]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import pybsp
@@ -58,20 +57,8 @@ def rounds(name: str, p: int, moving: bool = True) -> int:
 
 @every_router
 def test_random_programs_give_what_the_sequential_reading_gives(spmd: Spmd, name: str) -> None:
-    @settings(
-        max_examples=6 if spmd.mpi else 15,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate] if spmd.mpi else [Phase.generate, Phase.shrink],
-    )
-    @given(random_programs.PROGRAM, st.sampled_from([16, 61, 1024, 1 << 20]), st.integers(-9, 9))
-    def check(program: random_programs.Program, packet: int, seed: int) -> None:
-        router = MAKERS[name](packet=packet, seed=seed)
-        assert spmd(random_programs.run, program, router=router) == random_programs.reference(program, spmd.p)
-
-    check()
+    routers = st.builds(MAKERS[name], packet=st.sampled_from([16, 61, 1024, 1 << 20]), seed=st.integers(-9, 9))
+    random_programs.check_on(spmd, routers, on_ranks=6, virtual=15)
 
 
 @every_router

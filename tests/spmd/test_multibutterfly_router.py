@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import pybsp
@@ -66,19 +65,7 @@ def executions(bsp: pybsp.BSP) -> Any:
 
 
 def test_random_programs_give_what_the_sequential_reading_gives(spmd: Spmd) -> None:
-    @settings(
-        max_examples=2 if spmd.mpi else 5,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate] if spmd.mpi else [Phase.generate, Phase.shrink],
-    )
-    @given(random_programs.PROGRAM, ROUTER)
-    def check(program: random_programs.Program, router: Any) -> None:
-        assert spmd(random_programs.run, program, router=router) == random_programs.reference(program, spmd.p)
-
-    check()
+    random_programs.check_on(spmd, ROUTER, on_ranks=2, virtual=5)
 
 
 def test_a_program_gives_bit_for_bit_what_it_gives_with_direct(spmd: Spmd) -> None:

@@ -196,18 +196,26 @@ def reference(program: Program, p: int) -> list[list[Any]]:
     return seen
 
 
-def test_random_programs_give_what_the_sequential_reading_gives(spmd: Spmd) -> None:
-    # On MPI all ranks must draw the same programs: nothing may depend on time, and a failure is not shrunk there.
+def check_on(spmd: Spmd, routers: st.SearchStrategy[Any], on_ranks: int, virtual: int) -> None:
+    """So many random programs, each on one of the routers, give what the reference gives.
+
+    On MPI ranks all must draw the same programs: nothing may depend on time, and a failure is not shrunk there.
+    """
+
     @settings(
-        max_examples=120,
+        max_examples=on_ranks if spmd.mpi else virtual,
         derandomize=True,
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate] if spmd.mpi else [Phase.generate, Phase.shrink],
     )
-    @given(PROGRAM)
-    def check(program: Program) -> None:
-        assert spmd(run, program) == reference(program, spmd.p)
+    @given(PROGRAM, routers)
+    def check(program: Program, router: Any) -> None:
+        assert spmd(run, program, router=router) == reference(program, spmd.p)
 
     check()
+
+
+def test_random_programs_give_what_the_sequential_reading_gives(spmd: Spmd) -> None:
+    check_on(spmd, st.just("direct"), on_ranks=120, virtual=120)
