@@ -112,6 +112,7 @@ class Array:
         out = bsp._puts.get(dest)
         if out is None:
             out = bsp._puts[dest] = Outgoing(bsp._pool)
+            bsp._brief = False
         if isinstance(at, np.ndarray):
             out.expect(8 * at.size + size)
         stored = _store(at, out)
@@ -142,6 +143,7 @@ class Array:
         out = bsp._gets.get(source)
         if out is None:
             out = bsp._gets[source] = Outgoing(bsp._pool)
+            bsp._brief = False
             bsp._tickets[source] = []
         out.records.append((self._number, _store(at, out)))
         ticket = Ticket(self, shape)

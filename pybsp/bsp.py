@@ -90,6 +90,7 @@ class BSP:
         self._router, self._route = routing, routing.route
         self._checked, self._virtual, self._measure, self._context = checked, virtual, measure, context
         self._plain = not (checked or virtual)
+        self._brief = False  # whether sync may go the short way: open, and nothing is in use but messages
         self._begun: _Begun | None = None
         self._before = 0.0  # virtual time at which the superstep's exchange began
         self._pool = transport.pool
@@ -175,6 +176,8 @@ class BSP:
         if type(dest) is not int or not 0 <= dest < self._limit:
             dest = self._processor("bsp.room", "dest", dest)
         made = _plain_dtype("bsp.room", dtype)
+        if type(shape) is int and shape >= 0:
+            return self._mail.room(dest, (shape,), made, tag)
         try:
             sizes = tuple(operator.index(one) for one in (shape if isinstance(shape, tuple) else (shape,)))
         except TypeError:
@@ -201,6 +204,7 @@ class BSP:
         line = where()
         queue = Queue(self, JOINED + len(self._queues), made, line)
         self._queues.append(queue)
+        self._brief = False
         self._declared.append(("queue of", str(made), None, line))
         return queue
 
@@ -224,11 +228,13 @@ class BSP:
         array = Array(self, self._array_count, local, line)
         self._array_count += 1
         self._new.append(array)
+        self._brief = False
         self._declared.append(("array of", str(made), local.shape, line))
         return array
 
     def _free_array(self, array: Array) -> None:
         self._freed.append(array)
+        self._brief = False
         self._declared.append(("free of array", str(array._number), None, where()))
 
     # -- supersteps -----------------------------------------------------------------------------------------------
@@ -242,29 +248,35 @@ class BSP:
 
         BSP cost: w + g*h + l.
         """
-        if not self._limit:
+        if not self._brief:
             self._check_open("bsp.sync")
-        if (
-            self._outgoing
-            or self._outgoing_pools
-            or self._puts
-            or self._gets
-            or self._declared
-            or self._filled
-            or self._leaving
-            or not self._plain
-        ):
             self._end_superstep(SYNC, None, _SYNCED)
             return
-        # The short way of a processor that has nothing to say. Time counts here: it is what an empty superstep takes.
+        # The short way of a processor that says nothing, or sends messages alone. Time counts here: it is what an
+        # empty superstep takes.
         enter = _clock()
         self.inbox = _EMPTY
-        arrival = self._route(SYNC, None, _NONE, _COUNTS)
+        if self._outgoing:
+            parcels, sent = self._mail.pack(self.pid)
+            arrival = self._route(SYNC, None, parcels, _COUNTS)
+        else:
+            sent = _NOTHING
+            arrival = self._route(SYNC, None, _NONE, _COUNTS)
+        log = self._log
         if arrival is not QUIET:
-            self._take(arrival, SYNC, _SYNCED, enter)
+            if arrival[0] is not None:
+                self._take(arrival, SYNC, _SYNCED, enter, sent)
+                return
+            got = self._deliver(arrival) if arrival[2] else _NOTHING
+            left, leave = self._left, _clock()
+            words, messages, _ = sent
+            log.note(
+                self._label_number, self._work, enter - left, leave - left, words, got[0], messages, got[1], 0, got[2]
+            )
+            self._work = 0.0
+            self._left = leave
             return
         left, leave = self._left, _clock()
-        log = self._log
         numbers, at = log.numbers, log.end
         if self._label_number:
             numbers[at] = self._label_number
@@ -273,6 +285,8 @@ class BSP:
             self._work = 0.0
         numbers[at + 2] = enter - left
         numbers[at + 3] = leave - left
+        if sent is not _NOTHING:
+            numbers[at + 4], numbers[at + 6], _ = sent
         log.end = at + _COLUMNS
         if log.end == _CHUNK:
             log.turn()
@@ -391,14 +405,13 @@ class BSP:
             getting = any(word & ~KIND for word in arrival.kinds)
         # 3. What arrived.
         arrived = arrival.parcels
-        if arrived:
-            words_in, messages_in, items_in = _count(arrived, self.pid)
         if getting:
             counts = self._answer(arrived, tickets)
             words_out, messages_out = words_out + counts[0], messages_out + counts[1]
-            words_in, messages_in = words_in + counts[2], messages_in + counts[3]
+            words_in, messages_in = counts[2:]
         if arrived:
-            self._deliver(arrival)
+            words, messages, items_in = self._deliver(arrival)
+            words_in, messages_in = words_in + words, messages_in + messages
         if self._leaving:
             for array in self._leaving:
                 del self._arrays[array._number]
@@ -408,16 +421,25 @@ class BSP:
         measured = self._transport.time() - self._before if self._virtual else leave - self._left
         if seconds is None:
             seconds = enter - self._left
-        row = (words_out, words_in, messages_out, messages_in, items_out, items_in)
-        self._log.note(self._label_number, self._work, seconds, measured, row)
+        self._log.note(
+            self._label_number,
+            self._work,
+            seconds,
+            measured,
+            words_out,
+            words_in,
+            messages_out,
+            messages_in,
+            items_out,
+            items_in,
+        )
         self._work = 0.0
         self._left = leave
+        self._brief = self._plain and not (self._filled or self._leaving)
         return notes
 
     def _pack(self) -> dict[int, Parcel]:
-        parcels: dict[int, Parcel] = {}
-        if self._outgoing:
-            self._mail.pack(parcels)
+        parcels, _ = self._mail.pack()
         if self._outgoing_pools:
             for queue in self._outgoing_pools:
                 queue.pack(parcels)
@@ -465,10 +487,13 @@ class BSP:
             self._fresh = list(arrival.parcels)
         return (*_count(parcels.items(), self.pid)[:2], *_count(arrival.parcels, self.pid)[:2])
 
-    def _deliver(self, arrival: Arrival) -> None:
+    def _deliver(self, arrival: Arrival) -> tuple[int, int, int]:
+        """Hand what arrived to the inbox, the arrays and the queues; returns what it counts, as `_count`."""
         mail: list[tuple[int, Segment]] = []
         queued: dict[int, list[tuple[int, Segment]]] = {}
-        for source, parcel in arrival.parcels:
+        words = messages = items = 0
+        own = self.pid
+        for source, parcel in arrival[2]:
             for stream, segment in parcel.items():
                 if stream == MAIL:
                     mail.append((source, segment))
@@ -476,13 +501,22 @@ class BSP:
                     arrays.write(self._arrays, segment)
                 elif stream >= JOINED:
                     queued.setdefault(stream, []).append((source, segment))
-        self.inbox = Inbox(mail) if mail else _EMPTY
+                    if source != own:
+                        messages += 1 - segment[2]
+                        items += segment[2]
+                if source != own:
+                    words += segment[1]
+                    messages += segment[2]
+        if mail:
+            self.inbox = Inbox(mail)
         for stream, segments in queued.items():
             queue = self._queues[stream - JOINED]
             queue.deliver(segments, arrival.joined.get(stream))
             self._filled.append(queue)
+            self._brief = False
         if self._checked:
             self._fresh = [*self._fresh, *arrival.parcels]
+        return words, messages, items
 
     def _forget(self) -> None:
         """What arrived with the last sync is no longer there; in checked mode, views that were kept are poisoned."""
@@ -705,7 +739,7 @@ class BSP:
         self._close(f"the run has failed: {error}")
 
     def _close(self, why: str) -> None:
-        self._limit, self._closed = 0, why
+        self._limit, self._closed, self._brief = 0, why, False
 
     def _leftover(self) -> str:
         """What was sent since the last sync, in words."""

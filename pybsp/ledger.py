@@ -55,7 +55,7 @@ class Record(NamedTuple):
     items: int = 0
 
 
-_ROW = struct.Struct("=10d")  # of a log
+_pack_row = struct.Struct("=10d").pack_into  # of a log
 
 
 class Log:
@@ -71,25 +71,51 @@ class Log:
 
     def __init__(self) -> None:
         self._full: list[memoryview[float]] = []
-        self.numbers = self._zeros()
-        self.end = 0
+        self._open()
         self.labels: dict[str, int] = {"": 0}
 
-    def _zeros(self) -> memoryview[float]:
-        return memoryview(bytearray(8 * self.CHUNK)).cast("d")
+    def _open(self) -> None:
+        self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
+        self.end = 0
+        self._memory = self.numbers.obj
 
-    def note(self, label: float, work: float, seconds: float, measured: float, counts: Sequence[int]) -> None:
+    def note(
+        self,
+        label: float,
+        work: float,
+        seconds: float,
+        measured: float,
+        words_out: int,
+        words_in: int,
+        messages_out: int,
+        messages_in: int,
+        items_out: int,
+        items_in: int,
+    ) -> None:
         """A superstep."""
-        _ROW.pack_into(self.numbers.obj, 8 * self.end, label, work, seconds, measured, *counts)
-        self.end += self.COLUMNS
-        if self.end == self.CHUNK:
+        at = self.end
+        _pack_row(
+            self._memory,
+            8 * at,
+            label,
+            work,
+            seconds,
+            measured,
+            words_out,
+            words_in,
+            messages_out,
+            messages_in,
+            items_out,
+            items_in,
+        )
+        self.end = at = at + self.COLUMNS
+        if at == self.CHUNK:
             self.turn()
 
     def turn(self) -> None:
         """The open chunk is full: begin another."""
         self._full.append(self.numbers)
-        self.numbers = self._zeros()
-        self.end = 0
+        self._open()
 
     def __len__(self) -> int:
         return len(self._full) * (self.CHUNK // self.COLUMNS) + self.end // self.COLUMNS

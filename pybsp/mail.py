@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
-from .transport import MAIL, Bytes, Parcel, Segment
+from .transport import MAIL, Bytes, Parcel, Segment, made
 from .transport.memory import NOTHING, BufferPool
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag.
 NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY = range(1, 8)
 SHORT = 1024  # pickles and arrays of so many bytes, at most, lie in the record
 
+_SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
 _NUMBERS = frozenset({int, float, complex, bool})
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
-_Record = tuple[Any, ...]
 
 
 class Message(NamedTuple):
@@ -63,8 +63,16 @@ class Mail:
         if kind in _NUMBERS:
             out.records.append((sign * NUMBER, tag, 8, payload))
             out.words += 1
-        elif kind is np.ndarray and not payload.dtype.hasobject:
-            self._send_array(out, sign, tag, payload)
+        elif kind is np.ndarray:
+            dtype, size = payload.dtype, payload.nbytes
+            code = dtype.char
+            if size <= self._short and code in _SIMPLE and dtype.isnative:
+                out.records.append((sign * SHORT_ARRAY, tag, size, payload.tobytes(), code, payload.shape))
+                out.words += (size + 7) >> 3
+            elif dtype.hasobject:
+                self._send_object(out, sign, tag, payload)
+            else:
+                self._send_array(out, sign, tag, payload)
         elif isinstance(payload, np.generic) and payload.dtype.kind in "biufcmM":
             out.records.append((sign * NUMBER, tag, 8, payload))
             out.words += 1
@@ -83,18 +91,14 @@ class Mail:
 
     def _send_array(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
         size, dtype = payload.nbytes, payload.dtype
-        if size <= self._short and dtype.names is None and dtype.kind != "V":
-            out.records.append((sign * SHORT_ARRAY, tag, size, payload.tobytes(), dtype.str, payload.shape))
-            out.words += words_of(size)
-            return
         offset = out.reserve(size)
+        # A dtype without fields is known by its short string, which is quicker to pickle and to read.
+        plain = dtype.names is None and dtype.kind != "V"
         if size:
             # The one copy; it also packs an array that is not contiguous. Structures go as they are, gaps included.
             raw = dtype if dtype.names is None else np.dtype((np.void, dtype.itemsize))
             np.copyto(np.ndarray(payload.shape, raw, out.array, offset), payload if raw is dtype else payload.view(raw))
-        # A dtype without fields is known by its short string, which is quicker to pickle and to read.
-        code = dtype.str if dtype.names is None and dtype.kind != "V" else dtype
-        out.records.append((sign * ARRAY, tag, size, offset, code, payload.shape))
+        out.records.append((sign * ARRAY, tag, size, offset, dtype.str if plain else dtype, payload.shape))
         out.words += words_of(size)
 
     def room(self, dest: int, shape: tuple[int, ...], dtype: np.dtype[Any], tag: Any) -> NDArray[Any]:
@@ -135,18 +139,34 @@ class Mail:
         out.records.append((sign * PICKLE, tag, size, places))
         out.words += words_of(size)
 
-    def pack(self, parcels: dict[int, Parcel]) -> None:
-        """Put what was sent into the parcels, and start afresh."""
+    def pack(self, pid: int = -1) -> tuple[dict[int, Parcel], tuple[int, int, int]]:
+        """Start afresh.
+
+        Returns:
+            What was sent, by destination; words and messages of it to others than `pid`, and no items of queues.
+        """
+        if self._rooms:
+            self._close_rooms()
+        parcels: dict[int, Parcel] = {}
+        words = messages = 0
+        for dest, out in self.outgoing.items():
+            records = out.records
+            count = len(records)
+            data = out.filled() if out.used else None
+            parcels[dest] = {MAIL: made(Segment, (records, out.words, count, data))}
+            if dest != pid:
+                words += out.words
+                messages += count
+        self.outgoing.clear()
+        return parcels, (words, messages, 0)
+
+    def _close_rooms(self) -> None:
         for out, memory, offset, room in self._rooms:
             if memory is not out.array and room.size:  # it has moved since, to make room for more
                 moved: NDArray[Any] = np.ndarray(room.shape, room.dtype, out.array, offset)
                 moved[...] = room
             room.flags.writeable = False  # others read it now
         self._rooms.clear()
-        for dest, out in self.outgoing.items():
-            data = out.filled() if out.used else None
-            parcels.setdefault(dest, {})[MAIL] = Segment(out.records, out.words, len(out.records), data)
-        self.outgoing.clear()
 
     def _pickled(self, thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
         try:
@@ -225,30 +245,31 @@ def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
     if segment.data is not None:
         data = segment.data.view()
         data.flags.writeable = False
-    for kind, tag, size, *rest in segment.meta:
+    for record in segment.meta:
+        kind, tag = record[0], record[1]
         if kind < 0:
             kind, tag = -kind, pickle.loads(tag)
         payload: Any
         if kind == NUMBER:
-            payload = rest[0]
+            payload = record[3]
         elif kind == SHORT_ARRAY:
-            text, code, shape = rest
-            payload = np.ndarray(shape, code, text)
+            shape = record[5]
+            # Of one dimension this is the quicker way.
+            payload = np.frombuffer(record[3], record[4]) if len(shape) == 1 else np.ndarray(shape, *record[4:2:-1])
         elif kind == ARRAY:
-            offset, code, shape = rest
-            payload = np.ndarray(shape, code, data, offset)
+            payload = np.ndarray(record[5], record[4], data, record[3])
         elif kind == BYTES:
-            payload = data[rest[0] : rest[0] + size].tobytes()  # a copy: bytes cannot be a view
+            payload = data[record[3] : record[3] + record[2]].tobytes()  # a copy: bytes cannot be a view
         elif kind == SHORT_PICKLE:
-            payload = pickle.loads(rest[0])
+            payload = pickle.loads(record[3])
         elif kind == PICKLE:
-            (start, length), *places = rest[0]
+            (start, length), *places = record[3]
             buffers = [data[at : at + n] for at, n in places]
             payload = pickle.loads(data[start : start + length].data, buffers=buffers)
         else:
-            offset, form, shape = rest
+            _, _, size, offset, form, shape = record
             payload = _memoryview(data[offset : offset + size], form, shape)
-        messages.append(Message(source, tag, payload))
+        messages.append(made(Message, (source, tag, payload)))
 
 
 def _memoryview(data: Bytes, form: str, shape: tuple[int, ...]) -> memoryview:

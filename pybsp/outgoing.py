@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .transport.memory import BufferPool, Growing
+from .transport.memory import NOTHING, BufferPool, Growing
 
 
 class Outgoing(Growing):
@@ -13,7 +13,7 @@ class Outgoing(Growing):
     __slots__ = ("records", "words")
 
     def __init__(self, pool: BufferPool) -> None:
-        super().__init__(pool)
+        self._pool, self.array, self.used = pool, NOTHING, 0  # as Growing's: one is made for each destination again
         self.records: list[tuple[Any, ...]] = []
         self.words = 0
 

@@ -58,6 +58,7 @@ class Queue:
             item = as_array(values, self.dtype, "queue.send")
             if not self._single[0]:
                 bsp._outgoing_pools[self] = None
+                bsp._brief = False
             self._single[0].append(dests)
             self._single[1].append(item)
             return
@@ -97,6 +98,7 @@ class Queue:
             for dest, chosen in self._by_destination(target):
                 self._place(dest, items, chosen)
         bsp._outgoing_pools[self] = None
+        bsp._brief = False
 
     def _by_destination(self, target: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
         """For each destination the numbers of its items, ascending."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..mail import Inbox, Mail
-from ..transport import MAIL, Parcel
+from ..transport import MAIL
 from ..transport.memory import BufferPool
 
 _IMMUTABLE = frozenset({int, float, complex, bool, str, bytes, type(None)})
@@ -36,8 +36,7 @@ def copied(payload: Any) -> Any:
             return pickle.loads(data, buffers=[buffer.raw().tobytes() for buffer in buffers])
     mail = Mail(_pool, "proc.send")
     mail.send(0, payload, None)
-    parcels: dict[int, Parcel] = {}
-    mail.pack(parcels)
+    parcels, _ = mail.pack()
     return Inbox([(0, parcels[0][MAIL])])[0].payload
 
 

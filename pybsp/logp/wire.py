@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..mail import Inbox, Mail
-from ..transport import MAIL, Bytes, Parcel, Segment
+from ..transport import MAIL, Bytes, Segment
 from ..transport.memory import ALIGN, BufferPool
 from ..transport.mpi import CHUNK
 
@@ -75,8 +75,7 @@ def encode(payload: Any, pool: BufferPool) -> tuple[int, bytes | Long]:
             return PICKLE, data
     mail = Mail(pool, "proc.send")
     mail.send(0, payload, None)
-    parcels: dict[int, Parcel] = {}
-    mail.pack(parcels)
+    parcels, _ = mail.pack()
     segment = parcels[0][MAIL]
     record, content = _padded(pickle.dumps(segment.meta[0], 5)), segment.data
     size = 0 if content is None else content.size

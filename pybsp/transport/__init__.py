@@ -49,6 +49,8 @@ class Segment(NamedTuple):
         return self if self.data is None else self._replace(data=self.data.copy())
 
 
+made = tuple.__new__  # a named tuple, in half the time that its class takes
+
 Parcel = dict[int, Segment]
 Parcels = Mapping[int, Parcel]
 

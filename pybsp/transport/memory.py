@@ -6,9 +6,9 @@ are kept and used again as soon as no array or memoryview refers to them, which 
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Iterable
+from sys import getrefcount
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,36 +30,39 @@ def aligned(size: int) -> int:
     return (size + ALIGN - 1) & -ALIGN
 
 
-def _references(buffer: Bytes) -> int:
-    return sys.getrefcount(buffer)
-
-
-def _count_unheld() -> int:
-    kept = deque([np.empty(1, np.uint8)])
-    return next(_references(buffer) for buffer in kept)
-
-
-_UNHELD = _count_unheld()  # references of a buffer that only a pool holds, seen from a loop over the pool
-
-
 def unheld(kept: Iterable[Bytes], size: int = 0) -> Bytes | None:
     """The first buffer of at least so many bytes to which nobody but this collection refers."""
-    return next((buffer for buffer in kept if _references(buffer) <= _UNHELD and buffer.size >= size), None)
+    for buffer in kept:
+        if getrefcount(buffer) <= _UNHELD and buffer.size >= size:
+            return buffer
+    return None
 
 
 def held(kept: Iterable[Bytes]) -> bool:
     """Whether anybody but this collection refers to any of its buffers."""
-    return any(_references(buffer) > _UNHELD for buffer in kept)
+    for buffer in kept:  # noqa: SIM110 - a generator's references are others
+        if getrefcount(buffer) > _UNHELD:
+            return True
+    return False
+
+
+def _counted(kept: Iterable[Bytes]) -> int:
+    for buffer in kept:
+        return getrefcount(buffer)
+    raise ValueError
+
+
+_UNHELD = _counted(deque([np.empty(1, np.uint8)]))  # references of a buffer that only a collection holds
 
 
 def referred_to(data: list[tuple[int, int, Bytes]]) -> list[tuple[int, int, Bytes]]:
     """Those whose data something beside this list refers to."""
-    return [entry for entry in data if _references(entry[2]) > _LISTED]
+    return [entry for entry in data if getrefcount(entry[2]) > _LISTED]
 
 
 def _count_listed() -> int:
-    entry = (0, 0, np.empty(1, np.uint8))
-    return _references(entry[2])
+    data = [(0, 0, np.empty(1, np.uint8))]
+    return next(getrefcount(entry[2]) for entry in data)
 
 
 _LISTED = _count_listed()  # references of data that only such an entry holds
@@ -110,13 +113,13 @@ class Growing:
 
     def _move(self, end: int) -> None:
         larger = self._pool.take(max(aligned(end), 2 * self.array.size, 256))
-        # A copy, but only until the buffer has found its size.
-        larger[: self.used] = self.array[: self.used]
+        if self.used:  # a copy, but only until the buffer has found its size
+            larger[: self.used] = self.array[: self.used]
         self.array = larger
 
     def reserve(self, size: int, exact: bool = False) -> int:
         """Make room for `size` bytes and return their offset: aligned, or right behind what is there if `exact`."""
-        offset = self.used if exact else aligned(self.used)
+        offset = self.used if exact else (self.used + ALIGN - 1) & -ALIGN
         end = offset + size
         if end > self.array.size:
             self._move(end)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..errors import AbortError, LauncherError
-from . import FREE, JOINED, KIND, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment
+from . import FREE, JOINED, KIND, MAIL, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment, made
 from .memory import BufferPool
 from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node, wanted
 from .sparse import SAYS, Sparse, tell_all
@@ -49,8 +49,13 @@ COPYING = 1e-10  # seconds that copying a byte takes
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four for sparse exchanges
-LARGE = 1 << 26  # bytes in an exchange from which on its buffers are not left to be used again later
+# Bytes of an exchange, at most, that leave without this processor's help: they are in the network's buffers. What is
+# more may wait for its next call of MPI, and its receivers with it.
+LEAVES = 1 << 16
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
+
+_dumps, _loads = pickle.dumps, pickle.loads
+_NOT_JOINED: dict[int, Bytes] = {}
 
 _LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 _LAUNCHER_RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
@@ -179,11 +184,15 @@ class MPITransport:
         # Those on this node meet on a board, the others by messages.
         self._board: Board | None = None
         self._near: list[int] = []
+        self._near_place = [-1] * self.p  # of each processor, on the board
         if node is not None and context < CONTEXTS:
             near = [d for d in range(self.p) if ranks[d] in node.places]
             if len(near) > 1:
                 self._near, self.pool = near, node.window.pool
+                for k, d in enumerate(near):
+                    self._near_place[d] = k
                 self._board = self._make_board(node, near, context, parent)
+        self._place = self.pool.place
         # Each begins with the next one, so that not all send to the same processor at once.
         self._peers = [d for k in range(1, self.p) if (d := (pid + k) % self.p) not in self._near]
         head_in = [self._bytes_in[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
@@ -192,7 +201,9 @@ class MPITransport:
         self._receives = [comm.Recv_init([head_in[d], HEAD, MPI.BYTE], ranks[d], tag) for d in self._peers]
         self._short = {d: comm.Send_init([head_out[d], 8, MPI.BYTE], ranks[d], tag) for d in self._peers}
         self._long = {d: comm.Send_init([head_out[d], HEAD, MPI.BYTE], ranks[d], tag) for d in self._peers}
-        self._quiet = self._receives + list(self._short.values())
+        self._all_short = list(self._short.values())
+        self._quiet = self._receives + self._all_short
+        self._heads_out: list[Any] = []  # of the last exchange: others have them, and nobody waited for the word of it
         self._unfinished: deque[list[Any]] = deque()  # of earlier exchanges: data that may still be leaving
         self._sparse_count = 0  # sparse exchanges
         self._quiet_kind = 0  # the kind that all heads hold, without manifests
@@ -245,27 +256,34 @@ class MPITransport:
         if self._unfinished:
             self._see_off(keep=1)
         board = self._board
-        if parcels or note is not None or grace is not None or kind & ~KIND or (board is not None and self._peers):
+        if note is not None or grace is not None or kind & ~KIND or (board is not None and self._peers):
             return self._exchange(kind, note, parcels, grace)
-        if self.p == 1:
-            return QUIET
-        # The superstep in which this processor sends nothing.
         if board is not None:
-            if board.meet(kind):
+            if parcels:
+                return self._trade(kind, parcels, board)
+            if board.meet(kind):  # the superstep in which this processor sends nothing
                 return QUIET
             return self._receive(kind, None, {}, [])
+        if parcels:
+            return self._exchange(kind, None, parcels, None)
+        if self.p == 1:
+            return QUIET
+        self._see_off_heads()
         if kind != self._quiet_kind:
             self._hush(kind)
-        requests = self._quiet
-        self._startall(requests)
-        if not self._testall(requests):
-            # What has to be waited for is what others send: testing those requests alone takes half the time.
+        self._startall(self._quiet)
+        self._heads_out = self._all_short
+        # Only for what others send: testing those requests alone takes half the time.
+        if not self._testall(self._receives):
             self._wait(self._receives)
-            if not self._testall(requests):
-                self._wait(requests)
         if self._words_in[::STRIDE].tolist() == self._quiet_words:
             return QUIET
         return self._receive(kind, None, {}, [])
+
+    def _see_off_heads(self) -> None:
+        """Before their memory is used again."""
+        if self._heads_out and not self._testall(self._heads_out):
+            self._wait(self._heads_out)
 
     def _hush(self, kind: int) -> None:
         """Make all heads say: this kind, no manifest."""
@@ -275,10 +293,10 @@ class MPITransport:
         self._quiet_kind, self._quiet_words = kind, [kind] * self.p
 
     def _let_go(self, sends: list[Any], parcels: Parcels) -> None:
-        """Do not wait for the word that data has arrived; unless its memory is worth more than that wait."""
+        """Do not wait for the word that a little data has arrived: it takes another latency."""
         if self._testall(sends) or self.waiter.briefly(self._testall, sends):
             return
-        if sum(s.data.size for parcel in parcels.values() for s in parcel.values() if s.data is not None) < LARGE:
+        if sum(s.data.size for parcel in parcels.values() for s in parcel.values() if s.data is not None) <= LEAVES:
             self._unfinished.append(sends)
         else:
             self._wait(sends)
@@ -303,15 +321,15 @@ class MPITransport:
         deadline = None if grace is None else time.perf_counter() + grace
         if self._unfinished:
             self._see_off(keep=1)
-        comm, ranks, byte, first = self._comm, self._ranks, self._byte, self._head_tag + 5
+        comm, ranks, first = self._comm, self._ranks, self._head_tag + 5
         self._sparse_count += 1
         heads: dict[int, bytes] = {}
         sends: list[Any] = []
         for d, parcel in parcels.items():
             if d != self.pid:
-                heads[d], late = _describe(None, parcel, self.along)
-                for data in late:
-                    sends += [comm.Isend([c, c.size, byte], ranks[d], self._data_tag) for c in _chunks(data)]
+                late: list[Bytes] = []
+                heads[d] = _describe(None, parcel, self.along, late)
+                sends += self._post_data([(ranks[d], data) for data in late])
         tags = first + self._sparse_count % 2, first + 2
         exchange = Sparse(comm, ranks, self.pid, tags, heads, kind | (0 if note is None else SAYS))
         if not exchange.over() and not self.waiter.until(exchange.over, None, deadline):
@@ -338,16 +356,16 @@ class MPITransport:
     def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
         if self._unfinished:
             self._see_off(keep=1)
-        heads, sends = self._post_out(kind, note, parcels)
+        sends = self._post_out(kind, note, parcels)
         if not self._peers or not threads_allowed():
-            return lambda charge=FREE, grace=None: self._finish(kind, note, parcels, heads, sends, grace)
+            return lambda charge=FREE, grace=None: self._finish(kind, note, parcels, sends, grace)
         # Messages move on only while MPI is called: a thread does so. It sleeps, as the program computes.
         waiter, self.waiter = self.waiter, Waiter("sleep")
         future: Future[Arrival] = Future()
 
         def work() -> None:
             try:
-                future.set_result(self._finish(kind, note, parcels, heads, sends, None))
+                future.set_result(self._finish(kind, note, parcels, sends, None))
             except BaseException as error:
                 future.set_exception(error)
 
@@ -367,38 +385,29 @@ class MPITransport:
         return complete
 
     def _exchange(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
-        heads, sends = self._post_out(kind, note, parcels)
-        return self._finish(kind, note, parcels, heads, sends, grace)
+        return self._finish(kind, note, parcels, self._post_out(kind, note, parcels), grace)
 
-    def _post_out(self, kind: int, note: object, parcels: Parcels) -> tuple[list[Any], list[Any]]:
-        """Hand over what this processor says and sends. Returns the requests of heads, and of all else."""
+    def _post_out(self, kind: int, note: object, parcels: Parcels) -> list[Any]:
+        """Hand over what this processor says and sends. Returns the requests of all but heads."""
         self._quiet_kind = 0
         sends: list[Any] = []
         messages: list[tuple[int, Bytes]] = []
         comm, ranks, byte, board = self._comm, self._ranks, self._byte, self._board
-        plain = b"" if note is None else pickle.dumps((note, ()), 5)
+        plain = b"" if note is None else _dumps((note, ()), 5)
         # 1. Those on this node find manifests, and data, in shared memory.
         if board is not None:
-            texts: list[bytes | None] = [plain or None] * len(self._near)
-            shared: list[Bytes] = []
-            for k, d in enumerate(self._near):
-                if d == self.pid:
-                    texts[k] = None
-                elif (parcel := parcels.get(d)) is not None:
-                    texts[k], late = _describe(note, parcel, ALONG, self.pool.place, shared)
-                    messages += [(ranks[d], data) for data in late]
-            for k in board.enter(kind, texts, shared):
-                text = texts[k]
-                assert text is not None
-                sends.append(comm.Isend([text, len(text), byte], ranks[self._near[k]], self._manifest_tag))
-        heads = list(self._receives)
+            texts, shared, messages = self._describe_near(note, parcels)
+            sends = self._post_late(board.enter(kind, texts, shared))
         # 2. The heads for the others, with the manifests that fit.
+        self._see_off_heads()
+        heads = []
         for d in self._peers:
             parcel = parcels.get(d)
             if parcel is None:
                 manifest = plain
             else:
-                manifest, late = _describe(note, parcel, self.along)
+                late: list[Bytes] = []
+                manifest = _describe(note, parcel, self.along, late)
                 messages += [(ranks[d], data) for data in late]
             size = len(manifest)
             self._words_out[d * STRIDE] = kind | size << LENGTH
@@ -411,55 +420,120 @@ class MPITransport:
                     sends.append(comm.Isend([manifest, size, byte], ranks[d], self._manifest_tag))
         if heads:
             self._words_in[self.pid * STRIDE] = kind | (note is not None or self.pid in parcels) << LENGTH
-            self._startall(heads)
+            self._startall(self._receives + heads)
+        self._heads_out = heads
         # 3. The data, without waiting.
-        for rank, data in messages:
-            sends += [comm.Isend([c, c.size, byte], rank, self._data_tag) for c in _chunks(data)]
-        return heads, sends
+        if messages:
+            sends += self._post_data(messages)
+        return sends
+
+    def _describe_near(
+        self, note: object, parcels: Parcels
+    ) -> tuple[list[tuple[int, bytes]], list[Bytes], list[tuple[int, Bytes]]]:
+        """For those on this node: (place on the board, manifest), data in shared memory, (rank, data) by message."""
+        texts: list[tuple[int, bytes]] = []
+        shared: list[Bytes] = []
+        messages: list[tuple[int, Bytes]] = []
+        late: list[Bytes] = []
+        if note is not None:
+            plain = _dumps((note, ()), 5)
+            texts = [(k, plain) for k, d in enumerate(self._near) if d != self.pid and d not in parcels]
+        for d, parcel in parcels.items():
+            k = self._near_place[d]
+            if k >= 0 and d != self.pid:
+                texts.append((k, _describe(note, parcel, ALONG, late, self._place, shared)))
+                if late:
+                    messages += [(self._ranks[d], data) for data in late]
+                    late.clear()
+        return texts, shared, messages
+
+    def _post_late(self, manifests: list[tuple[int, bytes]]) -> list[Any]:
+        """Manifests for this node that go as messages."""
+        comm, byte, tag = self._comm, self._byte, self._manifest_tag
+        return [comm.Isend([text, len(text), byte], self._ranks[self._near[k]], tag) for k, text in manifests]
+
+    def _post_data(self, messages: list[tuple[int, Bytes]]) -> list[Any]:
+        comm, byte, tag = self._comm, self._byte, self._data_tag
+        return [comm.Isend([c, c.size, byte], rank, tag) for rank, data in messages for c in _chunks(data)]
+
+    def _trade(self, kind: int, parcels: Parcels, board: Board) -> Arrival:
+        """An exchange without notes and flags where all are near."""
+        texts: list[tuple[int, bytes]] = []
+        shared: list[Bytes] = []
+        large: list[Bytes] = []
+        sends: list[Any] = []
+        own, place = self.pid, self._place
+        for d, parcel in parcels.items():
+            if d != own:
+                texts.append((d, _describe(None, parcel, ALONG, large, place, shared)))
+                if large:
+                    sends += self._post_data([(self._ranks[d], data) for data in large])
+                    large.clear()
+        late = board.enter(kind, texts, shared)
+        if late:
+            sends += self._post_late(late)
+        manifests = board.gather(kind)
+        if manifests is not None and not sends and own not in parcels:
+            arrived = self._short_way(manifests, board)
+            if arrived is not None:
+                return made(Arrival, (None, None, arrived, _NOT_JOINED))
+        board.finish()
+        return self._receive(kind, None, parcels, sends)
+
+    def _short_way(self, manifests: list[tuple[int, memoryview]], board: Board) -> list[tuple[int, Parcel]] | None:
+        """The parcels of manifests whose data came with them, or is to be read where it lies; None where other does."""
+        arrived = []
+        for k, text in manifests:
+            found = _loads(text)
+            if len(found) == 3:
+                arrived.append((self._near[k], {MAIL: made(Segment, (*found, None))}))
+                continue
+            note, contents = found
+            if note is not None:
+                return None
+            parcel = {}
+            end = len(text)
+            for entry in reversed(contents):
+                if len(entry) == 4:
+                    stream, meta, words, messages = entry
+                    data = None
+                else:
+                    stream, meta, words, messages, size, at = entry
+                    if at >= 0:
+                        data = board.read(k, at, size)
+                    elif at == WITH_MANIFEST:
+                        end -= size
+                        data = np.frombuffer(text, np.uint8, size, end).copy()  # the manifest's memory is used again
+                    elif size:
+                        return None
+                    else:
+                        data = None
+                parcel[stream] = made(Segment, (meta, words, messages, data))
+            arrived.append((self._near[k], parcel))
+        return arrived
 
     def _finish(
         self,
         kind: int,
         note: object,
         parcels: Parcels,
-        heads: list[Any],
         sends: list[Any],
         grace: float | None,
     ) -> Arrival:
         """Wait for the others, and receive."""
         deadline = None if grace is None else time.perf_counter() + grace
-        if not heads and self._board is not None:
+        if not self._peers and self._board is not None:
             if not self._board.wait(deadline):
                 raise TimeoutError
-        elif not self._all_here(heads) and not self.waiter.until(self._all_here, heads, deadline):
+        elif not self._all_here() and not self.waiter.until(self._all_here, None, deadline):
             raise TimeoutError
         if self._board is not None:
             self._board.finish()
-            if not self._peers and note is None and not sends and not kind & ~KIND and self.pid not in parcels:
-                arrival = self._receive_small(kind, self._board)
-                if arrival is not None:
-                    return arrival
         return self._receive(kind, note, parcels, sends)
 
-    def _receive_small(self, kind: int, board: Board) -> Arrival | None:
-        """The short way where all are near, do the same, and send nothing but small messages; None where not."""
-        for word in board.words:
-            if word & (1 << LENGTH) - 1 != kind:
-                return None
-        arrived: list[tuple[int, Parcel]] = []
-        for k, at, size in board.manifests():
-            if at == BY_MESSAGE or size > ALONG + INLINE:
-                return None
-            note, contents = pickle.loads(board.text(k, at, size))
-            if note is not None or len(contents[0]) != 4:
-                return None
-            parcel = {stream: Segment(meta, words, count, None) for stream, meta, words, count in contents}
-            arrived.append((self._near[k], parcel))
-        return Arrival(None, None, arrived, {})
-
-    def _all_here(self, heads: list[Any]) -> bool:
+    def _all_here(self, _: object = None) -> bool:
         """Whether the others have come: those of other nodes by their heads."""
-        if heads and not self._testall(heads):
+        if self._peers and not self._testall(self._receives):
             return False
         return self._board is None or self._board.here()
 
@@ -623,6 +697,7 @@ class MPITransport:
         for pair in self._pairs.values():
             pair.free()
         self._see_off(keep=0)
+        self._see_off_heads()
         for request in (*self._quiet, *self._long.values()):
             request.Free()
         if self._board is not None:
@@ -649,42 +724,53 @@ def _contents(parcel: Parcel) -> tuple[int, _Contents]:
 def _describe(
     note: object,
     parcel: Parcel,
-    along: int = ALONG,
+    along: int,
+    late: list[Bytes],
     place: Callable[[Bytes], int] | None = None,
     shared: list[Bytes] | None = None,
-) -> tuple[bytes, list[Bytes]]:
-    """The manifest of a parcel, with which a little data goes along; and the data that is to go as messages.
+) -> bytes:
+    """The manifest of a parcel, with which a little data goes along: pickled, (note, what is in it), or of mail
+    without data alone its three numbers.
 
     Args:
         along: bytes of data that do, at most.
+        late: gets the data that is to go as messages.
         place: says where data lies in shared memory, if its destination can read it there.
         shared: gets the data that does.
     """
+    if note is None and len(parcel) == 1:
+        mail = parcel.get(MAIL)
+        if mail is not None and mail[3] is None:
+            return _dumps((mail[0], mail[1], mail[2]), 5)
+    brief = []
+    for stream, segment in parcel.items():
+        if segment[3] is not None:
+            break
+        brief.append((stream, segment[0], segment[1], segment[2]))
+    else:
+        return _dumps((note, brief), 5)  # bytes count: what fits into a head takes no message of its own
     total, contents = _contents(parcel)
-    late: list[Bytes] = []
-    if total > along:
-        for k, segment in enumerate(parcel.values()):
-            data = segment.data
-            if data is not None and data.size:
-                at = BY_MESSAGE if place is None else place(data)
-                if at == BY_MESSAGE or shared is None:
-                    late.append(data)
-                else:
-                    contents[k] = *contents[k][:5], at
-                    shared.append(data)
-    elif total:
+    if total <= along:
         contents = [(*entry[:5], WITH_MANIFEST) for entry in contents]
         data_along = [segment.data.data for segment in parcel.values() if segment.data is not None]
-        return pickle.dumps((note, contents), 5) + b"".join(data_along), late
-    else:
-        # Bytes count: what fits into a head takes no message of its own.
-        return pickle.dumps((note, [entry[:4] for entry in contents]), 5), late
-    return pickle.dumps((note, contents), 5), late
+        return _dumps((note, contents), 5) + b"".join(data_along)
+    for k, (stream, (meta, words, messages, data)) in enumerate(parcel.items()):
+        if data is not None and data.size:
+            at = BY_MESSAGE if place is None else place(data)
+            if at == BY_MESSAGE or shared is None:
+                late.append(data)
+            else:
+                contents[k] = stream, meta, words, messages, data.size, at
+                shared.append(data)
+    return _dumps((note, contents), 5)
 
 
 def _read(manifest: memoryview) -> tuple[Any, tuple[int, _Contents]]:
     """The note of a manifest, and the contents with the bytes of all data before them."""
-    note, contents = pickle.loads(manifest)
+    found = _loads(manifest)
+    if len(found) == 3:
+        return None, (0, [(MAIL, *found, 0, BY_MESSAGE)])
+    note, contents = found
     if contents and len(contents[0]) == 4:
         return note, (0, [(*entry, 0, BY_MESSAGE) for entry in contents])
     return note, (sum(entry[4] for entry in contents), contents)

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import UsageError
-from .memory import BufferPool, Bytes, aligned, held, referred_to, unheld
+from .memory import ALIGN, BufferPool, Bytes, held, referred_to, unheld
 from .waiting import Waiter
 
 if TYPE_CHECKING:
@@ -48,10 +48,12 @@ LARGEST = 1 << 40  # bytes of a part, at most
 SHARE = 0.45  # of the free shared memory, that the parts of a node's processors may fill
 
 WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # may change the order of loads and stores
+KINDS = (1 << 8) - 1  # mask of a status's kind
 SOMETHING, HOLDS = 1 << 8, 1 << 9  # flags of a status, above the kind
 NUMBER = 16  # bits that the exchange's number is shifted by, above a status
 TURNS = 100  # that others get on the core before waiting goes on as in waiting.py
 AGES = 62  # exchanges that data is told apart by, as long as somebody reads it: a word has so many bits and a sign
+SIZES = (1 << 31) - 1
 SIZE = 31  # and above the bytes of a manifest, in a slot
 BY_MESSAGE, WITH_MANIFEST = -1, -2  # where a manifest, or data, lies if not in a part
 
@@ -305,6 +307,8 @@ class Board:
         self._holds = [[words[first + k * size : first + (k + 1) * size] for k in (0, 1)] for words in of]
         first += 2 * size
         self._slots = [[words[first + 2 * k * size : first + 2 * (k + 1) * size] for k in (0, 1)] for words in of]
+        self._own_part, self._own_slots = self._parts[own], self._slots[own]
+        self._neighbours = [(k, self._status[k], self._slots[k], self._parts[k]) for k in self._others]
         self._rooms = [window.board * (context + 1) - (2 - k) * ROOM for k in (0, 1)]
         self._fence = window.sync if WEAK else None
         # (number, data): of exchanges whose data somebody may still read.
@@ -344,38 +348,36 @@ class Board:
             self._sent.clear()
         return True
 
-    def enter(self, kind: int, manifests: Sequence[bytes | None], data: list[Bytes]) -> list[int]:
+    def enter(self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]) -> list[tuple[int, bytes]]:
         """Say what this processor does, and hand over manifests.
 
         Args:
-            manifests: for each processor of the board, or None.
+            manifests: (for which processor of the board, text).
             data: that the manifests refer to in this processor's part.
 
         Returns:
-            The processors whose manifests have to go as messages, since there was no room.
+            The manifests that have to go as messages, since there was no room.
         """
         number = self.number = self.number + 1
         parity = number & 1
-        slots, at = self._slots[self._own][parity], self._rooms[parity]
+        slots, at = self._own_slots[parity], self._rooms[parity]
         end = at + ROOM
-        part = self._parts[self._own]
+        part = self._own_part
         late = []
         last, last_at = None, 0
-        for k, manifest in enumerate(manifests):
-            if manifest is None:
-                continue
+        for k, manifest in manifests:
             size = len(manifest)
             if manifest is last and last_at != BY_MESSAGE:  # a note to all
                 place = last_at
             elif at + size <= end:
                 place = at
                 part[at : at + size] = manifest
-                at = aligned(at + size)
+                at += size + ALIGN - 1 & -ALIGN
             else:
                 buffer = self._window.pool.take(size)
                 place = self._window.pool.place(buffer)
                 if place == BY_MESSAGE:
-                    late.append(k)
+                    late.append((k, manifest))
                 else:
                     buffer[:] = np.frombuffer(manifest, np.uint8)
                     data.append(buffer)
@@ -403,6 +405,43 @@ class Board:
                 turn()
         return here() or self._waiter.until(here, None, deadline)
 
+    def gather(self, kind: int) -> list[tuple[int, memoryview]] | None:
+        """Wait for all others; the short way on, where all do the same and nothing comes by message.
+
+        Returns:
+            (from whom, manifest); or None: `finish` and `manifests` say more.
+        """
+        number = self.number
+        parity, least, own = number & 1, number << NUMBER, 2 * self._own
+        for status in self._theirs:
+            tries = self._waiter.tries
+            while status[parity] < least:
+                tries -= 1
+                if not tries:
+                    self.wait()
+                    break
+        if self._fence:
+            self._fence()
+        found = []
+        reading = 1
+        for k, status, slots_of, part in self._neighbours:
+            word = status[parity]
+            if word & KINDS != kind:
+                return None
+            if word & SOMETHING:
+                slots = slots_of[parity]
+                tagged = slots[own + 1]
+                if tagged >> SIZE == number:  # else it is one of before, for another exchange
+                    at = slots[own]
+                    if at < 0:
+                        return None
+                    found.append((k, part[at : at + (tagged & SIZES)]))
+            if word & HOLDS:
+                reading |= self._holds[k][parity][self._own]
+        if self._sent:
+            self._release(reading)
+        return found
+
     def here(self, _: object = None) -> bool:
         """Whether all others have entered the exchange."""
         parity, least = self.number & 1, self.number << NUMBER
@@ -419,15 +458,19 @@ class Board:
         if self._fence:
             self._fence()
         parity = self.number & 1
-        number = self.number
         self.words = [status[parity] for status in self._status]
         if not self._sent:
             return
-        reading = 1  # what goes with this exchange is read next
+        reading = 1
         for k in self._others:
             if self.words[k] & HOLDS:
                 reading |= self._holds[k][parity][self._own]
-        self._sent = [entry for entry in self._sent if reading >> min(number - entry[0], AGES) & 1]
+        self._release(reading)
+
+    def _release(self, reading: int) -> None:
+        """Use again what nobody reads: `reading` has bit k where the data of k exchanges ago is read; 0 always is."""
+        number = self.number
+        self._sent = [entry for entry in self._sent if _bit(number - entry[0]) & reading]
 
     def manifests(self) -> list[tuple[int, int, int]]:
         """Those that there are for this processor: from whom, where they lie in its part, or BY_MESSAGE; and bytes."""
@@ -438,7 +481,7 @@ class Board:
                 slots = self._slots[k][parity]
                 tagged = slots[own + 1]
                 if tagged >> SIZE == self.number:  # else it is one of before, for another exchange
-                    found.append((k, slots[own], tagged & (1 << SIZE) - 1))
+                    found.append((k, slots[own], tagged & SIZES))
         return found
 
     def text(self, k: int, at: int, size: int) -> memoryview:
@@ -471,8 +514,13 @@ class Board:
         self._got = referred_to(self._got)
         if not self._got:
             return 0
-        holds = array("q", bytes(8 * self._window.size))
+        now, holds = self.number, array("q", bytes(8 * self._window.size))
         for number, k, _ in self._got:
-            holds[k] |= 1 << min(self.number - number, AGES)
+            holds[k] |= _bit(now - number)
         self._holds[self._own][parity][:] = holds
         return HOLDS
+
+
+def _bit(age: int) -> int:
+    """Of a word of holds."""
+    return 1 << (age if age < AGES else AGES)
