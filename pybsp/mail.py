@@ -21,8 +21,9 @@ from .outgoing import Outgoing, words_of
 from .transport import MAIL, Bytes, Parcel, Segment, made
 from .transport.memory import NOTHING, BufferPool
 
-# Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag.
-NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY = range(1, 8)
+# Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag. Numbers without tags that are sent
+# one after the other are one record.
+NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY, NUMBERS = range(1, 9)
 SHORT = 1024  # pickles and arrays of so many bytes, at most, lie in the record
 
 _SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
@@ -61,9 +62,21 @@ class Mail:
             out = self.outgoing[dest] = Outgoing(self._pool)
         kind = type(payload)
         if kind in _NUMBERS:
-            out.records.append((sign * NUMBER, tag, 8, payload))
             out.words += 1
-        elif kind is np.ndarray:
+            if tag is None:
+                run = out.run
+                if run is None:
+                    run = out.run = []
+                    out.records.append((NUMBERS, None, 8, run))
+                else:
+                    out.more += 1
+                run.append(payload)
+            else:
+                out.run = None
+                out.records.append((sign * NUMBER, tag, 8, payload))
+            return
+        out.run = None
+        if kind is np.ndarray:
             dtype, size = payload.dtype, payload.nbytes
             code = dtype.char
             if size <= self._short and code in _SIMPLE and dtype.isnative:
@@ -109,6 +122,7 @@ class Mail:
         out = self.outgoing.get(dest)
         if out is None:
             out = self.outgoing[dest] = Outgoing(self._pool)
+        out.run = None
         size = dtype.itemsize * math.prod(shape)
         offset = out.reserve(size)
         room: NDArray[Any] = np.ndarray(shape, dtype, out.array, offset) if size else np.empty(shape, dtype)
@@ -151,7 +165,7 @@ class Mail:
         words = messages = 0
         for dest, out in self.outgoing.items():
             records = out.records
-            count = len(records)
+            count = len(records) + out.more
             data = out.filled() if out.used else None
             parcels[dest] = {MAIL: made(Segment, (records, out.words, count, data))}
             if dest != pid:
@@ -188,12 +202,16 @@ class Inbox(Sequence[Message]):
         self._read: list[Message] | None = None
 
     def __len__(self) -> int:
-        return sum(len(segment.meta) for _, segment in self._arrived)
+        return sum(segment.messages for _, segment in self._arrived)
 
     @property
     def nbytes(self) -> int:
         """Bytes of data in all messages (a number is 8)."""
-        return sum(record[2] for _, segment in self._arrived for record in segment.meta)
+        return sum(
+            8 * len(record[3]) if record[0] == NUMBERS else record[2]
+            for _, segment in self._arrived
+            for record in segment.meta
+        )
 
     def copied(self) -> Inbox:
         """The same messages, in memory of this processor's own."""
@@ -247,6 +265,9 @@ def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
         data.flags.writeable = False
     for record in segment.meta:
         kind, tag = record[0], record[1]
+        if kind == NUMBERS:
+            messages += [made(Message, (source, None, number)) for number in record[3]]
+            continue
         if kind < 0:
             kind, tag = -kind, pickle.loads(tag)
         payload: Any

@@ -52,17 +52,29 @@ class Queue:
         message. The ledger counts the items beside (o_item).
         """
         bsp = self._bsp
-        if type(dests) is int and type(values) in (int, float):
-            if not 0 <= dests < bsp._limit:
-                raise bsp._refusal("queue.send", "dests", dests)
-            item = as_array(values, self.dtype, "queue.send")
-            if not self._single[0]:
-                bsp._outgoing_pools[self] = None
-                bsp._brief = False
-            self._single[0].append(dests)
-            self._single[1].append(item)
+        if type(dests) is not int:
+            self._send_arrays(dests, values)
             return
-        self._send_arrays(dests, values)
+        if not 0 <= dests < bsp._limit:
+            raise bsp._refusal("queue.send", "dests", dests)
+        items = as_array(values, self.dtype, "queue.send")
+        if items.ndim > 1:
+            raise self._misfit("(m,)", items)
+        if not items.size:
+            return  # legal, and nothing to do
+        bsp._outgoing_pools[self] = None
+        bsp._brief = False
+        if items.ndim == 0:
+            self._single[0].append(dests)
+            self._single[1].append(items.copy() if items is values else items)  # the program's own may change
+        else:
+            self._flush_single()
+            self._place(dests, items, None)
+
+    def _misfit(self, expected: str, items: NDArray[Any]) -> UsageError:
+        return UsageError(
+            f"queue.send: argument values: expected a scalar or shape {expected} as dests has, got shape {items.shape}"
+        )
 
     def _send_arrays(self, dests: Any, values: Any) -> None:
         bsp = self._bsp
@@ -78,10 +90,7 @@ class Queue:
             )
         items = as_array(values, self.dtype, "queue.send")
         if items.ndim > 1 or (items.ndim == 1 and target.ndim == 1 and items.shape != target.shape):
-            raise UsageError(
-                f"queue.send: argument values: expected a scalar or shape {target.shape or '(m,)'} as dests has, "
-                f"got shape {items.shape}"
-            )
+            raise self._misfit(str(target.shape or "(m,)"), items)
         if target.size and not (target.min() >= 0 and target.max() < bsp._limit):
             wrong = target.ravel()[(target.ravel() < 0) | (target.ravel() >= bsp._limit)]
             raise bsp._refusal("queue.send", "dests", int(wrong[0]))

@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from operator import itemgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -54,6 +55,7 @@ TAGS = 12  # of a context: three for exchanges, two for what runs beside them, f
 LEAVES = 1 << 16
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
+_source = itemgetter(0)
 _dumps, _loads = pickle.dumps, pickle.loads
 _NOT_JOINED: dict[int, Bytes] = {}
 
@@ -473,9 +475,12 @@ class MPITransport:
         if late:
             sends += self._post_late(late)
         manifests = board.gather(kind)
-        if manifests is not None and not sends and own not in parcels:
+        if manifests is not None and not sends:
             arrived = self._short_way(manifests, board)
             if arrived is not None:
+                if own in parcels:
+                    arrived.append((own, parcels[own]))  # handed over
+                    arrived.sort(key=_source)
                 return made(Arrival, (None, None, arrived, _NOT_JOINED))
         board.finish()
         return self._receive(kind, None, parcels, sends)
