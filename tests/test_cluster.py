@@ -127,3 +127,37 @@ def test_collectives_run_across_hosts(tmp_path: Path) -> None:
     ended = run([str(CLUSTER), "-n", "4", "--", *python(path)], 60, PATH=SEARCH)
     assert ended.code == 0, ended
     assert "copies [[1, 2], [2, 3], [3, 3], []]" in ended.out, ended
+
+
+COMPUTES_ON = """
+import time
+import numpy as np
+import pybsp
+
+def main(bsp):
+    data = np.zeros(1 << 19)
+    bsp.sync()
+    if bsp.pid == 0:
+        bsp.send(1, data)
+    start = time.perf_counter()
+    bsp.sync()
+    took = time.perf_counter() - start
+    if bsp.pid == 0:
+        while time.perf_counter() < start + 5:  # no call of MPI
+            pass
+    if bsp.pid == 1:
+        print("seconds", took, flush=True)
+
+pybsp.run(main)
+"""
+
+
+@pytest.mark.timeout(60)
+def test_who_receives_a_large_message_does_not_wait_for_its_sender_to_compute(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(dedent(COMPUTES_ON))
+    ended = run([str(CLUSTER), "-n", "2", "-l", "1000", "-b", "200", "--", *python(path)], 30, PATH=SEARCH)
+    assert ended.code == 0, ended
+    found = re.search(r"^seconds (.*)$", ended.out, re.MULTILINE)
+    assert found, ended
+    assert float(found.group(1)) < 2.5  # 4 MiB take 0.17 s, and the sender computes for 5
