@@ -26,7 +26,7 @@ from .arrays import Array, Ticket
 from .errors import BSPError, CostError, UsageError, describe, where
 from .ledger import Ledger, Log
 from .machine import BSPMachine, EBSPMachine
-from .mail import SHORT, Inbox, Mail
+from .mail import PLAIN_NUMBERS, SHORT, Inbox, Mail
 from .outgoing import Outgoing
 from .queues import Queue
 from .routing import Router
@@ -101,7 +101,7 @@ class BSP:
         # The pools: what goes out with the next sync.
         # When checked no array lies in a record: views of those could not be poisoned.
         self._mail = Mail(self._pool, short=-1 if checked else SHORT)
-        self._outgoing = self._mail.outgoing
+        self._outgoing, self._runs = self._mail.outgoing, self._mail.runs
         self._outgoing_pools: dict[Queue, None] = {}
         self._puts: dict[int, Outgoing] = {}
         self._gets: dict[int, Outgoing] = {}
@@ -152,6 +152,11 @@ class BSP:
         """
         if type(dest) is not int or not 0 <= dest < self._limit:
             dest = self._processor("bsp.send", "dest", dest)
+        if tag is None and type(payload) in PLAIN_NUMBERS:
+            run = self._runs.get(dest)
+            if run is not None:
+                run.append(payload)
+                return
         self._mail.send(dest, payload, tag)
 
     def room(

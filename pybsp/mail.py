@@ -27,7 +27,7 @@ NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY, NUMBERS = range
 SHORT = 1024  # pickles and arrays of so many bytes, at most, lie in the record
 
 _SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
-_NUMBERS = frozenset({int, float, complex, bool})
+PLAIN_NUMBERS = frozenset({int, float, complex, bool})
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
 
 
@@ -44,11 +44,15 @@ class Mail:
 
     Args:
         short: arrays of so many bytes, at most, lie in their records.
+
+    Attributes:
+        runs: for a destination, untagged `PLAIN_NUMBERS`, if such was sent last: what is appended is sent.
     """
 
     def __init__(self, pool: BufferPool, operation: str = "bsp.send", short: int = SHORT) -> None:
         self._pool, self._operation, self._short = pool, operation, short
         self.outgoing: dict[int, Outgoing] = {}
+        self.runs: dict[int, list[Any]] = {}
         # Arrays that the program fills: whose, in which memory, and where.
         self._rooms: list[tuple[Outgoing, Bytes, int, NDArray[Any]]] = []
 
@@ -61,22 +65,20 @@ class Mail:
         if out is None:
             out = self.outgoing[dest] = Outgoing(self._pool)
         kind = type(payload)
-        if kind in _NUMBERS:
-            out.words += 1
-            if tag is None:
-                run = out.run
-                if run is None:
-                    run = out.run = []
-                    out.records.append((NUMBERS, None, 8, run))
-                else:
-                    out.more += 1
-                run.append(payload)
-            else:
-                out.run = None
-                out.records.append((sign * NUMBER, tag, 8, payload))
+        if tag is None and kind in PLAIN_NUMBERS:
+            run = self.runs.get(dest)
+            if run is None:
+                run = self.runs[dest] = []
+                out.runs = (*out.runs, run)
+                out.records.append((NUMBERS, None, 8, run))
+            run.append(payload)
             return
-        out.run = None
-        if kind is np.ndarray:
+        if self.runs:
+            self.runs.pop(dest, None)
+        if kind in PLAIN_NUMBERS:
+            out.records.append((sign * NUMBER, tag, 8, payload))
+            out.words += 1
+        elif kind is np.ndarray:
             dtype, size = payload.dtype, payload.nbytes
             code = dtype.char
             if size <= self._short and code in _SIMPLE and dtype.isnative:
@@ -122,7 +124,7 @@ class Mail:
         out = self.outgoing.get(dest)
         if out is None:
             out = self.outgoing[dest] = Outgoing(self._pool)
-        out.run = None
+        self.runs.pop(dest, None)
         size = dtype.itemsize * math.prod(shape)
         offset = out.reserve(size)
         room: NDArray[Any] = np.ndarray(shape, dtype, out.array, offset) if size else np.empty(shape, dtype)
@@ -165,13 +167,17 @@ class Mail:
         words = messages = 0
         for dest, out in self.outgoing.items():
             records = out.records
-            count = len(records) + out.more
+            count, size = len(records), out.words
+            for run in out.runs:
+                size += len(run)
+                count += len(run) - 1
             data = out.filled() if out.used else None
-            parcels[dest] = {MAIL: made(Segment, (records, out.words, count, data))}
+            parcels[dest] = {MAIL: made(Segment, (records, size, count, data))}
             if dest != pid:
-                words += out.words
+                words += size
                 messages += count
         self.outgoing.clear()
+        self.runs.clear()
         return parcels, (words, messages, 0)
 
     def _close_rooms(self) -> None:

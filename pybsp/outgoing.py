@@ -10,14 +10,13 @@ from .transport.memory import NOTHING, BufferPool, Growing
 class Outgoing(Growing):
     """Messages, puts or requests for one processor."""
 
-    __slots__ = ("more", "records", "run", "words")
+    __slots__ = ("records", "runs", "words")
 
     def __init__(self, pool: BufferPool) -> None:
         self._pool, self.array, self.used = pool, NOTHING, 0  # as Growing's: one is made for each destination again
         self.records: list[tuple[Any, ...]] = []
         self.words = 0
-        self.run: list[Any] | None = None  # numbers sent one after the other, while nothing else is: one record
-        self.more = 0  # of them, beside the first of each run
+        self.runs: tuple[list[Any], ...] = ()  # numbers sent one after the other: a record each, of as many messages
 
 
 def words_of(size: int) -> int:
