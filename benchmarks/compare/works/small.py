@@ -11,14 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from pybsp.bsp import BSP
+from pybsp.routing.direct import Direct
 from pybsp.transport import SYNC
 
 from ..forms import OURS, Array, Batch, Form, Job, Made, Work, against, each, layout, values
 
 WORDS = 64
 SHIFTED = 8
+CONTEXT = 31  # of a second machine of the same processors: no split here uses it
 
 EXCHANGE = "pybsp's bare exchange"
+CHECKED = "pybsp, checked mode"
 COUNTS = "raw Alltoall of p int32"
 BARRIER = "raw Barrier"
 FLAGS = "flags in shared memory, by hand"
@@ -63,12 +67,29 @@ def empty(job: Job, _: int) -> Made:
         for _ in repeat(None, count):
             meet()
 
-    forms = {OURS: Form(ours), EXCHANGE: Form(bare), COUNTS: Form(counts), BARRIER: Form(barrier)}
+    # The same processors again, in checked mode.
+    transport = bsp._transport.subset(list(range(job.p)), CONTEXT)
+    careful = BSP(transport, Direct(transport), bsp.machine, checked=True, context=CONTEXT)
+    job.closing.append(transport.free)
+
+    def checked(first: int, count: int) -> None:
+        sync = careful.sync
+        for _ in repeat(None, count):
+            sync()
+
+    forms = {
+        OURS: Form(ours),
+        EXCHANGE: Form(bare),
+        CHECKED: Form(checked),
+        COUNTS: Form(counts),
+        BARRIER: Form(barrier),
+    }
     here = comm.Split_type(MPI.COMM_TYPE_SHARED)
     if here.size == job.p:
         forms[FLAGS] = Form(_flags(job))
     here.Free()
-    return Made(forms, against(*list(forms)[1:]))
+    pairs = [(OURS, form) for form in forms if form not in (OURS, CHECKED)]
+    return Made(forms, [*pairs, (CHECKED, OURS)])
 
 
 def _flags(job: Job) -> Batch:
