@@ -206,6 +206,7 @@ class MPITransport:
         self._all_short = list(self._short.values())
         self._quiet = self._receives + self._all_short
         self._heads_out: list[Any] = []  # of the last exchange: others have them, and nobody waited for the word of it
+        self._connected = False
         self._unfinished: deque[list[Any]] = deque()  # of earlier exchanges: data that may still be leaving
         self._sparse_count = 0  # sparse exchanges
         self._quiet_kind = 0  # the kind that all heads hold, without manifests
@@ -278,9 +279,18 @@ class MPITransport:
         # Only for what others send: testing those requests alone takes half the time.
         if not self._testall(self._receives):
             self._wait(self._receives)
+        self._let_heads_go()
         if self._words_in[::STRIDE].tolist() == self._quiet_words:
             return QUIET
         return self._receive(kind, None, {}, [])
+
+    def _let_heads_go(self) -> None:
+        """Do not wait for the word that heads have arrived; but for the first ones, which open connections."""
+        if self._testall(self._heads_out):
+            self._heads_out = []
+        elif not self._connected:
+            self._see_off_heads()
+        self._connected = True
 
     def _see_off_heads(self) -> None:
         """Before their memory is used again."""
@@ -466,7 +476,7 @@ class MPITransport:
         sends: list[Any] = []
         own, place = self.pid, self._place
         for d, parcel in parcels.items():
-            if d != own:
+            if d != own:  # whose place on the board is d too
                 texts.append((d, _describe(None, parcel, ALONG, large, place, shared)))
                 if large:
                     sends += self._post_data([(self._ranks[d], data) for data in large])
@@ -532,6 +542,8 @@ class MPITransport:
                 raise TimeoutError
         elif not self._all_here() and not self.waiter.until(self._all_here, None, deadline):
             raise TimeoutError
+        if self._peers:
+            self._let_heads_go()
         if self._board is not None:
             self._board.finish()
         return self._receive(kind, note, parcels, sends)
