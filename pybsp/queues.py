@@ -22,6 +22,7 @@ from .transport.memory import NOTHING, POISON, Growing
 if TYPE_CHECKING:
     from .bsp import BSP
 
+_INT = 1 << 53  # integers up to it fit wherever a word does
 FEW, MANY = 16, 1000  # processors, and items, for which looking for each destination's items beats sorting
 
 
@@ -34,6 +35,9 @@ class Queue:
         self._out: dict[int, Growing] = {}
         self._single: tuple[list[int], list[Any]] = ([], [])
         self._sort_type = np.uint8 if bsp.p <= 1 << 8 else np.uint16 if bsp.p <= 1 << 16 else np.intp
+        # Which Python numbers always cast: floats; integers that are not too large.
+        self._floats = dtype.kind in "fc"
+        self._ints = dtype.kind in "ifc" and dtype.itemsize >= 8
         self._joined: Bytes | None = None
         self._clear()
 
@@ -57,19 +61,24 @@ class Queue:
             return
         if not 0 <= dests < bsp._limit:
             raise bsp._refusal("queue.send", "dests", dests)
-        items = as_array(values, self.dtype, "queue.send")
-        if items.ndim > 1:
-            raise self._misfit("(m,)", items)
-        if not items.size:
-            return  # legal, and nothing to do
+        kind = type(values)
+        if (kind is float and self._floats) or (kind is int and self._ints and -_INT <= values <= _INT):
+            self._single[0].append(dests)  # cast with all others, later
+            self._single[1].append(values)
+        else:
+            items = as_array(values, self.dtype, "queue.send")
+            if items.ndim > 1:
+                raise self._misfit("(m,)", items)
+            if not items.size:
+                return  # legal, and nothing to do
+            if items.ndim == 0:
+                self._single[0].append(dests)
+                self._single[1].append(items.copy() if items is values else items)  # the program's own may change
+            else:
+                self._flush_single()
+                self._place(dests, items, None)
         bsp._outgoing_pools[self] = None
         bsp._brief = False
-        if items.ndim == 0:
-            self._single[0].append(dests)
-            self._single[1].append(items.copy() if items is values else items)  # the program's own may change
-        else:
-            self._flush_single()
-            self._place(dests, items, None)
 
     def _misfit(self, expected: str, items: NDArray[Any]) -> UsageError:
         return UsageError(
