@@ -7,6 +7,7 @@ one more class here.
 
     mpi.py       the processors are MPI ranks
     shared.py    where MPI ranks of one node meet, in shared memory
+    aggregated.py  how MPI ranks of one node meet those of others, by one message for all of them
     sparse.py    how MPI ranks with few partners meet, without messages to all
     virtual.py   the processors are greenlets in this process, and time is the machine's
     waiting.py   how an MPI rank waits without standing in the way of the others

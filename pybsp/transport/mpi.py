@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..errors import AbortError, LauncherError
-from . import FREE, JOINED, KIND, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment
+from . import FREE, JOINED, KIND, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment, aggregated
+from .aggregated import Aggregated, Layout
 from .memory import BufferPool
 from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node, wanted
 from .sparse import SAYS, Sparse, tell_all
@@ -48,7 +49,7 @@ MOST_ALONG = 1 << 14  # and where a measured machine says that messages are dear
 COPYING = 1e-10  # seconds that copying a byte takes
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
-TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four for sparse exchanges
+TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four if sparse, three if aggregated
 LARGE = 1 << 26  # bytes in an exchange from which on its buffers are not left to be used again later
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
@@ -159,6 +160,7 @@ class MPITransport:
         owns: bool = False,
         node: Node | None = None,
         parent: Board | None = None,
+        layout: Layout | None = None,
     ) -> None:
         from mpi4py import MPI
 
@@ -168,6 +170,7 @@ class MPITransport:
         self._own_memory = BufferPool()  # for what is received
         self.pool = self._own_memory  # for what is sent
         self._comm, self._ranks, self._owns, self._node = comm, list(ranks), owns, node
+        self._layout = layout
         self._context = context
         self._pairs: dict[int, MPITransport] = {}  # of this processor and one other; made by the first swap
         self._byte = MPI.BYTE
@@ -184,8 +187,12 @@ class MPITransport:
             if len(near) > 1:
                 self._near, self.pool = near, node.window.pool
                 self._board = self._make_board(node, near, context, parent)
+        # Those of other nodes: one for all of a node, or each.
+        groups = layout.groups(ranks) if layout is not None and context < CONTEXTS else []
+        self._far = Aggregated(comm, ranks, pid, groups, self._board, self._head_tag + 9) if groups else None
         # Each begins with the next one, so that not all send to the same processor at once.
-        self._peers = [d for k in range(1, self.p) if (d := (pid + k) % self.p) not in self._near]
+        others = [] if groups else [(pid + k) % self.p for k in range(1, self.p)]
+        self._peers = [d for d in others if d not in self._near]
         head_in = [self._bytes_in[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         head_out = [self._bytes_out[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         tag = self._head_tag
@@ -209,11 +216,13 @@ class MPITransport:
 
         waiter = Waiter()
         wanted()  # as the waiter, refuses a wrong setting before others are met
+        aggregated.wanted()  # likewise
         copy, request = comm.Idup()
         if not waiter.until(MPI.Request.Test, request, None if grace is None else time.perf_counter() + grace):
             raise TimeoutError
         copy.Set_errhandler(MPI.ERRORS_RETURN)
-        return cls(copy, range(copy.size), copy.rank, waiter=waiter, owns=True, node=Node.of(copy))
+        node = Node.of(copy)
+        return cls(copy, range(copy.size), copy.rank, waiter=waiter, owns=True, node=node, layout=Layout.of(copy, node))
 
     def _make_board(self, node: Node, near: list[int], context: int, parent: Board | None) -> Board:
         """Collective over those that are near."""
@@ -250,6 +259,10 @@ class MPITransport:
         if self.p == 1:
             return QUIET
         # The superstep in which this processor sends nothing.
+        if self._far is not None:
+            if self._far.meet(kind, self.waiter):
+                return QUIET
+            return self._receive(kind, None, {}, self._far.sends)
         if board is not None:
             if board.meet(kind):
                 return QUIET
@@ -339,7 +352,7 @@ class MPITransport:
         if self._unfinished:
             self._see_off(keep=1)
         heads, sends = self._post_out(kind, note, parcels)
-        if not self._peers or not threads_allowed():
+        if (not self._peers and self._far is None) or not threads_allowed():
             return lambda charge=FREE, grace=None: self._finish(kind, note, parcels, heads, sends, grace)
         # Messages move on only while MPI is called: a thread does so. It sleeps, as the program computes.
         waiter, self.waiter = self.waiter, Waiter("sleep")
@@ -377,20 +390,30 @@ class MPITransport:
         messages: list[tuple[int, Bytes]] = []
         comm, ranks, byte, board = self._comm, self._ranks, self._byte, self._board
         plain = b"" if note is None else pickle.dumps((note, ()), 5)
+        texts: list[bytes | None] = [plain or None] * len(self._near)
+        shared: list[Bytes] = []
+        late_texts: list[int] = []
         # 1. Those on this node find manifests, and data, in shared memory.
         if board is not None:
-            texts: list[bytes | None] = [plain or None] * len(self._near)
-            shared: list[Bytes] = []
             for k, d in enumerate(self._near):
                 if d == self.pid:
                     texts[k] = None
                 elif (parcel := parcels.get(d)) is not None:
                     texts[k], late = _describe(note, parcel, ALONG, self.pool.place, shared)
                     messages += [(ranks[d], data) for data in late]
-            for k in board.enter(kind, texts, shared):
-                text = texts[k]
-                assert text is not None
-                sends.append(comm.Isend([text, len(text), byte], ranks[self._near[k]], self._manifest_tag))
+            if self._far is None:
+                late_texts = board.enter(kind, texts, shared)
+        if self._far is not None:
+            manifests: dict[int, bytes] = {}
+            for d, parcel in parcels.items():
+                if d != self.pid and d not in self._near:
+                    manifests[d], late = _describe(note, parcel, self.along)
+                    messages += [(ranks[d], data) for data in late]
+            late_texts = self._far.enter(kind, plain, manifests, texts, shared, sends)
+        for k in late_texts:
+            text = texts[k]
+            assert text is not None
+            sends.append(comm.Isend([text, len(text), byte], ranks[self._near[k]], self._manifest_tag))
         heads = list(self._receives)
         # 2. The heads for the others, with the manifests that fit.
         for d in self._peers:
@@ -428,6 +451,10 @@ class MPITransport:
     ) -> Arrival:
         """Wait for the others, and receive."""
         deadline = None if grace is None else time.perf_counter() + grace
+        if self._far is not None:
+            if not self._far.wait(self.waiter, deadline):
+                raise TimeoutError
+            return self._receive(kind, note, parcels, sends)
         if not heads and self._board is not None:
             if not self._board.wait(deadline):
                 raise TimeoutError
@@ -479,6 +506,8 @@ class MPITransport:
                     late.append((self._near[k], size))
                 else:
                     manifests[self._near[k]] = board.text(k, at, size)
+        if self._far is not None:
+            manifests.update(self._far.read(words))
         for s in self._peers:
             size = words[s] >> LENGTH
             if size > INLINE:
@@ -596,7 +625,9 @@ class MPITransport:
         ranks = [self._ranks[m] for m in members]
         node = self._node if self._board is not None else None
         pid = members.index(self.pid)
-        part = MPITransport(self._comm, ranks, pid, context, self.waiter, node=node, parent=self._board)
+        part = MPITransport(
+            self._comm, ranks, pid, context, self.waiter, node=node, parent=self._board, layout=self._layout
+        )
         part.along = self.along
         return part
 
@@ -625,6 +656,8 @@ class MPITransport:
         self._see_off(keep=0)
         for request in (*self._quiet, *self._long.values()):
             request.Free()
+        if self._far is not None:
+            self._far.free()
         if self._board is not None:
             self._board.retire()
         if self._owns:
