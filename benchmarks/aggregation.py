@@ -23,9 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 import pybsp
 from pybsp.benchmarks.compare.summary import ratio
@@ -94,18 +91,15 @@ def measured(rounds: int) -> list[dict[str, Any]]:
     return found
 
 
-def show(console: Console, runs: Sequence[dict[str, Any]]) -> None:
-    """One table of all runs; times in us."""
-    table = Table(box=box.MARKDOWN)
-    for column in ("ranks", "work", "each to each, us", "aggregated, us", "ratio (95 %)"):
-        table.add_column(column)
+def show(runs: Sequence[dict[str, Any]]) -> None:
+    """One table of all runs, as Markdown."""
+    print("| nodes | what | each to each | aggregated | ratio (95 %) |\n|---|---|---|---|---|")
     for run in runs:
         for row in run["rows"]:
             over = ratio(row["aggregated"], row["each"])
-            times = [f"{1e6 * np.median(row[way]):.3g}" for way in ("each", "aggregated")]
+            each, aggregated = (f"{1e3 * np.median(row[way]):.3g} ms" for way in ("each", "aggregated"))
             interval = f"{over.median:.3g} ({over.low:.3g} to {over.high:.3g})"
-            table.add_row(run["where"], row["work"], *times, interval)
-    console.print(table)
+            print("|", " | ".join([run["where"], row["work"], each, aggregated, interval]), "|")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -122,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if under_launcher() and not options.worker:
         comm = load().COMM_WORLD
-        runs = [{"where": str(comm.size), "rows": measured(options.rounds)}]
+        runs = [{"where": f"{comm.size} ranks", "rows": measured(options.rounds)}]
         if comm.rank:
             return 0
     elif options.worker:
@@ -144,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
                 rows = json.loads(result.read_text())
             runs.append({"where": f"{options.hosts} x {ranks}, {options.latency}, {options.rate}", "rows": rows})
-    show(Console(), runs)
+    show(runs)
     if options.json:
         Path(options.json).write_text(json.dumps(runs, indent=1) + "\n")
     return 0

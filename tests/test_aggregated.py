@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -178,6 +179,16 @@ def test_parts_across_nodes_and_within(program: Program, p: int, node: int) -> N
     assert ended_well(ranks(p, node, program(SPLITTING))) == "done\n"
 
 
+def test_the_benchmark_measures_both_ways(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    command = [*mpiexec(4), *python("-m", "pybsp.benchmarks.aggregation", "--rounds", "2", "--json", str(kept))]
+    done = run(command, 60, **pretending(2))
+    assert done.code == 0, done.err
+    rows = json.loads(kept.read_text())[0]["rows"]
+    assert [len(row["each"]) for row in rows] == [len(row["aggregated"]) for row in rows] == [2, 2, 2]
+    assert all(row["work"] in done.out for row in rows)
+
+
 # -- when things go wrong ----------------------------------------------------------------------------------------------
 
 FAILING = """
@@ -231,6 +242,28 @@ def test_a_rank_that_is_gone_or_does_not_come_ends_the_job(program: Program, whi
     other = 2 if which == 3 else which
     done = ranks(5, 2, program(FAILING), "sleeps", str(other), PYBSP_GRACE="1")
     failed_once(done, "ValueError: boom")
+
+
+@pytest.mark.parametrize("step", ["_send_out", "read"])
+def test_a_leader_that_fails_in_the_middle_of_an_exchange_ends_the_job(program: Program, step: str) -> None:
+    path = program("""
+        import sys, pybsp
+        from pybsp.transport.aggregated import Aggregated
+        step = sys.argv[1]
+        sound = getattr(Aggregated, step)
+        def fails(*arguments):
+            setattr(Aggregated, step, sound)
+            raise MemoryError("full")
+        def main(bsp):
+            bsp.sync()
+            if bsp.pid == 2:
+                setattr(Aggregated, step, fails)
+            bsp.send((bsp.pid + 2) % bsp.p, 1)
+            bsp.sync()
+            bsp.sync()
+        pybsp.run(main)
+    """)
+    failed_once(ranks(5, 2, path, step, PYBSP_GRACE="1"), "MemoryError: full")
 
 
 def test_a_failure_in_a_part_reaches_all(program: Program) -> None:

@@ -179,7 +179,7 @@ class Aggregated:
             sends: gets the requests of what may still be leaving.
         """
         self._status = -1
-        said = self._packed(note, manifests)
+        said = self._packed(note, manifests) if note or manifests else b""
         late: list[int] = []
         if self._board is not None:
             late = self._board.enter(kind, [*texts, said if said and self._place else None], data)
@@ -207,8 +207,8 @@ class Aggregated:
         while not board.led():
             self._poke()
             yield
-        word, at, size = board.release
         board.finish()
+        word, at, size = board.release
         self._quiet = word == status
         if self._quiet:
             return
@@ -313,8 +313,6 @@ class Aggregated:
 
         A chunk: how many manifests there are; of each, for whom in the group and how many bytes; the manifests.
         """
-        if not note and not manifests:
-            return b""
         groups = self._groups
         table = [0] * (2 * len(groups))
         at = first = 4 * len(table)

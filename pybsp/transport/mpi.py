@@ -405,8 +405,9 @@ class MPITransport:
                 late_texts = board.enter(kind, texts, shared)
         if self._far is not None:
             manifests: dict[int, bytes] = {}
+            here = {self.pid, *self._near}
             for d, parcel in parcels.items():
-                if d != self.pid and d not in self._near:
+                if d not in here:
                     manifests[d], late = _describe(note, parcel, self.along)
                     messages += [(ranks[d], data) for data in late]
             late_texts = self._far.enter(kind, plain, manifests, texts, shared, sends)
