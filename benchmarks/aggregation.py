@@ -3,9 +3,9 @@
     python -m pybsp.benchmarks.aggregation --hosts 4 --ranks-per-host 2 4 --latency 1ms --rate 200mbit
     mpiexec -f hosts -n 64 python -m pybsp.benchmarks.aggregation
 
-Seconds of an empty superstep, of one in which every processor sends 64 words to every other one, and of one in which
-each sends 8 words to the next; a round's time is the slowest processor's. Medians, and the median of the rounds'
-ratios with its interval of 95 %. The rule of `transport/aggregated.py` (`pays`) comes from these tables.
+Seconds of an empty superstep, of one in which every processor sends 64 words, or 64 KiB, to every other one, and of one
+in which each sends 8 words to the next; a round's time is the slowest processor's. Medians, and the median of the
+rounds' ratios with its interval of 95 %. The rule of `transport/aggregated.py` (`pays`) comes from these tables.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ def empty(bsp: pybsp.BSP) -> None:
     bsp.sync()
 
 
-def to_every_other(bsp: pybsp.BSP) -> None:
-    payload = np.full(64, float(bsp.pid))
+def to_every_other(bsp: pybsp.BSP, words: int) -> None:
+    payload = np.full(words, float(bsp.pid))
     for dest in range(bsp.p):
         if dest != bsp.pid:
             bsp.send(dest, payload)
@@ -57,8 +58,9 @@ def to_the_next(bsp: pybsp.BSP) -> None:
 
 WORKS: dict[str, Callable[[pybsp.BSP], None]] = {
     "empty superstep": empty,
-    "64 words to every other": to_every_other,
+    "64 words to every other": partial(to_every_other, words=64),
     "8 words to the next": to_the_next,
+    "64 KiB to every other": partial(to_every_other, words=1 << 13),
 }
 
 

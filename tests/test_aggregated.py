@@ -185,7 +185,7 @@ def test_the_benchmark_measures_both_ways(tmp_path: Path) -> None:
     done = run(command, 60, **pretending(2))
     assert done.code == 0, done.err
     rows = json.loads(kept.read_text())[0]["rows"]
-    assert [len(row["each"]) for row in rows] == [len(row["aggregated"]) for row in rows] == [2, 2, 2]
+    assert [len(row["each"]) for row in rows] == [len(row["aggregated"]) for row in rows] == [2, 2, 2, 2]
     assert all(row["work"] in done.out for row in rows)
 
 
