@@ -234,7 +234,7 @@ def _tell(error: BaseException) -> bool:
 
 def _meeting_place(error: BaseException) -> MPITransport:
     """The transport that the others make in their first run; TimeoutError if they do not come."""
-    for setting in ("PYBSP_WAIT", "PYBSP_SHARED"):
+    for setting in ("PYBSP_WAIT", "PYBSP_SHARED", "PYBSP_AGGREGATE"):
         os.environ.pop(setting, None)  # may be what is wrong
     module = sys.modules.get("mpi4py.MPI")
     if module is None or not module.Is_initialized():

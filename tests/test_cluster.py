@@ -57,6 +57,7 @@ def main(bsp):
         x.put(right, bsp.pid)
         if "fails" in sys.argv and bsp.pid == 2:
             raise ValueError("boom")
+    assert (bsp._transport._far is not None) == (bsp.p > 4)
     assert (x.local == (bsp.pid - 1) % bsp.p).all()
     bsp.send(0, socket.gethostname())
     bsp.sync()
@@ -68,11 +69,11 @@ if hosts:
 """
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> list[str]:
+@pytest.fixture(params=[1, 3])  # ranks of a host; of three, the first speaks for all
+def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     path = tmp_path / "program.py"
     path.write_text(dedent(PROGRAM))
-    return [str(CLUSTER), "-n", "4", "--", *python(path)]
+    return [str(CLUSTER), "-n", "4", "-p", str(request.param), "--", *python(path)]
 
 
 @pytest.mark.timeout(60)

@@ -5,12 +5,13 @@ a *parcel* for each processor that it has something for, and gets what the other
 between two processors. Everything above - routers, the BSP interface - is built from these, so another transport is
 one more class here.
 
-    mpi.py       the processors are MPI ranks
-    shared.py    where MPI ranks of one node meet, in shared memory
-    sparse.py    how MPI ranks with few partners meet, without messages to all
-    virtual.py   the processors are greenlets in this process, and time is the machine's
-    waiting.py   how an MPI rank waits without standing in the way of the others
-    memory.py    buffers that are used again when nobody holds on to them
+    mpi.py         the processors are MPI ranks
+    shared.py      where MPI ranks of one node meet, in shared memory
+    aggregated.py  how MPI ranks of one node meet those of others, by one message for all of them
+    sparse.py      how MPI ranks with few partners meet, without messages to all
+    virtual.py     the processors are greenlets in this process, and time is the machine's
+    waiting.py     how an MPI rank waits without standing in the way of the others
+    memory.py      buffers that are used again when nobody holds on to them
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..errors import AbortError, LauncherError
-from . import FREE, JOINED, KIND, MAIL, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment, made
+from . import FREE, JOINED, KIND, MAIL, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment, aggregated, made
+from .aggregated import Aggregated, Layout
 from .memory import BufferPool
 from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node, wanted
 from .sparse import SAYS, Sparse, tell_all
@@ -49,7 +50,7 @@ MOST_ALONG = 1 << 14  # and where a measured machine says that messages are dear
 COPYING = 1e-10  # seconds that copying a byte takes
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
-TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four for sparse exchanges
+TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four if sparse, three if aggregated
 # Bytes of an exchange, at most, that leave without this processor's help: they are in the network's buffers. What is
 # more may wait for its next call of MPI, and its receivers with it.
 LEAVES = 1 << 16
@@ -166,6 +167,7 @@ class MPITransport:
         owns: bool = False,
         node: Node | None = None,
         parent: Board | None = None,
+        layout: Layout | None = None,
     ) -> None:
         from mpi4py import MPI
 
@@ -175,6 +177,7 @@ class MPITransport:
         self._own_memory = BufferPool()  # for what is received
         self.pool = self._own_memory  # for what is sent
         self._comm, self._ranks, self._owns, self._node = comm, list(ranks), owns, node
+        self._layout = layout
         self._context = context
         self._pairs: dict[int, MPITransport] = {}  # of this processor and one other; made by the first swap
         self._byte = MPI.BYTE
@@ -195,8 +198,13 @@ class MPITransport:
                     self._near_place[d] = k
                 self._board = self._make_board(node, near, context, parent)
         self._place = self.pool.place
+        # Those of other nodes: one for all of a node, or each.
+        groups = layout.groups(ranks) if layout is not None and context < CONTEXTS else []
+        self._far = Aggregated(comm, ranks, pid, groups, self._board, self._head_tag + 9) if groups else None
         # Each begins with the next one, so that not all send to the same processor at once.
-        self._peers = [d for k in range(1, self.p) if (d := (pid + k) % self.p) not in self._near]
+        others = [] if groups else [(pid + k) % self.p for k in range(1, self.p)]
+        self._peers = [d for d in others if d not in self._near]
+        self._board_of_all = None if self._peers or self._far is not None else self._board
         head_in = [self._bytes_in[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         head_out = [self._bytes_out[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         tag = self._head_tag
@@ -223,11 +231,13 @@ class MPITransport:
 
         waiter = Waiter()
         wanted()  # as the waiter, refuses a wrong setting before others are met
+        aggregated.wanted()  # likewise
         copy, request = comm.Idup()
         if not waiter.until(MPI.Request.Test, request, None if grace is None else time.perf_counter() + grace):
             raise TimeoutError
         copy.Set_errhandler(MPI.ERRORS_RETURN)
-        return cls(copy, range(copy.size), copy.rank, waiter=waiter, owns=True, node=Node.of(copy))
+        node = Node.of(copy)
+        return cls(copy, range(copy.size), copy.rank, waiter=waiter, owns=True, node=node, layout=Layout.of(copy, node))
 
     def _make_board(self, node: Node, near: list[int], context: int, parent: Board | None) -> Board:
         """Collective over those that are near."""
@@ -258,17 +268,19 @@ class MPITransport:
     ) -> Arrival:
         if self._unfinished:
             self._see_off(keep=1)
-        board = self._board
-        if note is not None or grace is not None or kind & ~KIND or (board is not None and self._peers):
-            return self._exchange(kind, note, parcels, grace)
-        if board is not None:
+        board = self._board_of_all
+        if board is not None and note is None and grace is None and not kind & ~KIND:
             if parcels:
                 return self._trade(kind, parcels, board)
             if board.meet(kind):  # the superstep in which this processor sends nothing
                 return QUIET
             return self._receive(kind, None, {}, [])
-        if parcels:
-            return self._exchange(kind, None, parcels, None)
+        if parcels or note is not None or grace is not None or kind & ~KIND or (self._peers and self._near):
+            return self._exchange(kind, note, parcels, grace)
+        if self._far is not None:
+            if self._far.meet(kind, self.waiter):
+                return QUIET
+            return self._receive(kind, None, {}, self._far.sends)
         if self.p == 1:
             return QUIET
         self._see_off_heads()
@@ -369,7 +381,7 @@ class MPITransport:
         if self._unfinished:
             self._see_off(keep=1)
         sends = self._post_out(kind, note, parcels)
-        if not self._peers or not threads_allowed():
+        if (not self._peers and self._far is None) or not threads_allowed():
             return lambda charge=FREE, grace=None: self._finish(kind, note, parcels, sends, grace)
         # Messages move on only while MPI is called: a thread does so. It sleeps, as the program computes.
         waiter, self.waiter = self.waiter, Waiter("sleep")
@@ -403,23 +415,34 @@ class MPITransport:
         """Hand over what this processor says and sends. Returns the requests of all but heads."""
         self._quiet_kind = 0
         sends: list[Any] = []
-        messages: list[tuple[int, Bytes]] = []
         comm, ranks, byte, board = self._comm, self._ranks, self._byte, self._board
         plain = b"" if note is None else _dumps((note, ()), 5)
         # 1. Those on this node find manifests, and data, in shared memory.
-        if board is not None:
-            texts, shared, messages = self._describe_near(note, parcels)
-            sends = self._post_late(board.enter(kind, texts, shared))
+        late_texts: list[tuple[int, bytes]] = []
+        texts, shared, messages = self._describe_near(note, parcels)
+        if self._far is not None:
+            here = {self.pid, *self._near}
+            manifests: dict[int, bytes] = {}
+            for d, parcel in parcels.items():
+                if d not in here:
+                    late: list[Bytes] = []
+                    manifests[d] = _describe(note, parcel, self.along, late)
+                    messages += [(ranks[d], data) for data in late]
+            late_texts = self._far.enter(kind, plain, manifests, texts, shared, sends)
+        elif board is not None:
+            late_texts = board.enter(kind, texts, shared)
+        if late_texts:
+            sends += self._post_late(late_texts)
         # 2. The heads for the others, with the manifests that fit.
         self._see_off_heads()
         heads = []
         for d in self._peers:
-            parcel = parcels.get(d)
-            if parcel is None:
+            sent = parcels.get(d)
+            if sent is None:
                 manifest = plain
             else:
-                late: list[Bytes] = []
-                manifest = _describe(note, parcel, self.along, late)
+                late = []
+                manifest = _describe(note, sent, self.along, late)
                 messages += [(ranks[d], data) for data in late]
             size = len(manifest)
             self._words_out[d * STRIDE] = kind | size << LENGTH
@@ -541,6 +564,10 @@ class MPITransport:
     ) -> Arrival:
         """Wait for the others, and receive."""
         deadline = None if grace is None else time.perf_counter() + grace
+        if self._far is not None:
+            if not self._far.wait(self.waiter, deadline):
+                raise TimeoutError
+            return self._receive(kind, note, parcels, sends)
         if not self._peers and self._board is not None:
             if not self._board.wait(deadline):
                 raise TimeoutError
@@ -574,6 +601,8 @@ class MPITransport:
                     late.append((self._near[k], size))
                 else:
                     manifests[self._near[k]] = board.text(k, at, size)
+        if self._far is not None:
+            manifests.update(self._far.read(words))
         for s in self._peers:
             size = words[s] >> LENGTH
             if size > INLINE:
@@ -691,7 +720,9 @@ class MPITransport:
         ranks = [self._ranks[m] for m in members]
         node = self._node if self._board is not None else None
         pid = members.index(self.pid)
-        part = MPITransport(self._comm, ranks, pid, context, self.waiter, node=node, parent=self._board)
+        part = MPITransport(
+            self._comm, ranks, pid, context, self.waiter, node=node, parent=self._board, layout=self._layout
+        )
         part.along = self.along
         return part
 
@@ -721,6 +752,8 @@ class MPITransport:
         self._see_off_heads()
         for request in (*self._quiet, *self._long.values()):
             request.Free()
+        if self._far is not None:
+            self._far.free()
         if self._board is not None:
             self._board.retire()
         if self._owns:

@@ -5,10 +5,12 @@ the last; and a heap, in which a program's data is packed where its destinations
 node, and received by knowing where it lies.
 
     board   status      (parity): of exchanges with even and with odd numbers
+            release     of a leader (aggregated.py): as a status, when all may go on; where a text for all lies; bytes
             holds       (parity, node peer): which exchanges' data this processor still reads: bit k for that of k
                         exchanges ago, the highest (AGES) for all older
-            slots       (parity, node peer): where the manifest for it begins; the exchange's number, and bytes
-            room        (parity): manifests, and small data that goes along with them
+            slots       (parity, node peer): where the manifest for it begins; the exchange's number, and bytes;
+                        behind those, one for what goes to other nodes
+            room        (parity): manifests, and small data that goes along with them; the text of a release
 
 Two of each are enough: whoever enters exchange k + 2 has seen all others in k + 1, where they were done with reading
 what exchange k had brought. Data may be read for longer, as it is not copied: a receiver that still refers to some of
@@ -103,7 +105,14 @@ class Window:
 
 
 def _board_bytes(size: int) -> int:
-    return (2 * 8 + 2 * size * 8 + 2 * size * 16 + 63 & -64) + 2 * ROOM
+    return (5 * 8 + 2 * size * 8 + 2 * (size + 1) * 16 + 63 & -64) + 2 * ROOM
+
+
+def same_node(comm: MPI.Intracomm) -> MPI.Comm:
+    """The ranks that can share memory with this one; collective."""
+    from mpi4py import MPI
+
+    return comm.Split_type(MPI.COMM_TYPE_SHARED)
 
 
 def wanted() -> int:
@@ -141,7 +150,7 @@ class Node:
         """Collective. None where the rank is alone on its node, or shared memory is not to be had (which is said)."""
         from mpi4py import MPI
 
-        here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+        here = same_node(comm)
         try:
             if here.size == 1:
                 return None
@@ -279,6 +288,7 @@ class Board:
 
     Attributes:
         words: what each of them was doing in the last exchange that was not quiet, with flags.
+        release: the leader's words for that; the first processor of the board is the leader, where they have one.
     """
 
     def __init__(
@@ -304,12 +314,16 @@ class Board:
         self._mine = self._status[own]
         self._theirs = [self._status[k] for k in self._others]
         first += 2
+        self.release = of[0][first : first + 3]
+        first += 3
         self._holds = [[words[first + k * size : first + (k + 1) * size] for k in (0, 1)] for words in of]
         first += 2 * size
+        size += 1
         self._slots = [[words[first + 2 * k * size : first + 2 * (k + 1) * size] for k in (0, 1)] for words in of]
         self._own_part, self._own_slots = self._parts[own], self._slots[own]
         self._neighbours = [(k, self._status[k], self._slots[k], self._parts[k]) for k in self._others]
         self._rooms = [window.board * (context + 1) - (2 - k) * ROOM for k in (0, 1)]
+        self._free = 0  # where this exchange's room has nothing yet
         self._fence = window.sync if WEAK else None
         # (number, data): of exchanges whose data somebody may still read.
         self._sent: list[tuple[int, list[Bytes]]] = []
@@ -352,7 +366,7 @@ class Board:
         """Say what this processor does, and hand over manifests.
 
         Args:
-            manifests: (for which processor of the board, text).
+            manifests: (for which processor of the board, text); the number after the last is for other nodes.
             data: that the manifests refer to in this processor's part.
 
         Returns:
@@ -374,25 +388,50 @@ class Board:
                 part[at : at + size] = manifest
                 at += size + ALIGN - 1 & -ALIGN
             else:
-                buffer = self._window.pool.take(size)
-                place = self._window.pool.place(buffer)
+                place = self._lay(manifest, data)
                 if place == BY_MESSAGE:
                     late.append((k, manifest))
-                else:
-                    buffer[:] = np.frombuffer(manifest, np.uint8)
-                    data.append(buffer)
             last, last_at = manifest, place
             slots[2 * k] = place
             slots[2 * k + 1] = number << SIZE | size
         if data:
             self._sent.append((number, data))
-        word = number << NUMBER | kind | SOMETHING
-        if self._got:
-            word |= self._held(parity)
+        self._free = at
+        self._say(kind | SOMETHING)
+        return late
+
+    def say(self, kind: int) -> int:
+        """Enter an exchange in which this processor says nothing; returns its status."""
+        self.number += 1
+        self._free = self._rooms[self.number & 1]
+        return self._say(kind)
+
+    def let_go(self, text: bytes | None) -> bool:
+        """As the leader, with all others here: let them go on.
+
+        Args:
+            text: for all; None where all did the same and nobody said anything: then they see this one's status.
+
+        Returns:
+            False if the text has to go as messages, since there was no room.
+        """
+        place, release = 0, self.release
+        word = self._mine[self.number & 1]
+        if text is not None:
+            word |= SOMETHING
+            size, place = len(text), self._free
+            if size <= self._rooms[self.number & 1] + ROOM - place:
+                self._parts[self._own][place : place + size] = text
+            else:
+                data: list[Bytes] = []
+                place = self._lay(text, data)
+                if data:
+                    self._sent.append((self.number, data))
+            release[1], release[2] = place, size
         if self._fence:
             self._fence()
-        self._mine[parity] = word
-        return late
+        release[0] = word
+        return place != BY_MESSAGE
 
     def wait(self, deadline: float | None = None) -> bool:
         """Wait for all others; False if the deadline (of `time.perf_counter`) came first."""
@@ -453,6 +492,16 @@ class Board:
                     return False
         return True
 
+    def led(self) -> bool:
+        """Whether the leader has let this processor go on."""
+        least, release = self.number << NUMBER, self.release
+        tries = self._waiter.tries
+        while release[0] < least:
+            tries -= 1
+            if not tries:
+                return False
+        return True
+
     def finish(self) -> None:
         """All others are here: what was read by all is used again."""
         if self._fence:
@@ -472,9 +521,13 @@ class Board:
         number = self.number
         self._sent = [entry for entry in self._sent if _bit(number - entry[0]) & reading]
 
-    def manifests(self) -> list[tuple[int, int, int]]:
-        """Those that there are for this processor: from whom, where they lie in its part, or BY_MESSAGE; and bytes."""
-        parity, own = self.number & 1, 2 * self._own
+    def manifests(self, outside: bool = False) -> list[tuple[int, int, int]]:
+        """Those that there are for this processor: from whom, where they lie in its part, or BY_MESSAGE; and bytes.
+
+        Args:
+            outside: instead what there is for other nodes.
+        """
+        parity, own = self.number & 1, 2 * (len(self._ranks) if outside else self._own)
         found = []
         for k in self._others:
             if self.words[k] & SOMETHING:
@@ -508,6 +561,25 @@ class Board:
         parent._got += [(parent.number, where[k], data) for _, k, data in self._got]
         self._sent.clear()
         self._got = []
+
+    def _say(self, what: int) -> int:
+        word = self.number << NUMBER | what
+        parity = self.number & 1
+        if self._got:
+            word |= self._held(parity)
+        if self._fence:
+            self._fence()
+        self._mine[parity] = word
+        return word
+
+    def _lay(self, text: bytes, data: list[Bytes]) -> int:
+        """Put a text that the room has no place for in a buffer, which is added to `data`; returns where it lies."""
+        buffer = self._window.pool.take(len(text))
+        place = self._window.pool.place(buffer)
+        if place != BY_MESSAGE:
+            buffer[:] = np.frombuffer(text, np.uint8)
+            data.append(buffer)
+        return place
 
     def _held(self, parity: int) -> int:
         """Say of whose data which is still referred to here; returns the flag that says so, or 0."""

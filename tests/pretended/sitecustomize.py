@@ -1,0 +1,9 @@
+"""Ranks of one machine as if it were several nodes: with this folder on PYTHONPATH, PRETENDED_NODES="3" makes a node of
+every three ranks that follow each other."""
+
+import os
+
+if os.environ.get("PRETENDED_NODES"):
+    from pybsp.transport import shared
+
+    shared.same_node = lambda comm: comm.Split(comm.rank // int(os.environ["PRETENDED_NODES"]))
