@@ -127,3 +127,22 @@ def test_collectives_run_across_hosts(tmp_path: Path) -> None:
     ended = run([str(CLUSTER), "-n", "4", "--", *python(path)], 60, PATH=SEARCH)
     assert ended.code == 0, ended
     assert "copies [[1, 2], [2, 3], [3, 3], []]" in ended.out, ended
+
+
+@pytest.mark.timeout(60)
+def test_two_ranks_on_each_of_two_hosts_leave_no_shared_memory_behind(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(
+        dedent("""
+        import numpy as np, pybsp
+        def main(bsp):
+            q = bsp.queue()  # refers to bsp, and bsp to it
+            for dest in range(bsp.p):
+                bsp.send(dest, np.arange(3000))
+            bsp.sync()
+        pybsp.run(main)
+        """)
+    )
+    # MPI between hosts cannot be finalized with a window that was not freed.
+    ended = run([str(CLUSTER), "-n", "2", "-p", "2", "--", *python(path)], 30, PATH=SEARCH)
+    assert ended.code == 0, ended

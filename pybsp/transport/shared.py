@@ -25,6 +25,7 @@ sides; it wants an epoch, which `Lock_all` opens for good. Processors of the x86
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import sys
@@ -180,6 +181,9 @@ class Node:
         self._boards.clear()
         board.forget()
         used = self.window.pool.used()
+        if used or board.reads():
+            gc.collect()  # a machine and its queues and arrays refer to each other
+            used = self.window.pool.used()
         if board.meet(int(used)) and not used:
             self.window.free()
 
@@ -497,6 +501,10 @@ class Board:
     def forget(self) -> None:
         """Nothing is sent any more: what was is its readers' to keep."""
         self._sent.clear()
+
+    def reads(self) -> bool:
+        """Whether somebody here refers to data that others sent."""
+        return bool(referred_to(self._got))
 
     def retire(self) -> None:
         """The part has ended: what may still be read of it is from now on the parent's."""
