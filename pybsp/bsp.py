@@ -774,8 +774,10 @@ class BSP:
         what = "part" if self._members else "run"
         self._close(f"the {what} has ended; nothing can be sent or synced after it")
 
-    def _report_failure(self, error: BaseException) -> Arrival:
+    def _report_failure(self, error: BaseException) -> Arrival | None:
         """Tell the others that this processor failed; returns what all were doing, and said.
+
+        None where what this one began has ended in another error, which all know of: nobody is met after it.
 
         Raises:
             TimeoutError: they did not come within the grace period.
@@ -785,6 +787,8 @@ class BSP:
         if self._begun is not None:
             with suppress(BSPError):  # the others see this failure next
                 self._complete(self._begun, _clock(), grace)
+            if self._failed is not None:
+                return None
         arrival = self._route(FAIL, failure, {}, grace=grace)
         self._close("the run has failed")
         return arrival

@@ -73,7 +73,8 @@ class Queue:
                 return  # legal, and nothing to do
             if items.ndim == 0:
                 self._single[0].append(dests)
-                self._single[1].append(items.copy() if items is values else items)  # the program's own may change
+                # All but what a number became may be the program's own memory, which it may change.
+                self._single[1].append(items if kind in (int, float) else items.copy())
             else:
                 self._flush_single()
                 self._place(dests, items, None)

@@ -107,7 +107,12 @@ def report_failure(transport: MPITransport, bsp: BSP | None, error: BaseExceptio
     """
     try:
         if bsp is not None:
-            arrival = bsp._report_failure(error)
+            told = bsp._report_failure(error)
+            if told is None:
+                mark(error, quiet=False)  # the others have another error to tell
+                _add_place(error, transport, bsp)
+                return
+            arrival = told
         else:
             failure = agreement.failure_of(error, 0, "")._replace(ends=ends)
             arrival = transport.exchange(FAIL, failure, {}, grace=_grace())

@@ -162,3 +162,41 @@ def test_who_receives_a_large_message_does_not_wait_for_its_sender_to_compute(tm
     found = re.search(r"^seconds (.*)$", ended.out, re.MULTILINE)
     assert found, ended
     assert float(found.group(1)) < 2.5  # 4 MiB take 0.17 s, and the sender computes for 5
+
+
+KEEPS = """
+import sys
+import numpy as np
+import pybsp
+
+def main(bsp):
+    q = bsp.queue()  # refers to bsp, and bsp to it
+    for dest in range(bsp.p):
+        bsp.send(dest, np.arange(3000))
+    bsp.sync()
+    if "fails" in sys.argv and bsp.pid == 1:
+        raise ValueError("boom")
+    bsp.sync()
+    for dest in range(bsp.p):
+        bsp.send(dest, np.full(3000, bsp.pid))
+    bsp.sync()
+    return [message.payload for message in bsp.inbox] if "keeps" in sys.argv else []
+
+kept = pybsp.run(main)
+sys.stdout.write(f"sums {[int(one.sum()) for one in kept]}\\n")  # in one piece
+"""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("what", ["", "keeps", "fails"])
+def test_two_ranks_on_each_of_two_hosts_leave_no_shared_memory_behind(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(dedent(KEEPS))
+    # MPI between hosts cannot be finalized with a window that was not freed.
+    ended = run([str(CLUSTER), "-n", "2", "-p", "2", "--", *python(path), what], 30, PATH=SEARCH)
+    assert (ended.code != 0) == (what == "fails"), ended
+    assert "inalize" not in ended.err + ended.out, ended
+    if what == "keeps":
+        assert ended.out.count("sums [0, 3000, 6000, 9000]") == 4, ended
+    if what == "fails":
+        assert ended.err.count("Traceback") == 1, ended.err

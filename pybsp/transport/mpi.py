@@ -783,8 +783,8 @@ def _describe(
     place: Callable[[Bytes], int] | None = None,
     shared: list[Bytes] | None = None,
 ) -> bytes:
-    """The manifest of a parcel, with which a little data goes along: pickled, (note, what is in it), or of mail
-    without data alone its three numbers.
+    """The manifest of a parcel, with which a little data goes along: pickled, (note, what is in it); where it is mail
+    without data alone, that segment's other three fields.
 
     Args:
         along: bytes of data that do, at most.

@@ -27,6 +27,8 @@ sides; it wants an epoch, which `Lock_all` opens for good. Processors of the x86
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import platform
 import sys
@@ -63,6 +65,9 @@ BY_MESSAGE, WITH_MANIFEST = -1, -2  # where a manifest, or data, lies if not in 
 class Window:
     """The shared memory of the ranks of one node, as one of them sees it.
 
+    Args:
+        among_others: whether the job has other nodes.
+
     Attributes:
         parts: of each rank, as bytes; its own is the one it writes.
         words: the same as words.
@@ -70,7 +75,7 @@ class Window:
         sync: the memory barrier.
     """
 
-    def __init__(self, comm: MPI.Intracomm) -> None:
+    def __init__(self, comm: MPI.Intracomm, among_others: bool = False) -> None:
         from mpi4py import MPI
 
         self.size, self.rank = comm.size, comm.rank
@@ -97,11 +102,29 @@ class Window:
             self.parts[self.rank][at : at + self.board - 2 * ROOM] = bytes(self.board - 2 * ROOM)
         comm.Barrier()  # MPI does not promise zeros
         self.pool = SharedPool(self.parts[self.rank], heap, least, comm.size)
+        if among_others:
+            _among_others.append(self)
 
     def free(self) -> None:
-        """Collective. Nobody may refer to what lies there."""
+        """Collective. Nobody may read what lies there any more."""
+        if self in _among_others:
+            _among_others.remove(self)
         self._window.Unlock_all()
         self._window.Free()
+
+
+_among_others: list[Window] = []  # those that are there
+
+
+def _free_windows() -> None:
+    """MPI between hosts cannot be finalized while there is a window: free those in which data is still held."""
+    module = sys.modules.get("mpi4py.MPI")
+    if module is not None and module.Is_initialized() and not module.Is_finalized():
+        for window in _among_others[:]:
+            window.free()
+
+
+atexit.register(_free_windows)  # at import, so that it comes after what a program has registered
 
 
 def _board_bytes(size: int) -> int:
@@ -156,7 +179,7 @@ class Node:
                 return None
             ranks = MPI.Group.Translate_ranks(here.group, None, comm.group)
             try:
-                window = Window(here)  # type: ignore[arg-type]
+                window = Window(here, here.size < comm.size)  # type: ignore[arg-type]
             except (MemoryError, MPI.Exception) as error:
                 if here.rank == 0 and os.environ.get("PYBSP_SHARED") != "0":
                     print(
@@ -189,6 +212,9 @@ class Node:
         self._boards.clear()
         board.forget()
         used = self.window.pool.used()
+        if used or board.reads():
+            gc.collect()  # a machine and its queues and arrays refer to each other
+            used = self.window.pool.used()
         if board.meet(int(used)) and not used:
             self.window.free()
 
@@ -550,6 +576,10 @@ class Board:
     def forget(self) -> None:
         """Nothing is sent any more: what was is its readers' to keep."""
         self._sent.clear()
+
+    def reads(self) -> bool:
+        """Whether somebody here refers to data that others sent."""
+        return bool(referred_to(self._got))
 
     def retire(self) -> None:
         """The part has ended: what may still be read of it is from now on the parent's."""

@@ -126,6 +126,33 @@ def test_a_failure_between_begin_and_end_reaches_all(spmd: Spmd, others: str) ->
         assert all(isinstance(error, pybsp.ProcessorError) and "between" in str(error) for error in first), first
 
 
+@pytest.mark.parametrize("others", ["fail", "split", "end"])
+def test_a_failure_between_begin_and_end_where_another_errs_too_leaves_nobody_waiting(spmd: Spmd, others: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor has nobody to differ from")
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid > 0:
+            bsp.begin()
+            raise LookupError("between")
+        if others == "fail":
+            raise ValueError("before")
+        if others == "split":
+            with bsp.split(0):
+                pass
+
+    first, *rest = spmd.errors(main)
+    assert first is None or isinstance(first, ValueError if others == "fail" else pybsp.SyncError), first
+    assert all(isinstance(error, LookupError) for error in rest), rest
+    assert spmd(around) == [(pid - 1) % spmd.p for pid in range(spmd.p)]
+
+
+def around(bsp: pybsp.BSP) -> object:
+    bsp.send((bsp.pid + 1) % bsp.p, bsp.pid)
+    bsp.sync()
+    return bsp.inbox[0].payload
+
+
 def test_one_that_begins_where_another_ends_is_found(spmd: Spmd) -> None:
     if spmd.p == 1:
         pytest.skip("one processor has nobody to differ from")

@@ -70,6 +70,32 @@ def test_sending_copies_at_the_call(spmd: Spmd) -> None:
     assert spmd(main) == [([0, 1, 2], [(pid - 1) % spmd.p] * 3) for pid in range(spmd.p)]
 
 
+def test_a_single_item_is_copied_at_the_call_whatever_it_is_a_view_of(spmd: Spmd) -> None:
+    class Tagged(np.ndarray[Any, Any]):
+        pass
+
+    class Holder:
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return self.array
+
+    def main(bsp: pybsp.BSP) -> Any:
+        numbers, items = bsp.queue(np.float64), bsp.queue(ITEM)
+        dest = (bsp.pid + 1) % bsp.p
+        value, table = np.array(1.0), np.array([(1, 2.0, b"x"), (3, 4.0, b"y")], ITEM)
+        for single in (value, value.view(Tagged), memoryview(value), Holder(value)):  # type: ignore[arg-type]
+            numbers.send(dest, single)
+        items.send(dest, table[1])  # a scalar with fields is a view of its array
+        value[()] = 9.0
+        table[1] = (5, 6.0, b"z")
+        bsp.sync()
+        return numbers.values.tolist(), items.values.tolist()
+
+    assert spmd(main) == [([1.0] * 4, [(3, 4.0, b"y")])] * spmd.p
+
+
 @pytest.mark.parametrize("kind", ["b", "B", "h", "H", "i", "I", "q", "Q", ">i4"])
 def test_destinations_of_any_integer_dtype(spmd: Spmd, kind: str) -> None:
     def main(bsp: pybsp.BSP) -> Any:
