@@ -152,7 +152,7 @@ class BSP:
         """
         if type(dest) is not int or not 0 <= dest < self._limit:
             dest = self._processor("bsp.send", "dest", dest)
-        if tag is None and type(payload) in PLAIN_NUMBERS:
+        if self._runs and tag is None and type(payload) in PLAIN_NUMBERS:
             run = self._runs.get(dest)
             if run is not None:
                 run.append(payload)
@@ -495,7 +495,7 @@ class BSP:
     def _deliver(self, arrival: Arrival) -> tuple[int, int, int]:
         """Hand what arrived to the inbox, the arrays and the queues; returns what it counts, as `_count`."""
         mail: list[tuple[int, Segment]] = []
-        queued: dict[int, list[tuple[int, Segment]]] = {}
+        queued: dict[int, list[tuple[int, Segment]]] | None = None
         words = messages = items = 0
         own = self.pid
         for source, parcel in arrival[2]:
@@ -505,6 +505,8 @@ class BSP:
                 elif stream == PUTS:
                     arrays.write(self._arrays, segment)
                 elif stream >= JOINED:
+                    if queued is None:
+                        queued = {}
                     queued.setdefault(stream, []).append((source, segment))
                     if source != own:
                         messages += 1 - segment[2]
@@ -514,11 +516,12 @@ class BSP:
                     messages += segment[2]
         if mail:
             self.inbox = Inbox(mail)
-        for stream, segments in queued.items():
-            queue = self._queues[stream - JOINED]
-            queue.deliver(segments, arrival.joined.get(stream))
-            self._filled.append(queue)
-            self._brief = False
+        if queued is not None:
+            for stream, segments in queued.items():
+                queue = self._queues[stream - JOINED]
+                queue.deliver(segments, arrival.joined.get(stream))
+                self._filled.append(queue)
+                self._brief = False
         if self._checked:
             self._fresh = [*self._fresh, *arrival.parcels]
         return words, messages, items

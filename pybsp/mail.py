@@ -64,6 +64,22 @@ class Mail:
         out = self.outgoing.get(dest)
         if out is None:
             out = self.outgoing[dest] = Outgoing(self._pool)
+        if type(payload) is not np.ndarray:
+            self._send_other(out, dest, sign, tag, payload)
+            return
+        if self.runs:
+            self.runs.pop(dest, None)
+        dtype, size = payload.dtype, payload.nbytes
+        code = dtype.char
+        if size <= self._short and code in _SIMPLE and dtype.isnative:
+            out.records.append((sign * SHORT_ARRAY, tag, size, payload.tobytes(), code, payload.shape))
+            out.words += (size + 7) >> 3
+        elif dtype.hasobject:
+            self._send_object(out, sign, tag, payload)
+        else:
+            self._send_array(out, sign, tag, payload)
+
+    def _send_other(self, out: Outgoing, dest: int, sign: int, tag: Any, payload: Any) -> None:
         kind = type(payload)
         if tag is None and kind in PLAIN_NUMBERS:
             run = self.runs.get(dest)
@@ -73,22 +89,8 @@ class Mail:
                 out.records.append((NUMBERS, None, 8, run))
             run.append(payload)
             return
-        if self.runs:
-            self.runs.pop(dest, None)
-        if kind in PLAIN_NUMBERS:
-            out.records.append((sign * NUMBER, tag, 8, payload))
-            out.words += 1
-        elif kind is np.ndarray:
-            dtype, size = payload.dtype, payload.nbytes
-            code = dtype.char
-            if size <= self._short and code in _SIMPLE and dtype.isnative:
-                out.records.append((sign * SHORT_ARRAY, tag, size, payload.tobytes(), code, payload.shape))
-                out.words += (size + 7) >> 3
-            elif dtype.hasobject:
-                self._send_object(out, sign, tag, payload)
-            else:
-                self._send_array(out, sign, tag, payload)
-        elif isinstance(payload, np.generic) and payload.dtype.kind in "biufcmM":
+        self.runs.pop(dest, None)
+        if kind in PLAIN_NUMBERS or (isinstance(payload, np.generic) and payload.dtype.kind in "biufcmM"):
             out.records.append((sign * NUMBER, tag, 8, payload))
             out.words += 1
         elif kind is bytes:
@@ -271,18 +273,22 @@ def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
         data.flags.writeable = False
     for record in segment.meta:
         kind, tag = record[0], record[1]
+        payload: Any
+        if kind == SHORT_ARRAY:
+            shape = record[5]
+            # Of one dimension this is the quicker way.
+            payload = np.frombuffer(record[3], record[4]) if len(shape) == 1 else np.ndarray(shape, *record[4:2:-1])
+            messages.append(made(Message, (source, tag, payload)))
+            continue
         if kind == NUMBERS:
             messages += [made(Message, (source, None, number)) for number in record[3]]
             continue
         if kind < 0:
             kind, tag = -kind, pickle.loads(tag)
-        payload: Any
         if kind == NUMBER:
             payload = record[3]
         elif kind == SHORT_ARRAY:
-            shape = record[5]
-            # Of one dimension this is the quicker way.
-            payload = np.frombuffer(record[3], record[4]) if len(shape) == 1 else np.ndarray(shape, *record[4:2:-1])
+            payload = np.ndarray(record[5], record[4], record[3])
         elif kind == ARRAY:
             payload = np.ndarray(record[5], record[4], data, record[3])
         elif kind == BYTES:

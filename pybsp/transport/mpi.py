@@ -502,7 +502,7 @@ class MPITransport:
             if d != own:  # whose place on the board is d too
                 mail = parcel.get(MAIL)
                 if mail is not None and mail[3] is None and len(parcel) == 1:
-                    texts.append((d, _dumps(mail[:3], 5)))  # as _describe has it
+                    texts.append((d, _dumps(mail[:], 5)))  # as _describe has it
                     continue
                 texts.append((d, _describe(None, parcel, ALONG, large, place, shared)))
                 if large:
@@ -523,12 +523,15 @@ class MPITransport:
         return self._receive(kind, None, parcels, sends)
 
     def _short_way(self, manifests: list[tuple[int, memoryview]], board: Board) -> list[tuple[int, Parcel]] | None:
-        """The parcels of manifests whose data came with them, or is to be read where it lies; None where other does."""
+        """Where all are near: the parcels of manifests whose data came with them, or is to be read where it lies.
+
+        None where there is other data.
+        """
         arrived = []
         for k, text in manifests:
             found = _loads(text)
-            if len(found) == 3:
-                arrived.append((self._near[k], {MAIL: made(Segment, (*found, None))}))
+            if len(found) == 4:
+                arrived.append((k, {MAIL: made(Segment, found)}))
                 continue
             note, contents = found
             if note is not None:
@@ -551,7 +554,7 @@ class MPITransport:
                     else:
                         data = None
                 parcel[stream] = made(Segment, (meta, words, messages, data))
-            arrived.append((self._near[k], parcel))
+            arrived.append((k, parcel))
         return arrived
 
     def _finish(
@@ -784,7 +787,7 @@ def _describe(
     shared: list[Bytes] | None = None,
 ) -> bytes:
     """The manifest of a parcel, with which a little data goes along: pickled, (note, what is in it); where it is mail
-    without data alone, that segment's other three fields.
+    without data alone, that segment.
 
     Args:
         along: bytes of data that do, at most.
@@ -795,7 +798,7 @@ def _describe(
     if note is None and len(parcel) == 1:
         mail = parcel.get(MAIL)
         if mail is not None and mail[3] is None:
-            return _dumps((mail[0], mail[1], mail[2]), 5)
+            return _dumps(mail[:], 5)  # a tuple, which takes fewer bytes than a named one
     brief = []
     for stream, segment in parcel.items():
         if segment[3] is not None:
@@ -822,8 +825,8 @@ def _describe(
 def _read(manifest: memoryview) -> tuple[Any, tuple[int, _Contents]]:
     """The note of a manifest, and the contents with the bytes of all data before them."""
     found = _loads(manifest)
-    if len(found) == 3:
-        return None, (0, [(MAIL, *found, 0, BY_MESSAGE)])
+    if len(found) == 4:
+        return None, (0, [(MAIL, *found[:3], 0, BY_MESSAGE)])
     note, contents = found
     if contents and len(contents[0]) == 4:
         return note, (0, [(*entry, 0, BY_MESSAGE) for entry in contents])

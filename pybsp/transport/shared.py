@@ -423,7 +423,12 @@ class Board:
         if data:
             self._sent.append((number, data))
         self._free = at
-        self._say(kind | SOMETHING)
+        word = number << NUMBER | kind | SOMETHING  # as `_say` does
+        if self._got:
+            word |= self._held(parity)
+        if self._fence:
+            self._fence()
+        self._mine[parity] = word
         return late
 
     def say(self, kind: int) -> int:
