@@ -83,10 +83,8 @@ class Supersteps:
             )
         self.bsp, self.name, self.number = bsp, name, 0
         self._agreed = {key: described(value) for key, value in agreed.items()}
-        self._set_call()
-
-    def _set_call(self) -> None:
-        self._call = ";".join((self.name, str(self.number), *self._agreed.values()))
+        self._end = ";".join(("", *self._agreed.values()))
+        self._call = f"{name};0{self._end}"
 
     def send(self, dest: int, payload: Any, note: Any = None) -> None:
         """Send data, with a note that counts no words (an index, a size); a text is the note that travels cheapest."""
@@ -117,7 +115,7 @@ class Supersteps:
         if expected is not None:
             self.expect(letters, expected)
         self.number += 1
-        self._set_call()
+        self._call = f"{self.name};{self.number}{self._end}"
         return letters
 
     def expect(self, letters: Sequence[Letter], expected: Sequence[int]) -> None:

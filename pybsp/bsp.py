@@ -444,7 +444,7 @@ class BSP:
         return notes
 
     def _pack(self) -> dict[int, Parcel]:
-        parcels, _ = self._mail.pack()
+        parcels = self._mail.pack()[0] if self._outgoing else {}
         if self._outgoing_pools:
             for queue in self._outgoing_pools:
                 queue.pack(parcels)
@@ -545,8 +545,7 @@ class BSP:
             queue.move()
         self._fresh = ()
 
-    @contextmanager
-    def superstep(self, label: str) -> Iterator[None]:
+    def superstep(self, label: str) -> _Labelled:
         """A labelled superstep: syncs when the block ends normally. Syncs inside the block carry the label too.
 
         Collective, with the same label on all processors (compared when checked).
@@ -556,18 +555,7 @@ class BSP:
         """
         if not isinstance(label, str):
             raise UsageError(f"bsp.superstep: argument label: expected a str, got {type(label).__name__} {label!r}")
-        self._check_open("bsp.superstep")
-        outer = self._label
-        self._set_label(label)
-        try:
-            yield
-            self.sync()
-        except BaseException as error:
-            agreement.note_label(error, label)
-            raise
-        finally:
-            if self._failed is None:
-                self._set_label(outer)
+        return _Labelled(self, label)
 
     def _set_label(self, label: str) -> None:
         self._label = label
@@ -806,6 +794,38 @@ class _Begun(NamedTuple):
     counts: tuple[int, int, int]
     tickets: dict[int, list[Ticket]]
     line: str
+
+
+class _Labelled:
+    """The context of `bsp.superstep`."""
+
+    __slots__ = ("_bsp", "_label", "_outer")
+
+    def __init__(self, bsp: BSP, label: str) -> None:
+        self._bsp, self._label = bsp, label
+
+    def __enter__(self) -> None:
+        bsp = self._bsp
+        if not bsp._limit:
+            bsp._check_open("bsp.superstep")
+        self._outer = bsp._label
+        bsp._set_label(self._label)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        bsp = self._bsp
+        try:
+            if error is None:
+                bsp.sync()
+            else:
+                agreement.note_label(error, self._label)
+        except BaseException as late:
+            agreement.note_label(late, self._label)
+            raise
+        finally:
+            if bsp._failed is None:
+                bsp._set_label(self._outer)
 
 
 class _Split:

@@ -269,8 +269,8 @@ class MPITransport:
         if self._unfinished:
             self._see_off(keep=1)
         board = self._board_of_all
-        if board is not None and note is None and grace is None and not kind & ~KIND:
-            if parcels:
+        if board is not None and note is None and grace is None:
+            if parcels or kind & ~KIND:
                 return self._trade(kind, parcels, board)
             if board.meet(kind):  # the superstep in which this processor sends nothing
                 return QUIET
@@ -492,7 +492,7 @@ class MPITransport:
         return [comm.Isend([c, c.size, byte], rank, tag) for rank, data in messages for c in _chunks(data)]
 
     def _trade(self, kind: int, parcels: Parcels, board: Board) -> Arrival:
-        """An exchange without notes and flags where all are near."""
+        """An exchange without notes where all are near."""
         texts: list[tuple[int, bytes]] = []
         shared: list[Bytes] = []
         large: list[Bytes] = []
@@ -518,7 +518,8 @@ class MPITransport:
                 if own in parcels:
                     arrived.append((own, parcels[own]))  # handed over
                     arrived.sort(key=_source)
-                return made(Arrival, (None, None, arrived, _NOT_JOINED))
+                kinds = [kind] * self.p if kind & ~KIND else None
+                return made(Arrival, (kinds, None, arrived, _NOT_JOINED))
         board.finish()
         return self._receive(kind, None, parcels, sends)
 
