@@ -29,6 +29,8 @@ import pybsp
 from pybsp.cli import launcher
 from pybsp.collectives.sample_sort import sample_sort
 
+from .calibration.placement import processor
+
 BAR = 1.0  # sample_sort takes less than so many times what numpy takes
 WARM_UP = 3  # rounds
 
@@ -87,15 +89,6 @@ def _worker(options: argparse.Namespace) -> None:
         Path(options.worker).write_text(json.dumps({"library": library, "samples": samples}))
 
 
-def _processor() -> str:
-    """What the machine calls its processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def _milliseconds(samples: NDArray[np.float64]) -> str:
     median, low, high = (1e3 * np.percentile(samples, q) for q in (50, 5, 95))
     return f"{median:.4g} ({low:.4g} to {high:.4g})"
@@ -136,12 +129,12 @@ def main() -> None:
     if not console.is_terminal:
         console.width = 150
     console.print(
-        f"{_processor()}, {os.cpu_count()} cores, {platform.system()}; {found['library']}, numpy {np.__version__}, "
+        f"{processor()}, {os.cpu_count()} cores, {platform.system()}; {found['library']}, numpy {np.__version__}, "
         f"Python {platform.python_version()}"
     )
     console.print(table)
     if options.output:
-        kept = {"host": platform.node(), "processor": _processor(), "cores": os.cpu_count(), "numpy": np.__version__}
+        kept = {"host": platform.node(), "processor": processor(), "cores": os.cpu_count(), "numpy": np.__version__}
         kept |= {"p": options.n, "keys": options.keys, "dtype": options.dtype, **found}
         Path(options.output).write_text(json.dumps(kept, indent=1) + "\n")
 

@@ -7,11 +7,15 @@ tests/test_under_mpiexec.py, on MPI ranks. Both with checks off and on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 import pybsp
+
+from .launching import Program
 
 SIZES = (1, 2, 3, 4, 5, 8)
 
@@ -84,3 +88,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for checked in (False, True)
     ]
     metafunc.parametrize("spmd", cases)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Writes a program."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "program.py"
+        path.write_text(dedent(text))
+        return path
+
+    return write

@@ -7,10 +7,13 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from pybsp.cli import launcher
+
+Program = Callable[[str], Path]  # writes a program: the fixture of that name
 
 
 class Ended(NamedTuple):
@@ -58,6 +61,17 @@ def run(command: list[str], limit: float = 60, **environment: str) -> Ended:
 def python(program: Path | str, *arguments: str) -> list[str]:
     """The command that runs a program with this Python."""
     return [sys.executable, str(program), *arguments]
+
+
+def ranks(p: int, path: Path, limit: float = 60, **environment: str) -> Ended:
+    """Run a program on p ranks."""
+    return run([*mpiexec(p), *python(path)], limit, **environment)
+
+
+def ended_well(ended: Ended) -> str:
+    """What was printed by a command that ended well."""
+    assert ended.code == 0, ended
+    return ended.out
 
 
 def failed_once(ended: Ended, error: str) -> None:

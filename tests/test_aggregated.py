@@ -5,35 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
 from pybsp.errors import UsageError
 from pybsp.transport.aggregated import Layout, pays, wanted
 
-from .launching import Ended, failed_once, mpiexec, python, run
+from .launching import Ended, Program, ended_well, failed_once, mpiexec, python, run
 from .test_shared_memory import EXCHANGING, KEEPING
 
 HERE = Path(__file__).parent
 SPMD = ("messages", "random_programs", "begin_end", "split", "room", "sparse", "lifecycle", "put_get", "queues")
 LIMIT = 240  # seconds for one p
-
-Program = Callable[[str], Path]
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    """Writes a program."""
-
-    def write(text: str) -> Path:
-        path = tmp_path / "program.py"
-        path.write_text(dedent(text))
-        return path
-
-    return write
 
 
 def pretending(node: int, wish: str = "1") -> dict[str, str]:
@@ -45,12 +29,6 @@ def pretending(node: int, wish: str = "1") -> dict[str, str]:
 def ranks(p: int, node: int, path: Path, *arguments: str, limit: float = 60, **environment: str) -> Ended:
     """Run a program on p ranks, `node` of them on each node."""
     return run([*mpiexec(p), *python(path, *arguments)], limit, **{**pretending(node), **environment})
-
-
-def ended_well(done: Ended) -> str:
-    """What was printed by a command that ended well."""
-    assert done.code == 0, done.err
-    return done.out
 
 
 @pytest.mark.timeout(LIMIT + 30)

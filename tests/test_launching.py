@@ -5,33 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
-from .launching import Ended, mpiexec, python, run
+from .launching import Ended, Program, mpiexec, python, ranks, run
 
 LIMIT = 30  # seconds for a job
-Program = Callable[..., Path]
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    """Writes a program."""
-
-    def write(text: str) -> Path:
-        path = tmp_path / "program.py"
-        path.write_text(dedent(text))
-        return path
-
-    return write
-
-
-def ranks(p: int, path: Path, limit: float = LIMIT, **environment: str) -> Ended:
-    """Run a program on p ranks."""
-    return run([*mpiexec(p), *python(path)], limit, **environment)
 
 
 def ended_well(ended: Ended) -> str:

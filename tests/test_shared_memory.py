@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -14,33 +11,7 @@ from hypothesis import strategies as st
 
 from pybsp.transport.shared import BY_MESSAGE, SMALLEST, SharedPool
 
-from .launching import Ended, mpiexec, python, run
-
-Program = Callable[[str], Path]
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    """Writes a program."""
-
-    def write(text: str) -> Path:
-        path = tmp_path / "program.py"
-        path.write_text(dedent(text))
-        return path
-
-    return write
-
-
-def ranks(p: int, path: Path, limit: float = 60, **environment: str) -> Ended:
-    """Run a program on p ranks."""
-    return run([*mpiexec(p), *python(path)], limit, **environment)
-
-
-def ended_well(done: Ended) -> str:
-    """What was printed by a command that ended well."""
-    assert done.code == 0, done.err
-    return done.out
-
+from .launching import Program, ended_well, ranks
 
 KEEPING = """
     import numpy as np, pybsp

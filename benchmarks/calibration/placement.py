@@ -47,7 +47,7 @@ def of_job(comm: MPI.Intracomm) -> dict[str, Any]:
     finally:
         together.Free()
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    found = comm.allgather((socket.gethostname(), first, cores, os.cpu_count() or 1, _load(), _cpu()))
+    found = comm.allgather((socket.gethostname(), first, cores, os.cpu_count() or 1, _load(), processor()))
     nodes = node_numbers([(host, shared) for host, shared, *_ in found])
     shared = [(node, one[3], one[2]) for node, one in zip(nodes, found, strict=True)]
     leaders = [nodes.index(node) for node in range(max(nodes) + 1)]
@@ -94,7 +94,8 @@ def _load() -> float:
         return 0.0
 
 
-def _cpu() -> str:
+def processor() -> str:
+    """What the machine calls its processor."""
     information = Path("/proc/cpuinfo")
     if information.exists():
         for line in information.read_text().splitlines():

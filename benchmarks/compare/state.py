@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..calibration.placement import processor
 from .forms import Job
 
 SIZES = {"256 KiB": 1 << 18, "64 MiB": 1 << 26}
@@ -87,7 +88,7 @@ def machine() -> dict[str, Any]:
 
     return {
         "host": platform.node(),
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count() or 1,
         "system": platform.system(),
         "python": platform.python_version(),
@@ -96,15 +97,6 @@ def machine() -> dict[str, Any]:
         "pybsp": pybsp.__version__,
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
-
-
-def _processor() -> str:
-    """What the machine calls its processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def available() -> int:

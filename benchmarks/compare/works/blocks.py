@@ -105,15 +105,10 @@ def blocks(job: Job, size: int) -> Made:
 
 def rooms(job: Job, size: int) -> Made:
     """A program that computes its data where it is sent from: raw MPI's own buffer, or what `bsp.room` gives."""
-    from mpi4py import MPI
-
-    bsp, comm, p, partners = job.bsp, job.comm, job.p, job.partners
+    bsp, partners = job.bsp, job.partners
     words = size // WORD
     base = values(words, job.pid)
-    out, into = np.zeros((p, words)), np.zeros((p, words))
-    counts, _ = layout([words * (d in partners) for d in range(p)])
-    starts = words * np.arange(p, dtype=np.int32)
-    sends, receives = [out, counts, starts, MPI.DOUBLE], [into, counts, starts, MPI.DOUBLE]
+    theirs = blocks(job, size).forms[ALLTOALLV]
 
     def ours(number: int) -> None:
         for d in partners:
@@ -122,17 +117,7 @@ def rooms(job: Job, size: int) -> Made:
         for message in bsp.inbox:
             message.payload.sum()
 
-    def raw(number: int) -> None:
-        for d in partners:
-            np.add(base, number + d, out[d])
-        comm.Alltoallv(sends, receives)
-        for s in partners:
-            into[s].sum()
-
-    forms = {
-        OURS: Form(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]),
-        ALLTOALLV: Form(each(raw), lambda: [into[s].copy() for s in partners]),
-    }
+    forms = {OURS: Form(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]), ALLTOALLV: theirs}
     return Made(forms, against(ALLTOALLV), sent=size * len(partners))
 
 
