@@ -581,7 +581,27 @@ class MPITransport:
             self._let_heads_go()
         if self._board is not None:
             self._board.finish()
+        elif note is None and not sends and not kind & ~KIND and self.pid not in parcels:
+            arrived = self._short_heads(kind)
+            if arrived is not None:
+                return made(Arrival, (None, None, arrived, _NOT_JOINED))
         return self._receive(kind, note, parcels, sends)
+
+    def _short_heads(self, kind: int) -> list[tuple[int, Parcel]] | None:
+        """The short way where none are near, all do the same, and what they send is mail in their heads; else None."""
+        arrived: list[tuple[int, Parcel]] = []
+        for s, word in enumerate(self._words_in[::STRIDE].tolist()):
+            if word & (1 << LENGTH) - 1 != kind:
+                return None
+            size = word >> LENGTH
+            if size and s != self.pid:
+                if size > INLINE:
+                    return None
+                found = _loads(self._bytes_in[s * HEAD + 8 : s * HEAD + 8 + size])
+                if len(found) != 4:
+                    return None
+                arrived.append((s, {MAIL: made(Segment, found)}))
+        return arrived
 
     def _all_here(self, _: object = None) -> bool:
         """Whether the others have come: those of other nodes by their heads."""
