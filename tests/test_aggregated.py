@@ -32,11 +32,11 @@ def ranks(p: int, node: int, path: Path, *arguments: str, limit: float = 60, **e
 
 
 @pytest.mark.timeout(LIMIT + 30)
-@pytest.mark.parametrize(("p", "node"), [(4, 2), (5, 2), (8, 3)])
-def test_spmd_tests_pass_on_pretended_nodes(p: int, node: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("p", "node", "wish"), [(4, 2, "1"), (5, 2, "1"), (8, 3, "1"), (3, 1, "0"), (4, 3, "0")])
+def test_spmd_tests_pass_on_pretended_nodes(p: int, node: int, wish: str, tmp_path: Path) -> None:
     command = [*mpiexec(p), *python(HERE / "one_rank.py", str(tmp_path), "--only-mpi", "-x", "-q")]
     tests = [str(HERE / "spmd" / f"test_{name}.py") for name in SPMD]
-    done = run([*command, "-p", "no:cacheprovider", "--timeout=60", *tests], LIMIT, **pretending(node))
+    done = run([*command, "-p", "no:cacheprovider", "--timeout=60", *tests], LIMIT, **pretending(node, wish))
     logs = [(tmp_path / f"rank-{rank}.txt").read_text() for rank in range(p)]
     assert done.code == 0, next((log[-4000:] for log in logs if "failed" in log), done.err)
     assert all(" passed" in log for log in logs)
