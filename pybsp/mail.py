@@ -24,7 +24,10 @@ from .transport.memory import NOTHING, BufferPool
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag. Numbers without tags that are sent
 # one after the other are one record.
 NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY, NUMBERS = range(1, 9)
-SHORT = 1024  # pickles and arrays of so many bytes, at most, lie in the record
+# Pickles and arrays of so many bytes, at most, lie in the record: copying them thrice takes less time than saying where
+# they lie. Where a destination gets much, only the shortest do.
+SHORT = 1 << 14
+SHORTEST, MUCH = 1 << 10, 1 << 12  # bytes; words
 
 _SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
@@ -71,7 +74,7 @@ class Mail:
             self.runs.pop(dest, None)
         dtype, size = payload.dtype, payload.nbytes
         code = dtype.char
-        if size <= self._short and code in _SIMPLE and dtype.isnative:
+        if size <= self._short and (size <= SHORTEST or out.words < MUCH) and code in _SIMPLE and dtype.isnative:
             out.records.append((sign * SHORT_ARRAY, tag, size, payload.tobytes(), code, payload.shape))
             out.words += (size + 7) >> 3
         elif dtype.hasobject:

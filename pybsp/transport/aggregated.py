@@ -108,6 +108,7 @@ class Aggregated:
 
     Attributes:
         sends: requests of what may still be leaving.
+        posted: bytes of it.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class Aggregated:
                 self._receives.append(comm.Recv_init([into, MOST, MPI.BYTE], self._leaders[g], tag))
                 self._short[g] = comm.Send_init([self._words_out[g : g + 1], 8, MPI.BYTE], self._leaders[g], tag)
         self.sends: list[Any] = []
+        self.posted = 0
         self._steps: Iterator[None] = iter(())
         self._kind = 0
         self._status = 0  # on the board, if this processor says nothing; else -1
@@ -191,7 +193,7 @@ class Aggregated:
         return late
 
     def _begin(self, kind: int, said: bytes, sends: list[Any]) -> None:
-        self._kind, self._said, self.sends = kind, said, sends
+        self._kind, self._said, self.sends, self.posted = kind, said, sends, 0
         self._steps = self._follow() if self._place else self._lead()
 
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
@@ -269,6 +271,7 @@ class Aggregated:
         text = self._text = b"".join(parts)
         if board is not None and not board.let_go(text):
             self.sends += [comm.Isend([text, len(text), byte], rank, tag + 1) for rank in self._near[1:]]
+            self.posted += len(text) * (len(self._near) - 1)
 
     def _send_out(self, kinds: list[int], texts: Mapping[int, bytes | memoryview]) -> list[Any]:
         """Messages to the other leaders; returns requests, still to be started, of those that are only a word.
@@ -294,6 +297,7 @@ class Aggregated:
                 continue
             each = [kind | size << LENGTH for kind, size in zip(kinds, sizes, strict=True)]
             body = b"".join([pack(f"{len(each)}q", *each), *chunks])
+            self.posted += len(body)
             self._words_out[g] |= len(body) << LENGTH
             if len(body) <= MOST - 8:
                 message = bytes(self._words_out[g : g + 1]) + body

@@ -46,6 +46,7 @@ HEAD = 128
 STRIDE = HEAD // 8
 INLINE = HEAD - 8
 ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on each side is cheaper than a message
+NEAR_ALONG = 1 << 14  # and on a node
 MOST_ALONG = 1 << 14  # and where a measured machine says that messages are dear
 COPYING = 1e-10  # seconds that copying a byte takes
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
@@ -215,6 +216,7 @@ class MPITransport:
         self._quiet = self._receives + self._all_short
         self._heads_out: list[Any] = []  # of the last exchange: others have them, and nobody waited for the word of it
         self._connected = False
+        self._posted = 0  # bytes of this exchange's manifests and data that go as messages
         self._unfinished: deque[list[Any]] = deque()  # of earlier exchanges: data that may still be leaving
         self._sparse_count = 0  # sparse exchanges
         self._quiet_kind = 0  # the kind that all heads hold, without manifests
@@ -316,11 +318,11 @@ class MPITransport:
         self._words_in[self.pid * STRIDE] = kind
         self._quiet_kind, self._quiet_words = kind, [kind] * self.p
 
-    def _let_go(self, sends: list[Any], parcels: Parcels) -> None:
+    def _let_go(self, sends: list[Any]) -> None:
         """Do not wait for the word that a little data has arrived: it takes another latency."""
         if self._testall(sends) or self.waiter.briefly(self._testall, sends):
             return
-        if sum(s.data.size for parcel in parcels.values() for s in parcel.values() if s.data is not None) <= LEAVES:
+        if self._posted + (0 if self._far is None else self._far.posted) <= LEAVES:
             self._unfinished.append(sends)
         else:
             self._wait(sends)
@@ -347,6 +349,7 @@ class MPITransport:
             self._see_off(keep=1)
         comm, ranks, first = self._comm, self._ranks, self._head_tag + 5
         self._sparse_count += 1
+        self._posted = 0
         heads: dict[int, bytes] = {}
         sends: list[Any] = []
         for d, parcel in parcels.items():
@@ -372,7 +375,7 @@ class MPITransport:
         if requests and not self._testall(requests):
             self._wait(requests)
         if sends:
-            self._let_go(sends, parcels)
+            self._let_go(sends)
         if kinds is None and not arrived:
             return QUIET
         return Arrival(kinds, notes, arrived, joined)
@@ -413,7 +416,7 @@ class MPITransport:
 
     def _post_out(self, kind: int, note: object, parcels: Parcels) -> list[Any]:
         """Hand over what this processor says and sends. Returns the requests of all but heads."""
-        self._quiet_kind = 0
+        self._quiet_kind = self._posted = 0
         sends: list[Any] = []
         comm, ranks, byte, board = self._comm, self._ranks, self._byte, self._board
         plain = b"" if note is None else _dumps((note, ()), 5)
@@ -452,6 +455,7 @@ class MPITransport:
             else:
                 heads.append(self._short[d])
                 if size:
+                    self._posted += size
                     sends.append(comm.Isend([manifest, size, byte], ranks[d], self._manifest_tag))
         if heads:
             self._words_in[self.pid * STRIDE] = kind | (note is not None or self.pid in parcels) << LENGTH
@@ -476,7 +480,7 @@ class MPITransport:
         for d, parcel in parcels.items():
             k = self._near_place[d]
             if k >= 0 and d != self.pid:
-                texts.append((k, _describe(note, parcel, ALONG, late, self._place, shared)))
+                texts.append((k, _describe(note, parcel, NEAR_ALONG, late, self._place, shared)))
                 if late:
                     messages += [(self._ranks[d], data) for data in late]
                     late.clear()
@@ -485,10 +489,12 @@ class MPITransport:
     def _post_late(self, manifests: list[tuple[int, bytes]]) -> list[Any]:
         """Manifests for this node that go as messages."""
         comm, byte, tag = self._comm, self._byte, self._manifest_tag
+        self._posted += sum(len(text) for _, text in manifests)
         return [comm.Isend([text, len(text), byte], self._ranks[self._near[k]], tag) for k, text in manifests]
 
     def _post_data(self, messages: list[tuple[int, Bytes]]) -> list[Any]:
         comm, byte, tag = self._comm, self._byte, self._data_tag
+        self._posted += sum(data.size for _, data in messages)
         return [comm.Isend([c, c.size, byte], rank, tag) for rank, data in messages for c in _chunks(data)]
 
     def _trade(self, kind: int, parcels: Parcels, board: Board) -> Arrival:
@@ -497,6 +503,7 @@ class MPITransport:
         shared: list[Bytes] = []
         large: list[Bytes] = []
         sends: list[Any] = []
+        self._posted = 0
         own, place = self.pid, self._place
         for d, parcel in parcels.items():
             if d != own:  # whose place on the board is d too
@@ -504,7 +511,7 @@ class MPITransport:
                 if mail is not None and mail[3] is None and len(parcel) == 1:
                     texts.append((d, _dumps(mail[:], 5)))  # as _describe has it
                     continue
-                texts.append((d, _describe(None, parcel, ALONG, large, place, shared)))
+                texts.append((d, _describe(None, parcel, NEAR_ALONG, large, place, shared)))
                 if large:
                     sends += self._post_data([(self._ranks[d], data) for data in large])
                     large.clear()
@@ -653,7 +660,7 @@ class MPITransport:
         if requests and not self._testall(requests):
             self._wait(requests)
         if sends:
-            self._let_go(sends, parcels)
+            self._let_go(sends)
         kinds = [word & (1 << LENGTH) - 1 for word in words] if self._peers else words
         uniform = notes is None and not kind & ~KIND and kinds.count(kind) == p
         return Arrival(None if uniform else kinds, notes, arrived, joined)
