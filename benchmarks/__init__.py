@@ -15,7 +15,9 @@ calibration_logp_coverage.py    the same of LogP's parameters
 calibration_methods.py      our fit, bspbench's and BSPonMPI's on the same samples
 emulator.py                 an emulated cluster against its own figures, and against another emulator
 
-memory.py       what stays resident over many supersteps, and what a large exchange takes
+memory.py           what stays resident over many supersteps, and what a large exchange takes
+small_messages.py   where the time of a superstep of small messages goes
+aggregation.py      one message from node to node, or one from each rank to each
 
 logp_layer.py       LogP on MPI ranks against raw mpi4py, and many to one on an emulated cluster
 logp_simulator.py   the LogP simulator: a million messages, random programs

@@ -304,7 +304,8 @@ class BSP:
         processors may call `bsp.sync` instead of the two.
 
         Between hosts the exchange goes on in a thread, which calls MPI: do not call it yourself meanwhile. Where the
-        job's MPI allows no other thread (below MPI_THREAD_SERIALIZED), the rest of it waits for `end`.
+        job's MPI allows no other thread (below MPI_THREAD_SERIALIZED), the rest of it waits for `end`; and with another
+        router than `direct` all of it does.
 
         Raises:
             UsageError: between `begin` and `end` already.
@@ -328,6 +329,8 @@ class BSP:
         Raises:
             UsageError: without `begin` before it.
             ProcessorError, SyncError: as `sync`.
+
+        BSP cost: `begin` has it.
         """
         begun = self._begun
         if begun is None:

@@ -171,7 +171,7 @@ def _begin(
     warning = None
     if transport.pid == 0:
         machine, warning = machine_in_force(machine, transport.p)
-        routing: Routing | None = resolved(chosen, machine)
+        routing: Routing | None = resolved(chosen, machine, transport.apart)
     else:
         machine = routing = None  # processor 0's are everybody's, equal bit for bit
     note = (socket.gethostname(), machine, chosen, checked, routing)

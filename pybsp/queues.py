@@ -196,7 +196,7 @@ class Queue:
         if self._values is None:
             pieces = [segment.data for _, segment in self._arrived if segment.data is not None]
             if self._joined is None and len(pieces) > 1:
-                # Virtual processors hand over each source's array as it is: joining them is the one copy.
+                # Each source's array is where it was handed over, or in shared memory: joining them is the one copy.
                 self._joined = np.concatenate(pieces)
             whole = self._joined if self._joined is not None else pieces[0] if pieces else NOTHING
             self._values = whole.view(self.dtype)

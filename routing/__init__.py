@@ -102,11 +102,15 @@ def name_of(routing: Routing) -> str:
     return routing if isinstance(routing, str) else routing.name
 
 
-def resolved(routing: Routing, machine: BSPMachine | EBSPMachine) -> Routing:
+def resolved(routing: Routing, machine: BSPMachine | EBSPMachine, apart: bool = True) -> Routing:
     """What was asked for, with all that a router needs to know of the machine.
 
     On a machine that was measured `direct` becomes `sparse` from the p on where heads to all would cost more than a
-    sparse exchange with few partners.
+    sparse exchange with few partners; unless some processors meet in shared memory, which `sparse` makes no use of.
+    (l is more than a latency, and o_msg more than what a head takes: rather both alike.)
+
+    Args:
+        apart: whether no two processors do.
 
     Raises:
         RoutingError: there is none of that name.
@@ -115,7 +119,7 @@ def resolved(routing: Routing, machine: BSPMachine | EBSPMachine) -> Routing:
     chosen = named(routing)
     if not isinstance(chosen, str):
         return chosen.on(machine)
-    if chosen == "direct" and isinstance(machine, BSPMachine) and machine.calibrated:
+    if chosen == "direct" and apart and isinstance(machine, BSPMachine) and machine.calibrated:
         return "sparse" if machine.p >= pays_from(machine.l, machine.o_msg) else "direct"
     return chosen
 

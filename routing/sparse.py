@@ -11,6 +11,8 @@ from ..transport.mpi import MPITransport
 class Sparse:
     """Supersteps by dynamic sparse data exchange (pybsp/transport/sparse.py) on MPI ranks; elsewhere as `direct`.
 
+    All go by messages: also processors of one node do not meet in shared memory, nor does one speak for others.
+
     BSP cost: g*h + l, where l is that of a head, its acknowledgement and ceil(log2 p) words, one after the other,
     instead of p - 1 heads: it pays where p is large and partners are few.
     """

@@ -1,9 +1,11 @@
 """Processors as MPI ranks.
 
-An exchange is one small message from each processor to each other one, its *head*, by persistent requests (half the
-time of an Alltoall, and one latency instead of log p of them): what the sender is doing, and a *manifest* of what
-follows. A little data goes along with the manifest, in one message; more follows at once, without waiting for an
-answer: the receiver knows from the manifests how much comes from whom, and receives it where it is to be read.
+Processors of one node meet in shared memory (shared.py), and may have one of them speak to other nodes (aggregated.py).
+Apart from that an exchange is one small message from each processor to each other one, its *head*, by persistent
+requests (half the time of an Alltoall, and one latency instead of log p of them): what the sender is doing, and a
+*manifest* of what follows. A little data goes along with the manifest, in one message; more follows at once, without
+waiting for an answer: the receiver knows from the manifests how much comes from whom, and receives it where it is to be
+read.
 
 Only tests and non-blocking calls are used, see waiting.py. Processors of different transports share one communicator; a
 context, part of the tag, keeps them apart, so a split needs no MPI collective.
@@ -50,6 +52,7 @@ NEAR_ALONG = 1 << 14  # and on a node
 MOST_ALONG = 1 << 14  # and where a measured machine says that messages are dear
 COPYING = 1e-10  # seconds that copying a byte takes
 LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
+KINDS = (1 << LENGTH) - 1  # mask of that kind, with its flags
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four if sparse, three if aggregated
 # Bytes of an exchange, at most, that leave without this processor's help: they are in the network's buffers. What is
@@ -598,7 +601,7 @@ class MPITransport:
         """The short way where none are near, all do the same, and what they send is mail in their heads; else None."""
         arrived: list[tuple[int, Parcel]] = []
         for s, word in enumerate(self._words_in[::STRIDE].tolist()):
-            if word & (1 << LENGTH) - 1 != kind:
+            if word & KINDS != kind:
                 return None
             size = word >> LENGTH
             if size and s != self.pid:
@@ -626,7 +629,7 @@ class MPITransport:
         late = []
         if board is not None:
             for s, word in zip(self._near, board.words, strict=True):
-                words[s] = word & (1 << LENGTH) - 1
+                words[s] = word & KINDS
             for k, at, size in board.manifests():
                 if at == BY_MESSAGE:
                     late.append((self._near[k], size))
@@ -661,7 +664,7 @@ class MPITransport:
             self._wait(requests)
         if sends:
             self._let_go(sends)
-        kinds = [word & (1 << LENGTH) - 1 for word in words] if self._peers else words
+        kinds = [word & KINDS for word in words] if self._peers else words
         uniform = notes is None and not kind & ~KIND and kinds.count(kind) == p
         return Arrival(None if uniform else kinds, notes, arrived, joined)
 
@@ -756,6 +759,11 @@ class MPITransport:
         )
         part.along = self.along
         return part
+
+    @property
+    def apart(self) -> bool:
+        """Whether no two processors of the communicator meet in shared memory."""
+        return self._layout is None or len(set(self._layout.nodes)) == len(self._layout.nodes)
 
     def tune(self, o_msg: float) -> None:
         """A message is measured to take so many seconds of a processor's time."""

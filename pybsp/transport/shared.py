@@ -23,6 +23,9 @@ number that any of its members has used there.
 Memory model: data is written before the status, and read after it. `Win.Sync` is the barrier between the two on both
 sides; it wants an epoch, which `Lock_all` opens for good. Processors of the x86 family keep this order by themselves
 (of different words only a store and a later load change places), and Python changes none: it is left out there.
+
+Source of the window: Hoefler et al., *MPI + MPI: a new hybrid approach to parallel programming with MPI plus shared
+memory* (2013).
 """
 
 from __future__ import annotations

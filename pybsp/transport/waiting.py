@@ -5,6 +5,9 @@ MPICH's barrier of 4 ranks on 2 cores takes milliseconds instead of a microsecon
 here: a wait tests, spinning for about 100 us, then yielding the core between tests, and after about a millisecond
 sleeping in short steps. Between tests Python sees Ctrl-C.
 
+What lies in shared memory is looked at some times first (`tries`): that takes less than asking for the time. On a host
+that is known to have more ranks than cores nobody spins (`crowd`).
+
 A processor count says little (containers and emulated hosts share cores without knowing it), so the time to spin
 follows what waits turn out to take: it halves when spinning was in vain and grows when it was not.
 PYBSP_WAIT overrides: `spin` never yields, `yield` does so at once and never sleeps, `sleep` sleeps at once.

@@ -1,5 +1,5 @@
 """Ranks of one machine as if it were several nodes: with this folder on PYTHONPATH, PRETENDED_NODES="3" makes a node of
-every three ranks that follow each other."""
+every three ranks that follow each other, and PRETENDED_WEAK="1" processors whose loads and stores need fences."""
 
 import os
 
@@ -7,3 +7,4 @@ if os.environ.get("PRETENDED_NODES"):
     from pybsp.transport import shared
 
     shared.same_node = lambda comm: comm.Split(comm.rank // int(os.environ["PRETENDED_NODES"]))
+    shared.WEAK = shared.WEAK or bool(os.environ.get("PRETENDED_WEAK"))

@@ -73,6 +73,7 @@ def test_between_begin_and_end_nothing_is_sent(spmd: Spmd) -> None:
         bsp.begin()
         calls: list[Any] = [
             lambda: bsp.send(0, 1),
+            lambda: bsp.room(0, 1),
             lambda: q.send(0, 1.0),
             lambda: q.send([0], [1.0]),
             lambda: x.put(0, [1.0] * 3),

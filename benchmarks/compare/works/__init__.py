@@ -8,11 +8,13 @@ from ..forms import Work
 from . import access, blocks, collective, fine, overlap, single, small
 
 KINDS = (small, single, fine, blocks, access, collective, overlap)
-SIZES = ("quick", "all", "hosts")  # which sizes: few; all; what a network of some Mbit/s carries in a reasonable time
 
 
 def catalogue(sizes: str) -> list[Work]:
-    """All works in the order of the table, at those sizes."""
+    """All works in the order of the table, at the sizes "quick" (few), "all", or "hosts".
+
+    The last are those that a network of some Mbit/s carries in a reasonable time.
+    """
 
     def found() -> Iterator[Work]:
         for kind in KINDS:
