@@ -842,6 +842,12 @@ def _describe(
         brief.append((stream, segment[0], segment[1], segment[2]))
     else:
         return _dumps((note, brief), 5)  # bytes count: what fits into a head takes no message of its own
+    if len(parcel) == 1 and segment[3] is not None and segment[3].size > along and place is not None:
+        # One piece of data, as below.
+        at = place(segment[3])
+        if at != BY_MESSAGE and shared is not None:
+            shared.append(segment[3])
+            return _dumps((note, [(stream, segment[0], segment[1], segment[2], segment[3].size, at)]), 5)
     total, contents = _contents(parcel)
     if total <= along:
         contents = [(*entry[:5], WITH_MANIFEST) for entry in contents]

@@ -35,8 +35,8 @@ import gc
 import os
 import platform
 import sys
-from array import array
 from collections.abc import Mapping, Sequence
+from ctypes import addressof, c_char
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -272,6 +272,8 @@ class SharedPool(BufferPool):
         if found is None:
             return BY_MESSAGE
         at, address = found
+        if data.flags.writeable:  # in a fifth of the time
+            return at + addressof(c_char.from_buffer(data)) - address  # type: ignore[arg-type]
         return at + int(data.__array_interface__["data"][0]) - address
 
     def _cut(self, room: int) -> int:
@@ -352,6 +354,7 @@ class Board:
         self._own_part, self._own_slots = self._parts[own], self._slots[own]
         self._neighbours = [(k, self._status[k], self._slots[k], self._parts[k]) for k in self._others]
         self._rooms = [window.board * (context + 1) - (2 - k) * ROOM for k in (0, 1)]
+        self._nobody = memoryview(bytes(8 * window.size)).cast("q")
         self._free = 0  # where this exchange's room has nothing yet
         self._fence = window.sync if WEAK else None
         # (number, data): of exchanges whose data somebody may still read.
@@ -624,10 +627,10 @@ class Board:
         self._got = referred_to(self._got)
         if not self._got:
             return 0
-        now, holds = self.number, array("q", bytes(8 * self._window.size))
+        now, holds = self.number, self._holds[self._own][parity]
+        holds[:] = self._nobody
         for number, k, _ in self._got:
             holds[k] |= _bit(now - number)
-        self._holds[self._own][parity][:] = holds
         return HOLDS
 
 
