@@ -442,6 +442,7 @@ class MPITransport:
         # 2. The heads for the others, with the manifests that fit.
         self._see_off_heads()
         heads = []
+        long: list[tuple[int, bytes]] = []
         for d in self._peers:
             sent = parcels.get(d)
             if sent is None:
@@ -458,13 +459,15 @@ class MPITransport:
             else:
                 heads.append(self._short[d])
                 if size:
-                    self._posted += size
-                    sends.append(comm.Isend([manifest, size, byte], ranks[d], self._manifest_tag))
+                    long.append((ranks[d], manifest))
         if heads:
             self._words_in[self.pid * STRIDE] = kind | (note is not None or self.pid in parcels) << LENGTH
             self._startall(self._receives + heads)
         self._heads_out = heads
-        # 3. The data, without waiting.
+        # 3. What is longer, behind all heads, which everybody waits for; without waiting.
+        for rank, manifest in long:
+            self._posted += len(manifest)
+            sends.append(comm.Isend([manifest, len(manifest), byte], rank, self._manifest_tag))
         if messages:
             sends += self._post_data(messages)
         return sends
