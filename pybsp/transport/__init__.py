@@ -28,6 +28,8 @@ SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS =
 FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies that follows"
 FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are to pass on"
 KIND = 15  # the mask of the kind without the flags
+LENGTH = 8  # bits that what stands above a kind in a word is shifted by
+KINDS = (1 << LENGTH) - 1  # the mask of the kind with its flags
 
 # Streams: a parcel has at most one segment of each. Queues have JOINED and up, one stream each.
 MAIL, PUTS, GETS, REPLIES = range(4)

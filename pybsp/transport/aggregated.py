@@ -32,6 +32,7 @@ from struct import pack, unpack_from
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import UsageError
+from . import KINDS, LENGTH
 from .shared import BY_MESSAGE, Board, Node
 from .waiting import Waiter
 
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 MOST = 1 << 13  # bytes of a message from leader to leader; what is longer follows in another one
 STRIDE = MOST // 8
-LENGTH = 8  # bits that a length is shifted by, above a kind
-KINDS = (1 << LENGTH) - 1
 SAVED = 6  # messages that a processor has to save; docs/figures.md has what that comes from
 EVERYONE = -1  # of a node, but for those that have a manifest of their own
 

@@ -32,7 +32,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..errors import AbortError, LauncherError
-from . import FREE, JOINED, KIND, MAIL, QUIET, Arrival, Bytes, Charge, Parcel, Parcels, Segment, aggregated, made
+from . import (
+    FREE,
+    JOINED,
+    KIND,
+    KINDS,
+    LENGTH,
+    MAIL,
+    QUIET,
+    Arrival,
+    Bytes,
+    Charge,
+    Parcel,
+    Parcels,
+    Segment,
+    aggregated,
+    made,
+)
 from .aggregated import Aggregated, Layout
 from .memory import BufferPool
 from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node, wanted
@@ -51,8 +67,6 @@ ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on
 NEAR_ALONG = 1 << 14  # and on a node
 MOST_ALONG = 1 << 14  # and where a measured machine says that messages are dear
 COPYING = 1e-10  # seconds that copying a byte takes
-LENGTH = 8  # bits that the manifest's length is shifted by, above the kind
-KINDS = (1 << LENGTH) - 1  # mask of that kind, with its flags
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four if sparse, three if aggregated
 # Bytes of an exchange, at most, that leave without this processor's help: they are in the network's buffers. What is
@@ -421,7 +435,7 @@ class MPITransport:
         """Hand over what this processor says and sends. Returns the requests of all but heads."""
         self._quiet_kind = self._posted = 0
         sends: list[Any] = []
-        comm, ranks, byte, board = self._comm, self._ranks, self._byte, self._board
+        ranks, board = self._ranks, self._board
         plain = b"" if note is None else _dumps((note, ()), 5)
         # 1. Those on this node find manifests, and data, in shared memory.
         late_texts: list[tuple[int, bytes]] = []
@@ -437,12 +451,10 @@ class MPITransport:
             late_texts = self._far.enter(kind, plain, manifests, texts, shared, sends)
         elif board is not None:
             late_texts = board.enter(kind, texts, shared)
-        if late_texts:
-            sends += self._post_late(late_texts)
+        long = [(ranks[self._near[k]], text) for k, text in late_texts]
         # 2. The heads for the others, with the manifests that fit.
         self._see_off_heads()
         heads = []
-        long: list[tuple[int, bytes]] = []
         for d in self._peers:
             sent = parcels.get(d)
             if sent is None:
@@ -465,9 +477,8 @@ class MPITransport:
             self._startall(self._receives + heads)
         self._heads_out = heads
         # 3. What is longer, behind all heads, which everybody waits for; without waiting.
-        for rank, manifest in long:
-            self._posted += len(manifest)
-            sends.append(comm.Isend([manifest, len(manifest), byte], rank, self._manifest_tag))
+        if long:
+            sends += self._post_manifests(long)
         if messages:
             sends += self._post_data(messages)
         return sends
@@ -492,11 +503,11 @@ class MPITransport:
                     late.clear()
         return texts, shared, messages
 
-    def _post_late(self, manifests: list[tuple[int, bytes]]) -> list[Any]:
-        """Manifests for this node that go as messages."""
+    def _post_manifests(self, manifests: list[tuple[int, bytes]]) -> list[Any]:
+        """Those that go as messages, by rank."""
         comm, byte, tag = self._comm, self._byte, self._manifest_tag
         self._posted += sum(len(text) for _, text in manifests)
-        return [comm.Isend([text, len(text), byte], self._ranks[self._near[k]], tag) for k, text in manifests]
+        return [comm.Isend([text, len(text), byte], rank, tag) for rank, text in manifests]
 
     def _post_data(self, messages: list[tuple[int, Bytes]]) -> list[Any]:
         comm, byte, tag = self._comm, self._byte, self._data_tag
@@ -523,7 +534,7 @@ class MPITransport:
                     large.clear()
         late = board.enter(kind, texts, shared)
         if late:
-            sends += self._post_late(late)
+            sends += self._post_manifests([(self._ranks[d], text) for d, text in late])
         manifests = board.gather(kind)
         if manifests is not None and not sends:
             arrived = self._short_way(manifests, board)

@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import UsageError
+from . import KINDS
 from .memory import ALIGN, BufferPool, Bytes, held, referred_to, unheld
 from .waiting import Waiter
 
@@ -55,7 +56,6 @@ LARGEST = 1 << 40  # bytes of a part, at most
 SHARE = 0.45  # of the free shared memory, that the parts of a node's processors may fill
 
 WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # may change the order of loads and stores
-KINDS = (1 << 8) - 1  # mask of a status's kind
 SOMETHING, HOLDS = 1 << 8, 1 << 9  # flags of a status, above the kind
 NUMBER = 16  # bits that the exchange's number is shifted by, above a status
 TURNS = 100  # that others get on the core before waiting goes on as in waiting.py
