@@ -142,10 +142,12 @@ def report_failure(
         # All know of another failure.
         mark(error, quiet=speaker_of(error, bsp, transport) != transport.pid)
         return
-    except BaseException:
+    except BaseException as other:
         # Another exception in between, of a signal's handler: nobody can be told any more.
         _print_at_once(error)
-        transport.abort(f"pybsp: processor {transport.pid} failed, and again while it told the others; ending the job")
+        transport.abort(
+            f"pybsp: processor {transport.pid} failed, and again while it told the others ({other!r}); ending the job"
+        )
         raise
     note_exits(arrival)
     notes = arrival.notes
