@@ -117,8 +117,8 @@ def _run(options: argparse.Namespace) -> int:
     if status:
         removed = leftovers.remove()
         if removed.files:
-            text = f"{removed.bytes / 1e6:.1f} MB that dead jobs had left in {leftovers.SHARED_MEMORY}"
-            print(f"pybsp run: removed {text} ({removed.files} files)", file=sys.stderr)
+            freed = f"{removed.bytes / 1e6:.1f} MB"
+            print(f"pybsp run: removed {freed} that dead jobs had left in {leftovers.SHARED_MEMORY}", file=sys.stderr)
     return status
 
 

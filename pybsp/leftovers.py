@@ -6,10 +6,10 @@ dozen jobs.
 
 Whether anybody uses a file cannot be read in /proc: processes in other containers, which may share /dev/shm, are not
 seen there, and some that are seen may not be examined. The kernel knows: it grants a write lease on a file only while
-nobody else, in any namespace, has it open or mapped. A job that is just starting is safe too: both libraries open a file
-in the call that creates it, and keep it open, or mapped, from then on, so that there is no time at which it looks
-abandoned. Only between its creation and the moment at which the kernel counts it as open it would: it is empty then, and
-empty files stay.
+nobody else, in any namespace, has it open or mapped. A job that is just starting is safe too: both libraries open a
+file in the call that creates it, and keep it open, or mapped, from then on, so that there is no time at which it looks
+abandoned. Only between its creation and the moment at which the kernel counts it as open it would: it is empty then,
+and empty files stay.
 
 As long as the lease is held, whoever opens the file waits, and the lease says so. So the proof holds up to the call
 that unlinks the file.

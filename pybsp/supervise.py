@@ -45,9 +45,10 @@ def supervise(command: Sequence[str]) -> int:
         if not (number in OF_TERMINAL and _in_foreground()):
             job.send_signal(number)
 
-    for number in FORWARDED:
-        signal.signal(number, forward)
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
     status = job.wait()
+    for number, handler in before.items():
+        signal.signal(number, handler)
     if status:
         _wait_for_children(time.monotonic() + STRAGGLERS)
     return status if status >= 0 else 128 - status
