@@ -58,7 +58,9 @@ for number in (1, 2, 3, 10, 12, 15):
 print("ready", flush=True)
 while not count:
     time.sleep(0.01)
-time.sleep(0.2)  # a second one would have come by then
+until = time.monotonic() + 0.5  # a second one would have come by then
+while time.monotonic() < until:
+    time.sleep(0.01)
 print("times", count, flush=True)
 """
 
@@ -73,9 +75,25 @@ def test_a_signal_goes_on_to_the_command(name: str) -> None:
     assert (ended.code, ended.out) == (0, "times 1\n"), ended
 
 
+SLOWLY = """
+import subprocess, sys, time
+from pybsp.supervise import supervise
+
+send = subprocess.Popen.send_signal
+
+def slowly(job, number):
+    time.sleep(0.1)  # so that the command has seen the terminal's before, and counts both
+    send(job, number)
+
+subprocess.Popen.send_signal = slowly
+sys.exit(supervise(sys.argv[1:]))
+"""
+
+
 @pytest.mark.timeout(60)
-def test_a_key_of_the_terminal_reaches_the_command_once() -> None:
-    command = supervised(COUNTS)
+@pytest.mark.parametrize("number", [None, signal.SIGTERM], ids=["key", "signal"])
+def test_on_a_terminal_keys_and_signals_reach_the_command_once(number: int | None) -> None:
+    command = python("-c", SLOWLY, *python("-c", COUNTS))
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(command[0], command)
@@ -83,7 +101,10 @@ def test_a_key_of_the_terminal_reaches_the_command_once() -> None:
     with open(terminal, "r+b", buffering=0) as keys:
         while b"ready" not in text:
             text += keys.read(100)
-        keys.write(b"\x03")
+        if number is None:
+            keys.write(b"\x03")  # Ctrl-C
+        else:
+            os.kill(pid, number)
         while b"times" not in text or not text.endswith(b"\n"):
             text += keys.read(100)
         assert os.waitpid(pid, 0)[1] == 0
