@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from . import agreement
+from . import agreement, leftovers
 from .agreement import Failure, culprit, settle
 from .bsp import BSP, grace_period
 from .errors import BSPError, LauncherError, UsageError, describe
@@ -40,6 +40,7 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
     if _alone:
         return None
     if _world is None:
+        leftovers.make_room()
         try:
             mpi = usable_mpi(operation)
         except LauncherError as error:
