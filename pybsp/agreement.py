@@ -5,12 +5,15 @@ All processors see the same, so all raise in the same exchange, and none is left
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from .errors import BSPError, ProcessorError, SyncError, UsageError, describe, where
+from .failures import Failure as Failure
+from .failures import culprit as culprit
+from .failures import failure_of as failure_of
+from .failures import processor_error as processor_error
 from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival
 
 GRACE = 10.0  # seconds that a failing processor waits for the others; PYBSP_GRACE overrides
@@ -32,22 +35,6 @@ def once(look: Callable[..., Result]) -> Callable[..., Result]:
     return looked
 
 
-class Failure(NamedTuple):
-    """What a failing processor says of itself."""
-
-    superstep: int
-    label: str
-    primary: bool  # False where it fails because another processor of a part did
-    summary: str
-    ends: bool = False  # outside of any run: its process ends
-
-
-def failure_of(error: BaseException, superstep: int, label: str) -> Failure:
-    """What to tell the others about an exception."""
-    summary = "".join(traceback.format_exception_only(type(error), error)).strip()
-    return Failure(superstep, label, not isinstance(error, (ProcessorError, SyncError)), summary)
-
-
 def note_label(error: BaseException, label: str) -> None:
     """Keep with an exception the label of the superstep that it leaves, the innermost one."""
     if not hasattr(error, "__pybsp_label__"):
@@ -58,20 +45,6 @@ def note_label(error: BaseException, label: str) -> None:
 def label_of(error: BaseException, label: str) -> str:
     """The label of the superstep in which it was raised; `label`, the current one, where none was left."""
     return str(getattr(error, "__pybsp_label__", label))
-
-
-def culprit(notes: Sequence[Any]) -> int:
-    """The lowest pid that failed of itself, else the lowest that failed."""
-    failed = [pid for pid, note in enumerate(notes) if isinstance(note, Failure)]
-    return next((pid for pid in failed if notes[pid].primary), failed[0])
-
-
-def processor_error(notes: Sequence[Any]) -> ProcessorError:
-    """The error of the processors that did not fail."""
-    pid = culprit(notes)
-    failure: Failure = notes[pid]
-    place = "outside of a run" if failure.ends else f"in {describe(failure.superstep, failure.label)}"
-    return ProcessorError(f"processor {pid} failed {place}: {failure.summary}", pid, failure.superstep, failure.label)
 
 
 @once

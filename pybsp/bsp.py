@@ -259,43 +259,56 @@ class BSP:
             return
         # The short way of a processor that says nothing, or sends messages alone. Time counts here: it is what an
         # empty superstep takes.
-        enter = _clock()
-        self.inbox = _EMPTY
-        if self._outgoing:
-            parcels, sent = self._mail.pack(self.pid)
-            arrival = self._route(SYNC, None, parcels, _COUNTS)
-        else:
-            sent = _NOTHING
-            arrival = self._route(SYNC, None, _NONE, _COUNTS)
-        log = self._log
-        if arrival is not QUIET:
-            if arrival[0] is not None:
-                self._take(arrival, SYNC, _SYNCED, enter, sent)
+        try:
+            enter = _clock()
+            self.inbox = _EMPTY
+            if self._outgoing:
+                parcels, sent = self._mail.pack(self.pid)
+                arrival = self._route(SYNC, None, parcels, _COUNTS)
+            else:
+                sent = _NOTHING
+                arrival = self._route(SYNC, None, _NONE, _COUNTS)
+            log = self._log
+            if arrival is not QUIET:
+                if arrival[0] is not None:
+                    self._take(arrival, SYNC, _SYNCED, enter, sent)
+                    return
+                got = self._deliver(arrival) if arrival[2] else _NOTHING
+                left, leave = self._left, _clock()
+                words, messages, _ = sent
+                log.note(
+                    self._label_number,
+                    self._work,
+                    enter - left,
+                    leave - left,
+                    words,
+                    got[0],
+                    messages,
+                    got[1],
+                    0,
+                    got[2],
+                )
+                self._work = 0.0
+                self._left = leave
                 return
-            got = self._deliver(arrival) if arrival[2] else _NOTHING
             left, leave = self._left, _clock()
-            words, messages, _ = sent
-            log.note(
-                self._label_number, self._work, enter - left, leave - left, words, got[0], messages, got[1], 0, got[2]
-            )
-            self._work = 0.0
+            numbers, at = log.numbers, log.end
+            if self._label_number:
+                numbers[at] = self._label_number
+            if self._work:
+                numbers[at + 1] = self._work
+                self._work = 0.0
+            numbers[at + 2] = enter - left
+            numbers[at + 3] = leave - left
+            if sent is not _NOTHING:
+                numbers[at + 4], numbers[at + 6], _ = sent
+            log.end = at + _COLUMNS
+            if log.end == _CHUNK:
+                log.turn()
             self._left = leave
-            return
-        left, leave = self._left, _clock()
-        numbers, at = log.numbers, log.end
-        if self._label_number:
-            numbers[at] = self._label_number
-        if self._work:
-            numbers[at + 1] = self._work
-            self._work = 0.0
-        numbers[at + 2] = enter - left
-        numbers[at + 3] = leave - left
-        if sent is not _NOTHING:
-            numbers[at + 4], numbers[at + 6], _ = sent
-        log.end = at + _COLUMNS
-        if log.end == _CHUNK:
-            log.turn()
-        self._left = leave
+        except BaseException as error:
+            self._leave(error)
+            raise
 
     def begin(self) -> None:
         """End the superstep's sending, without waiting: what was sent travels while the program goes on; collective.
@@ -314,12 +327,16 @@ class BSP:
         machine lets them.
         """
         self._check_open("bsp.begin")
-        parcels, counts, flags, note, tickets = self._prepare(None)
-        enter = _clock()
-        if isinstance(self._router, Direct) and not self._virtual:
-            complete = self._transport.begin(SYNC | flags, note, parcels)
-        else:
-            complete = partial(self._route, SYNC | flags, note, parcels)
+        try:
+            parcels, counts, flags, note, tickets = self._prepare(None)
+            enter = _clock()
+            if isinstance(self._router, Direct) and not self._virtual:
+                complete = self._transport.begin(SYNC | flags, note, parcels)
+            else:
+                complete = partial(self._route, SYNC | flags, note, parcels)
+        except BaseException as error:
+            self._leave(error)
+            raise
         self._begun = _Begun(complete, enter, _clock(), counts, tickets, where())
         self._close("bsp.begin() has ended the sending of this superstep; call bsp.end() first")
 
@@ -346,28 +363,46 @@ class BSP:
             self._forget()
         self.inbox = _EMPTY
         seconds = begun.enter - self._left + enter - begun.leave  # of computing
-        if self._virtual:
-            charge = self._charge(enter)
-            seconds = charge.seconds
-            arrival = begun.complete(charge)
-        else:
-            arrival = begun.complete(charge=_COUNTS, grace=grace)
-        self._take(arrival, SYNC, f"called bsp.begin() at {begun.line}", enter, begun.counts, begun.tickets, seconds)
+        what = f"called bsp.begin() at {begun.line}"
+        try:
+            if self._virtual:
+                charge = self._charge(enter)
+                seconds = charge.seconds
+                arrival = begun.complete(charge)
+            else:
+                arrival = begun.complete(charge=_COUNTS, grace=grace)
+            self._take(arrival, SYNC, what, enter, begun.counts, begun.tickets, seconds)
+        except BaseException as error:
+            self._leave(error)
+            raise
 
     def _end_superstep(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all."""
-        enter = _clock()
-        charge = self._charge(enter) if self._virtual else _COUNTS
-        # 1. What the program left in the pools.
-        parcels, counts, flags, note, tickets = self._prepare(note)
-        # 2. The exchange. Its errors leave the pools empty and deliver nothing. What arrived last is given up first, so
-        #    that its memory can be received into again.
-        if self._filled or self._checked:
-            self._forget()
-        self.inbox = _EMPTY
-        arrival = self._route(kind | flags, note, parcels, charge)
-        seconds = charge.seconds if self._virtual else enter - self._left
-        return self._take(arrival, kind, what, enter, counts, tickets, seconds)
+        try:
+            enter = _clock()
+            charge = self._charge(enter) if self._virtual else _COUNTS
+            # 1. What the program left in the pools.
+            parcels, counts, flags, note, tickets = self._prepare(note)
+            # 2. The exchange. Its errors leave the pools empty and deliver nothing. What arrived last is given up
+            #    first, so that its memory can be received into again.
+            if self._filled or self._checked:
+                self._forget()
+            self.inbox = _EMPTY
+            arrival = self._route(kind | flags, note, parcels, charge)
+            seconds = charge.seconds if self._virtual else enter - self._left
+            return self._take(arrival, kind, what, enter, counts, tickets, seconds)
+        except BaseException as error:
+            self._leave(error)
+            raise
+
+    def _leave(self, error: BaseException) -> None:
+        """An exception leaves a superstep's end: unless all know of it, what was under way there is lost to all."""
+        settled = self._transport.settled
+        if settled is None:
+            if self._failed is None:
+                self._transport.revoke(error)
+        elif self._failed is None:
+            self._break(settled)
 
     def _charge(self, enter: float) -> Charge:
         """On virtual processors: what the superstep's computing has taken."""
@@ -489,6 +524,8 @@ class BSP:
         requests = [(source, parcel[GETS]) for source, parcel in arrived if GETS in parcel]
         parcels = arrays.replies(self._arrays, requests, self._pool)
         arrival = self._route(REPLY, None, parcels, Charge(0.0, counts=True))
+        if arrival.kinds is not None:
+            self._settle(arrival, REPLY, "answered gets")
         for source, parcel in arrival.parcels:
             arrays.fill(tickets[source], parcel[REPLIES])
         if self._checked:
@@ -684,13 +721,13 @@ class BSP:
         entered = time.perf_counter()
         labels = list(self._log.labels)
         mine = self._log.table(len(self._combined))
-        arrival = self._route(LEDGER, None, {0: {MAIL: Segment((labels, mine), 0, 0, None)}})
+        arrival = self._meet(LEDGER, None, {0: {MAIL: Segment((labels, mine), 0, 0, None)}})
         self._settle(arrival, LEDGER, "asked for bsp.ledger")
         fresh: list[Any] | None = None
         if self.pid == 0:
             tables = [parcel[MAIL].meta[1] for _, parcel in arrival.parcels]
             fresh = list(Ledger.combine(self.machine, tables, labels, self._virtual))
-        arrival = self._route(LEDGER, fresh, {})
+        arrival = self._meet(LEDGER, fresh, {})
         assert arrival.notes is not None
         self._combined = [*self._combined, *arrival.notes[0]]
         self._left += time.perf_counter() - entered  # what the ledger takes is no part of what it measures
@@ -770,14 +807,14 @@ class BSP:
                 f"{left}: something was sent in {describe(self._superstep, self._label)}, after the last sync, "
                 "and would never arrive; call bsp.sync() before the program ends"
             )
-        self._settle(self._route(END, None, {}), END, "ended", line)
+        self._settle(self._meet(END, None, {}), END, "ended", line)
         what = "part" if self._members else "run"
         self._close(f"the {what} has ended; nothing can be sent or synced after it")
 
     def _report_failure(self, error: BaseException) -> Arrival | None:
         """Tell the others that this processor failed; returns what all were doing, and said.
 
-        None where what this one began has ended in another error, which all know of: nobody is met after it.
+        None where there is another error, which all know of: nobody is met after it.
 
         Raises:
             TimeoutError: they did not come within the grace period.
@@ -787,11 +824,27 @@ class BSP:
         if self._begun is not None:
             with suppress(BSPError):  # the others see this failure next
                 self._complete(self._begun, _clock(), grace)
-            if self._failed is not None:
+        if self._failed is not None:
+            return None
+        try:
+            # Of what is revoked the transport tells all, where no router can.
+            route = self._transport.exchange if self._transport.revoked else self._route
+            arrival = route(FAIL, failure, {}, grace=grace)
+        except BaseException as other:
+            self._leave(other)
+            if self._transport.settled is not None:
                 return None
-        arrival = self._route(FAIL, failure, {}, grace=grace)
+            raise
         self._close("the run has failed")
         return arrival
+
+    def _meet(self, kind: int, note: Any, parcels: dict[int, Parcel]) -> Arrival:
+        """An exchange beside supersteps."""
+        try:
+            return self._route(kind, note, parcels)
+        except BaseException as error:
+            self._leave(error)
+            raise
 
 
 class _Begun(NamedTuple):
@@ -855,6 +908,15 @@ class _Split:
         assert notes is not None
         if self._color is None:
             return None
+        try:
+            return self._open(notes)
+        except BaseException as error:
+            # Others may be in the part already, where nobody would tell them.
+            parent._leave(error)
+            raise
+
+    def _open(self, notes: Sequence[Any]) -> BSP:
+        parent = self._parent
         members = agreement.parts(notes)[self._color]
         context = 1 + max(note[2] for note in notes)
         transport = parent._transport.subset(members, context)
@@ -878,6 +940,15 @@ class _Split:
         part, parent = self.part, self._parent
         if part is None:
             return
+        try:
+            self._close(part, error)
+        except BaseException as late:
+            if part._failed is None and not isinstance(late, UsageError):
+                parent._leave(late)
+            raise
+
+    def _close(self, part: BSP, error: BaseException | None) -> None:
+        parent = self._parent
         usable = True
         spent = part.time()  # before others are waited for
         try:
@@ -887,25 +958,29 @@ class _Split:
                 try:
                     part._finish()
                 except UsageError as late:
-                    with suppress(TimeoutError):  # the failure is reported to all processors next, which ends the job
-                        usable = False
-                        part._report_failure(late)
-                        usable = True
+                    usable = self._tell(part, late)
                     raise
             elif part._failed is None:
-                with suppress(TimeoutError):
-                    usable = False
-                    part._report_failure(error)
-                    usable = True
+                usable = self._tell(part, error)
         finally:
             if parent._failed is None:
                 parent._limit, parent._closed = parent.p, ""
             if parent._virtual:
                 parent._part_seconds += spent
                 parent._left = time.perf_counter() - self._parent_computed
-            if usable:
+            if usable and not part._transport.revoked:
                 part._router.close()
                 part._transport.free()
+
+    def _tell(self, part: BSP, error: BaseException) -> bool:
+        """Tell the part of a failure; whether the part could be told. All processors are told next."""
+        if part._transport.revoked:
+            return False
+        try:
+            part._report_failure(error)
+        except TimeoutError:
+            return False
+        return True
 
 
 def _killed(error: BaseException | None) -> bool:

@@ -25,6 +25,10 @@ class SyncError(BSPError):
     """The processors did not do the same: one synced where another ended, registered or split differently."""
 
 
+class DeliveryError(BSPError):
+    """What arrived is not what was said to be sent: a fault of pybsp, the MPI library, or the machine."""
+
+
 class ProcessorError(BSPError):
     """Another processor failed; `pid`, `superstep` and `label` say which one and where."""
 

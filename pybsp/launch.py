@@ -26,6 +26,7 @@ from .transport import BEGIN, LEDGER
 from .transport.mpi import MPITransport
 from .world import (
     agreed,
+    grace_or_default,
     install_hook,
     mark,
     mark_outside,
@@ -110,7 +111,7 @@ def attach(
     """
     install_hook()
     require_launcher(usable_mpi("pybsp.attach").COMM_WORLD.size)
-    transport = MPITransport.duplicate(comm)
+    transport = MPITransport.duplicate(comm, graceful=grace_or_default)
     made: BSP | None = None
     usable = False
     try:
@@ -150,11 +151,11 @@ def _session(
             if transport.p > 1:
                 transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
             raise
-        if agreed(error) or (bsp is not None and bsp._failed is not None):
-            mark(error, quiet=speaker_of(error, bsp) != transport.pid)
+        if agreed(error) or transport.settled is not None or (bsp is not None and bsp._failed is not None):
+            mark(error, quiet=speaker_of(error, bsp, transport) != transport.pid)
         else:
             report_failure(transport, bsp, error)
-        if bsp is not None:
+        if bsp is not None and not transport.revoked:
             bsp._router.close()
         if not world and isinstance(error, Exception):
             mark_outside(error, transport)

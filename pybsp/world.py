@@ -20,12 +20,13 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from . import agreement
+from . import agreement, leftovers
 from .agreement import Failure, culprit, settle
 from .bsp import BSP, grace_period
 from .errors import BSPError, LauncherError, UsageError, describe
 from .transport import EXIT, FAIL, KIND, Arrival
 from .transport.mpi import MPITransport, abort_job, check_launcher, launched, load
+from .transport.revocation import Revocation
 
 _world: MPITransport | None = None  # of all ranks; made by the first run, used by all
 _world_open = False  # whether all ranks still meet there
@@ -39,6 +40,7 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
     if _alone:
         return None
     if _world is None:
+        leftovers.make_room()
         try:
             mpi = usable_mpi(operation)
         except LauncherError as error:
@@ -61,14 +63,22 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
             _alone = True
             return None
         require_launcher(mpi.COMM_WORLD.size)
-        _world = MPITransport.duplicate(mpi.COMM_WORLD)
+        _world = MPITransport.duplicate(mpi.COMM_WORLD, graceful=grace_or_default)
         _world_open = True
         atexit.register(_leave_job)
         return _world
     usable_mpi(operation)
     if not _world_open:
         raise BSPError(f"{operation}: other ranks of this job have ended already; no run is possible any more")
-    return _world
+    return _renewed(_world)
+
+
+def _renewed(transport: MPITransport) -> MPITransport:
+    """The transport of all ranks, made anew where the last run has left it revoked; collective."""
+    global _world
+    if transport.settled is not None:
+        _world = transport = transport.renewed()
+    return transport
 
 
 def usable_mpi(operation: str) -> Any:
@@ -90,13 +100,17 @@ def _said_by_first(error: LauncherError) -> LauncherError:
     if launched()[1] != 0:
         mark(error, quiet=True)
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
-            time.sleep(_grace())  # this launcher ends all ranks as soon as one has ended so: let the first speak
+            time.sleep(
+                grace_or_default()
+            )  # this launcher ends all ranks as soon as one has ended so: let the first speak
     else:
         mark(error, quiet=False)
     return error
 
 
-def report_failure(transport: MPITransport, bsp: BSP | None, error: BaseException, ends: bool = False) -> None:
+def report_failure(
+    transport: MPITransport, bsp: BSP | None, error: BaseException, ends: bool = False, superstep: int = 0
+) -> None:
     """A failure that only this processor knows of: tell the others, or end the job if they do not come.
 
     Args:
@@ -104,6 +118,7 @@ def report_failure(transport: MPITransport, bsp: BSP | None, error: BaseExceptio
         bsp: where it happened; None outside of a run.
         error: the exception.
         ends: this process ends with it.
+        superstep: outside of a BSP run, what to say of where; -1: nothing.
     """
     try:
         if bsp is not None:
@@ -114,14 +129,25 @@ def report_failure(transport: MPITransport, bsp: BSP | None, error: BaseExceptio
                 return
             arrival = told
         else:
-            failure = agreement.failure_of(error, 0, "")._replace(ends=ends)
-            arrival = transport.exchange(FAIL, failure, {}, grace=_grace())
+            failure = agreement.failure_of(error, superstep, "")._replace(ends=ends)
+            arrival = transport.exchange(FAIL, failure, {}, grace=grace_or_default())
     except TimeoutError:
         _add_place(error, transport, bsp)
         _print_at_once(error)
         transport.abort(
-            f"pybsp: processor {transport.pid} failed, and not all others reached a sync within {_grace():g} s "
-            "(PYBSP_GRACE); ending the job"
+            f"pybsp: processor {transport.pid} failed, and not all others reached a sync within "
+            f"{grace_or_default():g} s (PYBSP_GRACE); ending the job"
+        )
+        raise
+    except BSPError:
+        # All know of another failure.
+        mark(error, quiet=speaker_of(error, bsp, transport) != transport.pid)
+        return
+    except BaseException as other:
+        # Another exception in between, of a signal's handler: nobody can be told any more.
+        _print_at_once(error)
+        transport.abort(
+            f"pybsp: processor {transport.pid} failed, and again while it told the others ({other!r}); ending the job"
         )
         raise
     note_exits(arrival)
@@ -140,7 +166,7 @@ def report_failure(transport: MPITransport, bsp: BSP | None, error: BaseExceptio
             error.code = 1  # has been printed, or will be
 
 
-def _grace() -> float:
+def grace_or_default() -> float:
     """The grace period where nothing can be said any more of a wrong one."""
     try:
         return grace_period()
@@ -159,9 +185,9 @@ def _add_place(error: BaseException, transport: MPITransport, bsp: BSP | None) -
             error.__pybsp_place__ = text  # type: ignore[attr-defined]
 
 
-def speaker_of(error: BaseException, bsp: BSP | None) -> int:
+def speaker_of(error: BaseException, bsp: BSP | None, transport: MPITransport) -> int:
     """The processor that prints an error that all know of."""
-    known = error if isinstance(error, BSPError) else bsp._failed if bsp is not None else None
+    known = transport.settled or (error if isinstance(error, BSPError) else bsp._failed if bsp is not None else None)
     return agreement.speaker(known) if isinstance(known, BSPError) else 0
 
 
@@ -229,7 +255,7 @@ def _tell(error: BaseException) -> bool:
     if _world is not None and not _world_open:
         return False
     try:
-        transport = _world or _meeting_place(error)
+        transport = _renewed(_world) if _world is not None else _meeting_place(error)
     except Exception:
         return False
     _close_world()
@@ -246,7 +272,7 @@ def _meeting_place(error: BaseException) -> MPITransport:
         with _guard("".join(traceback.format_exception(type(error), error, error.__traceback__))):
             module = load()
     assert module is not None
-    return MPITransport.duplicate(module.COMM_WORLD, grace=_grace())
+    return MPITransport.duplicate(module.COMM_WORLD, grace_or_default(), grace_or_default)
 
 
 @contextmanager
@@ -264,7 +290,7 @@ def _guard(text: str) -> Iterator[None]:
     if child == 0:
         try:
             os.close(writes)
-            if not select.select([reads], [], [], _grace())[0]:  # else it is done, or dead
+            if not select.select([reads], [], [], grace_or_default())[0]:  # else it is done, or dead
                 os.write(2, text.encode())
                 os.kill(os.getppid(), signal.SIGKILL)
         finally:
@@ -315,17 +341,24 @@ def note_exits(arrival: Arrival) -> None:
 
 def _leave_job() -> None:
     """At exit: meet the others, so that a rank that ends while others run is an error there and no hang."""
-    if _world is None or not _world_open or load().Is_finalized():
+    if _world is None or load().Is_finalized():
         return
-    _close_world()
-    with suppress(BSPError):  # a failure is printed where it happened; the ranks that have not ended raise a SyncError
-        try:
-            arrival = _world.exchange(EXIT, None, {})
-            settle(_world.exchange, arrival, EXIT, "left the job", 0, "")
-            _world.free()
-        except KeyboardInterrupt:
-            abort_job()
-    sys.stdout.flush()
+    try:
+        for revocation in Revocation.unsettled[:]:  # an exchange was left, and something kept this one from saying so
+            failure = agreement.failure_of(revocation.cause or BSPError("the exchange was left"), 0, "")
+            revocation.agree(failure._replace(ends=True), revocation.grace())
+        if not _world_open:
+            return
+        _close_world()
+        with suppress(BSPError):  # failures are printed where they happened; ranks that have not ended raise SyncError
+            world = _renewed(_world)
+            arrival = world.exchange(EXIT, None, {})
+            settle(world.exchange, arrival, EXIT, "left the job", 0, "")
+            world.free()
+    except (KeyboardInterrupt, SystemExit, TimeoutError):
+        abort_job()
+    finally:
+        sys.stdout.flush()
 
 
 def _first_line(error: BaseException) -> str:

@@ -134,11 +134,11 @@ def test_holding_on_to_little_keeps_little(program: Program) -> None:
                 if k % 90 == 0:
                     kept.append((k, bsp.inbox[0].payload))
                 assert all((payload == number).all() for number, payload in kept)
-            assert len(bsp._transport._board._sent) < 10
+            assert len(bsp._transport._board._lending) < 10
             kept.clear()
             bsp.sync()
             bsp.sync()
-            assert not bsp._transport._board._sent
+            assert not bsp._transport._board._lending
             return bsp.pid
         if pybsp.run(main) == 0:
             print("little")

@@ -11,18 +11,21 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import agreement, launch
-from ..agreement import Failure, culprit, failure_of, settle
+from ..agreement import Failure, failure_of, processor_error, settle
 from ..bsp import grace_period
 from ..errors import BSPError, ProcessorError, UsageError
 from ..machine import LogPMachine
 from ..simulation import settings
 from ..transport import END, FAIL, KIND, LOGP, Arrival
 from ..transport.mpi import MPITransport
+from ..transport.revocation import RevokedError
 from ..world import (
     agreed,
+    grace_or_default,
     install_hook,
     mark,
     mark_outside,
@@ -124,7 +127,7 @@ def _on_communicator(
     """On the ranks of a communicator, as `pybsp.attach`."""
     install_hook()
     require_launcher(usable_mpi(OPERATION).COMM_WORLD.size)
-    transport = MPITransport.duplicate(comm)
+    transport = MPITransport.duplicate(comm, graceful=grace_or_default)
     usable = False
     try:
         result = _session(transport, program, args, kwargs, machine, capacity, pace, world=False)
@@ -162,13 +165,24 @@ def _session(
             if transport.p > 1:
                 transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
             raise
+        if isinstance(error, RevokedError):
+            error = _learned(transport, error)
         if proc is not None:
             _fail(transport, proc, error)
         elif not agreed(error):
             report_failure(transport, None, error)
         if not world and isinstance(error, Exception):
             mark_outside(error, transport)
-        raise
+        raise error
+
+
+def _learned(transport: MPITransport, error: RevokedError) -> BaseException:
+    """What all know of, where this processor found in a wait that another has failed."""
+    try:
+        transport.left(error)
+    except BSPError as known:
+        return known
+    raise AssertionError  # it raises
 
 
 def _check(capacity: str | None, pace: bool) -> None:
@@ -245,26 +259,30 @@ def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[st
 def _fail(transport: MPITransport, proc: RankProcessor, error: BaseException) -> None:
     """The end of a run that failed, here or elsewhere: all learn how."""
     known = proc.failure
-    if known is None:
-        proc.tell_failure(failure_of(error, 0, "").summary)
-        report_failure(transport, None, error)
-    elif isinstance(known, ProcessorError):
+    if known is None and transport.settled is None:
+        # The others leave what they wait in, and this run's messages behind: whatever this processor was doing, nothing
+        # of it is completed.
+        with suppress(Exception):
+            proc.tell_failure(failure_of(error, 0, "").summary)
+        transport.revoke(error)
+        report_failure(transport, None, error, superstep=-1)
+    elif known is None or isinstance(known, ProcessorError):
         try:
             _raise_failure(transport.exchange(END, None, {}))
         except ProcessorError as told:
             # In place of what one of those that failed said: what is known of all.
-            known.args, known.pid = told.args, told.pid
+            if known is not None:
+                known.args, known.pid = told.args, told.pid
         mark(error, quiet=True)
     else:
         mark(error, quiet=agreement.speaker(known) != transport.pid)
-    proc.close()
+        proc.close()
 
 
 def _raise_failure(arrival: Arrival) -> None:
     """Raise ProcessorError where a processor says that it failed."""
     if arrival.kinds is not None and any(kind & KIND == FAIL for kind in arrival.kinds):
         assert arrival.notes is not None
-        pid = culprit(arrival.notes)
-        failure: Failure = arrival.notes[pid]
-        place = " outside of a run" if failure.ends else ""
-        raise ProcessorError(f"processor {pid} failed{place}: {failure.summary}", pid, 0, "")
+        raise processor_error(
+            [note._replace(superstep=-1) if isinstance(note, Failure) else note for note in arrival.notes]
+        )

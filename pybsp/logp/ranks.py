@@ -163,6 +163,7 @@ class RankProcessor:
                 slot = self._comm.Recv_init([buffer, SLOT, MPI.BYTE], MPI.ANY_SOURCE, self._tag)
                 self._ring.append((buffer, slot, slot.Test))
             MPI.Prequest.Startall([slot for _, slot, _ in self._ring])
+            transport.beside(self)
             self._at = 0
             self._buffer, self._slot, self._full = self._ring[0]
 
@@ -555,10 +556,33 @@ class RankProcessor:
         for _, slot, _ in self._ring:
             slot.Cancel()
             slot.Wait()
-            slot.Free()
-        for request in self._shorts:
-            request.Free()
+        self.forget()
+        self._transport.alone(self)
         self._transport.exchange(DRAIN, None, {})  # what follows on this transport must not fall into slots of this one
+
+    # What it has under way when an exception has left the run: see pybsp/transport/revocation.py.
+
+    @property
+    def comm(self) -> Any:
+        return self._comm
+
+    def give_up(self) -> None:
+        self._closing = True
+
+    def receiving(self) -> list[Any]:
+        long = [request for waiting in self._held.values() for requests, _, _ in waiting for request in requests]
+        return [*(slot for _, slot, _ in self._ring), *long]
+
+    def sending(self) -> list[Any]:
+        return [*self._shorts, *(request for request, _ in self._leaving)]
+
+    def forget(self) -> None:
+        while self._ring:
+            self._ring.pop()[1].Free()
+        while self._shorts:
+            self._shorts.pop().Free()
+        self._held.clear()
+        self._leaving.clear()
 
     def _came(self, source: int) -> int:
         """Messages of all kinds from a source."""

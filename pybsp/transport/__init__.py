@@ -9,9 +9,12 @@ one more class here.
     shared.py      where MPI ranks of one node meet, in shared memory
     aggregated.py  how MPI ranks of one node meet those of others, by one message for all of them
     sparse.py      how MPI ranks with few partners meet, without messages to all
+    revocation.py  what happens when an exception leaves an exchange
     virtual.py     the processors are greenlets in this process, and time is the machine's
     waiting.py     how an MPI rank waits without standing in the way of the others
     memory.py      buffers that are used again when nobody holds on to them
+    lending.py     data in shared memory: what is read by others, and what of theirs is read here
+    populating.py  memory whose pages are made before they are touched
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from ..errors import ProcessorError
 from .memory import BufferPool
 from .memory import Bytes as Bytes
 
@@ -28,8 +32,10 @@ SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS =
 FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies that follows"
 FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are to pass on"
 KIND = 15  # the mask of the kind without the flags
-LENGTH = 8  # bits that what stands above a kind in a word is shifted by
-KINDS = (1 << LENGTH) - 1  # the mask of the kind with its flags
+NUMBER = 8  # bits that the number of an exchange is shifted by in a word, above a kind; 16 bits of it are there
+LENGTH = 24  # and bytes of what follows, above it
+NUMBERS = 0xFFFF
+KINDS = (1 << NUMBER) - 1  # the mask of the kind with its flags
 
 # Streams: a parcel has at most one segment of each. Queues have JOINED and up, one stream each.
 MAIL, PUTS, GETS, REPLIES = range(4)
@@ -139,6 +145,17 @@ class Transport(Protocol):
 
     def abort(self, message: str) -> None:
         """End all processors now, without their help."""
+
+    def revoke(self, cause: BaseException) -> None:
+        """An exception has left what consists of exchanges: nothing is exchanged any more, and all are to know."""
+
+    @property
+    def revoked(self) -> bool:
+        """Whether that has happened, here or elsewhere."""
+
+    @property
+    def settled(self) -> ProcessorError | None:
+        """Of what was revoked: the error that all processors know of, once they have met."""
 
     def free(self) -> None:
         """Give back what the transport holds; it is not used afterwards."""

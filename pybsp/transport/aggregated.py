@@ -28,11 +28,12 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from struct import pack, unpack_from
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import UsageError
-from . import KINDS, LENGTH
+from ..errors import DeliveryError, UsageError
+from . import KINDS, LENGTH, NUMBER, NUMBERS
 from .shared import BY_MESSAGE, Board, Node
 from .waiting import Waiter
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 MOST = 1 << 13  # bytes of a message from leader to leader; what is longer follows in another one
 STRIDE = MOST // 8
 SAVED = 6  # messages that a processor has to save; docs/figures.md has what that comes from
+CHUNK = 1 << 30  # bytes of one MPI message
 EVERYONE = -1  # of a node, but for those that have a manifest of their own
 
 
@@ -123,6 +125,7 @@ class Aggregated:
 
         self._comm, self._groups, self._board, self._tag = comm, groups, board, tag
         self._byte, self._startall, self._testall = MPI.BYTE, MPI.Prequest.Startall, MPI.Request.Testall
+        self._new_status = MPI.Status
         n = len(groups)
         self._group = next(g for g, members in enumerate(groups) if pid in members)
         self._place = groups[self._group].index(pid)
@@ -142,6 +145,10 @@ class Aggregated:
                 self._short[g] = comm.Send_init([self._words_out[g : g + 1], 8, MPI.BYTE], self._leaders[g], tag)
         self.sends: list[Any] = []
         self.posted = 0
+        self._arriving: list[Any] = []
+        self._number = 0  # of the last exchange
+        if board is not None:
+            board.speak_outside()
         self._steps: Iterator[None] = iter(())
         self._kind = 0
         self._status = 0  # on the board, if this processor says nothing; else -1
@@ -187,12 +194,13 @@ class Aggregated:
             late = self._board.enter(kind, [*texts, *outside], data)
             if late and late[-1][0] == len(self._near):
                 late.pop()
-                sends.append(self._comm.Isend([said, len(said), self._byte], self._near[0], self._tag + 1))
+                self._post(sends, said, self._near[:1])
         self._begin(kind, said, sends)
         return late
 
     def _begin(self, kind: int, said: bytes, sends: list[Any]) -> None:
         self._kind, self._said, self.sends, self.posted = kind, said, sends, 0
+        self._number = self._number + 1 & NUMBERS
         self._steps = self._follow() if self._place else self._lead()
 
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
@@ -216,12 +224,10 @@ class Aggregated:
             return
         self._text = memoryview(bytearray(size)) if at == BY_MESSAGE else board.text(0, at, size)
         if at == BY_MESSAGE:
-            request = self._comm.Irecv([self._text, size, self._byte], self._near[0], self._tag + 1)
-            while not request.Test():
-                yield
+            yield from self._receive([(self._near[0], self._text)])
 
     def _lead(self) -> Iterator[None]:
-        comm, byte, tag, testall, board = self._comm, self._byte, self._tag, self._testall, self._board
+        testall, board = self._testall, self._board
         # 1. Those of this node, and what they have for others.
         words = [self._kind]
         quiet = self._status >= 0
@@ -233,44 +239,73 @@ class Aggregated:
             board.finish()
             words = [word & KINDS for word in board.words]
             quiet = quiet and board.words.count(self._status) == len(words)
-            requests: list[Any] = []
+            late: list[tuple[int, memoryview]] = []
             if not quiet:
                 for k, at, size in board.manifests(outside=True):
                     if at == BY_MESSAGE:
-                        texts[k] = memoryview(bytearray(size))
-                        requests.append(comm.Irecv([texts[k], size, byte], self._near[k], tag + 1))
+                        texts[k] = place = memoryview(bytearray(size))
+                        late.append((self._near[k], place))
                     else:
                         texts[k] = board.text(k, at, size)
-            while not testall(requests):
-                yield
+            yield from self._receive(late)
         # 2. A message to each other leader, and one from each.
         requests = self._receives + self._send_out(words, texts)
         self._startall(requests)
         while not testall(requests):
             yield
-        self._words_in[self._group * STRIDE] = self._kind
+        said = self._kind | self._number << NUMBER
+        self._words_in[self._group * STRIDE] = said
         heads = self._words_in[::STRIDE].tolist()
-        self._quiet = quiet and heads.count(self._kind) == len(heads)
+        self._quiet = quiet and heads.count(said) == len(heads)
         if self._quiet:
             if board is not None:
                 board.let_go(None)
             return
         parts: list[bytes | memoryview] = [pack(f"{len(heads)}q", *heads)]
-        requests = []
+        late = []
         for g, head in enumerate(heads):
+            if head >> NUMBER & NUMBERS != self._number:
+                raise DeliveryError(
+                    f"in exchange {self._number} the leader of a node got what that of node {g} had said in exchange "
+                    f"{head >> NUMBER & NUMBERS}"
+                )
             size = head >> LENGTH
             if size > MOST - 8:
-                parts.append(memoryview(bytearray(size)))
-                requests.append(comm.Irecv([parts[-1], size, byte], self._leaders[g], tag + 1))
+                parts.append(place := memoryview(bytearray(size)))
+                late.append((self._leaders[g], place))
             elif size:
                 parts.append(self._bytes_in[g * MOST + 8 : g * MOST + 8 + size])
-        while not testall(requests):
-            yield
+        yield from self._receive(late)
         # 3. The others of this node go on.
         text = self._text = b"".join(parts)
         if board is not None and not board.let_go(text):
-            self.sends += [comm.Isend([text, len(text), byte], rank, tag + 1) for rank in self._near[1:]]
+            self._post(self.sends, text, self._near[1:])
             self.posted += len(text) * (len(self._near) - 1)
+
+    def _post(self, sends: list[Any], text: bytes, ranks: Sequence[int], tag: int = 1) -> None:
+        """Send a text to some, in one step of the interpreter each (see mpi.py)."""
+        for at in range(0, len(text), CHUNK):
+            chunk = memoryview(text)[at : at + CHUNK]
+            sends.extend(map(self._comm.Isend, repeat([chunk, len(chunk), self._byte]), ranks, repeat(self._tag + tag)))
+
+    def _receive(self, places: Sequence[tuple[int, memoryview]]) -> Iterator[None]:
+        """Receive texts, by rank, into places of their sizes.
+
+        Raises:
+            DeliveryError: one of another size has come.
+        """
+        if not places:
+            return
+        chunks = [(rank, text[at : at + CHUNK]) for rank, text in places for at in range(0, len(text), CHUNK)]
+        sizes = [len(chunk) for _, chunk in chunks]
+        specs = [[chunk, len(chunk), self._byte] for _, chunk in chunks]
+        self._arriving.extend(map(self._comm.Irecv, specs, [rank for rank, _ in chunks], repeat(self._tag + 1)))
+        statuses = [self._new_status() for _ in chunks]
+        while not self._testall(self._arriving, statuses):
+            yield
+        self._arriving = []
+        if (got := [status.Get_count(self._byte) for status in statuses]) != sizes:
+            raise DeliveryError(f"between nodes messages of {sizes} bytes were to come, and {got} did")
 
     def _send_out(self, kinds: list[int], texts: Mapping[int, bytes | memoryview]) -> list[Any]:
         """Messages to the other leaders; returns requests, still to be started, of those that are only a word.
@@ -279,9 +314,9 @@ class Aggregated:
             kinds: what the processors of this node do.
             texts: what they have for other nodes, where they have anything.
         """
-        comm, byte, tag, n = self._comm, self._byte, self._tag, len(self._groups)
+        n = len(self._groups)
         alike = kinds.count(kinds[0]) == len(kinds)
-        tables = {k: unpack_from(f"{2 * n}i", text) for k, text in texts.items()}
+        tables = {k: unpack_from(f"{2 * n}q", text) for k, text in texts.items()}
         words = []
         for g in self._others:
             sizes, chunks = [0] * len(kinds), []
@@ -290,7 +325,7 @@ class Aggregated:
                 if begin < end:
                     sizes[k] = end - begin
                     chunks.append(texts[k][begin:end])
-            self._words_out[g] = kinds[0]
+            self._words_out[g] = kinds[0] | self._number << NUMBER
             if alike and not chunks:
                 words.append(self._short[g])
                 continue
@@ -300,10 +335,10 @@ class Aggregated:
             self._words_out[g] |= len(body) << LENGTH
             if len(body) <= MOST - 8:
                 message = bytes(self._words_out[g : g + 1]) + body
-                self.sends.append(comm.Isend([message, len(message), byte], self._leaders[g], tag))
+                self._post(self.sends, message, [self._leaders[g]], tag=0)
             else:
                 words.append(self._short[g])
-                self.sends.append(comm.Isend([body, len(body), byte], self._leaders[g], tag + 1))
+                self._post(self.sends, body, [self._leaders[g]])
         return words
 
     def _poke(self) -> None:
@@ -319,12 +354,12 @@ class Aggregated:
         """
         groups = self._groups
         table = [0] * (2 * len(groups))
-        at = first = 4 * len(table)
+        at = first = 8 * len(table)
         chunks = []
         shared = 0  # where the chunk ends that only has the note
         if note:
-            chunks = [pack("3i", 1, EVERYONE, len(note)), note]
-            shared = at = first + 12 + len(note)
+            chunks = [pack("3q", 1, EVERYONE, len(note)), note]
+            shared = at = first + 24 + len(note)
         for g in self._others:
             members = groups[g]
             entries = [(k, manifests[d]) for k, d in enumerate(members) if d in manifests]
@@ -336,11 +371,11 @@ class Aggregated:
             numbers = [len(entries)]
             for k, manifest in entries:
                 numbers += k, len(manifest)
-            chunk = b"".join([pack(f"{len(numbers)}i", *numbers), *(manifest for _, manifest in entries)])
+            chunk = b"".join([pack(f"{len(numbers)}q", *numbers), *(manifest for _, manifest in entries)])
             chunks.append(chunk)
             table[2 * g : 2 * g + 2] = at, at + len(chunk)
             at += len(chunk)
-        return b"".join([pack(f"{len(table)}i", *table), *chunks])
+        return b"".join([pack(f"{len(table)}q", *table), *chunks])
 
     def read(self, kinds: list[int]) -> dict[int, memoryview]:
         """The manifests for this processor from other nodes, by source; puts in what those do."""
@@ -356,7 +391,7 @@ class Aggregated:
                 continue
             if not head >> LENGTH:
                 for s in members:
-                    kinds[s] = head
+                    kinds[s] = head & KINDS
                 continue
             words = unpack_from(f"{len(members)}q", text, at)
             at += 8 * len(words)
@@ -369,16 +404,28 @@ class Aggregated:
                     at += word >> LENGTH
         return manifests
 
+    @property
+    def receiving(self) -> list[Any]:
+        """Requests of receives."""
+        return [*self._receives, *self._arriving]
+
+    @property
+    def sending(self) -> list[Any]:
+        """Requests of sends."""
+        return [*self._short.values(), *self.sends]
+
     def free(self) -> None:
-        for request in (*self._receives, *self._short.values()):
-            request.Free()
+        while self._receives:
+            self._receives.pop().Free()
+        while self._short:
+            self._short.popitem()[1].Free()
 
 
 def _found(text: memoryview, at: int, place: int) -> memoryview | None:
     """A processor's manifest in a chunk."""
-    (count,) = unpack_from("i", text, at)
-    entries = unpack_from(f"{2 * count}i", text, at + 4)
-    at += 4 + 8 * count
+    (count,) = unpack_from("q", text, at)
+    entries = unpack_from(f"{2 * count}q", text, at + 8)
+    at += 8 + 16 * count
     for k in range(0, 2 * count, 2):
         size = entries[k + 1]
         if entries[k] in (place, EVERYONE):  # everyone comes last

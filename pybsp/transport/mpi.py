@@ -7,6 +7,11 @@ requests (half the time of an Alltoall, and one latency instead of log p of them
 waiting for an answer: the receiver knows from the manifests how much comes from whom, and receives it where it is to be
 read.
 
+What a processor says in an exchange has its number (the last 16 bits, in a head): what has another number, or another
+size than was said, is an error (DeliveryError). All requests are kept where they are found when an exception comes in
+between (revocation.py), and are made by `extend` of a `map`, in one step of the interpreter: no handler of a signal
+runs between a request and its place in the list.
+
 Only tests and non-blocking calls are used, see waiting.py. Processors of different transports share one communicator; a
 context, part of the tag, keeps them apart, so a split needs no MPI collective.
 """
@@ -25,21 +30,28 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+from itertools import repeat
 from operator import itemgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ..errors import AbortError, LauncherError
+from ..errors import AbortError, DeliveryError, LauncherError, ProcessorError
+from ..failures import Failure
 from . import (
+    FAIL,
     FREE,
     JOINED,
     KIND,
     KINDS,
     LENGTH,
     MAIL,
+    NUMBER,
+    NUMBERS,
     QUIET,
+    SYNC,
     Arrival,
     Bytes,
     Charge,
@@ -51,7 +63,8 @@ from . import (
 )
 from .aggregated import Aggregated, Layout
 from .memory import BufferPool
-from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node, wanted
+from .revocation import Member, Revocation, RevokedError
+from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node, abandon, wanted
 from .sparse import SAYS, Sparse, tell_all
 from .waiting import Waiter
 
@@ -73,6 +86,8 @@ TAGS = 12  # of a context: three for exchanges, two for what runs beside them, f
 # more may wait for its next call of MPI, and its receivers with it.
 LEAVES = 1 << 16
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
+
+_SAID = KINDS | NUMBERS << NUMBER  # of a head's word: all but the size
 
 _source = itemgetter(0)
 _dumps, _loads = pickle.dumps, pickle.loads
@@ -186,11 +201,25 @@ class MPITransport:
         node: Node | None = None,
         parent: Board | None = None,
         layout: Layout | None = None,
+        revocation: Revocation | None = None,
     ) -> None:
         from mpi4py import MPI
 
         self.p, self.pid = len(ranks), pid
         self.waiter = waiter or Waiter()
+        # Requests, as `receiving` and `sending` have them.
+        self._arriving: list[Any] = []  # receives of this exchange
+        self._leaving: list[Any] = []  # sends of it, but heads
+        self._receives: list[Any] = []
+        self._short: dict[int, Any] = {}
+        self._long: dict[int, Any] = {}
+        self._unfinished: deque[list[Any]] = deque()  # of earlier exchanges: data that may still be leaving
+        self._sparse: Sparse | None = None
+        self._far: Aggregated | None = None
+        self._thread: threading.Thread | None = None
+        self.comm, self._revocation = comm, revocation
+        if revocation is not None:
+            revocation.members.append(self)
         self.along = ALONG  # bytes of data that go along with a manifest to another node, at most
         self._own_memory = BufferPool()  # for what is received
         self.pool = self._own_memory  # for what is sent
@@ -218,7 +247,8 @@ class MPITransport:
         self._place = self.pool.place
         # Those of other nodes: one for all of a node, or each.
         groups = layout.groups(ranks) if layout is not None and context < CONTEXTS else []
-        self._far = Aggregated(comm, ranks, pid, groups, self._board, self._head_tag + 9) if groups else None
+        if groups:
+            self._far = Aggregated(comm, ranks, pid, groups, self._board, self._head_tag + 9)
         # Each begins with the next one, so that not all send to the same processor at once.
         others = [] if groups else [(pid + k) % self.p for k in range(1, self.p)]
         self._peers = [d for d in others if d not in self._near]
@@ -226,22 +256,31 @@ class MPITransport:
         head_in = [self._bytes_in[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         head_out = [self._bytes_out[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         tag = self._head_tag
-        self._receives = [comm.Recv_init([head_in[d], HEAD, MPI.BYTE], ranks[d], tag) for d in self._peers]
-        self._short = {d: comm.Send_init([head_out[d], 8, MPI.BYTE], ranks[d], tag) for d in self._peers}
-        self._long = {d: comm.Send_init([head_out[d], HEAD, MPI.BYTE], ranks[d], tag) for d in self._peers}
+        self._receives += [comm.Recv_init([head_in[d], HEAD, MPI.BYTE], ranks[d], tag) for d in self._peers]
+        self._short.update((d, comm.Send_init([head_out[d], 8, MPI.BYTE], ranks[d], tag)) for d in self._peers)
+        self._long.update((d, comm.Send_init([head_out[d], HEAD, MPI.BYTE], ranks[d], tag)) for d in self._peers)
         self._all_short = list(self._short.values())
         self._quiet = self._receives + self._all_short
         self._heads_out: list[Any] = []  # of the last exchange: others have them, and nobody waited for the word of it
+        self._head_at = [d * STRIDE for d in range(self.p)]
         self._connected = False
         self._posted = 0  # bytes of this exchange's manifests and data that go as messages
-        self._unfinished: deque[list[Any]] = deque()  # of earlier exchanges: data that may still be leaving
-        self._sparse_count = 0  # sparse exchanges
-        self._quiet_kind = 0  # the kind that all heads hold, without manifests
-        self._quiet_words: list[int] = []
+        self._number = 0  # of the last exchange with heads
+        self._sparse_number = 0  # and of the last sparse one
+        self._expected: list[int] = []  # bytes of what arrives
+        self._statuses: list[MPI.Status] = []
+        self._new_status = MPI.Status
+        self._control: MPI.Intracomm | None = None
 
     @classmethod
-    def duplicate(cls, comm: MPI.Intracomm, grace: float | None = None) -> MPITransport:
-        """The transport of all ranks of a communicator, on a duplicate of it.
+    def duplicate(
+        cls, comm: MPI.Intracomm, grace: float | None = None, graceful: Callable[[], float] = lambda: 10.0
+    ) -> MPITransport:
+        """The transport of all ranks of a communicator, on a duplicate of it; collective.
+
+        Args:
+            grace: how long the others are waited for, see below.
+            graceful: the grace period of failures, in seconds.
 
         Raises:
             TimeoutError: not all ranks have come within the grace period (seconds; None waits for ever).
@@ -255,8 +294,34 @@ class MPITransport:
         if not waiter.until(MPI.Request.Test, request, None if grace is None else time.perf_counter() + grace):
             raise TimeoutError
         copy.Set_errhandler(MPI.ERRORS_RETURN)
+        return cls._over(copy, graceful, waiter)
+
+    @classmethod
+    def _over(cls, control: MPI.Intracomm, graceful: Callable[[], float], waiter: Waiter) -> MPITransport:
+        """On a duplicate of a communicator that is used for revocation alone; collective."""
+        copy = control.Dup()
+        copy.Set_errhandler(control.Get_errhandler())
         node = Node.of(copy)
-        return cls(copy, range(copy.size), copy.rank, waiter=waiter, owns=True, node=node, layout=Layout.of(copy, node))
+        layout = Layout.of(copy, node)
+        revocation = Revocation(control, waiter, graceful) if copy.size > 1 else None
+        if revocation is not None:
+            waiter.look = revocation.look
+        made = cls(copy, range(copy.size), copy.rank, 0, waiter, True, node, None, layout, revocation)
+        made._control = control
+        return made
+
+    def renewed(self) -> MPITransport:
+        """A transport of the same processors, on a fresh communicator and in fresh shared memory.
+
+        Collective, after a revocation that is settled.
+        """
+        assert self._revocation is not None
+        revocation = self._revocation
+        barrier = revocation.comm.Ibarrier()  # the others may come late, and are waited for as ever
+        if not barrier.Test():
+            self.waiter.until(type(barrier).Test, barrier, looks=False)
+        abandon(self._node, revocation.comm)
+        return self._over(revocation.comm, revocation.grace, Waiter())
 
     def _make_board(self, node: Node, near: list[int], context: int, parent: Board | None) -> Board:
         """Collective over those that are near."""
@@ -269,11 +334,13 @@ class MPITransport:
             found = memoryview(numbers)
             tag = self._manifest_tag
             others = [k for k, rank in enumerate(ranks) if rank != own]
-            requests = [self._comm.Irecv([found[k : k + 1], 8, self._byte], ranks[k], tag) for k in others]
-            mine = array("q", [number])
-            requests += [self._comm.Isend([mine, 8, self._byte], ranks[k], tag) for k in others]
-            if not self._testall(requests):
-                self._wait(requests)
+            into = [[found[k : k + 1], 8, self._byte] for k in others]
+            mine = [array("q", [number]), 8, self._byte]
+            there = [ranks[k] for k in others]
+            self._arriving.extend(map(self._comm.Irecv, into, there, repeat(tag)))
+            self._leaving.extend(map(self._comm.Isend, repeat(mine), there, repeat(tag)))
+            self._wait([*self._arriving, *self._leaving])
+            self._arriving, self._leaving = [], []
             number = max(numbers)
         return node.board(ranks, own, context, number, parent, self.waiter)
 
@@ -285,35 +352,73 @@ class MPITransport:
         charge: Charge = FREE,
         grace: float | None = None,
     ) -> Arrival:
-        if self._unfinished:
-            self._see_off(keep=1)
-        board = self._board_of_all
-        if board is not None and note is None and grace is None:
-            if parcels or kind & ~KIND:
-                return self._trade(kind, parcels, board)
-            if board.meet(kind):  # the superstep in which this processor sends nothing
+        try:
+            if self._unfinished:
+                self._see_off(keep=1)
+            board = self._board_of_all
+            if board is not None and note is None and grace is None:
+                if parcels or kind & ~KIND:
+                    return self._trade(kind, parcels, board)
+                if board.meet(kind):  # the superstep in which this processor sends nothing
+                    return QUIET
+                return self._receive(kind, None, {})
+            if parcels or note is not None or grace is not None or kind & ~KIND or (self._peers and self._near):
+                self._post_out(kind, note, parcels)
+                return self._finish(kind, note, parcels, grace)
+            if self._far is not None:
+                if self._far.meet(kind, self.waiter):
+                    return QUIET
+                self._leaving = self._far.sends
+                return self._receive(kind, None, {})
+            if self.p == 1:
                 return QUIET
-            return self._receive(kind, None, {}, [])
-        if parcels or note is not None or grace is not None or kind & ~KIND or (self._peers and self._near):
-            return self._exchange(kind, note, parcels, grace)
-        if self._far is not None:
-            if self._far.meet(kind, self.waiter):
+            self._see_off_heads()
+            number = self._number = self._number + 1 & NUMBERS
+            word, words = kind | number << NUMBER, self._words_out
+            for at in self._head_at:
+                words[at] = word
+            self._words_in[self.pid * STRIDE] = word
+            self._heads_out = self._all_short
+            self._startall(self._quiet)
+            # Only for what others send: testing those requests alone takes half the time.
+            if not self._testall(self._receives):
+                self._wait(self._receives)
+            self._let_heads_go()
+            if self._words_in[::STRIDE].tolist().count(word) == self.p:
                 return QUIET
-            return self._receive(kind, None, {}, self._far.sends)
-        if self.p == 1:
-            return QUIET
-        self._see_off_heads()
-        if kind != self._quiet_kind:
-            self._hush(kind)
-        self._startall(self._quiet)
-        self._heads_out = self._all_short
-        # Only for what others send: testing those requests alone takes half the time.
-        if not self._testall(self._receives):
-            self._wait(self._receives)
-        self._let_heads_go()
-        if self._words_in[::STRIDE].tolist() == self._quiet_words:
-            return QUIET
-        return self._receive(kind, None, {}, [])
+            return self._receive(kind, None, {})
+        except BaseException as error:
+            return self.left(error, kind, note)
+
+    def left(self, error: BaseException, kind: int = 0, note: object = None) -> Arrival:
+        """An exception has left an exchange, of that kind and note: see revocation.py.
+
+        Returns:
+            Where this processor tells of a failure: what all say.
+
+        Raises:
+            the exception where it came from here; what all know of where another processor was left by one.
+        """
+        revocation = self._revocation
+        if revocation is None:
+            raise error
+        if not isinstance(error, RevokedError):
+            revocation.revoke(error)
+            raise error
+        try:
+            if kind == FAIL and revocation.settled is None and isinstance(note, Failure):
+                words = revocation.agree(note, revocation.grace())
+                kinds = [FAIL if isinstance(word, Failure) else SYNC for word in words]
+                if self.p == revocation.p:
+                    return Arrival(kinds, words, (), {})
+            elif revocation.cause is None:
+                revocation.agree(None)
+            revocation.refuse()
+        except TimeoutError as late:
+            if kind == FAIL:
+                raise
+            self.abort(f"pybsp: processor {self.pid} learned of a failure: {late}; ending the job (PYBSP_GRACE)")
+        raise AssertionError  # the two do not return
 
     def _let_heads_go(self) -> None:
         """Do not wait for the word that heads have arrived; but for the first ones, which open connections."""
@@ -328,31 +433,36 @@ class MPITransport:
         if self._heads_out and not self._testall(self._heads_out):
             self._wait(self._heads_out)
 
-    def _hush(self, kind: int) -> None:
-        """Make all heads say: this kind, no manifest."""
-        for d in range(self.p):
-            self._words_out[d * STRIDE] = kind
-        self._words_in[self.pid * STRIDE] = kind
-        self._quiet_kind, self._quiet_words = kind, [kind] * self.p
+    def _let_go(self) -> None:
+        """Do not wait for the word that a little data has arrived at another node: it takes another latency.
 
-    def _let_go(self, sends: list[Any]) -> None:
-        """Do not wait for the word that a little data has arrived: it takes another latency."""
-        if self._testall(sends) or self.waiter.briefly(self._testall, sends):
-            return
-        if self._posted + (0 if self._far is None else self._far.posted) <= LEAVES:
-            self._unfinished.append(sends)
-        else:
-            self._wait(sends)
+        On a node it is no more than the receiver's next look; and this processor may be about to compute.
+        """
+        if not self._testall(self._leaving) and not self.waiter.briefly(self._testall, self._leaving):
+            self._unfinished.append(self._leaving)
+        self._leaving = []
+        if not self._unfinished:
+            self.waiter.moving.discard(id(self))
+        elif self._board_of_all is not None or self._posted + (0 if self._far is None else self._far.posted) > LEAVES:
+            self._see_off(keep=0)
 
     def _see_off(self, keep: int) -> None:
         """Forget data that has left; wait for it, but for that of the last `keep` exchanges.
 
         The receivers have it: what is missing is only the word that it arrived. Until then its buffers, to which the
         requests refer, are not used again.
+
+        Raises:
+            RevokedError: an exchange was left by an exception.
         """
+        if self._revocation is not None and self._revocation.cause is not None:
+            raise RevokedError
         unfinished = self._unfinished
         while unfinished and (self._testall(unfinished[0]) or len(unfinished) > keep):
-            self._wait(unfinished.popleft())
+            self._wait(unfinished[0])
+            unfinished.popleft()
+        if not unfinished:
+            self.waiter.moving.discard(id(self))
 
     def _wait(self, requests: list[Any], deadline: float | None = None) -> bool:
         return self.waiter.until(self._testall, requests, deadline)
@@ -361,80 +471,114 @@ class MPITransport:
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:
         """As `exchange`, by messages to partners alone (sparse.py); all processors call this instead."""
+        try:
+            return self._exchange_sparse(kind, note, parcels, grace)
+        except BaseException as error:
+            return self.left(error, kind, note)
+
+    def _exchange_sparse(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         deadline = None if grace is None else time.perf_counter() + grace
         if self._unfinished:
             self._see_off(keep=1)
         comm, ranks, first = self._comm, self._ranks, self._head_tag + 5
-        self._sparse_count += 1
+        self._sparse_number += 1
         self._posted = 0
         heads: dict[int, bytes] = {}
-        sends: list[Any] = []
+        long: list[tuple[int, bytes]] = []
+        messages: list[tuple[int, Bytes]] = []
         for d, parcel in parcels.items():
             if d != self.pid:
                 late: list[Bytes] = []
-                heads[d] = _describe(None, parcel, self.along, late)
-                sends += self._post_data([(ranks[d], data) for data in late])
-        tags = first + self._sparse_count % 2, first + 2
-        exchange = Sparse(comm, ranks, self.pid, tags, heads, kind | (0 if note is None else SAYS))
+                manifest = _describe(None, parcel, self.along, late)
+                messages += [(ranks[d], data) for data in late]
+                if len(manifest) <= CHUNK:
+                    heads[d] = manifest
+                else:
+                    heads[d] = b""
+                    long.append((ranks[d], manifest))
+        sizes = {ranks.index(rank): len(text) for rank, text in long}
+        tags = first + self._sparse_number % 2, first + 2
+        said = kind | (0 if note is None else SAYS)
+        exchange = self._sparse = Sparse(comm, ranks, self.pid, tags, self._sparse_number, heads, sizes, said)
+        self._post_manifests(long)
+        self._post_data(messages)
+        exchange.begin()
         if not exchange.over() and not self.waiter.until(exchange.over, None, deadline):
             raise TimeoutError
+        self._sparse = None
         kinds: list[int] | None = None
         notes: list[Any] | None = None
         if exchange.least == exchange.most and exchange.flags and not exchange.flags & SAYS:
             kinds = [exchange.most | exchange.flags] * self.p  # some ask for data: which ones does not matter
         elif exchange.least != exchange.most or exchange.flags:
-            said = tell_all(comm, ranks, self.pid, first + 3, (kind, note), self.waiter)
-            kinds = [one for one, _ in said]
-            if any(text is not None for _, text in said):
-                notes = [text for _, text in said]
-        contents = {s: _read(head)[1] for s, head in exchange.arrived.items()}
-        arrived, joined, requests = self._post(contents, exchange.arrived, parcels.get(self.pid))
-        if requests and not self._testall(requests):
-            self._wait(requests)
-        if sends:
-            self._let_go(sends)
+            told = tell_all(comm, ranks, self.pid, first + 3, (kind, note), self.waiter, self._leaving)
+            kinds = [one for one, _ in told]
+            if any(text is not None for _, text in told):
+                notes = [text for _, text in told]
+        manifests = self._fetch(exchange.arrived, exchange.late)
+        contents = {s: _read(manifest)[1] for s, manifest in manifests.items()}
+        arrived, joined = self._post(contents, manifests, parcels.get(self.pid))
+        self._collect()
+        if self._leaving:
+            self._let_go()
         if kinds is None and not arrived:
             return QUIET
         return Arrival(kinds, notes, arrived, joined)
 
     def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
-        if self._unfinished:
-            self._see_off(keep=1)
-        sends = self._post_out(kind, note, parcels)
+        try:
+            if self._unfinished:
+                self._see_off(keep=1)
+            self._post_out(kind, note, parcels)
+        except BaseException as error:
+            self.left(error, kind, note)
         if (not self._peers and self._far is None) or not threads_allowed():
-            return lambda charge=FREE, grace=None: self._finish(kind, note, parcels, sends, grace)
+            return partial(self._complete, kind, note, parcels)
         # Messages move on only while MPI is called: a thread does so. It sleeps, as the program computes.
         waiter, self.waiter = self.waiter, Waiter("sleep")
+        self.waiter.look, self.waiter.moving = waiter.look, waiter.moving
         future: Future[Arrival] = Future()
 
         def work() -> None:
             try:
-                future.set_result(self._finish(kind, note, parcels, sends, None))
+                future.set_result(self._finish(kind, note, parcels, None))
             except BaseException as error:
                 future.set_exception(error)
 
-        thread = threading.Thread(target=work, name="pybsp exchange", daemon=True)
-        thread.start()
+        self._thread = threading.Thread(target=work, name="pybsp exchange", daemon=True)
+        self._thread.start()
 
         def complete(charge: Charge = FREE, grace: float | None = None) -> Arrival:
             try:
-                arrival = future.result(grace)
+                return future.result(grace)
             except FutureTimeout:
-                raise TimeoutError from None
+                return self.left(TimeoutError(), kind, note)
+            except BaseException as error:
+                return self.left(error, kind, note)
             finally:
+                self._halt()
                 self.waiter = waiter
-            thread.join()
-            return arrival
 
         return complete
 
-    def _exchange(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
-        return self._finish(kind, note, parcels, self._post_out(kind, note, parcels), grace)
+    def _complete(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        """End an exchange that was begun."""
+        try:
+            return self._finish(kind, note, parcels, grace)
+        except BaseException as error:
+            return self.left(error, kind, note)
 
-    def _post_out(self, kind: int, note: object, parcels: Parcels) -> list[Any]:
-        """Hand over what this processor says and sends. Returns the requests of all but heads."""
-        self._quiet_kind = self._posted = 0
-        sends: list[Any] = []
+    def _halt(self) -> None:
+        """The exchange that a thread has gone on with is over, or revoked: then it ends at its next look."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _post_out(self, kind: int, note: object, parcels: Parcels) -> None:
+        """Hand over what this processor says and sends."""
+        self._posted = 0
         ranks, board = self._ranks, self._board
         plain = b"" if note is None else _dumps((note, ()), 5)
         # 1. Those on this node find manifests, and data, in shared memory.
@@ -448,12 +592,14 @@ class MPITransport:
                     late: list[Bytes] = []
                     manifests[d] = _describe(note, parcel, self.along, late)
                     messages += [(ranks[d], data) for data in late]
-            late_texts = self._far.enter(kind, plain, manifests, texts, shared, sends)
+            late_texts = self._far.enter(kind, plain, manifests, texts, shared, self._leaving)
         elif board is not None:
             late_texts = board.enter(kind, texts, shared)
         long = [(ranks[self._near[k]], text) for k, text in late_texts]
         # 2. The heads for the others, with the manifests that fit.
         self._see_off_heads()
+        number = self._number = self._number + 1 & NUMBERS
+        said = kind | number << NUMBER
         heads = []
         for d in self._peers:
             sent = parcels.get(d)
@@ -464,7 +610,7 @@ class MPITransport:
                 manifest = _describe(note, sent, self.along, late)
                 messages += [(ranks[d], data) for data in late]
             size = len(manifest)
-            self._words_out[d * STRIDE] = kind | size << LENGTH
+            self._words_out[d * STRIDE] = said | size << LENGTH
             if 0 < size <= INLINE:
                 self._bytes_out[d * HEAD + 8 : d * HEAD + 8 + size] = manifest
                 heads.append(self._long[d])
@@ -473,15 +619,12 @@ class MPITransport:
                 if size:
                     long.append((ranks[d], manifest))
         if heads:
-            self._words_in[self.pid * STRIDE] = kind | (note is not None or self.pid in parcels) << LENGTH
+            self._words_in[self.pid * STRIDE] = said | (note is not None or self.pid in parcels) << LENGTH
+            self._heads_out = heads
             self._startall(self._receives + heads)
-        self._heads_out = heads
         # 3. What is longer, behind all heads, which everybody waits for; without waiting.
-        if long:
-            sends += self._post_manifests(long)
-        if messages:
-            sends += self._post_data(messages)
-        return sends
+        self._post_manifests(long)
+        self._post_data(messages)
 
     def _describe_near(
         self, note: object, parcels: Parcels
@@ -503,23 +646,66 @@ class MPITransport:
                     late.clear()
         return texts, shared, messages
 
-    def _post_manifests(self, manifests: list[tuple[int, bytes]]) -> list[Any]:
+    def _post_manifests(self, manifests: list[tuple[int, bytes]]) -> None:
         """Those that go as messages, by rank."""
-        comm, byte, tag = self._comm, self._byte, self._manifest_tag
-        self._posted += sum(len(text) for _, text in manifests)
-        return [comm.Isend([text, len(text), byte], rank, tag) for rank, text in manifests]
+        self._send(manifests, self._manifest_tag)
 
-    def _post_data(self, messages: list[tuple[int, Bytes]]) -> list[Any]:
-        comm, byte, tag = self._comm, self._byte, self._data_tag
-        self._posted += sum(data.size for _, data in messages)
-        return [comm.Isend([c, c.size, byte], rank, tag) for rank, data in messages for c in _chunks(data)]
+    def _post_data(self, messages: list[tuple[int, Bytes]]) -> None:
+        self._send(messages, self._data_tag)
+
+    def _send(self, messages: Sequence[tuple[int, bytes | Bytes]], tag: int) -> None:
+        if not messages:
+            return
+        chunks = [(rank, chunk) for rank, data in messages for chunk in _chunks(data)]
+        self._posted += sum(len(chunk) for _, chunk in chunks)
+        if self._board is not None:
+            self.waiter.moving.add(id(self))
+        specs = [[chunk, len(chunk), self._byte] for _, chunk in chunks]
+        self._leaving.extend(map(self._comm.Isend, specs, [rank for rank, _ in chunks], repeat(tag)))
+
+    def _receive_into(self, places: Sequence[tuple[int, memoryview | Bytes]], tag: int) -> None:
+        """Post receives, by rank."""
+        chunks = [(rank, chunk) for rank, place in places for chunk in _chunks(place)]
+        specs = [[chunk, len(chunk), self._byte] for _, chunk in chunks]
+        self._arriving.extend(map(self._comm.Irecv, specs, [rank for rank, _ in chunks], repeat(tag)))
+        self._expected += [len(chunk) for _, chunk in chunks]
+
+    def _collect(self) -> None:
+        """Wait for what has been posted to be received.
+
+        Raises:
+            DeliveryError: it has not the size that was said.
+        """
+        requests = self._arriving
+        if not requests:
+            return
+        while len(self._statuses) < len(requests):
+            self._statuses.append(self._new_status())
+        statuses = self._statuses[: len(requests)]
+        if not self._testall(requests, statuses):
+            self.waiter.until(partial(self._testall, statuses=statuses), requests)
+        expected, byte = self._expected, self._byte
+        self._arriving, self._expected = [], []
+        if (got := [status.Get_count(byte) for status in statuses]) != expected:
+            raise DeliveryError(f"processor {self.pid} was to receive messages of {expected} bytes, and got {got}")
+
+    def _fetch(self, here: dict[int, memoryview], late: Sequence[tuple[int, int]]) -> dict[int, memoryview]:
+        """Manifests by source: those that are here, and those that come as messages.
+
+        Args:
+            late: source, bytes.
+        """
+        if late:
+            here = {**here, **{s: memoryview(bytearray(size)) for s, size in late}}
+            self._receive_into([(self._ranks[s], here[s]) for s, _ in late], self._manifest_tag)
+            self._collect()
+        return here
 
     def _trade(self, kind: int, parcels: Parcels, board: Board) -> Arrival:
         """An exchange without notes where all are near."""
         texts: list[tuple[int, bytes]] = []
         shared: list[Bytes] = []
         large: list[Bytes] = []
-        sends: list[Any] = []
         self._posted = 0
         own, place = self.pid, self._place
         for d, parcel in parcels.items():
@@ -530,13 +716,13 @@ class MPITransport:
                     continue
                 texts.append((d, _describe(None, parcel, NEAR_ALONG, large, place, shared)))
                 if large:
-                    sends += self._post_data([(self._ranks[d], data) for data in large])
+                    self._post_data([(self._ranks[d], data) for data in large])
                     large.clear()
         late = board.enter(kind, texts, shared)
         if late:
-            sends += self._post_manifests([(self._ranks[d], text) for d, text in late])
+            self._post_manifests([(self._ranks[d], text) for d, text in late])
         manifests = board.gather(kind)
-        if manifests is not None and not sends:
+        if manifests is not None and not self._leaving:
             arrived = self._short_way(manifests, board)
             if arrived is not None:
                 if own in parcels:
@@ -545,7 +731,7 @@ class MPITransport:
                 kinds = [kind] * self.p if kind & ~KIND else None
                 return made(Arrival, (kinds, None, arrived, _NOT_JOINED))
         board.finish()
-        return self._receive(kind, None, parcels, sends)
+        return self._receive(kind, None, parcels)
 
     def _short_way(self, manifests: list[tuple[int, memoryview]], board: Board) -> list[tuple[int, Parcel]] | None:
         """Where all are near: the parcels of manifests whose data came with them, or is to be read where it lies.
@@ -587,7 +773,6 @@ class MPITransport:
         kind: int,
         note: object,
         parcels: Parcels,
-        sends: list[Any],
         grace: float | None,
     ) -> Arrival:
         """Wait for the others, and receive."""
@@ -595,7 +780,7 @@ class MPITransport:
         if self._far is not None:
             if not self._far.wait(self.waiter, deadline):
                 raise TimeoutError
-            return self._receive(kind, note, parcels, sends)
+            return self._receive(kind, note, parcels)
         if not self._peers and self._board is not None:
             if not self._board.wait(deadline):
                 raise TimeoutError
@@ -605,17 +790,18 @@ class MPITransport:
             self._let_heads_go()
         if self._board is not None:
             self._board.finish()
-        elif note is None and not sends and not kind & ~KIND and self.pid not in parcels:
+        elif note is None and not self._leaving and not kind & ~KIND and self.pid not in parcels:
             arrived = self._short_heads(kind)
             if arrived is not None:
                 return made(Arrival, (None, None, arrived, _NOT_JOINED))
-        return self._receive(kind, note, parcels, sends)
+        return self._receive(kind, note, parcels)
 
     def _short_heads(self, kind: int) -> list[tuple[int, Parcel]] | None:
         """The short way where none are near, all do the same, and what they send is mail in their heads; else None."""
         arrived: list[tuple[int, Parcel]] = []
+        said = kind | self._number << NUMBER
         for s, word in enumerate(self._words_in[::STRIDE].tolist()):
-            if word & KINDS != kind:
+            if word & _SAID != said:
                 return None
             size = word >> LENGTH
             if size and s != self.pid:
@@ -633,17 +819,16 @@ class MPITransport:
             return False
         return self._board is None or self._board.here()
 
-    def _receive(self, kind: int, note: object, parcels: Parcels, sends: list[Any]) -> Arrival:
+    def _receive(self, kind: int, note: object, parcels: Parcels) -> Arrival:
         """With all heads here: read the manifests, receive the data."""
-        comm, ranks, byte, p, board = self._comm, self._ranks, self._byte, self.p, self._board
-        words = self._words_in[::STRIDE].tolist() if self._peers else [kind] * p
+        p, board = self.p, self._board
+        words = [kind] * p
         # 4. The manifests; those that did not fit are messages.
         manifests: dict[int, memoryview] = {}
-        requests = []
-        late = []
+        late: list[tuple[int, int]] = []
         if board is not None:
-            for s, word in zip(self._near, board.words, strict=True):
-                words[s] = word & KINDS
+            for k, word in enumerate(board.words):
+                words[self._near[k]] = word & KINDS
             for k, at, size in board.manifests():
                 if at == BY_MESSAGE:
                     late.append((self._near[k], size))
@@ -652,16 +837,19 @@ class MPITransport:
         if self._far is not None:
             manifests.update(self._far.read(words))
         for s in self._peers:
-            size = words[s] >> LENGTH
+            word = self._words_in[s * STRIDE]
+            if word >> NUMBER & NUMBERS != self._number:
+                raise DeliveryError(
+                    f"in exchange {self._number} processor {self.pid} got what processor {s} had said in exchange "
+                    f"{word >> NUMBER & NUMBERS}"
+                )
+            words[s] = word & KINDS
+            size = word >> LENGTH
             if size > INLINE:
                 late.append((s, size))
             elif size:
                 manifests[s] = self._bytes_in[s * HEAD + 8 : s * HEAD + 8 + size]
-        for s, size in late:
-            manifests[s] = memoryview(bytearray(size))
-            requests.append(comm.Irecv([manifests[s], size, byte], ranks[s], self._manifest_tag))
-        if requests:
-            self._wait(requests)
+        manifests = self._fetch(manifests, late)
         contents: dict[int, tuple[int, _Contents]] = {}
         notes: list[Any] | None = None
         for s, manifest in manifests.items():
@@ -673,25 +861,23 @@ class MPITransport:
             notes = notes or [None] * p
             notes[self.pid] = note
         # 5. The data, each stream of each source where it is to be read.
-        arrived, joined, requests = self._post(contents, manifests, parcels.get(self.pid))
-        if requests and not self._testall(requests):
-            self._wait(requests)
-        if sends:
-            self._let_go(sends)
-        kinds = [word & KINDS for word in words] if self._peers else words
-        uniform = notes is None and not kind & ~KIND and kinds.count(kind) == p
-        return Arrival(None if uniform else kinds, notes, arrived, joined)
+        arrived, joined = self._post(contents, manifests, parcels.get(self.pid))
+        self._collect()
+        if self._leaving:
+            self._let_go()
+        uniform = notes is None and not kind & ~KIND and words.count(kind) == p
+        return Arrival(None if uniform else words, notes, arrived, joined)
 
     def _post(
         self, contents: dict[int, tuple[int, _Contents]], manifests: dict[int, memoryview], own: Parcel | None
-    ) -> tuple[list[tuple[int, Parcel]], dict[int, Bytes], list[Any]]:
+    ) -> tuple[list[tuple[int, Parcel]], dict[int, Bytes]]:
         """Find data that is here, put what came along in its place, and post the receives of all other.
 
         Args:
             contents: by source: bytes of data, and what is in the parcel.
 
         Returns:
-            The parcels by source that these fill, the joined streams, and the requests.
+            The parcels by source that these fill, and the joined streams.
         """
         if own is None and not any(total for total, _ in contents.values()):
             arrived = [
@@ -699,8 +885,8 @@ class MPITransport:
                 for s in sorted(contents)
                 if contents[s][1]
             ]
-            return arrived, {}, []
-        comm, ranks, byte, tag, take = self._comm, self._ranks, self._byte, self._data_tag, self._own_memory.take
+            return arrived, {}
+        ranks, take = self._ranks, self._own_memory.take
         if own is not None:
             contents[self.pid] = _contents(own)
         totals: dict[int, int] = {}
@@ -714,7 +900,7 @@ class MPITransport:
         joined = {stream: take(total) for stream, total in totals.items() if stream not in apart}
         used = dict.fromkeys(joined, 0)
         arrived = []
-        requests: list[Any] = []
+        places: list[tuple[int, Bytes]] = []
         for s in sorted(contents):
             parcel: Parcel = {}
             along: Bytes | None = None  # what is left of the data that came with the manifest
@@ -736,8 +922,8 @@ class MPITransport:
                         place[:] = along[:size]  # a copy: the manifest's memory is used again
                     along = along[size:]
                 elif s != self.pid and at == BY_MESSAGE:
-                    for chunk in _chunks(place):
-                        requests.append(comm.Irecv([chunk, chunk.size, byte], ranks[s], tag))  # noqa: PERF401
+                    if place is not None:
+                        places.append((ranks[s], place))
                 elif s == self.pid and own is not None:
                     data = own[stream].data
                     if place is None or data is None:
@@ -747,7 +933,9 @@ class MPITransport:
                 parcel[stream] = Segment(meta, words, messages, place)
             if parcel:
                 arrived.append((s, parcel))
-        return arrived, joined, requests
+        if places:
+            self._receive_into(places, self._data_tag)
+        return arrived, joined
 
     def swap(
         self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None
@@ -756,7 +944,9 @@ class MPITransport:
         if pair is None:
             # In the same context, by messages: two processors meet in the same order, there and here, and MPI keeps it.
             ranks = [self._ranks[self.pid], self._ranks[partner]]
-            pair = self._pairs[partner] = MPITransport(self._comm, ranks, 0, self._context, self.waiter)
+            pair = self._pairs[partner] = MPITransport(
+                self._comm, ranks, 0, self._context, self.waiter, revocation=self._revocation
+            )
         arrival = pair.exchange(kind, note, {1: parcel} if parcel else {}, grace=grace)
         return (
             kind if arrival.kinds is None else arrival.kinds[1],
@@ -765,11 +955,26 @@ class MPITransport:
         )
 
     def subset(self, members: Sequence[int], context: int) -> MPITransport:
+        try:
+            return self._subset(members, context)
+        except BaseException as error:
+            self.left(error)
+            raise
+
+    def _subset(self, members: Sequence[int], context: int) -> MPITransport:
         ranks = [self._ranks[m] for m in members]
         node = self._node if self._board is not None else None
         pid = members.index(self.pid)
         part = MPITransport(
-            self._comm, ranks, pid, context, self.waiter, node=node, parent=self._board, layout=self._layout
+            self._comm,
+            ranks,
+            pid,
+            context,
+            self.waiter,
+            node=node,
+            parent=self._board,
+            layout=self._layout,
+            revocation=self._revocation,
         )
         part.along = self.along
         return part
@@ -798,21 +1003,87 @@ class MPITransport:
         print(message, file=sys.stderr)
         abort_job()
 
-    def free(self) -> None:
-        for pair in self._pairs.values():
-            pair.free()
-        self._see_off(keep=0)
-        self._see_off_heads()
-        for request in (*self._quiet, *self._long.values()):
-            request.Free()
+    @property
+    def settled(self) -> ProcessorError | None:
+        return None if self._revocation is None else self._revocation.settled
+
+    @property
+    def revoked(self) -> bool:
+        return self._revocation is not None and self._revocation.cause is not None
+
+    def revoke(self, cause: BaseException) -> None:
+        if self._revocation is not None:
+            self._revocation.revoke(cause)
+
+    def beside(self, member: Member) -> None:
+        """Something else has requests on the communicator, until the transport is freed or `alone` is called."""
+        if self._revocation is not None:
+            self._revocation.members.append(member)
+
+    def alone(self, member: Member) -> None:
+        """It has none any more."""
+        if self._revocation is not None and member in self._revocation.members:
+            self._revocation.members.remove(member)
+
+    def receiving(self) -> list[Any]:
+        far, sparse = self._far, self._sparse
+        return [
+            *self._receives,
+            *self._arriving,
+            *(() if far is None else far.receiving),
+            *(() if sparse is None else sparse.receiving),
+        ]
+
+    def sending(self) -> list[Any]:
+        far, sparse = self._far, self._sparse
+        return [
+            *self._short.values(),
+            *self._long.values(),
+            *self._leaving,
+            *(request for sends in self._unfinished for request in sends),
+            *(() if far is None else far.sending),
+            *(() if sparse is None else sparse.sending),
+        ]
+
+    def give_up(self) -> None:
+        self._halt()
+        self._unfinished.append([])  # so that every exchange asks what is the matter
+
+    def forget(self) -> None:
+        self._free_requests()
+        self._leaving, self._arriving, self._expected = [], [], []
+
+    def _free_requests(self) -> None:
+        while self._receives:
+            self._receives.pop().Free()
+        for requests in (self._short, self._long):
+            while requests:
+                requests.popitem()[1].Free()
         if self._far is not None:
             self._far.free()
+
+    def free(self) -> None:
+        if self.revoked:
+            # What it held on the communicator is gone, once that is settled; shared memory stays while it is read.
+            return
+        try:
+            for pair in self._pairs.values():
+                pair.free()
+            self._see_off(keep=0)
+            self._see_off_heads()
+        except RevokedError:
+            return
+        self._free_requests()
+        if self._revocation is not None:
+            self._revocation.members.remove(self)
         if self._board is not None:
             self._board.retire()
         if self._owns:
             if self._node is not None:
                 self._node.free()
             self._comm.Free()
+            if self._control is not None:
+                self._control.Free()
 
 
 _Contents = list[tuple[int, Any, int, int, int, int]]  # stream, as in Segment, bytes, and where they lie
@@ -889,9 +1160,10 @@ def _read(manifest: memoryview) -> tuple[Any, tuple[int, _Contents]]:
     return note, (sum(entry[4] for entry in contents), contents)
 
 
-def _chunks(data: Bytes | None) -> Iterable[Bytes]:
-    if data is None or not data.size:
-        return ()
-    if data.size <= CHUNK:
-        return (data,)
-    return [data[at : at + CHUNK] for at in range(0, data.size, CHUNK)]
+def _chunks(data: Any) -> Iterable[Any]:
+    """Of bytes, as many as a message may have."""
+    size = len(data)
+    if size <= CHUNK:
+        return (data,) if size else ()
+    data = memoryview(data)
+    return [data[at : at + CHUNK] for at in range(0, size, CHUNK)]

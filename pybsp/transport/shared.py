@@ -6,15 +6,17 @@ node, and received by knowing where it lies.
 
     board   status      (parity): of exchanges with even and with odd numbers
             release     of a leader (aggregated.py): as a status, when all may go on; where a text for all lies; bytes
-            holds       (parity, node peer): which exchanges' data this processor still reads: bit k for that of k
-                        exchanges ago, the highest (AGES) for all older
-            slots       (parity, node peer): where the manifest for it begins; the exchange's number, and bytes;
-                        behind those, one for what goes to other nodes
+            holds       (parity, node peer): which exchanges' data this processor still reads (lending.py)
+            slots       (parity, node peer): where the manifest for it begins; a tag, which is the exchange's number and
+                        whether there is one; bytes; behind those, one for what goes to other nodes
             room        (parity): manifests, and small data that goes along with them; the text of a release
 
 Two of each are enough: whoever enters exchange k + 2 has seen all others in k + 1, where they were done with reading
 what exchange k had brought. Data may be read for longer, as it is not copied: a receiver that still refers to some of
 it says so, and its sender does not use that memory again.
+
+Whoever says or sends anything in an exchange writes a tag for every other processor of the board, so that none can
+take what is missing for nothing: a tag with another number is an error there (DeliveryError).
 
 A status is the exchange's number, above what the processor is doing and whether it says or sends anything. Numbers of a
 context only grow, also from one part of the processors to the next that uses the context: a part begins at the largest
@@ -23,6 +25,10 @@ number that any of its members has used there.
 Memory model: data is written before the status, and read after it. `Win.Sync` is the barrier between the two on both
 sides; it wants an epoch, which `Lock_all` opens for good. Processors of the x86 family keep this order by themselves
 (of different words only a store and a later load change places), and Python changes none: it is left out there.
+
+A page of shared memory for which there is no room ends the process that touches it (SIGBUS). So boards are populated
+when the window is made, and the heap as it grows, by a call that fails instead (populating.py); the pages beyond stay
+free.
 
 Source of the window: Hoefler et al., *MPI + MPI: a new hybrid approach to parallel programming with MPI plus shared
 memory* (2013).
@@ -37,13 +43,17 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 from ctypes import addressof, c_char
+from functools import partial
 from typing import TYPE_CHECKING
+from weakref import ref
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import DeliveryError, UsageError
 from . import KINDS
-from .memory import ALIGN, BufferPool, Bytes, held, referred_to, unheld
+from .lending import Held, Lent
+from .memory import ALIGN, BufferPool, Bytes
+from .populating import populate
 from .waiting import Waiter
 
 if TYPE_CHECKING:
@@ -52,6 +62,7 @@ if TYPE_CHECKING:
 CONTEXTS = 32  # boards of a processor; a part that is split off deeper meets by messages
 ROOM = 1 << 15  # bytes of a board's room, each parity
 SMALLEST = 1 << 10  # bytes of the smallest buffers of a heap; less is copied along with the manifest
+GROWS = 1 << 20  # bytes that a heap is populated by beyond what is wanted
 LARGEST = 1 << 40  # bytes of a part, at most
 SHARE = 0.45  # of the free shared memory, that the parts of a node's processors may fill
 
@@ -59,9 +70,7 @@ WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # 
 SOMETHING, HOLDS = 1 << 8, 1 << 9  # flags of a status, above the kind
 NUMBER = 16  # bits that the exchange's number is shifted by, above a status
 TURNS = 100  # that others get on the core before waiting goes on as in waiting.py
-AGES = 62  # exchanges that data is told apart by, as long as somebody reads it: a word has so many bits and a sign
-SIZES = (1 << 31) - 1
-SIZE = 31  # and above the bytes of a manifest, in a slot
+SLOT = 3  # words: place, tag, bytes
 BY_MESSAGE, WITH_MANIFEST = -1, -2  # where a manifest, or data, lies if not in a part
 
 
@@ -84,8 +93,8 @@ class Window:
         self.size, self.rank = comm.size, comm.rank
         self.board = _board_bytes(comm.size)
         available = _free_bytes()
-        mine = min(wanted(), int(available * SHARE) // comm.size) & -(1 << 12)
-        least = comm.allreduce(mine, MPI.MIN)  # all or none
+        most = min(wanted(), int(available * SHARE) // comm.size) & -(1 << 12)
+        least = comm.allreduce(most, MPI.MIN)  # all or none
         if least < CONTEXTS * self.board:
             raise MemoryError(
                 f"{available >> 20} MiB are free, for {comm.size} processors, and PYBSP_SHARED is "
@@ -101,10 +110,17 @@ class Window:
         ]
         self.words = [part.cast("q") for part in self.parts]
         heap = CONTEXTS * self.board
-        for at in range(0, heap, self.board):
-            self.parts[self.rank][at : at + self.board - 2 * ROOM] = bytes(self.board - 2 * ROOM)
-        comm.Barrier()  # MPI does not promise zeros
-        self.pool = SharedPool(self.parts[self.rank], heap, least, comm.size)
+        mine = self.parts[self.rank]
+        here = populate(mine[:heap])
+        if here:
+            for at in range(0, heap, self.board):
+                mine[at : at + self.board - 2 * ROOM] = bytes(self.board - 2 * ROOM)  # MPI does not promise zeros
+        # All or none; and nobody looks at a board before its zeros are there.
+        if not comm.allreduce(here, MPI.LAND):
+            self._window.Unlock_all()
+            self._window.Free()
+            raise MemoryError(f"it has no room for {heap >> 10} KiB of each of {comm.size} processors")
+        self.pool = SharedPool(mine, heap, least, comm.size)
         if among_others:
             _among_others.append(self)
 
@@ -131,7 +147,7 @@ atexit.register(_free_windows)  # at import, so that it comes after what a progr
 
 
 def _board_bytes(size: int) -> int:
-    return (5 * 8 + 2 * size * 8 + 2 * (size + 1) * 16 + 63 & -64) + 2 * ROOM
+    return (5 * 8 + 2 * size * 8 + 2 * (size + 1) * SLOT * 8 + 63 & -64) + 2 * ROOM
 
 
 def same_node(comm: MPI.Intracomm) -> MPI.Comm:
@@ -209,6 +225,13 @@ class Node:
         board = self._boards.get(context)
         return 0 if board is None else board.number
 
+    def give_up(self) -> tuple[Window, list[Board]]:
+        """Nothing is sent here any more: the window, and the boards whose data may still be read."""
+        boards = list(self._boards.values())
+        for board in boards:
+            board.forget()
+        return self.window, boards
+
     def free(self) -> None:
         """Collective. The memory stays where somebody still refers to data in it: also its sender to what it sent."""
         board = self._boards[0]
@@ -222,59 +245,100 @@ class Node:
             self.window.free()
 
 
+_abandoned: list[tuple[Window, list[Board]] | None] = []  # by revocation; None on a node without a window
+
+
+def abandon(node: Node | None, comm: MPI.Intracomm) -> None:
+    """What used a node's boards was revoked; collective over a communicator of all ranks.
+
+    The memory stays where somebody still refers to data in it, until this is called again and nobody does.
+    """
+    from mpi4py import MPI
+
+    _abandoned.append(None if node is None else node.give_up())
+    gc.collect()  # a machine and its queues and arrays refer to each other
+    used = [one is not None and (one[0].pool.used() or any(board.reads() for board in one[1])) for one in _abandoned]
+    in_use = np.array(used)
+    comm.Allreduce(MPI.IN_PLACE, in_use, MPI.LOR)
+    for one, stays in zip(_abandoned, in_use.tolist(), strict=True):
+        if one is not None and not stays:
+            one[0].free()
+    _abandoned[:] = [one for one, stays in zip(_abandoned, in_use.tolist(), strict=True) if stays]
+
+
 class SharedPool(BufferPool):
     """Buffers in this processor's part of the window; where it is full, of its own memory.
 
     A buffer is used again when nobody here refers to it: what has been sent the board refers to for as long as
-    anybody reads it.
+    anybody reads it. A weak reference tells, so that buffers that are kept cost nothing.
     """
 
     def __init__(self, part: memoryview, begin: int, end: int, sharers: int = 1) -> None:
         super().__init__()
         self._part, self._sharers = part, sharers
         self._gaps = [(begin, end)]  # ascending, none next to each other
-        self._kept: dict[int, list[Bytes]] = {}
-        self._at: dict[int, tuple[int, int]] = {}  # id of a buffer: where it lies, and its address
+        self._free: dict[int, list[int]] = {}  # where rooms of so many bytes lie that nobody refers to
+        self._taken: dict[int, tuple[int, int, int, object]] = {}  # id of a buffer: place, address, room, reference
+        self._gone: dict[int, object] = {}  # of those, that nobody refers to: at any moment, in any thread
+        self._populated = begin  # up to here pages are there
 
     def take(self, size: int) -> Bytes:
         if size < SMALLEST:
             return np.empty(size, np.uint8)
         bits = (size - 1).bit_length()
-        kept = self._kept.setdefault(bits, [])
-        buffer = unheld(kept, size)
-        if buffer is None:
-            # In sixteenths of a power of two: little is left over, and what is given back fits again.
-            step = max(SMALLEST, 1 << max(bits - 4, 0))
-            room = (size + step - 1) & -step
-            if _free_bytes() < room * self._sharers:
-                # Other windows, and other jobs, have filled it; others of this one may be about to do as this one.
-                return super().take(size)
-            self._give_back(bits)
-            at = self._cut(room)
-            if at < 0:
-                for other in self._kept:
-                    self._give_back(other)
-                at = self._cut(room)
-            if at < 0:
-                return super().take(size)
-            buffer = np.frombuffer(self._part[at : at + room], np.uint8)
-            kept.append(buffer)
-            self._at[id(buffer)] = at, buffer.ctypes.data
+        # In sixteenths of a power of two: little is left over, and what is given back fits again.
+        step = max(SMALLEST, 1 << max(bits - 4, 0))
+        room = (size + step - 1) & -step
+        self._take_back()
+        free = self._free.get(room)
+        at = free.pop() if free else self._grow(room)
+        if at < 0:
+            return super().take(size)
+        buffer = np.frombuffer(self._part[at : at + room], np.uint8)
+        key = id(buffer)
+        self._taken[key] = at, buffer.ctypes.data, room, ref(buffer, partial(self._gone.__setitem__, key))
         return buffer[:size]
+
+    def _take_back(self) -> None:
+        while self._gone:
+            at, _, room, _ = self._taken.pop(self._gone.popitem()[0])
+            self._free.setdefault(room, []).append(at)
 
     def used(self) -> bool:
         """Whether somebody here refers to any of it."""
-        return any(held(kept) for kept in self._kept.values())
+        self._take_back()
+        return bool(self._taken)
 
     def place(self, data: Bytes) -> int:
         """Where data lies in the part; BY_MESSAGE if it does not."""
-        found = self._at.get(id(data.base))
+        if self._gone:
+            self._take_back()  # what is there now may have the id of a buffer that has gone
+        found = self._taken.get(id(data.base))
         if found is None:
             return BY_MESSAGE
-        at, address = found
+        at, address, _, _ = found
         if data.flags.writeable:  # in a fifth of the time
             return at + addressof(c_char.from_buffer(data)) - address  # type: ignore[arg-type]
         return at + int(data.__array_interface__["data"][0]) - address
+
+    def _grow(self, room: int) -> int:
+        """A place for so many bytes in a gap, or in what is given back; -1 where there is none."""
+        at = self._cut(room)
+        if at < 0 and self._free:
+            self._merge()
+            at = self._cut(room)
+        end = at + room
+        if at < 0 or end <= self._populated:
+            return at
+        # Others of this window may be about to do as this one.
+        if _free_bytes() >= room * self._sharers:
+            for more in (end + GROWS, end):
+                if populate(self._part[self._populated : more]):
+                    self._populated = min(more, len(self._part))
+                    return at
+        self._free.setdefault(room, []).append(at)
+        self._merge()
+        return -1
 
     def _cut(self, room: int) -> int:
         for k, (begin, end) in enumerate(self._gaps):
@@ -286,23 +350,17 @@ class SharedPool(BufferPool):
                 return begin
         return -1
 
-    def _give_back(self, bits: int) -> None:
-        """Make gaps of the buffers of so many bits that nobody refers to."""
-        kept = self._kept[bits]
-        found = False
-        while (buffer := unheld(kept)) is not None:
-            at, _ = self._at.pop(id(buffer))
-            self._gaps.append((at, at + buffer.size))
-            kept[:] = [other for other in kept if other is not buffer]
-            found = True
-        if found:
-            merged: list[tuple[int, int]] = []
-            for begin, end in sorted(self._gaps):
-                if merged and merged[-1][1] == begin:
-                    merged[-1] = merged[-1][0], end
-                else:
-                    merged.append((begin, end))
-            self._gaps = merged
+    def _merge(self) -> None:
+        """Make gaps of all rooms that nobody refers to."""
+        gaps = self._gaps + [(at, at + room) for room, places in self._free.items() for at in places]
+        self._free.clear()
+        merged: list[tuple[int, int]] = []
+        for begin, end in sorted(gaps):
+            if merged and merged[-1][1] == begin:
+                merged[-1] = merged[-1][0], end
+            else:
+                merged.append((begin, end))
+        self._gaps = merged
 
 
 class Board:
@@ -349,17 +407,20 @@ class Board:
         first += 3
         self._holds = [[words[first + k * size : first + (k + 1) * size] for k in (0, 1)] for words in of]
         first += 2 * size
-        size += 1
-        self._slots = [[words[first + 2 * k * size : first + 2 * (k + 1) * size] for k in (0, 1)] for words in of]
+        size = (size + 1) * SLOT
+        self._slots = [[words[first + k * size : first + (k + 1) * size] for k in (0, 1)] for words in of]
         self._own_part, self._own_slots = self._parts[own], self._slots[own]
+        self._tags = [SLOT * k + 1 for k in self._others]
         self._neighbours = [(k, self._status[k], self._slots[k], self._parts[k]) for k in self._others]
         self._rooms = [window.board * (context + 1) - (2 - k) * ROOM for k in (0, 1)]
-        self._nobody = memoryview(bytes(8 * window.size)).cast("q")
         self._free = 0  # where this exchange's room has nothing yet
         self._fence = window.sync if WEAK else None
-        # (number, data): of exchanges whose data somebody may still read.
-        self._sent: list[tuple[int, list[Bytes]]] = []
-        self._got: list[tuple[int, int, Bytes]] = []  # (number, whose, data) that this processor may still read
+        self._lent, self._held = Lent(), Held(len(ranks))
+        self._lending, self._holding = self._lent.data, self._held.entries  # empty, in most exchanges
+
+    def speak_outside(self) -> None:
+        """There are other nodes, for which this processor may have something."""
+        self._tags.append(SLOT * len(self._ranks) + 1)
 
     def meet(self, kind: int) -> bool:
         """An exchange in which this processor says nothing.
@@ -371,7 +432,7 @@ class Board:
         word = number << NUMBER | kind
         parity = number & 1
         quiet = True
-        if self._got and (flag := self._held(parity)):
+        if self._holding and (flag := self._say_held(parity)):
             word, quiet = word | flag, False
         if self._fence:
             self._fence()
@@ -385,13 +446,13 @@ class Board:
                     break
         if not quiet:
             self.wait()
-            if self._got or any(status[parity] != word for status in self._theirs):
+            if word & HOLDS or any(status[parity] != word for status in self._theirs):
                 self.finish()
                 return False
         if self._fence:
             self._fence()
-        if self._sent:
-            self._sent.clear()
+        if self._lending:
+            self._lent.clear()
         return True
 
     def enter(self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]) -> list[tuple[int, bytes]]:
@@ -411,6 +472,9 @@ class Board:
         part = self._own_part
         late = []
         last, last_at = None, 0
+        tag = number << 1
+        for at_tag in self._tags:
+            slots[at_tag] = tag
         for k, manifest in manifests:
             size = len(manifest)
             if manifest is last and last_at != BY_MESSAGE:  # a note to all
@@ -424,14 +488,15 @@ class Board:
                 if place == BY_MESSAGE:
                     late.append((k, manifest))
             last, last_at = manifest, place
-            slots[2 * k] = place
-            slots[2 * k + 1] = number << SIZE | size
+            slots[SLOT * k] = place
+            slots[SLOT * k + 1] = tag | 1
+            slots[SLOT * k + 2] = size
         if data:
-            self._sent.append((number, data))
+            self._lent.lend(number, data)
         self._free = at
         word = number << NUMBER | kind | SOMETHING  # as `_say` does
-        if self._got:
-            word |= self._held(parity)
+        if self._holding:
+            word |= self._say_held(parity)
         if self._fence:
             self._fence()
         self._mine[parity] = word
@@ -463,7 +528,7 @@ class Board:
                 data: list[Bytes] = []
                 place = self._lay(text, data)
                 if data:
-                    self._sent.append((self.number, data))
+                    self._lent.lend(self.number, data)
             release[1], release[2] = place, size
         if self._fence:
             self._fence()
@@ -488,7 +553,7 @@ class Board:
             (from whom, manifest); or None: `finish` and `manifests` say more.
         """
         number = self.number
-        parity, least, own = number & 1, number << NUMBER, 2 * self._own
+        parity, least, own = number & 1, number << NUMBER, SLOT * self._own
         for status in self._theirs:
             tries = self._waiter.tries
             while status[parity] < least:
@@ -506,16 +571,18 @@ class Board:
                 return None
             if word & SOMETHING:
                 slots = slots_of[parity]
-                tagged = slots[own + 1]
-                if tagged >> SIZE == number:  # else it is one of before, for another exchange
+                tag = slots[own + 1]
+                if tag >> 1 != number:
+                    raise self._undelivered(k, tag >> 1)
+                if tag & 1:
                     at = slots[own]
                     if at < 0:
                         return None
-                    found.append((k, part[at : at + (tagged & SIZES)]))
+                    found.append((k, part[at : at + slots[own + 2]]))
             if word & HOLDS:
                 reading |= self._holds[k][parity][self._own]
-        if self._sent:
-            self._release(reading)
+        if self._lending:
+            self._lent.release(number, reading)
         return found
 
     def here(self, _: object = None) -> bool:
@@ -545,34 +612,40 @@ class Board:
             self._fence()
         parity = self.number & 1
         self.words = [status[parity] for status in self._status]
-        if not self._sent:
+        if not self._lending:
             return
         reading = 1
         for k in self._others:
             if self.words[k] & HOLDS:
                 reading |= self._holds[k][parity][self._own]
-        self._release(reading)
-
-    def _release(self, reading: int) -> None:
-        """Use again what nobody reads: `reading` has bit k where the data of k exchanges ago is read; 0 always is."""
-        number = self.number
-        self._sent = [entry for entry in self._sent if _bit(number - entry[0]) & reading]
+        self._lent.release(self.number, reading)
 
     def manifests(self, outside: bool = False) -> list[tuple[int, int, int]]:
         """Those that there are for this processor: from whom, where they lie in its part, or BY_MESSAGE; and bytes.
 
         Args:
             outside: instead what there is for other nodes.
+
+        Raises:
+            DeliveryError: somebody says something, and does not say to this one what.
         """
-        parity, own = self.number & 1, 2 * (len(self._ranks) if outside else self._own)
+        parity, own = self.number & 1, SLOT * (len(self._ranks) if outside else self._own)
         found = []
         for k in self._others:
             if self.words[k] & SOMETHING:
                 slots = self._slots[k][parity]
-                tagged = slots[own + 1]
-                if tagged >> SIZE == self.number:  # else it is one of before, for another exchange
-                    found.append((k, slots[own], tagged & SIZES))
+                tag = slots[own + 1]
+                if tag >> 1 != self.number:
+                    raise self._undelivered(k, tag >> 1)
+                if tag & 1:
+                    found.append((k, slots[own], slots[own + 2]))
         return found
+
+    def _undelivered(self, k: int, number: int) -> DeliveryError:
+        return DeliveryError(
+            f"in exchange {self.number} on a node processor {self._own} of its board found what processor {k} had said "
+            f"in exchange {number}"
+        )
 
     def text(self, k: int, at: int, size: int) -> memoryview:
         """Bytes of a processor's part."""
@@ -581,33 +654,32 @@ class Board:
     def read(self, k: int, at: int, size: int) -> Bytes:
         """Data in a processor's part, as it lies there."""
         data = np.frombuffer(self._parts[k], np.uint8, size, at)
-        self._got.append((self.number, k, data))
+        self._held.hold(k, self.number, data)
         return data
 
     def forget(self) -> None:
         """Nothing is sent any more: what was is its readers' to keep."""
-        self._sent.clear()
+        self._lent.clear()
 
     def reads(self) -> bool:
         """Whether somebody here refers to data that others sent."""
-        return bool(referred_to(self._got))
+        self._held.words(self.number)
+        return bool(self._holding)
 
     def retire(self) -> None:
         """The part has ended: what may still be read of it is from now on the parent's."""
         parent = self._parent
         if parent is None:
             return
-        parent._sent.extend((parent.number, data) for _, data in self._sent)
-        where = [parent._ranks.index(rank) for rank in self._ranks]
-        parent._got += [(parent.number, where[k], data) for _, k, data in self._got]
-        self._sent.clear()
-        self._got = []
+        if self._lending:
+            parent._lent.lend(parent.number, self._lent.clear())
+        self._held.hand_over(parent._held, parent.number, [parent._ranks.index(rank) for rank in self._ranks])
 
     def _say(self, what: int) -> int:
         word = self.number << NUMBER | what
         parity = self.number & 1
-        if self._got:
-            word |= self._held(parity)
+        if self._holding:
+            word |= self._say_held(parity)
         if self._fence:
             self._fence()
         self._mine[parity] = word
@@ -622,18 +694,12 @@ class Board:
             data.append(buffer)
         return place
 
-    def _held(self, parity: int) -> int:
+    def _say_held(self, parity: int) -> int:
         """Say of whose data which is still referred to here; returns the flag that says so, or 0."""
-        self._got = referred_to(self._got)
-        if not self._got:
+        words = self._held.words(self.number)
+        if not self._holding:
             return 0
-        now, holds = self.number, self._holds[self._own][parity]
-        holds[:] = self._nobody
-        for number, k, _ in self._got:
-            holds[k] |= _bit(now - number)
+        holds = self._holds[self._own][parity]
+        for k, word in enumerate(words):
+            holds[k] = word
         return HOLDS
-
-
-def _bit(age: int) -> int:
-    """Of a word of holds."""
-    return 1 << (age if age < AGES else AGES)

@@ -21,8 +21,11 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Sequence
+from itertools import repeat
+from struct import pack, unpack_from
 from typing import TYPE_CHECKING, Any
 
+from ..errors import DeliveryError
 from . import KIND
 
 if TYPE_CHECKING:
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
     from .waiting import Waiter
 
 SAYS = 1 << 8  # a flag beside the kind: this processor says something to all
-WORDS = 24  # bytes of what a dissemination carries
+WORDS = 32  # bytes of what a dissemination carries
+HEADER = 16  # of a head: the number of the exchange, and bytes of what follows in its place
 
 
 def rounds(p: int) -> int:
@@ -70,11 +74,14 @@ class Sparse:
     Args:
         comm, ranks, pid: of the transport.
         tags: of heads and of words. That of heads is not the last exchange's: others may be one exchange ahead.
+        number: of the exchange, which its messages carry.
         heads: by destination.
+        sizes: of those that follow as messages of their own, empty here.
         kind: what this processor is doing, with its flags, SAYS where it says something.
 
     Attributes:
         arrived: heads by source.
+        late: sources of those that follow, with their bytes.
         least, most: of the kinds of all processors.
         flags: those that any of them has.
     """
@@ -85,7 +92,9 @@ class Sparse:
         ranks: Sequence[int],
         pid: int,
         tags: tuple[int, int],
+        number: int,
         heads: dict[int, bytes],
+        sizes: dict[int, int],
         kind: int,
     ) -> None:
         from mpi4py import MPI
@@ -97,11 +106,19 @@ class Sparse:
         self.arrived: dict[int, memoryview] = {}
         self.least = self.most = kind & KIND
         self.flags = kind & ~KIND
+        self.late: list[tuple[int, int]] = []
+        self._number = number
         self._round = -1
         self._out, self._in = (memoryview(bytearray(WORDS)).cast("q") for _ in range(2))
-        self._requests: list[Any] = [
-            comm.Issend([head, len(head), self._byte], ranks[d], tags[0]) for d, head in heads.items()
-        ]
+        self._heads = [(ranks[d], pack("2q", number, sizes.get(d, 0)) + head) for d, head in heads.items()]
+        self.sending: list[Any] = []
+        self.receiving: list[Any] = []
+
+    def begin(self) -> None:
+        """Send the heads."""
+        specs = [[head, len(head), self._byte] for _, head in self._heads]
+        ranks = [rank for rank, _ in self._heads]
+        self.sending.extend(map(self._comm.Issend, specs, ranks, repeat(self._tags[0])))
 
     def over(self, _: object = None) -> bool:
         """Whether it is; does what can be done now."""
@@ -110,27 +127,49 @@ class Sparse:
         while (message := comm.Improbe(self._any, head_tag, status)) is not None:
             head = memoryview(bytearray(status.Get_count(byte)))
             message.Recv([head, len(head), byte])
-            self.arrived[self._pids[status.Get_source()]] = head
+            source = self._pids[status.Get_source()]
+            number, size = unpack_from("2q", head)
+            self._check(source, number)
+            if size:
+                self.late.append((source, size))
+            else:
+                self.arrived[source] = head[HEADER:]
         # 2. The dissemination; the largest and the smallest may be combined twice, so any p will do.
         p = len(self._ranks)
-        while self._testall(self._requests):
+        while self._testall(self.sending) and self._testall(self.receiving):
             if self._round >= 0:
+                self._check((self._pid - (1 << self._round)) % p, self._in[3])
                 self.least, self.most = min(self.least, self._in[0]), max(self.most, self._in[1])
                 self.flags |= self._in[2]
             self._round += 1
             if self._round == rounds(p):
                 return True
             before, behind = (self._pid - (1 << self._round)) % p, (self._pid + (1 << self._round)) % p
-            self._out[0], self._out[1], self._out[2] = self.least, self.most, self.flags
-            self._requests = [
-                comm.Irecv([self._in, WORDS, byte], self._ranks[before], word_tag),
-                comm.Isend([self._out, WORDS, byte], self._ranks[behind], word_tag),
-            ]
+            self._out[0], self._out[1], self._out[2], self._out[3] = self.least, self.most, self.flags, self._number
+            self.receiving.clear()
+            self.sending.clear()
+            self.receiving.extend(map(comm.Irecv, [[self._in, WORDS, byte]], [self._ranks[before]], [word_tag]))
+            self.sending.extend(map(comm.Isend, [[self._out, WORDS, byte]], [self._ranks[behind]], [word_tag]))
         return False
 
+    def _check(self, source: int, number: int) -> None:
+        if number != self._number:
+            raise DeliveryError(
+                f"in sparse exchange {self._number} processor {self._pid} got what processor {source} had said in "
+                f"exchange {number}"
+            )
 
-def tell_all(comm: MPI.Intracomm, ranks: Sequence[int], pid: int, tag: int, said: object, waiter: Waiter) -> list[Any]:
-    """Step 3: what each processor says, by pid; all call it."""
+
+def tell_all(
+    comm: MPI.Intracomm,
+    ranks: Sequence[int],
+    pid: int,
+    tag: int,
+    said: object,
+    waiter: Waiter,
+    sends: list[Any],
+) -> list[Any]:
+    """Step 3: what each processor says, by pid; all call it. `sends` gets the requests of what may still be leaving."""
     from mpi4py import MPI
 
     p, status, byte = len(ranks), MPI.Status(), MPI.BYTE
@@ -138,7 +177,7 @@ def tell_all(comm: MPI.Intracomm, ranks: Sequence[int], pid: int, tag: int, said
     for i in range(rounds(p)):
         before, behind = ranks[(pid - (1 << i)) % p], ranks[(pid + (1 << i)) % p]
         text = pickle.dumps(known, 5)
-        request = comm.Isend([text, len(text), byte], behind, tag)
+        sends.extend(map(comm.Isend, [[text, len(text), byte]], [behind], [tag]))
         found: list[Any] = []
 
         def come(source: int, found: list[Any] = found) -> bool:
@@ -150,6 +189,6 @@ def tell_all(comm: MPI.Intracomm, ranks: Sequence[int], pid: int, tag: int, said
         heard = memoryview(bytearray(status.Get_count(byte)))
         found[0].Recv([heard, len(heard), byte])
         known.update(pickle.loads(heard))
-        if not request.Test():
-            waiter.until(MPI.Request.Test, request)
+        if not MPI.Request.Testall(sends):
+            waiter.until(MPI.Request.Testall, sends)
     return [pickle.loads(known[d]) for d in range(p)]

@@ -239,5 +239,16 @@ class VirtualTransport:
     def abort(self, message: str) -> None:
         raise AbortError(message)
 
+    def revoke(self, cause: BaseException) -> None:
+        """All others of the machine are taken down with this processor."""
+
+    @property
+    def revoked(self) -> bool:
+        return False
+
+    @property
+    def settled(self) -> None:
+        return None
+
     def free(self) -> None:
         pass

@@ -5,6 +5,10 @@ MPICH's barrier of 4 ranks on 2 cores takes milliseconds instead of a microsecon
 here: a wait tests, spinning for about 100 us, then yielding the core between tests, and after about a millisecond
 sleeping in short steps. Between tests Python sees Ctrl-C.
 
+Who waits also *looks* (`Waiter.look`), every millisecond and in each sleep: MPI moves messages on only while it is
+called, and there one learns that somebody has left the exchange (revocation.py). Where this processor has sends that
+MPI has not completed (`Waiter.moving`), others may wait for them, and it looks at each turn.
+
 What lies in shared memory is looked at some times first (`tries`): that takes less than asking for the time. On a host
 that is known to have more ranks than cores nobody spins (`crowd`).
 
@@ -27,6 +31,7 @@ YIELD = 1e-3
 STEP = 50e-6  # the shortest sleep; longer waits sleep for a 32nd of what they have waited, up to a millisecond
 LONGEST_STEP = 1e-3
 MOMENT = 20e-6
+LOOK = 1e-3  # seconds between two looks of who does not sleep
 TRIES = 50  # looks at a word in shared memory before waiting begins; with more ranks than cores one, and then yield
 
 _MODES = {"polite": (SPIN, YIELD), "spin": (float("inf"), 0.0), "yield": (0.0, float("inf")), "sleep": (0.0, 0.0)}
@@ -37,6 +42,8 @@ class Waiter:
 
     Attributes:
         tries: looks at a word in shared memory before waiting begins.
+        look: called in a wait that takes long; may raise, which ends the wait.
+        moving: what has sends under way beside those that are waited for.
     """
 
     def __init__(self, mode: str = "") -> None:
@@ -47,6 +54,8 @@ class Waiter:
         self._adapts = mode == "polite"
         self._spin = self._most
         self.tries = TRIES if self._most else 1
+        self.look: Callable[[], None] = _nothing
+        self.moving: set[int] = set()
 
     def crowd(self) -> None:
         """The host has more ranks than cores: do not spin at all."""
@@ -54,38 +63,56 @@ class Waiter:
             self._most = self._spin = 0.0
             self.tries = 1
 
-    def until(self, test: Callable[[Any], bool], what: Any, deadline: float | None = None) -> bool:
+    def until(self, test: Callable[[Any], bool], what: Any, deadline: float | None = None, looks: bool = True) -> bool:
         """Wait until `test(what)`, which just was false, is true.
+
+        Args:
+            looks: whether to look, see above.
 
         Returns:
             False if the deadline (of `time.perf_counter`) came first.
+
+        Raises:
+            what `look` raises.
         """
         clock = time.perf_counter
+        look = self.look if looks else _nothing
         start = clock()
         never = float("inf") if deadline is None else deadline
         limit = start
+        if self.moving:
+            look()
         if self._spin:
             limit = min(start + self._spin, never)
-            while clock() < limit:
-                if test(what):
-                    if self._spin < self._most:
-                        self._adapt(0.0)
-                    return True
+            while (now := clock()) < limit:
+                pause = min(limit, now + LOOK)
+                while clock() < pause:
+                    if test(what):
+                        if self._spin < self._most:
+                            self._adapt(0.0)
+                        return True
+                if pause < limit or self.moving:
+                    look()
         limit = min(limit + self._yield, never)
-        while clock() < limit:
+        pause = clock() + LOOK
+        while (now := clock()) < limit:
             # One test moves the library on by little: with four for each turn on the core, supersteps of 8 ranks on 2
             # cores take less than half the time that they take with one.
             if test(what) or test(what) or test(what) or test(what):
                 if self._most:
-                    self._adapt(clock() - start)
+                    self._adapt(now - start)
                 return True
+            if self.moving or now > pause:
+                look()
+                pause = now + LOOK
             os.sched_yield()
         self._adapt(float("inf"))
         while not test(what):
             now = clock()
             if now > never:
                 return False
-            time.sleep(min(LONGEST_STEP, max(STEP, (now - start) / 32)))
+            look()
+            time.sleep(STEP if self.moving else min(LONGEST_STEP, max(STEP, (now - start) / 32)))
         return True
 
     def briefly(self, test: Callable[[Any], bool], what: Any) -> bool:
@@ -103,3 +130,7 @@ class Waiter:
                 self._spin /= 2
             else:
                 self._spin = min(self._most, 2 * self._spin + self._most / 16)
+
+
+def _nothing() -> None:
+    pass

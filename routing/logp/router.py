@@ -262,7 +262,7 @@ class _Ranks:
     """The LogP layer of MPI ranks, as one of them sees it."""
 
     def __init__(self, transport: MPITransport, routing: LogPRouting, machine: LogPMachine) -> None:
-        self._routing = routing
+        self._transport, self._routing = transport, routing
         self._proc = RankProcessor(transport, machine, routing.capacity)
         self._phases = Phases(self._proc)
         self._count = 0
@@ -282,7 +282,12 @@ class _Ranks:
         route = algorithm(self._routing, seed)
         if grace is not None:
             self._proc.deadline = time.perf_counter() + grace
-        said, messages = superstep(self._phases, kind, note, packets, route)
+        try:
+            said, messages = superstep(self._phases, kind, note, packets, route)
+        except BaseException as error:
+            arrival = self._transport.left(error, kind, pickle.loads(note) if note else None)
+            assert arrival.kinds is not None  # of a failure that this processor tells of
+            return Outcome(list(arrival.kinds), list(arrival.notes or ()))
         self._proc.deadline = None
         return _outcome(said)._replace(packets=[message.payload for message in messages])
 

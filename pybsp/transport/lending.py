@@ -1,0 +1,155 @@
+"""Data in shared memory that is read where its sender put it: what its readers hold, and what its sender has lent.
+
+Who still reads what is told by a word for each sender: bit k where data of k exchanges ago is read, the highest (AGES)
+for all that is older. Neither side looks through what is kept: a reader is told by weak references that data is no
+longer referred to, and shifts its words by an exchange; a sender looks at bits that have gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from weakref import ref
+
+from .memory import Bytes
+
+AGES = 62  # exchanges that data is told apart by, as long as somebody reads it: a word has so many bits and a sign
+OLDEST = 1 << AGES
+
+
+def aged(bits: int, by: int) -> int:
+    """A word of bits, so many exchanges later."""
+    if not bits or not by:
+        return bits
+    if by >= AGES:
+        return OLDEST
+    bits <<= by
+    return bits & (OLDEST - 1) | OLDEST if bits >= OLDEST else bits
+
+
+class Lent:
+    """What a processor has put where others read it.
+
+    Attributes:
+        data: by the number of the exchange that sent it, ascending.
+    """
+
+    __slots__ = ("_at", "_bits", "data")
+
+    def __init__(self) -> None:
+        self.data: dict[int, list[Bytes]] = {}
+        self._bits = self._at = 0  # the ages that there are, at the exchange of this number
+
+    def lend(self, number: int, data: Sequence[Bytes]) -> None:
+        """Data goes out in an exchange, the last one so far."""
+        self.data.setdefault(number, []).extend(data)
+        self._bits, self._at = aged(self._bits, number - self._at) | 1, number
+
+    def release(self, number: int, reading: int) -> None:
+        """Forget what nobody reads.
+
+        Args:
+            number: of this exchange.
+            reading: the words of all readers, combined.
+        """
+        there = aged(self._bits, number - self._at)
+        gone = there & ~reading
+        self._bits, self._at = there & reading, number
+        while gone:
+            age = gone.bit_length() - 1
+            gone ^= 1 << age
+            if age < AGES:
+                del self.data[number - age]
+            else:
+                for old in list(self.data):
+                    if number - old < AGES:
+                        break
+                    del self.data[old]
+
+    def clear(self) -> list[Bytes]:
+        """Forget everything; returns what was there."""
+        found = [one for data in self.data.values() for one in data]
+        self.data.clear()
+        self._bits = 0
+        return found
+
+
+class Held:
+    """What a processor reads where others have put it.
+
+    Args:
+        others: from how many.
+
+    Attributes:
+        entries: what is referred to here, by a key; some may have been dropped since `words` was called.
+    """
+
+    def __init__(self, others: int) -> None:
+        self.entries: dict[int, _Entry] = {}
+        self._words = [0] * others  # at the exchange of `_at`
+        self._at = 0
+        self._numbers: list[dict[int, int]] = [{} for _ in range(others)]  # exchange: how many pieces of data
+
+    def hold(self, k: int, number: int, data: Bytes) -> None:
+        """Data of a processor's has come in this exchange; it is held until nobody here refers to it."""
+        entry = _Entry(self, k, number)
+        # The callback is not Python's: no handler of a signal, whose exception would be lost there, runs in it.
+        entry.reference = ref(data, partial(_dropped.__setitem__, id(entry)))
+        self._add(entry)
+
+    def _add(self, entry: _Entry) -> None:
+        self.entries[id(entry)] = _entries[id(entry)] = entry
+        self._age(entry.number)
+        self._words[entry.k] |= 1
+        numbers = self._numbers[entry.k]
+        numbers[entry.number] = numbers.get(entry.number, 0) + 1
+
+    def _age(self, number: int) -> None:
+        if by := number - self._at:
+            self._words = [aged(word, by) for word in self._words]
+            self._at = number
+
+    def words(self, number: int) -> Sequence[int]:
+        """For each processor, the ages of its data that is read here, in the exchange of this number."""
+        self._age(number)
+        while _dropped:
+            entry = _entries.pop(_dropped.popitem()[0])
+            entry.holder._take_off(entry)
+        return self._words
+
+    def _take_off(self, entry: _Entry) -> None:
+        del self.entries[id(entry)]
+        numbers = self._numbers[entry.k]
+        numbers[entry.number] -= 1
+        if not numbers[entry.number]:
+            del numbers[entry.number]
+            age = self._at - entry.number
+            # Numbers ascend: the first is the oldest.
+            if age < AGES or self._at - next(iter(numbers), self._at) < AGES:
+                self._words[entry.k] &= ~(1 << min(age, AGES))
+
+    def hand_over(self, heir: Held, number: int, places: Sequence[int]) -> None:
+        """From now on what is held here is the heir's, as if it had come in the exchange of this number.
+
+        Args:
+            places: of the processors, where the heir has them.
+        """
+        self.words(self._at)
+        for entry in self.entries.values():
+            entry.holder, entry.k, entry.number = heir, places[entry.k], number
+            heir._add(entry)
+        self.entries.clear()
+
+
+class _Entry:
+    """Data of processor k's of the exchange of a number, and who holds it."""
+
+    __slots__ = ("holder", "k", "number", "reference")
+    reference: object
+
+    def __init__(self, holder: Held, k: int, number: int) -> None:
+        self.holder, self.k, self.number = holder, k, number
+
+
+_entries: dict[int, _Entry] = {}  # of this process, by id
+_dropped: dict[int, object] = {}  # of those, whose data is no longer referred to: at any moment, in any thread

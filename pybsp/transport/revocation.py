@@ -1,0 +1,229 @@
+"""What happens to a transport when an exception leaves one of its exchanges: it is *revoked*.
+
+An exception may come at any point of an exchange: from a signal's handler, from memory that has run out, from MPI. What
+was under way then can neither be completed nor be told from what comes next. So the processor that is left by it does
+not use the transport again, and neither do the others:
+
+    1. It sends all others a notice, on a communicator that no program uses (`revoke`).
+    2. Whoever waits looks there now and then (`look`), which also moves on what MPI has under way. Who finds a
+       notice leaves its own exchange likewise. Nobody can miss it for long: an exchange that one processor has left,
+       or does not enter any more, no other completes.
+    3. All meet on that communicator (`agree`): each tells each what it has to say, and waits for the others' words, but
+       no longer than a grace period, after which the job is aborted.
+    4. What is still under way is thrown away: posted receives are cancelled, what arrives is received and forgotten,
+       until the sends of all processors are complete. Then the old communicator is empty, and is freed.
+
+What follows takes a fresh communicator, boards and buffers. So nothing of a failed run can reach a later one.
+
+The names are those of User-Level Failure Mitigation: Bland et al., *Post-failure recovery of MPI communication
+capability* (2013), whose revocation MPI libraries do not offer without an error of a process.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import BSPError, ProcessorError
+from ..failures import Failure, failure_of, processor_error
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from .waiting import Waiter
+
+NOTICE, WORD = 1, 2  # tags: that an exchange was left; what a processor says when all meet
+SLACK = 1.0  # seconds that one who only learned of a failure waits longer than the one that failed: that one speaks
+
+
+class RevokedError(BaseException):
+    """Raised in a wait when another processor has left an exchange; never seen by programs, nor caught as theirs."""
+
+
+class Member(Protocol):
+    """What has MPI requests on the communicator that is given up."""
+
+    @property
+    def comm(self) -> MPI.Intracomm:
+        """That communicator."""
+
+    def give_up(self) -> None:
+        """It is revoked: whatever is called refuses, from now on."""
+
+    def receiving(self) -> Iterable[Any]:
+        """Requests of receives that may be posted."""
+
+    def sending(self) -> Iterable[Any]:
+        """Requests of sends that may not have completed."""
+
+    def forget(self) -> None:
+        """All of them are complete: free what is persistent. Nothing is sent or received afterwards."""
+
+
+class Revocation:
+    """Whether the transports of a communicator are revoked, as one processor sees it.
+
+    Args:
+        comm: of all processors, used for nothing else.
+        waiter: how this one waits.
+        grace: gives the grace period, in seconds.
+
+    Attributes:
+        cause: what left an exchange here, or the failure of another; None: nothing is revoked.
+        settled: the error that all know of, once they have met.
+    """
+
+    unsettled: list[Revocation] = []  # noqa: RUF012 - of this process: revoked, and the others not met yet
+
+    def __init__(self, comm: MPI.Intracomm, waiter: Waiter, grace: Callable[[], float]) -> None:
+        from mpi4py import MPI
+
+        self.comm, self.p, self.pid = comm, comm.size, comm.rank
+        self.cause: BaseException | None = None
+        self.settled: ProcessorError | None = None
+        self.members: list[Member] = []
+        self._waiter, self.grace = waiter, grace
+        self._iprobe, self._any_source, self._any_tag = comm.Iprobe, MPI.ANY_SOURCE, MPI.ANY_TAG
+        self._byte, self._mpi_error = MPI.BYTE, MPI.Exception
+        self._sent: list[Any] = []  # requests of notices and words
+        self._heard: dict[int, str] = {}  # notices
+        self._words: list[Any] = []  # by pid, once this processor has said its own
+        self._missing = set(range(self.p)) - {self.pid}
+        self._barrier: list[Any] | None = None
+
+    def look(self) -> None:
+        """Let MPI move on; in a wait.
+
+        Raises:
+            RevokedError: another processor has left an exchange.
+        """
+        if self._iprobe(self._any_source, self._any_tag) or self.cause is not None:
+            raise RevokedError
+
+    def revoke(self, cause: BaseException) -> None:
+        """An exchange is left by an exception here: all others are to know. Returns at once."""
+        if self.cause is not None or self.p == 1:
+            return
+        self.cause = cause
+        self.unsettled.append(self)
+        for member in self.members:
+            member.give_up()
+        self._post(NOTICE, pickle.dumps(failure_of(cause, 0, "").summary[:200], 5))
+
+    def refuse(self) -> None:
+        """Something is to be exchanged on what is revoked.
+
+        Raises:
+            ProcessorError: what all know of.
+            BSPError: what happened here, of which the others are told when the run ends.
+        """
+        if self.settled is not None:
+            raise self.settled
+        raise BSPError(
+            f"an exchange was left by {type(self.cause).__name__} ({self.cause}), so what it carried is lost; nothing "
+            "can be exchanged after it in this run"
+        ) from self.cause
+
+    def agree(self, failure: Failure | None, waits: float | None = None) -> list[Any]:
+        """Meet all others, who do so too, and throw away what is under way.
+
+        Args:
+            failure: of this processor, if it has one.
+            waits: seconds; None: a little longer than the grace period.
+
+        Returns:
+            what each says, by pid.
+
+        Raises:
+            TimeoutError: not all have come; the text says who.
+        """
+        if self.cause is None:
+            self.revoke(RevokedError())
+        deadline = time.perf_counter() + (self.grace() + SLACK if waits is None else waits)
+        # 1. What the others say. (Where an exception comes in between, this goes on when it is called again.)
+        if not self._words:
+            self._words = [None] * self.p
+            self._words[self.pid] = failure
+            self._post(WORD, pickle.dumps(failure, 5))
+        if not self._until(self._all_said, deadline):
+            told = "".join(f"; processor {pid} left an exchange by {what}" for pid, what in sorted(self._heard.items()))
+            raise TimeoutError(f"processors {sorted(self._missing)[:16]} did not come to where failures are told{told}")
+        # 2. What is under way.
+        self._throw_away(deadline)
+        if not any(isinstance(word, Failure) for word in self._words):
+            self._words[self.pid] = failure_of(self.cause or RevokedError(), 0, "")
+        self.settled = processor_error(self._words)
+        self.unsettled.remove(self)
+        return self._words
+
+    def _all_said(self, _: object) -> bool:
+        while self._missing and (said := self._next()) is not None:
+            source, tag, what = said
+            if tag == WORD:
+                self._words[source] = what
+                self._missing.discard(source)
+            else:
+                self._heard[source] = what
+        return not self._missing
+
+    def _post(self, tag: int, text: bytes) -> None:
+        others = [pid for pid in range(self.p) if pid != self.pid]
+        # In one step of the interpreter: no handler of a signal can lose a request.
+        self._sent.extend(map(self.comm.Isend, repeat([text, len(text), self._byte]), others, repeat(tag)))
+
+    def _next(self) -> tuple[int, int, Any] | None:
+        from mpi4py import MPI
+
+        status = MPI.Status()
+        message = self.comm.Improbe(self._any_source, self._any_tag, status)
+        if message is None:
+            return None
+        text = bytearray(status.Get_count(self._byte))
+        message.Recv([text, len(text), self._byte])
+        return status.Get_source(), status.Get_tag(), pickle.loads(text)
+
+    def _until(self, test: Callable[[object], bool], deadline: float) -> bool:
+        return test(None) or self._waiter.until(test, None, deadline, looks=False)
+
+    def _throw_away(self, deadline: float) -> None:
+        """Empty the communicators that the members use."""
+        from mpi4py import MPI
+
+        comms = list({id(member.comm): member.comm for member in self.members}.values())
+        receiving = [request for member in self.members for request in member.receiving()]
+        sending = [request for member in self.members for request in member.sending()]
+        for request in receiving:
+            with_errors(request.Cancel, self._mpi_error)  # it may not be active
+        status = MPI.Status()
+
+        def empty(requests: list[Any]) -> bool:
+            for comm in comms:
+                while (message := comm.Improbe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)) is not None:
+                    scrap = bytearray(status.Get_count(MPI.BYTE))
+                    message.Recv([scrap, len(scrap), MPI.BYTE])
+            requests[:] = [request for request in requests if not with_errors(request.Test, self._mpi_error)]
+            return not requests
+
+        left = receiving + sending + self._sent
+        if not self._until(lambda _: empty(left), deadline):
+            raise TimeoutError("what was under way in the exchange did not end")
+        if self._barrier is None:
+            self._barrier = [self.comm.Ibarrier()]
+        barrier = self._barrier
+        if not self._until(lambda _: empty(barrier), deadline):
+            raise TimeoutError("what was under way in the exchange did not end on all processors")
+        for member in self.members:
+            member.forget()
+        self.members.clear()
+        self._sent.clear()
+
+
+def with_errors(call: Callable[[], Any], mpi_error: type[BaseException]) -> bool:
+    """The result of an MPI call; an error of it ends the request as well."""
+    try:
+        return call() is not False
+    except mpi_error:
+        return True
