@@ -37,7 +37,7 @@ def changed(*changes: tuple[str, str]) -> type[Rank]:
 
 _NO_THROWING_AWAY = ("            yield from self.throw_away()\n", "")
 _OLD_COMMUNICATOR = ("self.comm = self.window = self.epoch", "self.window = self.epoch")
-_TAGS_FOR_SOME = ("            if all(k != text[0] for text in texts):\n", "            if False:\n")
+_TAGS_FOR_SOME = ('            yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)\n', "            pass\n")
 _NO_LOOKS = ("looks=self.control_in, moves=True, fails", "moves=True, fails")
 
 
@@ -209,7 +209,7 @@ MUTANTS = (
     Mutant(
         "nobody looks for a notice where memory is used again",
         "broken messages, two exchanges",
-        (('                yield self.wait("sent", self.unfinished[0])\n', '                yield self.wait("sent", self.unfinished[0])._replace(looks=())\n'),),
+        (('yield self.wait("sent", self.heads_out)', 'yield self.wait("sent", self.heads_out)._replace(looks=())'),),
     ),
     Mutant(
         "a notice is taken for the word of the meeting",

@@ -23,13 +23,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pybsp.transport import KINDS, SYNC
-from pybsp.transport.shared import AGES, BY_MESSAGE, HOLDS, NUMBER, SOMETHING
+from pybsp.transport.lending import AGES
+from pybsp.transport.shared import BY_MESSAGE, HOLDS, NUMBER, SOMETHING
 
 from .machine import DeliveryError, Memory, Program, RaisedError, RevokedError, Stateful, Step, WrongError
 
 HAS = 1  # in a slot's tag, below the number
 COUNTED = 3  # mask of the number in a head; 0xFFFF in the code, where more than four exchanges are run
-SIZES = {"mail": 1, "note": 2, "data": 3, "laid": 4, "late": 5, "send": 6}
+SIZES = {"mail": 1, "note": 2, "data": 3, "laid": 4, "late": 5, "send": 6, "release": 7}
 
 
 class World(NamedTuple):
@@ -39,9 +40,10 @@ class World(NamedTuple):
         script: what the program does: so many exchanges of all (an int), or those of a part (members, exchanges).
         says: what a processor may say in an exchange.
         nodes: the ranks of each node; those alone on theirs have no board.
-        ages: AGES, made small.
+        ages: AGES, which is made small where data is to get as old.
         keeps: exchanges that received data may be kept for.
         raises: exceptions that are raised inside exchanges.
+        raisers: who may raise them; empty: anyone.
         lost: whether the rank that raises may never come to the meeting.
         led: whether the first rank leads, as in aggregated.py; another node says something or nothing.
     """
@@ -50,9 +52,10 @@ class World(NamedTuple):
     script: tuple[Any, ...]
     says: tuple[str, ...]
     nodes: tuple[tuple[int, ...], ...]
-    ages: int = 2
+    ages: int = AGES
     keeps: int = 3
     raises: int = 0
+    raisers: tuple[int, ...] = ()
     lost: bool = False
     led: bool = False
 
@@ -116,6 +119,8 @@ class Board(Stateful):
         used = 0
         last = None
         place = 0
+        for k in self.others:
+            yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)
         for k, where, text, laid in texts:
             if where == "room" and text != last:
                 place = self.room(used)
@@ -127,9 +132,6 @@ class Board(Stateful):
             yield self.do("write", self.slot(self.own, k, "place"), place)
             yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1 | HAS)
             yield self.do("write", self.slot(self.own, k, "size"), SIZES[text[3]])
-        for k in self.others:
-            if all(k != text[0] for text in texts):
-                yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)
         if data:
             self.sent.append((self.number, data))
         yield from self.say(kind | SOMETHING)
@@ -199,12 +201,12 @@ class Board(Stateful):
     # -- memory that is read where it lies
 
     def reading(self, k: int) -> Program:
-        """Which of this rank's data another one reads."""
+        """Which of this rank's data another one reads: bit k for that of k exchanges ago."""
         row = yield self.do("read", self.holds(k))
         return row[self.own] if row else 0  # zeros, before anything is written
 
     def use_again(self, reading: int) -> Program:
-        """As `_release`."""
+        """As `Lent.release`."""
         before = self.sent
         self.sent = [entry for entry in before if self.bit(self.number - entry[0]) & reading]
         yield from self.poison(tuple(cell for entry in before if entry not in self.sent for cell in entry[1]))
@@ -240,6 +242,7 @@ class Board(Stateful):
             place = self.room(used)
             yield self.do("write", place, text)
             yield self.do("write", self.release("place"), place)
+            yield self.do("write", self.release("size"), SIZES["release"])
         yield self.do("write", self.release("word"), word)
 
     def led(self) -> Program:
@@ -503,8 +506,9 @@ class Transport(Stateful):
             speaks = False
             if not quiet:
                 place = yield self.do("read", board.release("place"))
+                size = yield self.do("read", board.release("size"))
                 text = yield self.do("read", place)
-                if not text or text[:3] != ("others", rank.epoch, position):
+                if size != SIZES["release"] or not text or text[:3] != ("others", rank.epoch, position):
                     raise WrongError(f"{text} was read for what other nodes say")
                 speaks = text[3]
             told = yield Step("read", (others_said,), local=True)
@@ -552,7 +556,8 @@ class Rank(Stateful):
         self.world, self.memory, self.own = world, memory, own
         self.epoch = 0
         self.comm = self.window = 0
-        self.inside = False
+        self.inside = False  # an exchange, where an exception may be raised
+        self.raises = world.raises > 0 and (not world.raisers or own in world.raisers)
         self.numbers: dict[int, int] = {}
         self.boards: list[Board] = []
         self.views: list[tuple[int, Any]] = []
@@ -622,7 +627,7 @@ class Rank(Stateful):
                 self.boards.remove(part.board)
                 self.transports.remove(part)
             position += exchanges
-        self.inside = self.world.raises > 0
+        self.inside = self.raises
         yield from whole.see_off(keep=0)
         yield from whole.see_off_heads()
         self.inside = False
@@ -630,7 +635,7 @@ class Rank(Stateful):
 
     def superstep(self, transport: Transport, position: int) -> Program:
         yield from self.look(drop=False)
-        self.inside = self.world.raises > 0
+        self.inside = self.raises
         yield from transport.exchange(position)
         self.inside = False
 
@@ -643,12 +648,16 @@ class Rank(Stateful):
         self.kept += 1
         if not drop:
             return
+        yield from self.unchanged()
+        self.views = []
+        self.kept = 0
+
+    def unchanged(self) -> Program:
+        """What is kept is what was received."""
         for cell, data in self.views:
             found = yield self.do("read", cell)
             if found != data:
                 raise WrongError(f"{data} was written over with {found}")
-        self.views = []
-        self.kept = 0
 
     def refers(self, cell: int, data: Any) -> bool:
         return (cell, data) in self.views

@@ -13,9 +13,9 @@ TWICE_A_PART = (((0, 1), 1), 1, ((0, 1), 1), 1)
 
 # Small enough for every run of the tests; `larger` has no such limit.
 QUICK = {
-    "board": World(2, (3,), ("quiet", "data"), TWO),
+    "board": World(2, (3,), ("quiet", "data"), TWO, keeps=1),
     "board, for itself": World(2, (3,), ("mail", "own"), TWO),
-    "board, long kept": World(2, (4,), ("data",), TWO),
+    "board, long kept": World(2, (4,), ("data",), TWO, ages=2),
     "board, begin and end": World(2, (2,), ("data", "data+"), TWO, keeps=1),
     "board, by message": World(2, (2,), ("send", "quiet"), TWO, keeps=1),
     "board, full": World(2, (2,), ("laid", "late"), TWO, keeps=1),
@@ -29,11 +29,11 @@ QUICK = {
     "messages, long manifests": World(2, (2,), ("quiet", "laid"), ALONE_2),
     "messages of three": World(3, (2,), ("mail",), ALONE_3),
     "board and messages": World(3, (2,), ("mail",), ((0, 1), (2,))),
-    "broken board": World(2, (2,), ("data",), TWO, raises=1),
+    "broken board": World(2, (2,), ("data",), TWO, raises=1, raisers=(0,)),
     "broken board, by message": World(2, (1,), ("send",), TWO, raises=1),
-    "broken board of three": World(3, (1,), ("mail",), THREE, raises=1),
-    "broken messages": World(2, (1,), ("mail", "data"), ALONE_2, raises=1),
-    "broken messages, two exchanges": World(2, (2,), ("laid",), ALONE_2, raises=1),
+    "broken board of three": World(3, (1,), ("mail",), THREE, raises=1, raisers=(0,)),
+    "broken messages": World(2, (1,), ("mail", "data"), ALONE_2, raises=1, raisers=(0,)),
+    "broken messages, two exchanges": World(2, (2,), ("mail",), ALONE_2, raises=1, raisers=(0,)),
     "broken twice": World(2, (1,), ("mail",), ALONE_2, raises=2),
     "lost": World(3, (1,), ("mail",), THREE, raises=1, lost=True),
 }
