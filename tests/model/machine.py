@@ -11,9 +11,9 @@ gets the results that led there. That happens once for each place and result, as
 the steps from each pair of them.
 
 Messages between two ranks with one tag keep their order. A message that was sent lies in its sender's memory until it
-is *moved*, at any moment, to where a receive was posted for it; or if none was, to a buffer of the library. That much may
-happen. It must happen only if the receive is posted and the sender is in a call of MPI (`Step.moves`), and a program
-that needs more than what must happen may hang.
+is *moved*, at any moment, to where a receive was posted for it; or if none was, to a buffer of the library. That much
+may happen. It must happen only if the receive is posted and the sender is in a call of MPI (`Step.moves`), and a
+program that needs more than what must happen may hang.
 """
 
 from __future__ import annotations
@@ -408,7 +408,8 @@ class Ranks:
         """What the library may do: cells, whose message it moves, and whether a receive is posted."""
         found = self._moves.get(cells)
         if found is None:
-            found = [(self._number(after), *rest) for after, *rest in self.memory.moved(self._cells[cells])]
+            moves = self.memory.moved(self._cells[cells])
+            found = [(self._number(after), sender, posted) for after, sender, posted in moves]
             self._moves[cells] = found
         return found
 

@@ -30,6 +30,7 @@ def changed(*changes: tuple[str, str]) -> type[Rank]:
         assert source.count(text) == 1, f"{source.count(text)} times in protocol.py: {text}"
         source = source.replace(text, becomes)
     module = ModuleType(f"{__package__}.changed")
+    module.__package__ = __package__
     exec(compile(source, str(path), "exec"), module.__dict__)
     found: type[Rank] = module.Rank
     return found
@@ -37,7 +38,15 @@ def changed(*changes: tuple[str, str]) -> type[Rank]:
 
 _NO_THROWING_AWAY = ("            yield from self.throw_away()\n", "")
 _OLD_COMMUNICATOR = ("self.comm = self.window = self.epoch", "self.window = self.epoch")
-_TAGS_FOR_SOME = ('            yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)\n', "            pass\n")
+_TAGS_FOR_SOME = (
+    '            yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)\n',
+    "            pass\n",
+)
+_UNFINISHED_IN_USE = (
+    "        used.update("
+    "cell for transport in self.transports for sends in transport.unfinished for _, cell in sends)\n"
+)
+_WAITS = "self.cell, self.do, self.wait = rank.memory.cell, rank.do, rank.wait"
 _NO_LOOKS = ("looks=self.control_in, moves=True, fails", "moves=True, fails")
 
 
@@ -45,7 +54,7 @@ def _one_parity(of: str) -> tuple[tuple[str, str], ...]:
     line = {
         "status": 'return self.cell("status", *self.at, self.ranks[k], self.number & 1)',
         "holds": 'return self.cell("holds", *self.at, self.ranks[k], self.number & 1)',
-        "slot": 'return self.cell("slot", *self.at, self.ranks[k], self.number & 1, self.ranks[to], word)',
+        "slot": 'return self.cell("slot", *self.at, self.ranks[k], self.number & 1, to, word)',
         "room": 'return self.cell("room", *self.at, self.ranks[self.own], self.number - before & 1, k)',
     }[of]
     one = line.replace("self.number & 1", "1").replace("self.number - before & 1", "before")
@@ -55,7 +64,7 @@ def _one_parity(of: str) -> tuple[tuple[str, str], ...]:
 MUTANTS = (
     # -- the board
     Mutant("one status instead of two", "board", _one_parity("status")),
-    Mutant("one row of holds instead of two", "board", _one_parity("holds")),
+    Mutant("one row of holds instead of two", "board, long kept", _one_parity("holds")),
     Mutant("one slot instead of two", "board", _one_parity("slot")),
     Mutant("one room instead of two", "board, by message", _one_parity("room")),
     Mutant(
@@ -100,7 +109,12 @@ MUTANTS = (
     Mutant(
         "the holds are not written",
         "board, long kept",
-        (('        yield self.do("write", self.holds(self.own), tuple(row))\n', '        yield self.do("read", self.holds(self.own))\n'),),
+        (
+            (
+                '        yield self.do("write", self.holds(self.own), tuple(row))\n',
+                '        yield self.do("read", self.holds(self.own))\n',
+            ),
+        ),
     ),
     Mutant(
         "the holds of what is older than all ages are dropped",
@@ -121,7 +135,13 @@ MUTANTS = (
     Mutant(
         "a quiet processor looks at one other alone",
         "board of three",
-        (("        for k in self.others:\n            seen", "        for k in self.others[:1]:\n            seen"),),
+        (
+            ("        for k in self.others:\n            seen", "        for k in self.others[:1]:\n            seen"),
+            (
+                "            for k in self.others:\n                if not differs",
+                "            for k in self.others[:1]:\n                if not differs",
+            ),
+        ),
     ),
     Mutant(
         "one waits for one other alone",
@@ -164,13 +184,23 @@ MUTANTS = (
     Mutant(
         "the word of a release is written before its text",
         "leader",
-        (("            word |= SOMETHING\n", '            word |= SOMETHING\n            yield self.do("write", self.release("word"), word)\n'),),
+        (
+            (
+                "            word |= SOMETHING\n",
+                '            word |= SOMETHING\n            yield self.do("write", self.release("word"), word)\n',
+            ),
+        ),
     ),
     # -- messages
     Mutant(
         "nothing moves MPI on in a wait on the board",
         "board, by message",
-        (("self.cell, self.do, self.wait = rank.memory.cell, rank.do, rank.wait", "self.cell, self.do, self.wait = rank.memory.cell, rank.do, rank.do"),),
+        (
+            (
+                _WAITS,
+                _WAITS.replace("rank.wait", "rank.do"),
+            ),
+        ),
     ),
     Mutant(
         "heads' memory is used again before they have left",
@@ -180,7 +210,12 @@ MUTANTS = (
     Mutant(
         "memory of unfinished sends is used again",
         "messages",
-        (("        used.update(cell for transport in self.transports for sends in transport.unfinished for _, cell in sends)\n", ""),),
+        (
+            (
+                _UNFINISHED_IN_USE,
+                "",
+            ),
+        ),
     ),
     Mutant(
         "the end does not wait for unfinished sends",
@@ -188,7 +223,14 @@ MUTANTS = (
         (("        yield from whole.see_off(keep=0)\n        yield from whole.see_off_heads()\n", ""),),
     ),
     # -- an exchange that was left by an exception
-    Mutant("nobody is told", "broken board", (('        yield self.do("put", self.control_out, "notice")\n', "        return\n        yield"), ('        yield self.do("put", self.control_out, "word")\n', ""))),
+    Mutant(
+        "nobody is told",
+        "broken board",
+        (
+            ('        yield self.do("put", self.control_out, "notice")\n', "        return\n        yield"),
+            ('        yield self.do("put", self.control_out, "word")\n', ""),
+        ),
+    ),
     Mutant("nobody looks for a notice", "broken messages", (_NO_LOOKS,)),
     Mutant(
         "one looks for a notice once in an exchange",
@@ -197,19 +239,30 @@ MUTANTS = (
             _NO_LOOKS,
             (
                 "        yield from transport.exchange(position)\n",
-                '        yield Step("choose", ((0,),), looks=self.control_in)\n        yield from transport.exchange(position)\n',
+                '        yield Step("choose", ((0,),), looks=self.control_in)\n'
+                "        yield from transport.exchange(position)\n",
             ),
         ),
     ),
     Mutant(
         "nobody looks for a notice on the board",
         "broken board",
-        (("self.cell, self.do, self.wait = rank.memory.cell, rank.do, rank.wait", "self.cell, self.do, self.wait = rank.memory.cell, rank.do, lambda *a: rank.wait(*a)._replace(looks=())"),),
+        (
+            (
+                _WAITS,
+                _WAITS.replace("rank.wait", "lambda *a: rank.wait(*a)._replace(looks=())"),
+            ),
+        ),
     ),
     Mutant(
-        "nobody looks for a notice where memory is used again",
-        "broken messages, two exchanges",
-        (('yield self.wait("sent", self.heads_out)', 'yield self.wait("sent", self.heads_out)._replace(looks=())'),),
+        "nobody looks for a notice in a wait for unfinished sends",
+        "broken messages, long manifests",
+        (
+            (
+                'yield self.wait("sent", self.unfinished[0])',
+                'yield self.wait("sent", self.unfinished[0])._replace(looks=())',
+            ),
+        ),
     ),
     Mutant(
         "a notice is taken for the word of the meeting",
@@ -235,7 +288,12 @@ MUTANTS = (
     Mutant(
         "throwing away ends with one's own sends",
         "broken messages",
-        (('empty = yield Step("scrapped", (incoming, (), barrier, self.world.p), moves=True, grace=True)', "empty = True"),),
+        (
+            (
+                'empty = yield Step("scrapped", (incoming, (), barrier, self.world.p), moves=True, grace=True)',
+                "empty = True",
+            ),
+        ),
     ),
     Mutant(
         "the next run uses the old boards",

@@ -83,7 +83,7 @@ class Board(Stateful):
         return self.cell("holds", *self.at, self.ranks[k], self.number & 1)
 
     def slot(self, k: int, to: int, word: str) -> int:
-        return self.cell("slot", *self.at, self.ranks[k], self.number & 1, self.ranks[to], word)
+        return self.cell("slot", *self.at, self.ranks[k], self.number & 1, to, word)
 
     def room(self, k: int, before: int = 0) -> int:
         return self.cell("room", *self.at, self.ranks[self.own], self.number - before & 1, k)
@@ -102,14 +102,19 @@ class Board(Stateful):
             word, quiet = word | held, False
         yield self.do("write", self.status(self.own), word)
         for k in self.others:
-            seen = yield self.wait("least", self.status(k), self.number << NUMBER)
+            seen = yield self.do("read", self.status(k))  # the last look, when its patience is over
             if seen != word:
                 quiet = False
-                break
         if not quiet:
             yield from self.come()
-            yield from self.finish()
-            return False
+            differs = word & HOLDS > 0
+            for k in self.others:
+                if not differs:
+                    seen = yield self.do("read", self.status(k))
+                    differs = seen != word
+            if differs:
+                yield from self.finish()
+                return False
         yield from self.use_again(0)
         return True
 
@@ -336,7 +341,7 @@ class Transport(Stateful):
         found = yield from board.gather(SYNC)
         if found is not None and not sends:
             arrived = yield from self.texts(found)
-            if all(text[3] != "send" for text in arrived.values()):
+            if all(text[3] not in ("send", "note") for text in arrived.values()):
                 return arrived
         yield from board.finish()
         arrived = yield from self.receive([], sends)
@@ -373,7 +378,9 @@ class Transport(Stateful):
         if self.peers:
             yield from self.see_off_heads()
             for d in self.peers:
-                inline = next((t for to, t, _ in said.texts if to == d and t[3] in ("mail", "note", "data", "send")), None)
+                inline = next(
+                    (t for to, t, _ in said.texts if to == d and t[3] in ("mail", "note", "data", "send")), None
+                )
                 long = any(to == d and t[3] in ("laid", "late") for to, t, _ in said.texts)
                 word = (SYNC, self.number & COUNTED, "long" if long else "inline" if inline else "", inline)
                 yield self.do("write", rank.memory.cell("head", rank.comm, rank.own, self.ranks[d], self.context), word)
@@ -427,7 +434,9 @@ class Transport(Stateful):
                 if size is not None and size != SIZES[text[3]]:
                     raise DeliveryError("a manifest has not the size that was said")
                 arrived[s] = text
-        sources = tuple(s for s, text in arrived.items() if text[3] == "send" or (text[3] == "data" and s in self.peers))
+        sources = tuple(
+            s for s, text in arrived.items() if text[3] == "send" or (text[3] == "data" and s in self.peers)
+        )
         if sources:
             channels = tuple(self.channel(s, "data", False) for s in sources)
             yield self.do("post", channels)
@@ -450,8 +459,7 @@ class Transport(Stateful):
         arrived: dict[int, Any] = {}
         for k, place, size in found:
             text = yield self.do("read", place)
-            if not text or SIZES[text[3]] != size:
-                raise WrongError(f"{text}, of {size} bytes, was read for a manifest")
+            self.rank.it.readable(text, size)
             if text[3] == "data":
                 data = ("data", *text[:3])
                 self.board.got.append((self.board.number, k, text[4], data))
@@ -631,26 +639,29 @@ class Rank(Stateful):
         yield from whole.see_off(keep=0)
         yield from whole.see_off_heads()
         self.inside = False
-        yield from self.look(drop=True)
+        yield from self.look(-1)
 
     def superstep(self, transport: Transport, position: int) -> Program:
-        yield from self.look(drop=False)
+        yield from self.look(position)
         self.inside = self.raises
         yield from transport.exchange(position)
         self.inside = False
 
-    def look(self, drop: bool) -> Program:
-        """Keep received data, or see that it is as it was and drop it."""
+    def look(self, position: int) -> Program:
+        """Keep received data, or see that it is as it was and drop it; at the end (-1) that."""
         if not self.views:
             return
-        if not drop and self.kept < self.world.keeps:
-            drop = yield Step("choose", ((False, True),), local=True)
+        drop = yield Step("choose", (self.drops(position),), local=True)
         self.kept += 1
         if not drop:
             return
         yield from self.unchanged()
         self.views = []
         self.kept = 0
+
+    def drops(self, position: int) -> tuple[bool, ...]:
+        """Whether received data may be dropped now: what there is to choose from."""
+        return (True,) if position < 0 or self.kept >= self.world.keeps else (False, True)
 
     def unchanged(self) -> Program:
         """What is kept is what was received."""
@@ -666,14 +677,23 @@ class Rank(Stateful):
 
     def says(self, transport: Transport, position: int) -> Program:
         """Choose what to say, write what has to be written before the exchange, and note it for the others' checks."""
-        options = [what for what in self.world.says if self.ahead < 0 or what.startswith("data")]
-        what = yield Step("choose", (tuple(options),), local=True)
+        what = yield Step("choose", (self.options(position),), local=True)
         p = len(transport.ranks)
         name = what.rstrip("*+")
         others = tuple((transport.pid + k) % p for k in range(1, p))
-        to = () if name in ("quiet", "own") else others if name == "note" or "*" in what else others[:1]
+        to = (
+            ()
+            if name in ("quiet", "own")
+            else tuple(sorted(others))
+            if name == "note"
+            else others
+            if "*" in what
+            else others[:1]
+        )
         note = (self.epoch, position, name, tuple(transport.ranks[d] for d in to))
-        yield Step("write", (self.memory.cell("said", transport.context, self.own, transport.number & 1), note), local=True)
+        yield Step(
+            "write", (self.memory.cell("said", transport.context, self.own, transport.number & 1), note), local=True
+        )
         texts = []
         taken: list[int] = []
         for d in to:
@@ -693,10 +713,18 @@ class Rank(Stateful):
         self.ahead = -1
         return Said(what, tuple(texts), tuple(taken))
 
+    def options(self, position: int) -> tuple[str, ...]:
+        """What there is to choose from."""
+        return tuple(what for what in self.world.says if self.ahead < 0 or what.startswith("data"))
+
     def write_ahead(self, position: int) -> Program:
         """Between begin and end: the next exchange's data, perhaps."""
         last = sum(item if isinstance(item, int) else item[1] for item in self.world.script) - 1
-        if position == last or self.world.script != (last + 1,) or not any(w.startswith("data") for w in self.world.says):
+        if (
+            position == last
+            or self.world.script != (last + 1,)
+            or not any(w.startswith("data") for w in self.world.says)
+        ):
             return
         ahead = yield Step("choose", ((False, True),), local=True)
         if ahead:
@@ -728,12 +756,19 @@ class Rank(Stateful):
         used.update(cell for _, cell in self.sending)
         return used
 
+    def readable(self, text: Any, size: int) -> None:
+        """What lies where a manifest should is one."""
+        if not text or SIZES[text[3]] != size:
+            raise WrongError(f"{text}, of {size} bytes, was read for a manifest")
+
     def check(self, transport: Transport, position: int, arrived: dict[int, Any]) -> Program:
         """What was said is what has arrived."""
         for d, rank in enumerate(transport.ranks):
             if rank == self.own:
                 continue
-            note = yield Step("read", (self.memory.cell("said", transport.context, rank, transport.number & 1),), local=True)
+            note = yield Step(
+                "read", (self.memory.cell("said", transport.context, rank, transport.number & 1),), local=True
+            )
             if not note or note[:2] != (self.epoch, position):
                 raise WrongError(f"the exchange is over before rank {rank} has entered it")
             name, to = note[2:]

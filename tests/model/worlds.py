@@ -33,7 +33,7 @@ QUICK = {
     "broken board, by message": World(2, (1,), ("send",), TWO, raises=1),
     "broken board of three": World(3, (1,), ("mail",), THREE, raises=1, raisers=(0,)),
     "broken messages": World(2, (1,), ("mail", "data"), ALONE_2, raises=1, raisers=(0,)),
-    "broken messages, two exchanges": World(2, (2,), ("mail",), ALONE_2, raises=1, raisers=(0,)),
+    "broken messages, long manifests": World(2, (1,), ("laid",), ALONE_2, raises=1),
     "broken twice": World(2, (1,), ("mail",), ALONE_2, raises=2),
     "lost": World(3, (1,), ("mail",), THREE, raises=1, lost=True),
 }
@@ -46,7 +46,9 @@ def larger(ranks: int, exchanges: int, says: tuple[str, ...], raises: int) -> di
     some = tuple(range(ranks - 1)) if ranks > 2 else (0, 1)
     found = {
         "board": World(ranks, script, says, together, keeps=exchanges),
-        "parts": World(ranks, (1, (some, exchanges - 1), 1, ((ranks - 2, ranks - 1), exchanges - 1), 1), says, together),
+        "parts": World(
+            ranks, (1, (some, exchanges - 1), 1, ((ranks - 2, ranks - 1), exchanges - 1), 1), says, together
+        ),
         "leader": World(ranks, script, says, together, led=True),
         "messages": World(ranks, script, says, alone),
     }
