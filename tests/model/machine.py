@@ -264,6 +264,10 @@ class Places:
             found = self._next[key] = self._place(key)
         return found
 
+    def leads(self, step: tuple[int, Any], place: int) -> bool:
+        """Whether a place and a result have led to that place."""
+        return self._next.get(step) == place
+
     def _place(self, origin: tuple[int, Any] | None) -> int:
         results = []
         at = origin
@@ -491,7 +495,8 @@ def _trace(ranks: Ranks, origin: dict[State, State | None], state: State) -> lis
         for rank, (old, new) in enumerate(zip(before[1:], state[1:], strict=True)):
             step = ranks.places[rank].steps[old]
             if old != new and step is not None:
-                lines.append(f"rank {rank}: {step.name} {_readable(ranks.memory, step)}")
+                thrown = [result for result in _THROWN if ranks.places[rank].leads((old, result), new)]
+                lines.append(f"rank {rank}: {step.name} {_readable(ranks.memory, step)}{': '.join(['', *thrown])}")
                 break
         else:
             lines.append("MPI moves a message")

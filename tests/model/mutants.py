@@ -64,7 +64,7 @@ def _one_parity(of: str) -> tuple[tuple[str, str], ...]:
 MUTANTS = (
     # -- the board
     Mutant("one status instead of two", "board", _one_parity("status")),
-    Mutant("one row of holds instead of two", "board, long kept", _one_parity("holds")),
+    Mutant("one row of holds instead of two", "board", _one_parity("holds")),
     Mutant("one slot instead of two", "board", _one_parity("slot")),
     Mutant("one room instead of two", "board, by message", _one_parity("room")),
     Mutant(

@@ -13,7 +13,7 @@ TWICE_A_PART = (((0, 1), 1), 1, ((0, 1), 1), 1)
 
 # Small enough for every run of the tests; `larger` has no such limit.
 QUICK = {
-    "board": World(2, (3,), ("quiet", "data"), TWO, keeps=1),
+    "board": World(2, (3,), ("quiet", "data"), TWO, keeps=2),
     "board, for itself": World(2, (3,), ("mail", "own"), TWO),
     "board, long kept": World(2, (4,), ("data",), TWO, ages=2),
     "board, begin and end": World(2, (2,), ("data", "data+"), TWO, keeps=1),
