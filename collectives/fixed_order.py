@@ -5,8 +5,11 @@ the next depth, and one without processors is passed over. So pids stay in order
 ceil(log2 p) operations on its way to the total, and the bits depend on p and the values alone. A prefix goes by the
 same tree without the processors above its own: the last one's is the total.
 
-What carries sums of whole nodes can keep to it: trees whose degree is a power of two, or that have all values in one
-superstep, and blocks. Degrees are rounded down to these.
+What carries sums of whole nodes can keep to it: blocks, trees that have all values in one superstep, and those whose
+degree is a power of two; other degrees are rounded down to one.
+
+An op must give an element the same bits wherever it lies in an array, as blocks cut arrays. The arithmetic of numpy
+does, but for which of two NaNs goes on; np.fmax and np.fmin do not where zeros of both signs meet.
 """
 
 from __future__ import annotations

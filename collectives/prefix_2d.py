@@ -189,8 +189,9 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
         op: associative, need not be commutative. A numpy ufunc works on the elements of an array, whatever its shape; a
             function of two values gets the items column[i], one row at a time; it must not change them.
         degree: of the trees, where k < p, at least 2; None: the cheapest on `bsp.machine`. Equal on all processors.
-        order: "any", or "fixed": the bits of the sums depend on p and the values alone, and are those of `prefix`;
-            where k < p whole columns climb the trees. Equal on all processors.
+        order: "any": bits of floating-point sums depend on k, on the degree, and on the machine that chooses it.
+            "fixed": they depend on p and the values alone (fixed_order.py), and are those of `prefix`. Equal on all
+            processors.
 
     Returns:
         An array of the column's shape, or a list: item i is that of processor 0 op ... op that of this processor.
@@ -199,8 +200,8 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
         UsageError: degree, order, op's name, or dtype and shape differ or are out of range; op raised.
 
     BSP cost: k >= p: 2 supersteps of h <= k, and k flop (in items); k < p: two of h < 2k, a prefix over p/k
-    processors and a shift by one; k = 0: one of h = 0. In the fixed order k/2 log2 p
-    flop, and k < p: a `prefix` of k items. `prefix_2d.cost` has it exactly.
+    processors and a shift by one; k = 0: one of h = 0. In the fixed order k >= p: about k/2 log2 p
+    flop; k < p: a `prefix` of arrays of k items. `prefix_2d.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-PREFIX(k, P).
     """

@@ -30,9 +30,9 @@ def counted(p: int, degree: int) -> tuple[tuple[Superstep, ...], int]:
 
 
 def _work(level: groups.Level) -> int:
-    """Operations of the busiest processor: of its last part, which combines all parts to both sums."""
-    below_others = int(level.parts[:-1].max(initial=1)) - 1
-    return max(2 * below_others, int(level.parts[-1]) - 1)
+    """Operations of a processor in the last part of a group: those below go into its prefix, and into the sum."""
+    others, last = level.parts[:-1], level.parts[-1]
+    return max(2 * (int(others.max(initial=1)) - 1), int(last) - 1)
 
 
 def cost(machine: Machine, words: float, degree: int) -> Cost:

@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
 Operator = Callable[[Any, Any], Any]
 Order = Literal["any", "fixed"]  # how values are combined: as is cheapest, or along the tree of fixed_order.py
+ORDERS = get_args(Order)
 Parts = Sequence[tuple[int, Any]]  # values to combine, in the order of pids, each with a processor whose it is
 Fold = Callable[[Parts, Operator], Any]
 
@@ -225,9 +226,10 @@ def checked_order(name: str, order: Any) -> Order:
     Raises:
         UsageError: there is none of that name.
     """
-    if not isinstance(order, str) or order not in get_args(Order):
+    known: Order = order
+    if not (isinstance(order, str) and order in ORDERS):
         raise UsageError(f'{name}: argument order: expected "any" or "fixed", got {order!r:.60}')
-    return cast("Order", order)
+    return known
 
 
 def elementwise(op: Any) -> bool:

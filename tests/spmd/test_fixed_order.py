@@ -109,6 +109,7 @@ def test_the_default_order_follows_the_machine(spmd: Spmd) -> None:
     found = [spmd(combine, 1000, "any", None, whole, machine=machine) for machine in machines]
     for place in (0, 2, 4):  # reduce, allreduce and prefix of arrays: of a thousand sums some show it
         assert len({tuple(of_one[place] for of_one in of_all) for of_all in found}) > 1
+    assert all(len({of_one[2] for of_one in of_all}) == 1 for of_all in found)  # an allreduce is equal on all
 
 
 def bracketed(bsp: pybsp.BSP, degree: int | None) -> list[Any]:
