@@ -350,7 +350,7 @@ def _accumulated(parts: list[Any], op: Operator) -> Any:
 
 
 def _accumulated_fixed(parts: list[Any], op: Operator) -> Any:
-    """The same in the fixed order."""
+    """The same in the fixed order; what it gives may hold the first run itself."""
     if _keeps_dtype(op, parts[0]):
         matrix = np.stack(parts)
 
@@ -359,7 +359,7 @@ def _accumulated_fixed(parts: list[Any], op: Operator) -> Any:
 
         fixed_order.accumulate(len(parts), behind)
         return matrix
-    sums = [parts[0].copy(), *parts[1:]]
+    sums = list(parts)
 
     def behind_each(before: int, first: int, last: int) -> None:
         sums[first:last] = [op(sums[before], each) for each in sums[first:last]]

@@ -119,6 +119,24 @@ def test_no_value_takes_part_in_more_than_log_p_operations() -> None:
         assert depth == (p - 1).bit_length()
 
 
+def test_the_flop_are_the_uses_of_the_operator() -> None:
+    for p in (2, 3, 5, 8, 13):
+        for k in (1, p):  # a tree of one superstep, and blocks
+
+            def main(bsp: pybsp.BSP) -> int:
+                uses = 0
+
+                def add(a: float, b: float) -> float:
+                    nonlocal uses
+                    uses += 1
+                    return a + b
+
+                prefix_2d(bsp, [1.0] * k, add, p, "fixed")
+                return uses
+
+            assert max(pybsp.simulate(main, p=p).results) == prefix_2d.cost(machine(p), k, 1, p, "fixed").w
+
+
 def test_a_thousand_processors() -> None:
     p = 1000
     parameters = machine(p, 1)

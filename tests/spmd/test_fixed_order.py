@@ -167,6 +167,15 @@ def test_an_operator_may_write_into_objects_that_it_gets(spmd: Spmd) -> None:
     assert spmd(main) == [(list(range(pid + 1)), [pid]) for pid in range(spmd.p)]
 
 
+def test_results_are_the_callers_own(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> list[bool]:
+        value = np.ones(2 if bsp.p > 2 else 1)
+        results = (call(bsp, value, np.add, order="fixed") for call in (allreduce, prefix, prefix_2d))
+        return [result.flags.writeable and not np.shares_memory(result, value) for result in results]
+
+    assert spmd(main) == [[True] * 3] * spmd.p
+
+
 def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP, n: int, degree: int | None) -> Any:
         value = value_of(bsp.pid, n)
