@@ -110,7 +110,7 @@ def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order:
         UsageError: degree, order, op's name, or dtype and shape differ or are out of range; op raised.
 
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and as many flop; in the fixed
-    order at most twice the words where p is no power of two, and twice the flop. `prefix.cost` has it exactly.
+    order up to twice the words where p is no power of two, and twice the flop. `prefix.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3. There one tree is climbed and descended, in 2 log_d
     p supersteps; here the trees that end at each processor are climbed all at once, in half as many with the same h.
