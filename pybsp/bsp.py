@@ -28,7 +28,7 @@ from .ledger import Ledger, Log, combine, shares
 from .machine import BSPMachine, EBSPMachine
 from .mail import PLAIN_NUMBERS, SHORT, Inbox, Mail
 from .outgoing import Outgoing
-from .queues import Queue
+from .queues import Freed, Queue
 from .routing import Router
 from .routing.direct import Direct
 from .transport import (
@@ -109,12 +109,13 @@ class BSP:
         # Registrations.
         self._declared: list[tuple[str, str, Any, str]] = []
         self._new: list[Array] = []
-        self._freed: list[Array] = []
-        self._leaving: list[Array] = []  # freed, and gone once this sync has delivered
+        self._freed: list[Array | Queue] = []
+        self._leaving: list[Array | Queue] = []  # freed, and gone once this sync has delivered
         self._arrays: dict[int, Array] = {}
         self._array_count = 0
-        self._queues: list[Queue] = []
-        self._filled: list[Queue] = []  # queues whose content goes at the next sync
+        self._queues: list[Queue] = []  # by stream, from JOINED on
+        self._unused: list[int] = []  # places among them of queues that are gone
+        self._filled: list[Queue | Freed] = []  # queues whose content goes at the next sync
         self._fresh: Sequence[tuple[int, Parcel]] = ()  # what arrived last, to be poisoned when checked
         # The ledger.
         self._log = Log()
@@ -206,11 +207,17 @@ class BSP:
                 "use a structured dtype"
             )
         line = where()
-        queue = Queue(self, JOINED + len(self._queues), made, line)
-        self._queues.append(queue)
+        place = self._unused.pop() if self._unused else len(self._queues)
+        queue = Queue(self, JOINED + place, made, line)
+        self._queues[place : place + 1] = [queue]
         self._brief = False
         self._declared.append(("queue of", str(made), None, line))
         return queue
+
+    def _free_queue(self, queue: Queue) -> None:
+        self._freed.append(queue)
+        self._brief = False
+        self._declared.append(("free of queue", str(queue._stream - JOINED), None, where()))
 
     def array(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
         """Make an array of zeros and register it, on all processors alike; shapes may differ.
@@ -420,8 +427,12 @@ class BSP:
             words, messages, items_in = self._deliver(arrival)
             words_in, messages_in = words_in + words, messages_in + messages
         if self._leaving:
-            for array in self._leaving:
-                del self._arrays[array._number]
+            for made in self._leaving:
+                if isinstance(made, Queue):
+                    self._unused.append(made._stream - JOINED)
+                    self._filled.append(made._leave())  # what arrived for it goes with the next sync
+                else:
+                    del self._arrays[made._number]
             self._leaving = []
         # 4. The ledger.
         leave = _clock()

@@ -1,7 +1,7 @@
 """Files are data: decoded by a declared form, or refused with file, field, what was expected and what was found.
 
-A form is made of decoders: functions that give a value of JSON back as the program has it, or raise `MisfitError`. Those of
-what contains others (`each`, `table`, `fields`, `of`) say where they were when one inside did not fit.
+A form is made of decoders: functions that give a value of JSON back as the program has it, or raise `MisfitError`.
+Those of what contains others (`each`, `table`, `fields`, `of`) say where they were when one inside did not fit.
 
     WORDS = fields({"words": whole(), "label": text})
     read("file.json", "file", fields({"format": one_of("words"), "rows": each(WORDS)}))
