@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from .errors import UsageError
 
@@ -71,17 +71,13 @@ def read_text(path: str | os.PathLike[str], name: str) -> str:
 
 
 def parse(content: str, origin: str) -> Any:
-    """JSON from text; NaN and Infinity are none. `origin` is where it is from, for errors."""
+    """JSON from text; `origin` is where it is from, for errors. NaN and Infinity come as such: no decoder takes them."""
     try:
-        return json.loads(content, parse_constant=_refuse_constant)
+        return json.loads(content)
     except RecursionError:
         raise UsageError(f"{origin}: is not JSON that can be read (brackets in brackets, too deep)") from None
     except ValueError as error:
         raise UsageError(f"{origin}: is not JSON ({error})") from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def decode(value: Any, origin: str, form: Decoder) -> Any:
@@ -98,7 +94,9 @@ def shown(value: Any) -> str:
         return f"an object of {len(value)} fields"
     if isinstance(value, list):
         return f"a list of {len(value)}"
-    return f"{json.dumps(value) if value is None or isinstance(value, bool) else value!r:.60}"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return f"{value!r:.60}"
 
 
 def harmless(content: str) -> str:
@@ -267,7 +265,8 @@ def fields(
         others: whether fields of other names are left out, or do not fit.
     """
     forms = {**needed, **more}
-    expected = f"an object of {', '.join(needed)}" + (f" that may have {', '.join(more)}" if more else "")
+    expected = "an object" + (f" of {', '.join(needed)}" if needed else "")
+    expected += f" that may have {', '.join(more)}" if more else ""
 
     def decoded(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):

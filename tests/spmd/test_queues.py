@@ -352,7 +352,8 @@ def test_freeing_a_queue_takes_effect_at_the_next_sync(spmd: Spmd) -> None:
         other.send(right, -bsp.pid)
         bsp.sync()
         arrived = (q.values.tolist(), q.sources.tolist(), len(q), other.values.tolist())
-        late = [caught(q.send, *what) for what in ((0, 1), (0, [1, 2]), ([0], 1), ([], []), (-1, 1))]
+        sends: list[tuple[Any, Any]] = [(0, 1), (0, [1, 2]), ([0], 1), ([], []), (-1, 1)]
+        late = [caught(q.send, *what) for what in sends]
         bsp.sync()
         late += [caught(lambda: q.values), caught(lambda: q.sources), caught(len, q)]
         return arrived, late, repr(q)
@@ -389,7 +390,7 @@ def test_a_queue_to_which_nothing_came_is_empty_and_gone_alike(spmd: Spmd) -> No
 
 def test_streams_of_freed_queues_are_used_again_and_mix_nothing(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
-        wrong = []
+        wrong: list[Any] = []
         kept = bsp.queue(np.int32)
         for k in range(40):
             queues = [bsp.queue(np.int64 if (k + n) % 2 else "S3") for n in range(4)]
