@@ -71,7 +71,7 @@ def read_text(path: str | os.PathLike[str], name: str) -> str:
 
 
 def parse(content: str, origin: str) -> Any:
-    """JSON from text; `origin` is where it is from, for errors. NaN and Infinity come as such: no decoder takes them."""
+    """JSON from text that is from `origin`; NaN and Infinity are left to decoders, which say where they are."""
     try:
         return json.loads(content)
     except RecursionError:
@@ -187,6 +187,11 @@ def one_of(*choices: str | int) -> Decoder:
     return decoded
 
 
+def untouched(value: Any) -> Any:
+    """Anything, as it is: what this pybsp does not look at."""
+    return value
+
+
 def anything(value: Any, depth: int = DEEPEST) -> Any:
     """Any JSON of plain text and finite numbers that is not too deep."""
     if isinstance(value, (dict, list)):
@@ -255,14 +260,16 @@ def table(form: Decoder) -> Decoder:
 
 
 def fields(
-    needed: Mapping[str, Decoder], more: Mapping[str, Decoder] = types.MappingProxyType({}), others: bool = False
+    needed: Mapping[str, Decoder],
+    more: Mapping[str, Decoder] = types.MappingProxyType({}),
+    others: Decoder | None = None,
 ) -> Decoder:
     """An object of named fields.
 
     Args:
         needed: those that must be there.
         more: those that may.
-        others: whether fields of other names are left out, or do not fit.
+        others: of fields of any other name; None: there may be none.
     """
     forms = {**needed, **more}
     expected = "an object" + (f" of {', '.join(needed)}" if needed else "")
@@ -272,19 +279,20 @@ def fields(
         if not isinstance(value, dict):
             raise MisfitError(expected, shown(value))
         missing = [name for name in needed if name not in value]
-        unknown = [] if others else [harmless(name) for name in value if name not in forms]
-        if missing or unknown:
-            wrong = [f"none of {', '.join(missing)}"] * bool(missing) + [f"also {', '.join(unknown):.60}"] * bool(
-                unknown
-            )
-            raise MisfitError(expected, " and ".join(wrong))
+        unknown = [name for name in value if name not in forms]
+        if missing:
+            raise MisfitError(f"an object of {', '.join(needed)}", f"one without {', '.join(missing)}")
+        if unknown and others is None:
+            raise MisfitError(expected, f"one that has {harmless(', '.join(unknown)):.60}")
         made, name = {}, ""
         try:
             for name, form in forms.items():
                 if name in value:
                     made[name] = form(value[name])
+            for name in unknown:
+                made[name] = others(value[name])  # type: ignore[misc]
         except MisfitError as misfit:
-            misfit.steps.append(f".{name}")
+            misfit.steps.append(f".{harmless(name):.60}")
             raise
         return made
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._version import __version__
-from .decoding import any_text, decode, each, fields, flag, number, one_of, optional, read_json, table, whole
+from .decoding import any_text, decode, each, fields, flag, number, one_of, optional, read_json, table, untouched, whole
 from .errors import UsageError
 from .files import replacing
 from .machine import BSPMachine, EBSPMachine
@@ -363,7 +363,7 @@ _RECORD = fields(
         **dict.fromkeys(("predicted", "measured"), _FIGURE),
     },
     {"items": _COUNT},
-    others=True,
+    others=untouched,
 )
 _MACHINE = fields(
     {"calibrated": flag},
@@ -371,7 +371,7 @@ _MACHINE = fields(
         **dict.fromkeys(("g", "l", "r", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
         **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
     },
-    others=True,
+    others=untouched,
 )
 _RUN = fields(
     {
@@ -384,9 +384,9 @@ _RUN = fields(
         "versions": table(any_text),
         "supersteps": each(lambda record: {"items": 0, **_RECORD(record)}),
     },
-    others=True,
+    others=untouched,
 )
-_FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "runs": each(_RUN)}, others=True)
+_FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "runs": each(_RUN)}, others=untouched)
 _HEAD = f'{{"format": "{FORMAT}", "version": {VERSION}, "runs": ['
 _TAIL = "\n]}\n"
 

@@ -276,7 +276,7 @@ def test_a_file_with_a_part_that_is_not_known_is_refused(tmp_path: Path) -> None
         ({"hosts": "a"}, ".hosts: expected a list, got 'a'"),
         ({"hosts": [1, 2]}, r".hosts\[0\]: expected text"),
         ({"hosts": ["a"]}, ".hosts: expected a host for each of p = 2"),
-        ({"hosts": ["a", "a"], "racks": [0, 0]}, ": expected an object .* got also racks"),
+        ({"hosts": ["a", "a"], "racks": [0, 0]}, ": expected an object .* got one that has racks"),
     ],
 )
 def test_a_file_with_a_wrong_placement_is_refused(tmp_path: Path, placement: Any, said: str) -> None:
