@@ -24,7 +24,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._version import __version__
-from .decoding import any_text, decode, each, fields, flag, number, one_of, optional, read_json, table, untouched, whole
+from .decoding import (
+    any_text,
+    decode,
+    each,
+    fields,
+    flag,
+    number,
+    one_of,
+    optional,
+    read_json,
+    shown,
+    table,
+    untouched,
+    whole,
+)
 from .errors import UsageError
 from .files import replacing
 from .machine import BSPMachine, EBSPMachine
@@ -490,10 +504,11 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         UsageError: it cannot be read, or is none; the text says what was expected where.
     """
     content = read_json(path, "ledger file")
-    if not isinstance(content, dict) or (content.get("format"), content.get("version")) != (FORMAT, VERSION):
+    kind = (content.get("format"), content.get("version")) if isinstance(content, dict) else (None, None)
+    if kind != (FORMAT, VERSION):
         raise UsageError(
-            f'ledger file {path}: expected "format": "{FORMAT}" and "version": {VERSION}; write one with '
-            "`pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`"
+            f'ledger file {path}: expected "format": "{FORMAT}" and "version": {VERSION}, got {shown(kind[0])} and '
+            f"{shown(kind[1])}; write one with `pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`"
         )
     found: dict[str, Any] = decode(content, f"ledger file {path}", _FILE)
     return found

@@ -137,15 +137,15 @@ def from_json(content: dict[str, Any], origin: str = "machine file") -> Calibrat
     Raises:
         UsageError: not a machine file, another version, no calibration in it, or something that is not understood.
     """
-    parts = set(content) - {"format", "version"}
-    if content.get("format") != FORMAT or content.get("version") != VERSION or not parts <= set(PARTS):
+    parts = sorted(map(harmless, set(content) - {"format", "version"}))
+    if content.get("format") != FORMAT or content.get("version") != VERSION or not set(parts) <= set(PARTS):
         raise UsageError(
             f'{origin}: expected "format": "{FORMAT}", "version": {VERSION} and parts {", ".join(PARTS)}, got '
-            f"{shown(content.get('format'))}, {shown(content.get('version'))} and {harmless(', '.join(sorted(parts)))}; "
-            "calibrate again, or use the pybsp that wrote it"
+            f"{shown(content.get('format'))}, {shown(content.get('version'))} and {', '.join(parts)}; calibrate again, "
+            "or use the pybsp that wrote it"
         )
     if "calibration" not in content:
-        raise UsageError(f'{origin}: it holds no "calibration", only {sorted(parts)}; write one with `pybsp calibrate`')
+        raise UsageError(f'{origin}: it holds no "calibration", only {parts}; write one with `pybsp calibrate`')
     form = fields({"calibration": of(Calibration, {float: figure})})
     found: Calibration = decode({"calibration": content["calibration"]}, origin, form)["calibration"]
     return found

@@ -84,7 +84,8 @@ def test_only_a_difference_of_times_may_be_below_zero(tmp_path: Path) -> None:
     writer.write([SAMPLES[0]._replace(seconds=-1e-7)])
     assert read(path).samples[0].seconds == -1e-7
     writer.write([SAMPLES[1]._replace(seconds=-1e-7)])
-    with pytest.raises(UsageError, match="line 4: seconds: expected a finite number of at least 0 .*, got -1e-07"):
+    writer.close()
+    with pytest.raises(UsageError, match=r"line 4: seconds: expected a finite number of at least 0 .*, got -1e-07"):
         read(path)
 
 
