@@ -36,6 +36,10 @@ VALUES: list[Any] = [
     *(math.nan, math.inf, -math.inf, "", "x", "1", "nan", "\x1b[31mred\x1b[0m", "[bold]x[/bold]", "a\nb\r", "\ud800"),
     *("\u202e", "\x9b2J", [], {}, [[]], [None], {"x": 1}, [1, 2], ["a"] * 50, "@deep@", "@long@", "@-long@"),
 ]
+HELP = re.compile(
+    "is not JSON|(expected|must hold|must be) .*, got |version .* is not known here|has no part|it holds|"
+    "expected (a JSON object|a first line|the columns)"
+)
 CONTROL = re.compile(r"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\uffff]")
 
 
@@ -103,11 +107,7 @@ def survives(path: Path, content: bytes, use: Callable[[Path], str]) -> str | No
     except UsageError as error:
         text = str(error)
         assert str(path) in text
-        assert re.search(
-            r"is not JSON|cannot be read|(expected|must hold) .*, got |is not known here|has no part|it holds|expected a JSON object "
-            r"with|expected a first line with|expected the columns|one without",
-            text,
-        ), text
+        assert HELP.search(text), text
         assert not CONTROL.search(text), text
         return text
     except Exception as error:
@@ -137,7 +137,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = tmp_path_factory.mktemp("ledger") / "ledger.json"
     segments = ((0.0, 1e-5, 1e-6, 1e-9), (64.0, 1e-4, 1e-6, 2e-9))
     for machine in (BSPMachine(2, 1e-9, 1e-5, 1e9, segments=segments, error_p95=0.2), EBSPMachine(2, 1.0, 1.0, 1.0)):
-        run = pybsp.simulate(main, 3, machine=machine).ledger.as_json(["here", "there"], "direct")
+        run = pybsp.simulate(main, 2, machine=machine).ledger.as_json(["here", "there"], "direct")
         append_run(path, run, first=isinstance(machine, BSPMachine))
     return json.loads(path.read_text())
 
@@ -239,3 +239,94 @@ def test_damaged_raw_files_are_refused_or_analysed(tmp_path: Path) -> None:
 
     ends = [survives(path, changed(), use) for _ in range(120)]
     assert 10 < sum(end is None for end in ends) < 110
+
+
+def test_what_a_terminal_would_obey_is_shown_as_text(
+    ledger: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ledger.json"
+    run = copy.deepcopy(ledger["runs"][0])
+    run["hosts"] = ["[red]here[/red]", "\x1b[31mthere", "\ud800\u202e"]
+    run["supersteps"][0]["label"] = "[bold]\x1b]0;title\x07[/]"
+    append_run(path, run, first=True)
+    for every in (False, True):
+        assert report(str(path), every) == 0
+        printed = capsys.readouterr().out
+        assert "[red]here[/red]" in printed
+        assert "\\x1b[31mthere" in printed
+        assert "\\ud800\\u202e" in printed
+        assert "[bold]\\x1b]0;title\\x07[/]" in printed
+        assert not CONTROL.search(printed)
+
+
+def test_runs_are_added_to_a_ledger_file_one_by_one(ledger: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    long = {**ledger["runs"][0], "supersteps": ledger["runs"][0]["supersteps"] * 2000}  # several blocks of the file
+    runs = [long, ledger["runs"][1], {**ledger["runs"][1], "supersteps": []}]
+    for n, run in enumerate(runs):
+        append_run(path, {**run, "supersteps": iter(run["supersteps"])}, first=n == 0)
+        assert read(path)["runs"] == runs[: n + 1]
+    append_run(path, runs[1], first=True)
+    assert read(path)["runs"] == [runs[1]]
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=2))
+    with pytest.raises(UsageError, match=f"ledger file {path}: somebody has changed it"):
+        append_run(path, runs[1], first=False)
+
+
+def test_what_is_beyond_all_numbers_is_the_largest_in_a_ledger_file(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(math.inf)
+        bsp.sync()
+
+    found = pybsp.simulate(main, p=2).ledger
+    assert record_run(str(path), found, ["here"] * 2, "direct", first=True)
+    (record,) = read(path)["runs"][0]["supersteps"]
+    assert record["work"] == record["predicted"] == 1.7976931348623157e308
+
+
+def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(
+    ledger: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def records() -> Iterator[dict[str, Any]]:
+        yield from ledger["runs"][0]["supersteps"]
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "ledger.json"
+    append_run(path, ledger["runs"][0], first=True)
+    path.chmod(0o640)
+    before = path.read_bytes()
+    for first in (True, False):
+        with pytest.raises(OSError, match="No space left"):
+            append_run(path, {**ledger["runs"][0], "supersteps": records()}, first)
+        assert path.read_bytes() == before
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        replace_file(path, {"x": [1.0] * 10000, "y": math.nan})
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["ledger.json"]
+    append_run(path, ledger["runs"][1], first=False)
+    assert path.stat().st_mode & 0o777 == 0o640
+    nowhere = str(tmp_path / "absent" / "ledger.json")
+    simulated = pybsp.simulate(lambda bsp: bsp.sync(), p=2)
+    assert not record_run(nowhere, simulated.ledger, ["here"] * 2, "direct", first=True)
+    said = capsys.readouterr().err
+    assert f"the ledger of this run could not be written to {nowhere}" in said
+    assert "No such file" in said
+
+
+def test_a_link_and_a_device_stay_what_they_are(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "file")
+    for text in ("one", "two"):
+        with replacing(link) as file:
+            file.write(text)
+        assert link.is_symlink()
+        assert (tmp_path / "file").read_text() == text
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with replacing(pipe) as file:
+        file.write("three")
+    assert os.read(end, 99) == b"three"
+    os.close(end)
+    assert sorted(os.listdir(tmp_path)) == ["file", "link", "pipe"]

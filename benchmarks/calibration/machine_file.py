@@ -131,6 +131,9 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
     return content
 
 
+_FORM = fields({"calibration": of(Calibration, {float: figure})})
+
+
 def from_json(content: dict[str, Any], origin: str = "machine file") -> Calibration:
     """The calibration that a machine file holds.
 
@@ -146,8 +149,7 @@ def from_json(content: dict[str, Any], origin: str = "machine file") -> Calibrat
         )
     if "calibration" not in content:
         raise UsageError(f'{origin}: it holds no "calibration", only {parts}; write one with `pybsp calibrate`')
-    form = fields({"calibration": of(Calibration, {float: figure})})
-    found: Calibration = decode({"calibration": content["calibration"]}, origin, form)["calibration"]
+    found: Calibration = decode({"calibration": content["calibration"]}, origin, _FORM)["calibration"]
     return found
 
 

@@ -50,14 +50,14 @@ class Rate:
         kernel: "axpy", "dot", "matmul".
         size: bytes of the working set.
         rate: flop/s.
-        slowest: pid of the slowest processor.
+        slowest: pid of the slowest processor; -1 where the samples do not say whose they are.
         spread: the fastest processor's rate over the slowest's.
     """
 
     kernel: str
     size: Count
     rate: Estimate
-    slowest: Count
+    slowest: Annotated[int, whole(-1)]
     spread: float
 
 
