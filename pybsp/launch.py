@@ -22,7 +22,7 @@ from .errors import BSPError, UsageError
 from .machine import BSPMachine, machine_in_force
 from .routing import Routing, named, resolved, router
 from .simulation import run_simulated, settings
-from .transport import BEGIN, LEDGER
+from .transport import BEGIN
 from .transport.mpi import MPITransport
 from .world import (
     agreed,
@@ -141,6 +141,9 @@ def _session(
     bsp: BSP | None = None
     hosts: list[str] = []
     try:
+        path = os.environ.get("PYBSP_LEDGER")
+        if path and world and transport.pid == 0:
+            ledger.require_place(path, "PYBSP_LEDGER")  # before the work that it is to be about
         bsp, hosts = _begin(transport, operation, chosen, machine, checked)
         yield bsp
         # Parts of the job that are attached at the same time would write over each other.
@@ -205,26 +208,12 @@ def _begin(
 
 
 def _end(bsp: BSP, hosts: list[str], records: bool) -> None:
-    """Agree that the program has ended; processor 0 writes the ledger where it is asked for.
-
-    Raises:
-        UsageError: the ledger cannot be written; on all processors.
-    """
+    """Agree that the program has ended; processor 0 writes the ledger where it is asked for, or says why it cannot."""
     global _runs_recorded
     bsp._finish()
     path = os.environ.get("PYBSP_LEDGER")
     if path and records:
-        bsp._exchange_ledger()
-        trouble = None
+        bsp._exchange_ledger(everybody=False)
         if bsp.pid == 0:
-            combined = ledger.Ledger(bsp.machine, bsp._combined)
-            try:
-                ledger.append_run(path, combined.as_json(hosts, bsp._router.name), first=_runs_recorded == 0)
-            except (OSError, UsageError) as error:
-                trouble = f"PYBSP_LEDGER: expected a file that can be written, got {path} ({error})"
-        _runs_recorded += 1
-        notes = bsp._route(LEDGER, trouble, {}).notes
-        if notes is not None:
-            failed = UsageError(notes[0])
-            mark(failed, quiet=bsp.pid != 0)
-            raise failed
+            combined = ledger.Ledger(bsp.machine, bsp._log)
+            _runs_recorded += ledger.record_run(path, combined, hosts, bsp._router.name, first=_runs_recorded == 0)

@@ -11,7 +11,7 @@ from typing import Any
 from . import agreement, ledger
 from .bsp import BSP, _killed, checks_wanted
 from .errors import ProcessorError, SyncError, UsageError, describe, where
-from .ledger import Ledger
+from .ledger import Ledger, Log, combine
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .routing import Routing, name_of, resolved
 from .routing import router as make_router
@@ -139,8 +139,12 @@ def simulate(
                 f"processor {pid} called sys.exit in {place}", pid, failed._superstep, failed._label
             ) from error
         raise error
-    tables = [bsp._log.table() for bsp in processors]
-    combined = Ledger.combine(found, tables, list(processors[0]._log.labels), virtual=True)
+    log = processors[0]._log
+    log.names += log.fresh_labels(len(log))
+    while log.combined < len(log):
+        rows = log.combined, min(log.combined + Log.ROWS, len(log))
+        log.put([combine(bsp._log.table(*rows) for bsp in processors)])
+    combined = Ledger(found, log, virtual=True)
     return Simulation(results, combined, meeting.clock)
 
 
@@ -168,13 +172,14 @@ def run_simulated(
 ) -> Any:
     """`run` on virtual processors: processor 0's result."""
     chosen = settings or _ALONE
-    done = simulate(
-        main, *args, p=chosen.p, machine=machine, router=router, measure=chosen.measure, checked=checked, **kwargs
-    )
     if chosen is _ALONE:
         chosen.ledger = os.environ.get("PYBSP_LEDGER")
     if chosen.ledger:
+        ledger.require_place(chosen.ledger, "PYBSP_LEDGER")  # before the work that it is to be about
+    done = simulate(
+        main, *args, p=chosen.p, machine=machine, router=router, measure=chosen.measure, checked=checked, **kwargs
+    )
+    if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
-        ledger.append_run(chosen.ledger, done.ledger.as_json(hosts, name_of(router)), first=chosen.runs == 0)
-        chosen.runs += 1
+        chosen.runs += ledger.record_run(chosen.ledger, done.ledger, hosts, name_of(router), first=chosen.runs == 0)
     return done.results[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -365,6 +366,34 @@ def test_a_ledger_that_cannot_be_written_is_an_error_once_and_no_hang(tmp_path: 
     assert "PYBSP_LEDGER: expected a file that can be written" in ended.err
     early = run([sys.executable, "-m", "pybsp", "run", "-n", "2", "--ledger", nowhere, str(program)], 30)
     assert early.code == 2
+
+
+@pytest.mark.parametrize("start", [["run", "-n", "2"], ["simulate", "-p", "2"]], ids=["ranks", "virtual"])
+def test_a_ledger_that_can_no_longer_be_written_costs_no_result(tmp_path: Path, start: list[str]) -> None:
+    """The folder goes during the first run; the second one begins the file."""
+    program, folder = tmp_path / "program.py", tmp_path / "folder"
+    folder.mkdir()
+    program.write_text(
+        "import os, pybsp, sys\n"
+        "pids = []\n"
+        "def main(bsp, k):\n"
+        "    pids.append(bsp.pid)\n"
+        "    bsp.sync()\n"
+        f"    if bsp.pid == 0 and k == 0:\n        os.rmdir({str(folder)!r})\n"
+        "    return 40 + k\n"
+        "def say(result):\n    sys.stdout.write(f'{result}\\n')\n    sys.stdout.flush()\n"
+        "say(pybsp.run(main, 0))\n"
+        f"if pids[0] == 0:\n    os.mkdir({str(folder)!r})\n"
+        "say(pybsp.run(main, 1))\n"
+    )
+    ledger = folder / "ledger.json"
+    ended = run([sys.executable, "-m", "pybsp", start[0], "--ledger", str(ledger), *start[1:], str(program)], 60)
+    assert ended.code == 0, ended
+    assert set(ended.out.split()) == {"40", "41"}
+    assert ended.err.count(f"the ledger of this run could not be written to {ledger}") == 1, ended.err
+    assert "Traceback" not in ended.err
+    (found,) = json.loads(ledger.read_text())["runs"]
+    assert len(found["supersteps"]) == 1
 
 
 @pytest.mark.parametrize("p", [1, 2])

@@ -275,6 +275,11 @@ def _job(options: argparse.Namespace, launches: int) -> Job:
     if before is None:
         raise UsageError(f"--resume: there are no samples to go on with in {raw}")
     about = before.about
+    missing = [name for name in ("level", "only", "word", "launches", "budget") if name not in about]
+    if missing:
+        raise UsageError(
+            f"--resume: raw samples {raw}: line 1: expected what was asked for, got no {', '.join(missing)}"
+        )
     for name in ("level", "only", "word", "seed"):
         asked = getattr(options, name)
         if asked is not None and (list(asked) if name == "only" else asked) != about[name]:

@@ -237,7 +237,8 @@ def test_ctrl_c_keeps_what_there_is_and_resume_goes_on(tmp_path: Path) -> None:
 
 
 def test_resuming_does_the_launches_that_are_missing_or_further_ones(tmp_path: Path) -> None:
-    about = {"p": 2, "level": "default", "only": [], "word": 8, "seed": 0, "launches": 3, "budget": None}
+    about = {"p": 2, "hosts": ["here"] * 2, "nodes": [0, 0], "level": "default", "only": [], "word": 8, "seed": 0}
+    about |= {"launches": 3, "budget": None}
     writer = Writer(tmp_path / "machine.csv", about)
     writer.event("ended", launch=0)
 
