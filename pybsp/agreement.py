@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from .errors import BSPError, ProcessorError, SyncError, UsageError, describe, where
+from .outcome import outcome
 from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival
-
-GRACE = 10.0  # seconds that a failing processor waits for the others; PYBSP_GRACE overrides
-
 
 Result = TypeVar("Result")
 
@@ -41,6 +38,11 @@ class Failure(NamedTuple):
     summary: str
     ends: bool = False  # outside of any run: its process ends
 
+    @property
+    def exits(self) -> bool:
+        """Whether it asked Python to exit, which then prints no traceback."""
+        return self.summary.startswith("SystemExit")
+
 
 def failure_of(error: BaseException, superstep: int, label: str) -> Failure:
     """What to tell the others about an exception."""
@@ -50,14 +52,15 @@ def failure_of(error: BaseException, superstep: int, label: str) -> Failure:
 
 def note_label(error: BaseException, label: str) -> None:
     """Keep with an exception the label of the superstep that it leaves, the innermost one."""
-    if not hasattr(error, "__pybsp_label__"):
-        with suppress(AttributeError):
-            error.__pybsp_label__ = label  # type: ignore[attr-defined]
+    record = outcome(error)
+    if record.label is None:
+        record.label = label
 
 
 def label_of(error: BaseException, label: str) -> str:
     """The label of the superstep in which it was raised; `label`, the current one, where none was left."""
-    return str(getattr(error, "__pybsp_label__", label))
+    left = outcome(error).label
+    return label if left is None else left
 
 
 def culprit(notes: Sequence[Any]) -> int:
@@ -71,7 +74,9 @@ def processor_error(notes: Sequence[Any]) -> ProcessorError:
     pid = culprit(notes)
     failure: Failure = notes[pid]
     place = "outside of a run" if failure.ends else f"in {describe(failure.superstep, failure.label)}"
-    return ProcessorError(f"processor {pid} failed {place}: {failure.summary}", pid, failure.superstep, failure.label)
+    error = ProcessorError(f"processor {pid} failed {place}: {failure.summary}", pid, failure.superstep, failure.label)
+    outcome(error).silent = failure.exits
+    return error
 
 
 @once
@@ -117,7 +122,7 @@ def mismatch(exchange: Callable[..., Arrival], kinds: Sequence[int], position: s
     error = SyncError(
         "the processors did not do the same: " + "; ".join(f"{pids(who)} {what}" for what, who in doing.items())
     )
-    error.speaker = next((pid for pid, kind in enumerate(kinds) if kind != EXIT), 0)  # type: ignore[attr-defined]
+    outcome(error).speaker = next((pid for pid, kind in enumerate(kinds) if kind != EXIT), 0)
     return error
 
 
@@ -214,4 +219,4 @@ def speaker(error: BSPError) -> int:
     """The processor that prints an error which all processors raise."""
     if isinstance(error, ProcessorError):
         return error.pid
-    return getattr(error, "speaker", 0)
+    return outcome(error).speaker
