@@ -259,6 +259,7 @@ def _fail(transport: MPITransport, proc: RankProcessor, error: BaseException) ->
         except ProcessorError as told:
             # In place of what one of those that failed said: what is known of all.
             known.args, known.pid = told.args, told.pid
+            outcome(known).silent = outcome(told).silent
         mark(error, quiet=True)
     else:
         mark(error, quiet=agreement.speaker(known) != transport.pid)
