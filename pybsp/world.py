@@ -38,6 +38,7 @@ _alone = False  # no MPI library can be loaded; said once
 def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
     """The transport of all ranks; None where there is no MPI library, and none is needed."""
     global _world, _world_open, _alone
+    _require_processor(operation)
     install_hook()
     if _alone:
         return None
@@ -113,8 +114,8 @@ def _abandonment(missing: list[int], operation: str, line: str) -> str:
     )
 
 
-def usable_mpi(operation: str) -> Any:
-    """The module mpi4py.MPI, with MPI initialised."""
+def _require_processor(operation: str) -> None:
+    """Raise LauncherError in a process that a rank has started."""
     if not process.takes_part():
         size, rank = launched()
         raise LauncherError(
@@ -122,6 +123,11 @@ def usable_mpi(operation: str) -> Any:
             "it without the launcher's variables (PMI_*, PMIX_*, OMPI_*), or with mpiexec or `pybsp run`; "
             "pybsp.simulate works here"
         )
+
+
+def usable_mpi(operation: str) -> Any:
+    """The module mpi4py.MPI, with MPI initialised."""
+    _require_processor(operation)
     module = sys.modules.get("mpi4py.MPI")
     if process.siblings.several and (module is None or not module.Is_initialized()):
         line = where()
