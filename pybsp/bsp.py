@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-import os
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
@@ -21,12 +20,13 @@ from typing import Any, NamedTuple, NoReturn, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from . import agreement, arrays
+from . import agreement, arrays, process, settings
 from .arrays import Array, Ticket
 from .errors import BSPError, CostError, UsageError, describe, where
 from .ledger import Ledger, Log, combine, shares
 from .machine import BSPMachine, EBSPMachine
 from .mail import PLAIN_NUMBERS, SHORT, Inbox, Mail
+from .outcome import managed
 from .outgoing import Outgoing
 from .queues import Freed, Queue
 from .routing import Router
@@ -679,7 +679,7 @@ class BSP:
             now += self._part_seconds + running
         return now
 
-    @contextmanager
+    @managed
     def expect(
         self,
         supersteps: int | None = None,
@@ -978,7 +978,7 @@ class _Split:
         usable = True
         spent = part.time()  # before others are waited for
         try:
-            if isinstance(error, KeyboardInterrupt) or _killed(error):
+            if isinstance(error, KeyboardInterrupt) or _killed(error) or not process.takes_part():
                 usable = False
             elif error is None:
                 try:
@@ -1027,14 +1027,14 @@ def _table(parcel: Parcel) -> NDArray[np.float64]:
 
 def checks_wanted(checked: bool | None) -> bool:
     """Whether to check what is too dear for every superstep: the argument, else PYBSP_CHECKED."""
-    return os.environ.get("PYBSP_CHECKED", "") not in ("", "0") if checked is None else checked
+    return settings.text(settings.CHECKED) != "0" if checked is None else checked
 
 
 def grace_period() -> float:
     """Seconds that a failing processor waits for the others before it ends the job."""
-    text = os.environ.get("PYBSP_GRACE", "")
+    text = settings.text(settings.GRACE)
     try:
-        grace = float(text) if text else agreement.GRACE
+        grace = float(text)
     except ValueError:
         grace = -1.0
     if not grace >= 0:

@@ -12,16 +12,15 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import agreement, ledger
+from . import agreement, ledger, process, settings, simulation
 from .agreement import settle
 from .bsp import BSP, _killed, checks_wanted, grace_period
 from .errors import BSPError, UsageError
 from .machine import BSPMachine, machine_in_force
+from .outcome import managed
 from .routing import Routing, named, resolved, router
-from .simulation import run_simulated, settings
 from .transport import BEGIN
 from .transport.mpi import MPITransport
 from .world import (
@@ -82,10 +81,10 @@ def run(
         raise UsageError("pybsp.run: a run is going on in this process; call functions of its bsp instead")
     _running = True
     try:
-        simulated = settings()
+        simulated = simulation.settings()
         transport = None if simulated is not None else world_transport()
         if transport is None:
-            result: Result = run_simulated(
+            result: Result = simulation.run_simulated(
                 main, args, kwargs, router=router, machine=machine, checked=checked, settings=simulated
             )
             return result
@@ -95,7 +94,7 @@ def run(
         _running = False
 
 
-@contextmanager
+@managed
 def attach(
     comm: MPI.Intracomm,
     *,
@@ -111,15 +110,15 @@ def attach(
     """
     install_hook()
     require_launcher(usable_mpi("pybsp.attach").COMM_WORLD.size)
-    transport = MPITransport.duplicate(comm, graceful=grace_or_default)
+    transport = MPITransport.duplicate(comm, "pybsp.attach", graceful=grace_or_default)
     made: BSP | None = None
     usable = False
     try:
         with _session(transport, "pybsp.attach", router, machine, checked, world=False) as made:
             yield made
         usable = True
-    except Exception as error:
-        usable = getattr(error, "__pybsp_agreed__", False)
+    except BaseException as error:
+        usable = agreed(error)
         raise
     finally:
         if usable:
@@ -128,7 +127,7 @@ def attach(
             transport.free()
 
 
-@contextmanager
+@managed
 def _session(
     transport: MPITransport,
     operation: str,
@@ -139,17 +138,18 @@ def _session(
 ) -> Iterator[BSP]:
     """From the beginning of a run, agreed by all, to its end, agreed by all."""
     bsp: BSP | None = None
-    hosts: list[str] = []
     try:
-        path = os.environ.get("PYBSP_LEDGER")
+        bsp, hosts, path = _begin(transport, operation, chosen, machine, checked)
         if path and world and transport.pid == 0:
             ledger.require_place(path, "PYBSP_LEDGER")  # before the work that it is to be about
-        bsp, hosts = _begin(transport, operation, chosen, machine, checked)
         yield bsp
         # Parts of the job that are attached at the same time would write over each other.
-        _end(bsp, hosts, records=world or transport.p == usable_mpi(operation).COMM_WORLD.size)
+        records = world or transport.p == usable_mpi(operation).COMM_WORLD.size
+        _end(bsp, hosts, path if records else "")
         bsp._router.close()
     except BaseException as error:
+        if not process.takes_part():
+            raise
         if isinstance(error, KeyboardInterrupt) or _killed(error):
             if transport.p > 1:
                 transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
@@ -167,18 +167,17 @@ def _session(
 
 def _begin(
     transport: MPITransport, operation: str, chosen: Routing, machine: BSPMachine | None, checked: bool | None
-) -> tuple[BSP, list[str]]:
-    """Agree on the machine, the router and the checks."""
+) -> tuple[BSP, list[str], str]:
+    """Agree on the settings, the machine, the router and the checks; with the hosts, and where the ledger goes."""
     named(chosen)  # raises where there is none
     grace_period()  # a wrong PYBSP_GRACE is an error now, not when it is needed
-    checked = checks_wanted(checked)
     warning = None
     if transport.pid == 0:
         machine, warning = machine_in_force(machine, transport.p)
         routing: Routing | None = resolved(chosen, machine, transport.apart)
     else:
         machine = routing = None  # processor 0's are everybody's, equal bit for bit
-    note = (socket.gethostname(), machine, chosen, checked, routing)
+    note = (socket.gethostname(), machine, chosen, checked, routing, settings.told(settings.OF_RUN))
     arrival = transport.exchange(BEGIN, note, {})
     try:
         notes = settle(transport.exchange, arrival, BEGIN, f"called {operation}", 0, "")
@@ -187,14 +186,15 @@ def _begin(
         mark(error, quiet=agreement.speaker(error) != transport.pid)
         raise
     assert notes is not None
-    for name, index in (("router", 2), ("checked", 3)):
-        if any(said[index] != notes[0][index] for said in notes):
-            differing = UsageError(
-                f"{operation}: argument {name}: expected the same on all processors, got "
-                f"{[said[index] for said in notes]}"
-            )
-            mark(differing, quiet=transport.pid != 0)
-            raise differing
+    try:
+        settings.agree(operation, settings.OF_RUN, [said[5] for said in notes])
+        routers, checks = [said[2] for said in notes], [checks_wanted(said[3]) for said in notes]
+        for name, wishes in (("router", routers), ("checked", checks)):
+            if any(wish != wishes[0] for wish in wishes):
+                raise UsageError(f"{operation}: argument {name}: expected the same on all processors, got {wishes}")
+    except UsageError as differing:
+        mark(differing, quiet=transport.pid != 0)
+        raise
     hosts = [said[0] for said in notes]
     if hosts.count(hosts[transport.pid]) > (os.cpu_count() or 1):
         transport.waiter.crowd()
@@ -204,15 +204,15 @@ def _begin(
         warning = warning or machine.elsewhere(hosts)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
-    return BSP(transport, router(notes[0][4], transport), notes[0][1], checked), hosts
+    bsp = BSP(transport, router(notes[0][4], transport), notes[0][1], checks[0])
+    return bsp, hosts, settings.text(settings.LEDGER)
 
 
-def _end(bsp: BSP, hosts: list[str], records: bool) -> None:
-    """Agree that the program has ended; processor 0 writes the ledger where it is asked for, or says why it cannot."""
+def _end(bsp: BSP, hosts: list[str], path: str) -> None:
+    """Agree that the program has ended; processor 0 writes the ledger to the path, if there is one, or says why not."""
     global _runs_recorded
     bsp._finish()
-    path = os.environ.get("PYBSP_LEDGER")
-    if path and records:
+    if path:
         bsp._exchange_ledger(everybody=False)
         if bsp.pid == 0:
             combined = ledger.Ledger(bsp.machine, bsp._log)

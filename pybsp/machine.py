@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from . import settings
 from .cost import Superstep
 from .decoding import (
     Decoder,
@@ -671,8 +672,8 @@ def machine_in_force(argument: BSPMachine | None, p: int) -> tuple[BSPMachine, s
     machine, origin = argument, "the argument machine"
     if machine is not None and not isinstance(machine, BSPMachine):
         raise UsageError(f"machine: expected a pybsp.BSPMachine, got {type(machine).__name__}")
-    if machine is None and os.environ.get("PYBSP_MACHINE"):
-        origin = os.environ["PYBSP_MACHINE"]
+    if machine is None and settings.text(settings.MACHINE):
+        origin = settings.text(settings.MACHINE)
         machine = BSPMachine.load(origin)
     if machine is None:
         return BSPMachine.nominal(p), None

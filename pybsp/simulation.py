@@ -13,8 +13,10 @@ from .bsp import BSP, _killed, checks_wanted
 from .errors import ProcessorError, SyncError, UsageError, describe, where
 from .ledger import Ledger, Log, combine
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
+from .outcome import note_place
 from .routing import Routing, name_of, resolved
 from .routing import router as make_router
+from .settings import LEDGER, text
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
 
 
@@ -127,8 +129,8 @@ def simulate(
         error = errors[pid]
         failed = processors[pid]
         place = describe(failed._superstep, agreement.label_of(error, failed._label))
-        if hasattr(error, "add_note") and p > 1 and not isinstance(error, SyncError):
-            error.add_note(f"(on virtual processor {pid} of {p}, in {place})")
+        if p > 1 and not isinstance(error, SyncError):
+            note_place(error, f"(on virtual processor {pid} of {p}, in {place})")
         if (
             isinstance(error, SystemExit)
             and not error.code
@@ -173,7 +175,7 @@ def run_simulated(
     """`run` on virtual processors: processor 0's result."""
     chosen = settings or _ALONE
     if chosen is _ALONE:
-        chosen.ledger = os.environ.get("PYBSP_LEDGER")
+        chosen.ledger = text(LEDGER)
     if chosen.ledger:
         ledger.require_place(chosen.ledger, "PYBSP_LEDGER")  # before the work that it is to be about
     done = simulate(

@@ -149,7 +149,7 @@ def test_what_arrives_is_held_against_what_was_said(program: Program, medium: st
     paths = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
     p = 4 if "aggregated" in medium else 2
     failed_once(
-        ranks(p, program(LOSING.replace("@", loss)), PYBSP_GRACE="5", PYTHONPATH=paths, **environment),
+        ranks(p, program(LOSING.replace("@", loss)), 60, PYBSP_GRACE="5", PYTHONPATH=paths, **environment),
         "pybsp.errors.DeliveryError",
     )
 

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pybsp.errors import BSPError, UsageError
+from pybsp.outcome import quiet
 
 if TYPE_CHECKING:
     from .harness import Job
@@ -75,7 +76,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         try:
             return _on_these(options, launched()[1] == 0)
         except BSPError as error:  # all ranks know of it, one says it
-            if not getattr(error, "__pybsp_quiet__", False):
+            if not quiet(error):
                 print(f"pybsp calibrate: {error}", file=sys.stderr)
             return 2
     try:

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import agreement, launch
+from .. import agreement, launch, process, settings, simulation
 from ..agreement import Failure, failure_of, processor_error, settle
 from ..bsp import grace_period
 from ..errors import BSPError, ProcessorError, UsageError
 from ..machine import LogPMachine
-from ..simulation import settings
+from ..outcome import outcome
 from ..transport import END, FAIL, KIND, LOGP, Arrival
 from ..transport.mpi import MPITransport
 from ..transport.revocation import RevokedError
@@ -101,11 +101,11 @@ def run(
         raise UsageError(f"{OPERATION}: a run is going on in this process; comm= takes a part of its ranks")
     launch._running = True
     try:
-        simulated = settings()
+        simulated = simulation.settings()
         transport = None if simulated is not None else world_transport(OPERATION)
         if transport is None:
             _check(capacity, pace)
-            for warning in _without_ledger(os.environ.get("PYBSP_LEDGER") if simulated is None else simulated.ledger):
+            for warning in _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger):
                 print(f"pybsp: {warning}", file=sys.stderr)
             p = 1 if simulated is None else simulated.p
             result: Result = simulate(program, p, machine, args=args, kwargs=kwargs).results[0]
@@ -127,13 +127,13 @@ def _on_communicator(
     """On the ranks of a communicator, as `pybsp.attach`."""
     install_hook()
     require_launcher(usable_mpi(OPERATION).COMM_WORLD.size)
-    transport = MPITransport.duplicate(comm, graceful=grace_or_default)
+    transport = MPITransport.duplicate(comm, OPERATION, graceful=grace_or_default)
     usable = False
     try:
         result = _session(transport, program, args, kwargs, machine, capacity, pace, world=False)
         usable = True
         return result
-    except Exception as error:
+    except BaseException as error:
         usable = agreed(error)
         raise
     finally:
@@ -161,6 +161,8 @@ def _session(
         proc.close()
         return result
     except BaseException as error:
+        if not process.takes_part():
+            raise
         if isinstance(error, KeyboardInterrupt):
             if transport.p > 1:
                 transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
@@ -199,10 +201,10 @@ def _begin(transport: MPITransport, machine: LogPMachine | None, capacity: str |
     warnings: list[str] = []
     if transport.pid == 0:
         machine, warnings = _machine(machine, transport.p)
-        warnings += _without_ledger(os.environ.get("PYBSP_LEDGER"))
+        warnings += _without_ledger(settings.text(settings.LEDGER))
     else:
         machine = None  # processor 0's is everybody's, equal bit for bit
-    note = (socket.gethostname(), machine, capacity, pace)
+    note = (socket.gethostname(), machine, capacity, pace, settings.told(settings.OF_RUN))
     arrival = transport.exchange(LOGP, note, {})
     try:
         _raise_failure(arrival)
@@ -212,14 +214,17 @@ def _begin(transport: MPITransport, machine: LogPMachine | None, capacity: str |
         mark(error, quiet=agreement.speaker(error) != transport.pid)
         raise
     assert notes is not None
-    for name, index in (("capacity", 2), ("pace", 3)):
-        if any(said[index] != notes[0][index] for said in notes):
-            differing = UsageError(
-                f"{OPERATION}: argument {name}: expected the same on all processors, got "
-                f"{[said[index] for said in notes]}"
-            )
-            mark(differing, quiet=transport.pid != 0)
-            raise differing
+    try:
+        settings.agree(OPERATION, settings.OF_RUN, [said[4] for said in notes])
+        for name, index in (("capacity", 2), ("pace", 3)):
+            if any(said[index] != notes[0][index] for said in notes):
+                raise UsageError(
+                    f"{OPERATION}: argument {name}: expected the same on all processors, got "
+                    f"{[said[index] for said in notes]}"
+                )
+    except UsageError as differing:
+        mark(differing, quiet=transport.pid != 0)
+        raise
     hosts = [said[0] for said in notes]
     if hosts.count(hosts[transport.pid]) > (os.cpu_count() or 1):
         transport.waiter.crowd()
@@ -246,7 +251,7 @@ def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[st
         raise UsageError(f"{OPERATION}: argument machine: expected a pybsp.LogPMachine, got {type(argument).__name__}")
     machine, origin = argument, "the argument machine"
     if machine is None:
-        machine, origin = machine_in_force(), os.environ.get("PYBSP_MACHINE", "")
+        machine, origin = machine_in_force(), settings.text(settings.MACHINE)
     if machine is None:
         machine = LogPMachine.nominal(p)
     warnings = [f"machine: {flag}" for flag in machine.flags]
@@ -273,6 +278,7 @@ def _fail(transport: MPITransport, proc: RankProcessor, error: BaseException) ->
             # In place of what one of those that failed said: what is known of all.
             if known is not None:
                 known.args, known.pid = told.args, told.pid
+                outcome(known).silent = outcome(told).silent
         mark(error, quiet=True)
     else:
         mark(error, quiet=agreement.speaker(known) != transport.pid)

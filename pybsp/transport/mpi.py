@@ -18,7 +18,6 @@ context, part of the tag, keeps them apart, so a split needs no MPI collective.
 
 from __future__ import annotations
 
-import atexit
 import os
 import pickle
 import sys
@@ -35,11 +34,15 @@ from itertools import repeat
 from operator import itemgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
+from zlib import crc32
 
 import numpy as np
 
-from ..errors import AbortError, DeliveryError, LauncherError, ProcessorError
+from .. import process, settings
+from ..errors import AbortError, DeliveryError, LauncherError, ProcessorError, UsageError
 from ..failures import Failure
+from ..process import SIZES
+from ..process import launched as launched
 from . import (
     FAIL,
     FREE,
@@ -80,6 +83,7 @@ ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on
 NEAR_ALONG = 1 << 14  # and on a node
 MOST_ALONG = 1 << 14  # and where a measured machine says that messages are dear
 COPYING = 1e-10  # seconds that copying a byte takes
+WATCH = 0.2  # seconds between looks at whether ranks that are waited for can still come
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four if sparse, three if aggregated
 # Bytes of an exchange, at most, that leave without this processor's help: they are in the network's buffers. What is
@@ -93,21 +97,10 @@ _source = itemgetter(0)
 _dumps, _loads = pickle.dumps, pickle.loads
 _NOT_JOINED: dict[int, Bytes] = {}
 
-_LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
-_LAUNCHER_RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
-
-
-def launched() -> tuple[int, int]:
-    """Number of processes that a launcher started beside this one (1 without a launcher), and this one's number."""
-    for size, rank in zip(_LAUNCHER_SIZES, _LAUNCHER_RANKS, strict=True):
-        if os.environ.get(size, "").isdigit():
-            return int(os.environ[size]), int(os.environ.get(rank, "0"))
-    return 1, 0
-
 
 def under_launcher() -> bool:
     """Whether a launcher started this process: one that says how many there are, or PMIx (as srun has it)."""
-    return "PMIX_RANK" in os.environ or any(os.environ.get(size, "").isdigit() for size in _LAUNCHER_SIZES)
+    return "PMIX_RANK" in os.environ or any(os.environ.get(size, "").isdigit() for size in SIZES)
 
 
 def load() -> ModuleType:
@@ -129,14 +122,15 @@ def load() -> ModuleType:
         level = "serialized"
     if "mpi4py.MPI" not in sys.modules:
         mpi4py.rc.thread_level = level
-        initialize = mpi4py.rc.initialize
-        if "OMPI_COMM_WORLD_SIZE" in os.environ:
-            mpi4py.rc.initialize = False  # look first which library it is: MPICH's init would end the process
+        initialize, finalize = mpi4py.rc.initialize, mpi4py.rc.finalize
+        # Look first which library it is: MPICH's init would end the process under Open MPI's launcher. And where mpi4py
+        # finalizes MPI, it does so in processes too that this one has forked, which speak as this rank then.
+        mpi4py.rc.initialize = mpi4py.rc.finalize = False
         with warnings.catch_warnings():
             # mpi4py warns on each rank of a launcher that does not belong to the library; _foreign says what to do.
             warnings.filterwarnings("ignore", message="suspicious MPI", category=RuntimeWarning)
             from mpi4py import MPI
-        mpi4py.rc.initialize = initialize
+        mpi4py.rc.initialize, mpi4py.rc.finalize = initialize, finalize
     from mpi4py import MPI
 
     if not MPI.Is_initialized():  # as above, or the host has set mpi4py.rc.initialize = False
@@ -144,7 +138,7 @@ def load() -> ModuleType:
         if "OMPI_COMM_WORLD_SIZE" in os.environ and "MPICH" in MPI.Get_library_version() and not speaks_pmix:
             raise _foreign(launched()[0], "the MPI library would see none of the others")
         MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
-        atexit.register(lambda: None if MPI.Is_finalized() else MPI.Finalize())
+        process.at_end(lambda: None if MPI.Is_finalized() else MPI.Finalize())
     return MPI
 
 
@@ -274,16 +268,25 @@ class MPITransport:
 
     @classmethod
     def duplicate(
-        cls, comm: MPI.Intracomm, grace: float | None = None, graceful: Callable[[], float] = lambda: 10.0
+        cls,
+        comm: MPI.Intracomm,
+        operation: str,
+        grace: float | None = None,
+        watch: Callable[[], object] | None = None,
+        graceful: Callable[[], float] = lambda: 10.0,
     ) -> MPITransport:
         """The transport of all ranks of a communicator, on a duplicate of it; collective.
 
         Args:
-            grace: how long the others are waited for, see below.
-            graceful: the grace period of failures, in seconds.
+            operation: what it is made for, for errors.
+            grace: seconds for a rank that comes to tell a failure; its settings, which may be what is wrong, do not
+                count.
+            watch: is called now and then while others are waited for.
+            graceful: gives the grace period of failures, in seconds.
 
         Raises:
-            TimeoutError: not all ranks have come within the grace period (seconds; None waits for ever).
+            TimeoutError: not all ranks have come within the grace period.
+            UsageError: they are set differently; on all.
         """
         from mpi4py import MPI
 
@@ -291,9 +294,27 @@ class MPITransport:
         wanted()  # as the waiter, refuses a wrong setting before others are met
         aggregated.wanted()  # likewise
         copy, request = comm.Idup()
-        if not waiter.until(MPI.Request.Test, request, None if grace is None else time.perf_counter() + grace):
-            raise TimeoutError
+        deadline = float("inf") if grace is None else time.perf_counter() + grace
+        while not waiter.until(MPI.Request.Test, request, min(deadline, time.perf_counter() + WATCH)):
+            if time.perf_counter() > deadline:
+                raise TimeoutError
+            if watch is not None:
+                watch()
         copy.Set_errhandler(MPI.ERRORS_RETURN)
+        own = settings.told(settings.OF_TRANSPORT) if grace is None else None
+        # Ranks that are set alike, as nearly always, find that by one word of each.
+        words = array("q", [0]) * copy.size
+        mine = array("q", [crc32(repr(own).encode())])
+        request = copy.Iallgather([mine, 8, MPI.BYTE], [words, 8, MPI.BYTE])
+        waiter.until(MPI.Request.Test, request)
+        said: list[Any] = [own] * copy.size if words.count(words[0]) == len(words) else copy.allgather(own)
+        if None not in said:
+            try:
+                settings.agree(operation, settings.OF_TRANSPORT, said)
+            except UsageError:
+                copy.Free()
+                raise
+            waiter = Waiter()
         return cls._over(copy, graceful, waiter)
 
     @classmethod

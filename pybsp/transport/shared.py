@@ -49,6 +49,7 @@ from weakref import ref
 
 import numpy as np
 
+from .. import process, settings
 from ..errors import DeliveryError, UsageError
 from . import KINDS
 from .lending import Held, Lent
@@ -99,7 +100,7 @@ class Window:
         if least < CONTEXTS * self.board:
             raise MemoryError(
                 f"{available >> 20} MiB are free, for {comm.size} processors, and PYBSP_SHARED is "
-                f"{os.environ.get('PYBSP_SHARED') or 'not set'}"
+                f"{settings.text(settings.SHARED) or 'not set'}"
             )
         # Pages that nobody touches cost nothing, so the part is as large as it may ever be.
         self._window = MPI.Win.Allocate_shared(least, 1, comm=comm)
@@ -139,7 +140,7 @@ _among_others: list[Window] = []  # those that are there
 def _free_windows() -> None:
     """MPI between hosts cannot be finalized while there is a window: free those in which data is still held."""
     module = sys.modules.get("mpi4py.MPI")
-    if module is not None and module.Is_initialized() and not module.Is_finalized():
+    if process.takes_part() and module is not None and module.Is_initialized() and not module.Is_finalized():
         for window in _among_others[:]:
             window.free()
 
@@ -160,7 +161,7 @@ def same_node(comm: MPI.Intracomm) -> MPI.Comm:
 
 def wanted() -> int:
     """Bytes of a rank's part, at most: PYBSP_SHARED."""
-    text = os.environ.get("PYBSP_SHARED", "")
+    text = settings.text(settings.SHARED)
     if text and not text.isdigit():
         raise UsageError(
             f"PYBSP_SHARED: expected a number of bytes, of each rank's shared memory, or 0 for none, got {text!r}"
@@ -201,7 +202,7 @@ class Node:
             try:
                 window = Window(here, here.size < comm.size)  # type: ignore[arg-type]
             except (MemoryError, MPI.Exception) as error:
-                if here.rank == 0 and os.environ.get("PYBSP_SHARED") != "0":
+                if here.rank == 0 and settings.text(settings.SHARED) != "0":
                     print(
                         f"pybsp: the ranks of {MPI.Get_processor_name()} send each other messages, as shared memory is "
                         f"not to be had ({str(error).strip().splitlines()[0]})",

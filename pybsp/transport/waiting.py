@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .. import settings
 from ..errors import UsageError
 
 SPIN = 100e-6
@@ -47,7 +48,7 @@ class Waiter:
     """
 
     def __init__(self, mode: str = "") -> None:
-        mode = mode or os.environ.get("PYBSP_WAIT", "polite")
+        mode = mode or settings.text(settings.WAIT)
         if mode not in _MODES:
             raise UsageError(f"PYBSP_WAIT: expected one of {', '.join(_MODES)}, got {mode!r}")
         self._most, self._yield = _MODES[mode]
