@@ -35,11 +35,11 @@ def test_random_programs_on_ranks() -> None:
 
 
 def test_what_pybsp_gives_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    (programs, *_) = runs_of(5, 3)
-    for name, wrong in (("arriving", lambda payload: (payload,)), ("index", lambda at, shape: slice(0, 0))):
-        with monkeypatch.context() as patch, pytest.raises(AssertionError, match=r"processor \d, run 0 .*: expected"):
+    for name, wrong in (("arriving", lambda payload: (payload,)), ("shared_out", lambda parts, pid: parts)):
+        with monkeypatch.context() as patch, pytest.raises(AssertionError, match=r"processor \d, run \d .*: expected"):
             patch.setattr(soak_programs, name, wrong)
-            pybsp.simulate(played, programs, None, 0, p=3)
+            for number, programs in enumerate(runs_of(5, 3)):
+                pybsp.simulate(played, programs, None, number, p=3)
 
 
 def test_a_kept_view_that_changes_is_found() -> None:
