@@ -129,7 +129,10 @@ def main() -> int:
         begun = time.monotonic()
         ended = job(seed, mpiexec, options.python, options.limit)
         wrong = failed(ended)
-        print(f"{seed}: {configuration(seed)}: {wrong or ended.out.strip()} ({time.monotonic() - begun:.1f} s)", flush=True)
+        print(
+            f"{seed}: {configuration(seed)}: {wrong or ended.out.strip()} ({time.monotonic() - begun:.1f} s)",
+            flush=True,
+        )
         if wrong:
             print(f"{ended.out[-PRINTED:]}\n{ended.err[-PRINTED:]}\nagain: python tests/soak.py --replay {seed}")
             return 1

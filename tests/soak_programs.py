@@ -465,7 +465,9 @@ class Keeper:
         self.looks += len(self._views)
         for view, was, _, where in self._views:
             if plain(view) != was:
-                raise AssertionError(f"{now}: what was kept of {where} has changed: {str(was)[:200]}, now {view!r:.200}")
+                raise AssertionError(
+                    f"{now}: what was kept of {where} has changed: {str(was)[:200]}, now {view!r:.200}"
+                )
         self._views = [entry for entry in self._views if entry[2] > self.supersteps]
         self._size = sum(view.nbytes for view, *_ in self._views)
 

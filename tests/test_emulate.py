@@ -129,9 +129,7 @@ def test_an_unlimited_line_takes_no_time() -> None:
 class Network:
     """A running switch whose ports are sockets."""
 
-    def __init__(
-        self, count: int, link: Link, *changes: Change, clock: Callable[[], int] = time.monotonic_ns
-    ) -> None:
+    def __init__(self, count: int, link: Link, *changes: Change, clock: Callable[[], int] = time.monotonic_ns) -> None:
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(count + 1)]
         self._inner = [inner for inner, _ in pairs]
         self.ports = [outer for _, outer in pairs]
