@@ -2,10 +2,11 @@
 
     mpiexec -n P python -m tests.soak_programs SEED SECONDS
 
-SEED gives all programs of the job, SECONDS is the time after which it prints where everybody is, and ends. What follows
-knows nothing of how pybsp works: a program is a list of steps, `Model` does them for all processors one after the other,
-and `Player` does those of one processor on pybsp, and compares all that it sees. What arrived it keeps a view of, now
-and then, over supersteps, parts and runs, and looks whether that changes.
+SEED gives all programs of the job, SECONDS is the time after which it prints where everybody is, and ends.
+
+A program is a list of steps. `Model`, which knows nothing of how pybsp works, does them for all processors one after
+the other; `Player` does those of one processor on pybsp, and compares all that it sees. Of what arrived it keeps views,
+over supersteps, parts and runs, and looks whether they change.
 """
 
 from __future__ import annotations
@@ -260,7 +261,7 @@ def words(seed: int, pid: int) -> list[str]:
 
 def shared_out(parts: list[Any], pid: int) -> Any:
     """The part of a processor where all have equally many, of what these have together."""
-    together = sum(parts, [])
+    together = [item for part in parts for item in part]
     most = -(-len(together) // len(parts))
     return together[pid * most : (pid + 1) * most]
 
@@ -575,17 +576,17 @@ class Player:
                 spoil(items)
         else:
             dest, number, at, seed = more
-            array = self._arrays[number]
-            shape, dtype = array.shapes[dest], array.local.dtype
+            made = self._arrays[number]
+            shape, dtype = made.shapes[dest], made.local.dtype
             if what == "write":
-                chosen = whole(index(at, array.local.shape))
-                array.local[chosen] = filled(dtype, array.local[chosen].shape, seed)
+                chosen = whole(index(at, made.local.shape))
+                made.local[chosen] = filled(dtype, made.local[chosen].shape, seed)
             elif what == "get":
-                tickets.append(array.get(dest, index(at, shape)))
+                tickets.append(made.get(dest, index(at, shape)))
             else:
                 one = what == "put one"
                 values = filled(dtype, (1,) if one else np.empty(shape, bool)[whole(index(at, shape))].shape, seed)
-                array.put(dest, values[0] if one else values, index(at, shape))
+                made.put(dest, values[0] if one else values, index(at, shape))
                 spoil(values)
 
     def _see(self, expected: Seen, tickets: list[Any], where: str) -> None:
@@ -603,8 +604,8 @@ class Player:
         for k, (ticket, values) in enumerate(zip(tickets, expected.tickets, strict=True)):
             self._compare(f"{where}, ticket {k}", plain(ticket.value), plain(values))
             views.append(ticket.value)
-        for k, (array, parts) in enumerate(zip(self._arrays, self._model.arrays, strict=True)):
-            self._compare(f"{where}, array {k}", plain(array.local), plain(parts[pid]))
+        for k, (made, parts) in enumerate(zip(self._arrays, self._model.arrays, strict=True)):
+            self._compare(f"{where}, array {k}", plain(made.local), plain(parts[pid]))
         if self._keeper is not None:
             for view in views:
                 self._keeper.keep(view, where)

@@ -1,4 +1,4 @@
-"""Router `hypercube` where p is no power of two: what each processor does and says reaches all, under its own number."""
+"""Router `hypercube` where p is no power of two: what each processor does and says reaches all, under its number."""
 
 from __future__ import annotations
 

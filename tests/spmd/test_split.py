@@ -299,7 +299,7 @@ def test_a_color_that_cannot_be_sent_or_does_not_equal_itself_is_an_error(spmd: 
 
 
 def test_what_is_made_after_a_part_counts_for_the_next_sync_alone(spmd: Spmd) -> None:
-    """On virtual processors one is out of its part, and makes an array, before the next has looked at who is in which."""
+    """A virtual processor is out of its part, and makes an array, before others have looked at who is in which."""
 
     def main(bsp: pybsp.BSP) -> Any:
         with bsp.split(bsp.pid) as part:
