@@ -723,13 +723,13 @@ class BSP:
         mine = self._log.table(len(self._combined))
         arrival = self._meet(LEDGER, None, {0: {MAIL: Segment((labels, mine), 0, 0, None)}})
         self._settle(arrival, LEDGER, "asked for bsp.ledger")
-        fresh: list[Any] | None = None
+        note: Any = None
         if self.pid == 0:
             tables = [parcel[MAIL].meta[1] for _, parcel in arrival.parcels]
-            fresh = list(Ledger.combine(self.machine, tables, labels, self._virtual))
-        arrival = self._meet(LEDGER, fresh, {})
-        assert arrival.notes is not None
-        self._combined = [*self._combined, *arrival.notes[0]]
+            note = (list(Ledger.combine(self.machine, tables, labels, self._virtual)), None, None)
+        combined = self._settle(self._meet(LEDGER, note, {}), LEDGER, "asked for bsp.ledger")
+        assert combined is not None
+        self._combined = [*self._combined, *combined[0]]
         self._left += time.perf_counter() - entered  # what the ledger takes is no part of what it measures
 
     # -- life cycle -----------------------------------------------------------------------------------------------
@@ -908,10 +908,21 @@ class _Split:
         assert notes is not None
         if self._color is None:
             return None
-        members = agreement.parts(notes)[self._color]
-        context = 1 + max(note[2] for note in notes)
+        try:
+            self.part = self._made(agreement.parts(notes)[self._color], 1 + max(note[2] for note in notes))
+        except UsageError:
+            raise  # of the keys: on all processors
+        except BaseException as error:
+            parent._leave(error)  # the others of the part would wait there for this processor
+            raise
+        parent._close("a part made by bsp.split is in use; leave its with block first")
+        return self.part
+
+    def _made(self, members: list[int], context: int) -> BSP:
+        """This processor's part; collective over its members."""
+        parent = self._parent
         transport = parent._transport.subset(members, context)
-        self.part = BSP(
+        part = BSP(
             transport,
             parent._router.part(transport, members),
             dataclasses.replace(parent.machine, p=len(members)),
@@ -920,10 +931,9 @@ class _Split:
             parent._measure,
             context,
         )
-        self.part._members = [parent._members[m] if parent._members else m for m in members]
+        part._members = [parent._members[m] if parent._members else m for m in members]
         self._parent_computed = time.perf_counter() - parent._left
-        parent._close("a part made by bsp.split is in use; leave its with block first")
-        return self.part
+        return part
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

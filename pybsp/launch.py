@@ -34,6 +34,7 @@ from .world import (
     report_failure,
     require_launcher,
     speaker_of,
+    tell_before_run,
     usable_mpi,
     world_transport,
 )
@@ -76,12 +77,13 @@ def run(
         LauncherError: the launcher and the MPI library do not belong together.
     """
     global _running
-    if not callable(main):
-        raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
-    if _running:
-        raise UsageError("pybsp.run: a run is going on in this process; call functions of its bsp instead")
-    _running = True
+    inside, simulated = _running, None
     try:
+        if not callable(main):
+            raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
+        if inside:
+            raise UsageError("pybsp.run: a run is going on in this process; call functions of its bsp instead")
+        _running = True
         simulated = settings()
         transport = None if simulated is not None else world_transport()
         if transport is None:
@@ -91,8 +93,12 @@ def run(
             return result
         with _session(transport, "pybsp.run", router, machine, checked, world=True) as bsp:
             return main(bsp, *args, **kwargs)
+    except BaseException as error:
+        if not inside and simulated is None:
+            tell_before_run(error)
+        raise
     finally:
-        _running = False
+        _running = inside
 
 
 @contextmanager
@@ -223,8 +229,9 @@ def _end(bsp: BSP, hosts: list[str], records: bool) -> None:
             except (OSError, UsageError) as error:
                 trouble = f"PYBSP_LEDGER: expected a file that can be written, got {path} ({error})"
         _runs_recorded += 1
-        notes = bsp._route(LEDGER, trouble, {}).notes
-        if notes is not None:
-            failed = UsageError(notes[0])
+        note = None if trouble is None else (trouble, None, None)
+        troubles = bsp._settle(bsp._meet(LEDGER, note, {}), LEDGER, "recorded the ledger")
+        if troubles is not None:
+            failed = UsageError(troubles[0])
             mark(failed, quiet=bsp.pid != 0)
             raise failed

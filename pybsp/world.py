@@ -76,8 +76,26 @@ def _renewed(transport: MPITransport) -> MPITransport:
     """The transport of all ranks, made anew where the last run has left it revoked; collective."""
     global _world
     if transport.settled is not None:
-        _world = transport = transport.renewed()
+        try:
+            _world = transport = transport.renewed()
+        except BaseException as error:
+            _print_at_once(error)
+            transport.abort(
+                f"pybsp: processor {transport.pid} was interrupted while all made the transport of the next run; "
+                "ending the job"
+            )
+            raise
     return transport
+
+
+def tell_before_run(error: BaseException) -> None:
+    """An exception came at the beginning of a run, where the others wait for this processor: they are told.
+
+    Nothing happens where all know of it already, and where no run has met the others yet.
+    """
+    if _world is None or not _world_open or _world.p == 1 or agreed(error) or isinstance(error, KeyboardInterrupt):
+        return
+    report_failure(_renewed(_world), None, error)
 
 
 def usable_mpi(operation: str) -> Any:

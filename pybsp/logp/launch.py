@@ -32,6 +32,7 @@ from ..world import (
     note_exits,
     report_failure,
     require_launcher,
+    tell_before_run,
     usable_mpi,
     world_transport,
 )
@@ -93,14 +94,15 @@ def run(
         UsageError: wrong arguments, or different ones on different processors.
         LauncherError: the launcher and the MPI library do not belong together.
     """
-    if not callable(program):
-        raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
     if comm is not None:
+        _callable(program)
         return _on_communicator(program, args, kwargs, machine, capacity, pace, comm)
-    if launch._running:
-        raise UsageError(f"{OPERATION}: a run is going on in this process; comm= takes a part of its ranks")
-    launch._running = True
+    inside, simulated = launch._running, None
     try:
+        _callable(program)
+        if inside:
+            raise UsageError(f"{OPERATION}: a run is going on in this process; comm= takes a part of its ranks")
+        launch._running = True
         simulated = settings()
         transport = None if simulated is not None else world_transport(OPERATION)
         if transport is None:
@@ -111,8 +113,17 @@ def run(
             result: Result = simulate(program, p, machine, args=args, kwargs=kwargs).results[0]
             return result
         return _session(transport, program, args, kwargs, machine, capacity, pace, world=True)
+    except BaseException as error:
+        if not inside and simulated is None:
+            tell_before_run(error)
+        raise
     finally:
-        launch._running = False
+        launch._running = inside
+
+
+def _callable(program: object) -> None:
+    if not callable(program):
+        raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
 
 
 def _on_communicator(
