@@ -1,0 +1,150 @@
+"""Jobs of cases: each ends within its time, as is stated, and leaves no process behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from .media import Library, Medium, environment
+
+GRACE = 3.0  # seconds; what counts is that it is there, and the machine may be busy
+
+
+class Tally(NamedTuple):
+    """What came of the points of a medium: how many there are, outcomes of those tried, and what is wrong."""
+
+    points: int
+    outcomes: Counter[str]
+    wrong: list[str]
+
+
+def left_behind(mark: str) -> list[int]:
+    """Processes with a word on their command line, or in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                seen = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if mark.encode() in seen and state != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def gone(mark: str, limit: float = 5) -> list[int]:
+    """Those that are still there after a while; they are killed."""
+    until = time.monotonic() + limit
+    while (left := left_behind(mark)) and time.monotonic() < until:
+        time.sleep(0.05)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return left
+
+
+def tried(
+    medium: Medium,
+    library: Library,
+    error: str,
+    *,
+    every: int,
+    visits: int,
+    seed: int,
+    victim: int,
+    patience: float = 60,
+    say: Callable[[str], None] = lambda text: None,
+) -> Tally:
+    """Raise at every `every`-th point of a medium's exchanges, in as many jobs as that ends.
+
+    Args:
+        error: of `points.RAISES`.
+        patience: seconds of a case, at most.
+    """
+    points, first = 0, 0
+    outcomes: Counter[str] = Counter()
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="pybsp-faults-") as directory:
+        while True:
+            report = Path(directory) / f"from-{first}"
+            command = [*library.command(medium.p), "-m", "tests.faults.points", str(report), error]
+            for option, value in (
+                ("router", medium.router),
+                ("victim", victim),
+                ("visits", visits),
+                ("every", every),
+                ("seed", seed),
+                ("first", first),
+            ):
+                command += [f"--{option}", str(value)]
+            code, printed = _watched(command, report, environment(medium, GRACE), patience)
+            lines = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+            case, point = -1, ""
+            done = True
+            for line in lines:
+                points = line.get("points", points)
+                if "point" in line:
+                    case, point, done = line["case"], line["point"], False
+                if "outcome" in line:
+                    done = True
+                    word, _, _ = line["outcome"].partition(":")
+                    outcomes[word] += 1
+                    if word == "wrong":
+                        wrong.append(f"{point}: {line['outcome']}")
+                        say(wrong[-1])
+            left = gone(directory)
+            if left:
+                wrong.append(f"{point}: processes {left} were left")
+            if done and code == 0 and lines:
+                return Tally(points, outcomes, wrong)
+            if case < first:
+                wrong.append(f"the job did not begin: status {code}: {printed[-3000:]}")
+                return Tally(points, outcomes, wrong)
+            # This case ended the job.
+            word = "hung" if code is None else "ended" if code != 0 else "status 0"
+            outcomes[word] += 1
+            say(f"{point}: {word}: {printed[-300:]}")
+            if word != "ended":
+                wrong.append(f"{point}: {word}: {printed[-3000:]}")
+            elif printed.count("Traceback") != 1:
+                wrong.append(f"{point}: ended with {printed.count('Traceback')} tracebacks: {printed[-3000:]}")
+            first = case + 1
+
+
+def _watched(command: list[str], report: Path, variables: dict[str, str], patience: float) -> tuple[int | None, str]:
+    """Status and output of a job; None if a case took longer than the patience."""
+    with open(report.with_suffix(".out"), "w+") as out:
+        job = subprocess.Popen(
+            command,
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env={**os.environ, **variables},
+        )
+        seen, since = -1, time.monotonic()
+        code: int | None
+        while (code := job.poll()) is None:
+            size = report.stat().st_size if report.exists() else 0
+            if size != seen:
+                seen, since = size, time.monotonic()
+            elif time.monotonic() - since > patience:
+                os.killpg(job.pid, signal.SIGKILL)
+                job.wait()
+                break
+            time.sleep(0.02)
+        out.seek(0)
+        return code, out.read()
+
+
+if __name__ == "__main__":
+    sys.exit("python -m tests.faults")
