@@ -3,9 +3,9 @@
     mpiexec -n 3 python -m tests.faults.points REPORT ERROR --router direct --every 10 --seed 1
 
 One rank, the *victim*, counts the points of a small program that uses all that exchanges. Then each point is a case:
-the victim raises there; all ranks catch what comes of it outside of `pybsp.run`; and the same program runs once more, with
-other numbers, whose results and kept views are checked. A line is written to the file REPORT before each case, and
-one after it. A job that was ended goes on, in another, behind the case that ended it (--first).
+the victim raises there; all ranks catch what comes of it outside of `pybsp.run`; and the same program runs once more,
+with other numbers, whose results and kept views are checked. A line is written to the file REPORT before each case,
+and one after it. A job that was ended goes on, in another, behind the case that ended it (--first).
 """
 
 from __future__ import annotations

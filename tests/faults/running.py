@@ -115,8 +115,8 @@ def tried(
             say(f"{point}: {word}: {printed[-300:]}")
             if word != "ended":
                 wrong.append(f"{point}: {word}: {printed[-3000:]}")
-            elif printed.count("Traceback") != 1:
-                wrong.append(f"{point}: ended with {printed.count('Traceback')} tracebacks: {printed[-3000:]}")
+            elif (said := printed.count("Traceback") - printed.count("Exception ignored")) != 1:
+                wrong.append(f"{point}: ended with {said} tracebacks: {printed[-3000:]}")
             first = case + 1
 
 

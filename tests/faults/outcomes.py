@@ -1,0 +1,55 @@
+"""What may come of a fault, and whether a job shows it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tests.launching import Ended
+
+WELL = "well"  # what a rank prints when its last run has given what is right
+
+
+class Outcome(NamedTuple):
+    """What is stated of a kind of fault.
+
+    words: for people.
+    code: whether the job's status is 0 (True), is not (False), or depends on the launcher (None).
+    error: how the one traceback's last line begins, a regular expression; "": there is none; None: there may be one.
+    well: how many of the ranks end with right results: "all", or "" where it does not matter.
+    """
+
+    words: str
+    code: bool | None
+    error: str | None
+    well: str = ""
+
+    def missed(self, ended: Ended, p: int) -> str:
+        """What is wrong with how a job of p ranks ended; "" if nothing is."""
+        printed = ended.out + ended.err
+        tracebacks = len(re.findall(r"^Traceback \(most recent call last\)", printed, re.MULTILINE))
+        if self.code is not None and self.code != (ended.code == 0):
+            return f"status {ended.code}"
+        if self.well and ended.out.count(f"<{WELL}>") != p:
+            return f"{ended.out.count(f'<{WELL}>')} of {p} ranks with right results"
+        if self.error == "" and tracebacks:
+            return f"{tracebacks} tracebacks where none is to be"
+        if self.error:
+            if tracebacks != 1:
+                return f"{tracebacks} tracebacks instead of one"
+            if not re.search(f"^{self.error}", ended.err, re.MULTILINE):
+                return f"no line that begins with {self.error}"
+        if tracebacks > 1 or "Fatal Python error" in printed:
+            return f"{tracebacks} tracebacks"
+        return ""
+
+
+RECOVERS = Outcome("caught on all processors; a later run is right", True, "", "all")
+GOES_ON = Outcome("goes on: all results are right", True, None, "all")
+GOES_ON_QUIETLY = Outcome("goes on: all results are right, and nothing is printed", True, "", "all")
+ENDS = Outcome("the job ends, with the launcher's words", False, None)
+
+
+def fails(error: str) -> Outcome:
+    """Non-zero, with one traceback."""
+    return Outcome("ends non-zero, with one traceback", False, error)
