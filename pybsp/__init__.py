@@ -12,13 +12,14 @@ What is where:
     machine.py      parameters and predictions; cost.py: what an algorithm costs, before it runs
     launch.py       run, attach: programs on MPI ranks
     world.py        all ranks of a job, and how it ends
+    leftovers.py    what dead jobs have left in shared memory
     simulation.py   simulate: programs on virtual processors
     logp/           LogP programs: on a simulated machine, and on MPI ranks
     transport/      MPI ranks and virtual processors
     routing/        how messages get to their destinations
     collectives/    communication primitives
     benchmarks/     measurements and comparisons
-    cli.py          the command `pybsp`
+    cli.py          the command `pybsp`; supervise.py waits for the job that it starts
 """
 
 from . import logp

@@ -909,20 +909,18 @@ class _Split:
         if self._color is None:
             return None
         try:
-            self.part = self._made(agreement.parts(notes)[self._color], 1 + max(note[2] for note in notes))
-        except UsageError:
-            raise  # of the keys: on all processors
+            return self._open(notes)
         except BaseException as error:
-            parent._leave(error)  # the others of the part would wait there for this processor
+            # Others may be in the part already, where nobody would tell them.
+            parent._leave(error)
             raise
-        parent._close("a part made by bsp.split is in use; leave its with block first")
-        return self.part
 
-    def _made(self, members: list[int], context: int) -> BSP:
-        """This processor's part; collective over its members."""
+    def _open(self, notes: Sequence[Any]) -> BSP:
         parent = self._parent
+        members = agreement.parts(notes)[self._color]
+        context = 1 + max(note[2] for note in notes)
         transport = parent._transport.subset(members, context)
-        part = BSP(
+        self.part = BSP(
             transport,
             parent._router.part(transport, members),
             dataclasses.replace(parent.machine, p=len(members)),
@@ -931,9 +929,10 @@ class _Split:
             parent._measure,
             context,
         )
-        part._members = [parent._members[m] if parent._members else m for m in members]
+        self.part._members = [parent._members[m] if parent._members else m for m in members]
         self._parent_computed = time.perf_counter() - parent._left
-        return part
+        parent._close("a part made by bsp.split is in use; leave its with block first")
+        return self.part
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -941,6 +940,15 @@ class _Split:
         part, parent = self.part, self._parent
         if part is None:
             return
+        try:
+            self._close(part, error)
+        except BaseException as late:
+            if part._failed is None and not isinstance(late, UsageError):
+                parent._leave(late)
+            raise
+
+    def _close(self, part: BSP, error: BaseException | None) -> None:
+        parent = self._parent
         usable = True
         spent = part.time()  # before others are waited for
         try:

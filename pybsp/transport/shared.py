@@ -41,7 +41,6 @@ import gc
 import os
 import platform
 import sys
-from collections import deque
 from collections.abc import Mapping, Sequence
 from ctypes import addressof, c_char
 from functools import partial
@@ -280,7 +279,7 @@ class SharedPool(BufferPool):
         self._gaps = [(begin, end)]  # ascending, none next to each other
         self._free: dict[int, list[int]] = {}  # where rooms of so many bytes lie that nobody refers to
         self._taken: dict[int, tuple[int, int, int, object]] = {}  # id of a buffer: place, address, room, reference
-        self._returned: deque[tuple[int, int]] = deque()  # room, place; a buffer may go at any moment, in any thread
+        self._gone: dict[int, object] = {}  # of those, that nobody refers to: at any moment, in any thread
         self._populated = begin  # up to here pages are there
 
     def take(self, size: int) -> Bytes:
@@ -290,28 +289,30 @@ class SharedPool(BufferPool):
         # In sixteenths of a power of two: little is left over, and what is given back fits again.
         step = max(SMALLEST, 1 << max(bits - 4, 0))
         room = (size + step - 1) & -step
-        while self._returned:
-            given, at = self._returned.popleft()
-            self._free.setdefault(given, []).append(at)
+        self._take_back()
         free = self._free.get(room)
         at = free.pop() if free else self._grow(room)
         if at < 0:
             return super().take(size)
         buffer = np.frombuffer(self._part[at : at + room], np.uint8)
         key = id(buffer)
-        self._taken[key] = at, buffer.ctypes.data, room, ref(buffer, partial(self._put_back, key))
+        self._taken[key] = at, buffer.ctypes.data, room, ref(buffer, partial(self._gone.__setitem__, key))
         return buffer[:size]
 
-    def _put_back(self, key: int, _: object) -> None:
-        at, _, room, _ = self._taken.pop(key)
-        self._returned.append((room, at))
+    def _take_back(self) -> None:
+        while self._gone:
+            at, _, room, _ = self._taken.pop(self._gone.popitem()[0])
+            self._free.setdefault(room, []).append(at)
 
     def used(self) -> bool:
         """Whether somebody here refers to any of it."""
+        self._take_back()
         return bool(self._taken)
 
     def place(self, data: Bytes) -> int:
         """Where data lies in the part; BY_MESSAGE if it does not."""
+        if self._gone:
+            self._take_back()  # what is there now may have the id of a buffer that has gone
         found = self._taken.get(id(data.base))
         if found is None:
             return BY_MESSAGE
@@ -662,6 +663,7 @@ class Board:
 
     def reads(self) -> bool:
         """Whether somebody here refers to data that others sent."""
+        self._held.words(self.number)
         return bool(self._holding)
 
     def retire(self) -> None:
