@@ -11,6 +11,7 @@ and one after it. A job that was ended goes on, in another, behind the case that
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import random
 import sys
@@ -157,6 +158,7 @@ class Cases:
     def _case(self, case: int, point: Point) -> None:
         if self._pid == self._victim:
             self._say(case=case, point=str(point))
+        faulthandler.dump_traceback_later(self._options.stacks)  # where it hangs
         tracer = Tracer(point, RAISES[self._options.error])
         outcomes = self._gathered(self._run(tracer if self._pid == self._victim else None))
         after = self._gathered(self._run(None))
@@ -233,6 +235,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--stacks", type=float, default=15.0, help="seconds after which a case prints its stacks")
     parser.add_argument("--only", action="append", help='points, as "pybsp/bsp.py:100, visit 1"')
     Cases(parser.parse_args(arguments)).all()
 
