@@ -908,12 +908,10 @@ class _Split:
         parent._set_label(label or "split")
         mine = (self._color, self._key, parent._context)
         notes = parent._end_superstep(SPLIT, mine, "called bsp.split()")
-        parent._set_label(label)
-        assert notes is not None
-        if self._color is None:
-            return None
         try:
-            return self._open(notes)
+            parent._set_label(label)
+            assert notes is not None
+            return None if self._color is None else self._open(notes)
         except BaseException as error:
             # Others may be in the part already, where nobody would tell them.
             parent._leave(error)

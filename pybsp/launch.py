@@ -160,6 +160,8 @@ def _session(
         if agreed(error) or transport.settled is not None or (bsp is not None and bsp._failed is not None):
             mark(error, quiet=speaker_of(error, bsp, transport) != transport.pid)
         else:
+            if bsp is None:
+                transport.revoke(error)  # others may have begun, and exchange as their router does
             report_failure(transport, bsp, error)
         if bsp is not None and not transport.revoked:
             bsp._router.close()

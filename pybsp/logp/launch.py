@@ -181,6 +181,7 @@ def _session(
         if proc is not None:
             _fail(transport, proc, error)
         elif not agreed(error):
+            transport.revoke(error)  # others may have begun
             report_failure(transport, None, error)
         if not world and isinstance(error, Exception):
             mark_outside(error, transport)
