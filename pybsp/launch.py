@@ -26,6 +26,7 @@ from .transport import BEGIN, LEDGER
 from .transport.mpi import MPITransport
 from .world import (
     agreed,
+    begin_session,
     grace_or_default,
     install_hook,
     mark,
@@ -125,7 +126,7 @@ def attach(
             yield made
         usable = True
     except Exception as error:
-        usable = getattr(error, "__pybsp_agreed__", False)
+        usable = agreed(error)
         raise
     finally:
         if usable:
@@ -146,6 +147,7 @@ def _session(
     """From the beginning of a run, agreed by all, to its end, agreed by all."""
     bsp: BSP | None = None
     hosts: list[str] = []
+    begin_session()
     try:
         bsp, hosts = _begin(transport, operation, chosen, machine, checked)
         yield bsp

@@ -31,6 +31,7 @@ from .transport.revocation import Revocation
 _world: MPITransport | None = None  # of all ranks; made by the first run, used by all
 _world_open = False  # whether all ranks still meet there
 _alone = False  # no MPI library can be loaded; said once
+_sessions = 0  # that have begun: what is known of an exception is known in one of them
 
 
 def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
@@ -212,9 +213,15 @@ def speaker_of(error: BaseException, bsp: BSP | None, transport: MPITransport) -
 # -- what is printed, and how a job ends ------------------------------------------------------------------------------
 
 
+def begin_session() -> None:
+    """A run begins: of an exception that a program has kept from an earlier one, and raises again, nobody knows yet."""
+    global _sessions
+    _sessions += 1
+
+
 def mark(error: BaseException, quiet: bool) -> None:
     """Note on an exception that all processors know of it, and whether this one leaves printing it to another."""
-    error.__pybsp_agreed__ = True  # type: ignore[attr-defined]
+    error.__pybsp_agreed__ = _sessions  # type: ignore[attr-defined]
     error.__pybsp_quiet__ = quiet  # type: ignore[attr-defined]
 
 
@@ -226,7 +233,7 @@ def mark_outside(error: BaseException, transport: MPITransport) -> None:
 
 
 def agreed(error: BaseException) -> bool:
-    return bool(getattr(error, "__pybsp_agreed__", False))
+    return getattr(error, "__pybsp_agreed__", -1) == _sessions
 
 
 _Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]

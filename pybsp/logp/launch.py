@@ -25,6 +25,7 @@ from ..transport.mpi import MPITransport
 from ..transport.revocation import RevokedError
 from ..world import (
     agreed,
+    begin_session,
     grace_or_default,
     install_hook,
     mark,
@@ -164,6 +165,7 @@ def _session(
 ) -> Result:
     """From the beginning of a run, agreed by all, to its end, agreed by all."""
     proc: RankProcessor | None = None
+    begin_session()
     try:
         proc = _begin(transport, machine, capacity, pace)
         detection = Detection(proc)

@@ -10,6 +10,7 @@ Other faults are of the whole job: functions without arguments, called on all ra
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
 import resource
 import signal
@@ -47,6 +48,7 @@ class Kind(NamedTuple):
     inside: of a run; else of the job.
     recovers: whether the processors can catch it and go on; of those inside.
     media: "all"; "bsp": not LogP's runs; "messages": where data is received into memory of the processor.
+    times: how often it is caught, one run after the other.
     """
 
     name: str
@@ -55,16 +57,19 @@ class Kind(NamedTuple):
     inside: bool
     recovers: bool
     media: str
+    times: int = 1
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def inside(name: str, outcome: Outcome, recovers: bool = True, media: str = "all") -> Callable[[Fault], Fault]:
+def inside(
+    name: str, outcome: Outcome, recovers: bool = True, media: str = "all", times: int = 1
+) -> Callable[[Fault], Fault]:
     """A fault inside of a run."""
 
     def add(fault: Fault) -> Fault:
-        KINDS[name] = Kind(name, fault, outcome, True, recovers, media)
+        KINDS[name] = Kind(name, fault, outcome, True, recovers, media, times)
         return fault
 
     return add
@@ -418,25 +423,33 @@ def _(machine: Any) -> None:
     meet(machine, 1)
 
 
-@inside("raise, the same exception in one run after the other", fails(BOOM))
+@inside("raise, the same exception in one run after the other", fails(BOOM), times=2)
 def _(machine: Any) -> None:
     if others_meet_the_victim(machine):
         raise SAME
     meet(machine, 1)
 
 
-@inside("raise, too deep a recursion", fails("RecursionError"))
-def _(machine: Any) -> None:
-    def deeper(depth: int) -> None:
-        if depth % 7 == 0 and ROUTER != "logp.run":
-            machine.send((machine.pid + 1) % machine.p, np.ones(10))
-            machine.sync()
-        deeper(depth + 1)
+room_left = 3  # frames of the stack, when the victim syncs; more each time
 
-    if others_meet_the_victim(machine):
-        deeper(0)
-    for _ in range(100_000):
-        meet(machine, np.ones(10))
+
+@inside("raise, on a full stack", fails("RecursionError"), media="bsp", times=30)
+def _(bsp: pybsp.BSP) -> None:
+    def deeper(frames: int) -> None:
+        if frames:
+            deeper(frames - 1)
+        else:
+            bsp.send((bsp.pid + 1) % bsp.p, np.ones(10))
+            bsp.sync()
+
+    global room_left
+    victim = others_meet_the_victim(bsp)
+    room_left += 1
+    if victim:
+        deeper(sys.getrecursionlimit() - len(inspect.stack(0)) - room_left)
+        raise RecursionError("room enough")
+    for _ in range(3):
+        bsp.sync()
 
 
 @inside("memory, computing", fails("(numpy.*MemoryError|MemoryError)"))
