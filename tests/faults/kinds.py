@@ -650,7 +650,7 @@ def _() -> None:
     run(good, 1.0)
 
 
-@of_the_job("sys.exit in atexit", Outcome("goes on: all results are right", None, None, "all"))
+@of_the_job("sys.exit in atexit", Outcome("goes on: all results are right", None, None, well=True))
 def _() -> None:
     if RANK == VICTIM:
         atexit.register(sys.exit, 3)

@@ -14,13 +14,17 @@ TESTS = Path(__file__).resolve().parent.parent
 
 
 class Medium(NamedTuple):
-    """The environment and the router of a run; router "logp.run": a LogP program without a router."""
+    """The environment and the router of a run; router "logp.run": a LogP program without a router.
+
+    slow: how many times fewer points are tried of it.
+    """
 
     name: str
     p: int
     router: str = "direct"
     environment: tuple[tuple[str, str], ...] = ()
     nodes: int = 0  # ranks of a pretended node; 0: they are where they are
+    slow: int = 1
 
 
 _MESSAGES = (("PYBSP_SHARED", "0"),)
@@ -36,10 +40,10 @@ MEDIA = {
         Medium("two-phase", 3, "two-phase"),
         Medium("hypercube", 3, "hypercube"),
         Medium("hypercube over messages", 2, "hypercube", _MESSAGES),
-        Medium("multibutterfly", 3, "multibutterfly"),
-        Medium("logp-sorted", 3, "logp-sorted"),
-        Medium("logp-random", 3, "logp-random"),
-        Medium("logp-offline", 3, "logp-offline"),
+        Medium("multibutterfly", 3, "multibutterfly", slow=8),
+        Medium("logp-sorted", 3, "logp-sorted", slow=4),
+        Medium("logp-random", 3, "logp-random", slow=4),
+        Medium("logp-offline", 3, "logp-offline", slow=4),
         Medium("logp.run", 3, "logp.run"),
     )
 }

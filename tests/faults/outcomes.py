@@ -15,14 +15,16 @@ class Outcome(NamedTuple):
 
     words: for people.
     code: whether the job's status is 0 (True), is not (False), or depends on the launcher (None).
-    error: how the one traceback's last line begins, a regular expression; "": there is none; None: there may be one.
-    well: how many of the ranks end with right results: "all", or "" where it does not matter.
+    error: how the one traceback's last line begins, a regular expression; "": there is none; None: there may be some.
+    well: whether all ranks end with right results.
+    most: tracebacks, where there may be some.
     """
 
     words: str
     code: bool | None
     error: str | None
-    well: str = ""
+    well: bool = False
+    most: int = 1
 
     def missed(self, ended: Ended, p: int) -> str:
         """What is wrong with how a job of p ranks ended; "" if nothing is."""
@@ -39,14 +41,15 @@ class Outcome(NamedTuple):
                 return f"{tracebacks} tracebacks instead of one"
             if not re.search(f"^{self.error}", ended.err, re.MULTILINE):
                 return f"no line that begins with {self.error}"
-        if tracebacks > 1 or "Fatal Python error" in printed:
+        if tracebacks > self.most:
             return f"{tracebacks} tracebacks"
         return ""
 
 
-RECOVERS = Outcome("caught on all processors; a later run is right", True, "", "all")
-GOES_ON = Outcome("goes on: all results are right", True, None, "all")
-GOES_ON_QUIETLY = Outcome("goes on: all results are right, and nothing is printed", True, "", "all")
+# An exit of one processor alone is printed at once: nobody else would, and who catches it is not known then.
+RECOVERS = Outcome("caught on all processors; the next run is right", True, None, well=True, most=1000)
+GOES_ON = Outcome("goes on: all results are right", True, None, well=True)
+GOES_ON_QUIETLY = Outcome("goes on: all results are right, and no traceback", True, "", well=True)
 ENDS = Outcome("the job ends, with the launcher's words", False, None)
 
 

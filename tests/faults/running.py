@@ -6,15 +6,19 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
+import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tests import launching
+
+from .kinds import Kind
 from .media import Library, Medium, environment
+from .outcomes import RECOVERS, Outcome
 
 GRACE = 3.0  # seconds; what counts is that it is there, and the machine may be busy
 
@@ -146,5 +150,35 @@ def _watched(command: list[str], report: Path, variables: dict[str, str], patien
         return code, out.read()
 
 
-if __name__ == "__main__":
-    sys.exit("python -m tests.faults")
+def suits(kind: Kind, medium: Medium) -> bool:
+    """Whether a kind of fault is there on a medium."""
+    if kind.media == "bsp":
+        return medium.router != "logp.run"
+    return kind.media == "all" or ("PYBSP_SHARED", "0") in medium.environment
+
+
+def left(kind: Kind, medium: Medium, library: Library, limit: float = 60) -> str:
+    """A job with a kind of fault that nobody catches: what is wrong with its end, or ""."""
+    return _shown(["left", kind.name], kind.outcome, medium, library, limit)
+
+
+def caught(kinds: Sequence[Kind], medium: Medium, library: Library, limit: float = 300) -> str:
+    """A job in which these are caught, one after the other, and a good run follows each: what is wrong, or ""."""
+    return _shown(["caught", *(kind.name for kind in kinds)], RECOVERS, medium, library, limit)
+
+
+def _shown(arguments: list[str], outcome: Outcome, medium: Medium, library: Library, limit: float) -> str:
+    mark = f"pybsp-fault-{uuid.uuid4().hex}"
+    variables = {**environment(medium, GRACE), "FAULTS_ROUTER": medium.router, "FAULTS_MARK": mark}
+    command = [*library.command(medium.p), "-m", "tests.faults.program", *arguments]
+    try:
+        ended = launching.run(command, limit, **variables)
+    except AssertionError as hung:
+        gone(mark, 0)
+        return f"hung: {hung}"
+    finally:
+        Path(tempfile.gettempdir(), f"{mark}-acted").unlink(missing_ok=True)
+    missed = outcome.missed(ended, medium.p)
+    if not missed and (left := gone(mark)):
+        missed = f"processes {left} were left"
+    return missed and f"{missed}\n{ended.out[-1000:]}{ended.err[-3000:]}"
