@@ -317,8 +317,16 @@ def _(bsp: pybsp.BSP) -> None:
 
 @inside("raise, in the op of a collective", fails(BOOM), media="bsp")
 def _(bsp: pybsp.BSP) -> None:
-    op = boom if others_meet_the_victim(bsp) else lambda a, b: a + b
+    victim = others_meet_the_victim(bsp)
+
+    def op(one: float, other: float) -> float:
+        if victim:
+            boom()
+        return one + other
+
     collectives.allreduce(bsp, float(bsp.pid), op)
+    if victim:  # an algorithm in which others combine
+        boom()
     collectives.allreduce(bsp, float(bsp.pid), np.add)
 
 

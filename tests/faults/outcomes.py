@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     def missed(self, ended: Ended, p: int) -> str:
         """What is wrong with how a job of p ranks ended; "" if nothing is."""
         printed = ended.out + ended.err
-        tracebacks = len(re.findall(r"^Traceback \(most recent call last\)", printed, re.MULTILINE))
+        tracebacks = said(printed)
         if self.code is not None and self.code != (ended.code == 0):
             return f"status {ended.code}"
         if self.well and ended.out.count(f"<{WELL}>") != p:
@@ -51,6 +51,13 @@ RECOVERS = Outcome("caught on all processors; the next run is right", True, None
 GOES_ON = Outcome("goes on: all results are right", True, None, well=True)
 GOES_ON_QUIETLY = Outcome("goes on: all results are right, and no traceback", True, "", well=True)
 ENDS = Outcome("the job ends, with the launcher's words", False, None)
+
+
+def said(printed: str) -> int:
+    """Tracebacks, but those of causes, and of what Python itself has swallowed."""
+    swallowed = printed.count("Exception ignored")
+    causes = printed.count("The above exception was the direct cause") + printed.count("During handling of the above")
+    return printed.count("Traceback (most recent call last)") - causes - swallowed
 
 
 def fails(error: str) -> Outcome:

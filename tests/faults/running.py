@@ -18,7 +18,7 @@ from tests import launching
 
 from .kinds import Kind
 from .media import Library, Medium, environment
-from .outcomes import RECOVERS, Outcome
+from .outcomes import RECOVERS, Outcome, said
 
 GRACE = 3.0  # seconds; what counts is that it is there, and the machine may be busy
 
@@ -119,8 +119,8 @@ def tried(
             say(f"{point}: {word}: {printed[-300:]}")
             if word != "ended":
                 wrong.append(f"{point}: {word}: {printed[-3000:]}")
-            elif (said := printed.count("Traceback") - printed.count("Exception ignored")) != 1:
-                wrong.append(f"{point}: ended with {said} tracebacks: {printed[-3000:]}")
+            elif (tracebacks := said(printed)) != 1:
+                wrong.append(f"{point}: ended with {tracebacks} tracebacks: {printed[-3000:]}")
             first = case + 1
 
 
