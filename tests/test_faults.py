@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from .faults.__main__ import outcomes
 from .faults.kinds import KINDS
 from .faults.media import MEDIA, library
 from .faults.running import caught, left, suits, tried
@@ -54,3 +57,8 @@ def test_what_is_caught_on_all_processors_is_recovered_from(name: str) -> None:
 )
 def test_a_fault_ends_the_job_as_is_stated(kind: str, name: str) -> None:
     assert left(KINDS[kind], MEDIA[name], library()) == ""
+
+
+def test_the_page_has_what_is_stated_of_each_fault() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "reliability.md").read_text()
+    assert outcomes() in page

