@@ -71,7 +71,9 @@ def _points(media: list[Medium], chosen: Library, every: int, seed: int) -> list
                 tally = _ended(tally)
             counts = [tally.points, tally.outcomes.total(), *(tally.outcomes[word] for word in WORDS), len(tally.wrong)]
             print(f"| {medium.name} | {error} | {' | '.join(map(str, counts))} |", flush=True)
-            wrong += [f"{chosen.name}, {medium.name}, {error}: {text}" for text in tally.wrong]
+            for text in tally.wrong:
+                wrong.append(f"{chosen.name}, {medium.name}, {error}: {text}")
+                print(wrong[-1], file=sys.stderr, flush=True)
     return wrong
 
 
