@@ -852,6 +852,10 @@ class BSP:
                 self._complete(self._begun, _clock(), grace)
         if self._failed is not None:
             return None
+        if error.__context__ is not None and not self._virtual:
+            # It came while another was handled, perhaps while an exchange was left: on a full stack, or by a handler of
+            # a signal. Nobody knows then where this processor was.
+            self._transport.revoke(error)
         try:
             # Of what is revoked the transport tells all, where no router can.
             route = self._transport.exchange if self._transport.revoked else self._route
@@ -930,12 +934,10 @@ class _Split:
         parent._set_label(label or "split")
         mine = (self._color, self._key, parent._context)
         notes = parent._end_superstep(SPLIT, mine, "called bsp.split()")
-        parent._set_label(label)
-        assert notes is not None
-        if self._color is None:
-            return None
         try:
-            return self._open(notes)
+            parent._set_label(label)
+            assert notes is not None
+            return None if self._color is None else self._open(notes)
         except BaseException as error:
             # Others may be in the part already, where nobody would tell them.
             parent._leave(error)

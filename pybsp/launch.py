@@ -25,6 +25,7 @@ from .transport import BEGIN
 from .transport.mpi import MPITransport
 from .world import (
     agreed,
+    begin_session,
     grace_or_default,
     install_hook,
     mark,
@@ -33,6 +34,7 @@ from .world import (
     report_failure,
     require_launcher,
     speaker_of,
+    tell_before_run,
     usable_mpi,
     world_transport,
 )
@@ -75,12 +77,13 @@ def run(
         LauncherError: the launcher and the MPI library do not belong together.
     """
     global _running
-    if not callable(main):
-        raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
-    if _running:
-        raise UsageError("pybsp.run: a run is going on in this process; call functions of its bsp instead")
-    _running = True
+    inside, simulated = _running, None
     try:
+        if not callable(main):
+            raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
+        if inside:
+            raise UsageError("pybsp.run: a run is going on in this process; call functions of its bsp instead")
+        _running = True
         simulated = simulation.settings()
         transport = None if simulated is not None else world_transport()
         if transport is None:
@@ -90,8 +93,12 @@ def run(
             return result
         with _session(transport, "pybsp.run", router, machine, checked, world=True) as bsp:
             return main(bsp, *args, **kwargs)
+    except BaseException as error:
+        if not inside and simulated is None:
+            tell_before_run(error)
+        raise
     finally:
-        _running = False
+        _running = inside
 
 
 @managed
@@ -138,6 +145,7 @@ def _session(
 ) -> Iterator[BSP]:
     """From the beginning of a run, agreed by all, to its end, agreed by all."""
     bsp: BSP | None = None
+    begin_session()
     try:
         bsp, hosts, path = _begin(transport, operation, chosen, machine, checked)
         if path and world and transport.pid == 0:
@@ -157,6 +165,8 @@ def _session(
         if agreed(error) or transport.settled is not None or (bsp is not None and bsp._failed is not None):
             mark(error, quiet=speaker_of(error, bsp, transport) != transport.pid)
         else:
+            if bsp is None:
+                transport.revoke(error)  # others may have begun, and exchange as their router does
             report_failure(transport, bsp, error)
         if bsp is not None and not transport.revoked:
             bsp._router.close()

@@ -22,7 +22,7 @@ class Outcome:
 
     Attributes:
         label: of the superstep that it left, the innermost one; None where it left none.
-        agreed: whether all processors know of it.
+        agreed: the number of the session in which all processors have come to know of it; -1: none.
         quiet: whether this processor leaves printing it to another.
         alone: whether the job has ranks that do not know of it, and would wait for ever.
         silent: whether the one that is to print it will not, as its process exits: it has done so already.
@@ -31,7 +31,8 @@ class Outcome:
     """
 
     label: str | None = None
-    agreed = quiet = alone = silent = False
+    quiet = alone = silent = False
+    agreed = -1
     speaker = 0
     place = ""
 

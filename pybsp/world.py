@@ -34,6 +34,7 @@ _world: MPITransport | None = None  # of all ranks; made by the first run, used 
 _world_open = False  # whether all ranks still meet there
 _abandoned = False  # ranks that it would need have ended before its first run
 _alone = False  # no MPI library can be loaded; said once
+_sessions = 0  # that have begun: what is known of an exception is known in one of them
 
 
 def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
@@ -88,7 +89,15 @@ def _renewed(transport: MPITransport) -> MPITransport:
     """The transport of all ranks, made anew where the last run has left it revoked; collective."""
     global _world
     if transport.settled is not None:
-        _world = transport = transport.renewed()
+        try:
+            _world = transport = transport.renewed()
+        except BaseException as error:
+            _print_at_once(error)
+            transport.abort(
+                f"pybsp: processor {transport.pid} was interrupted while all made the transport of the next run; "
+                "ending the job"
+            )
+            raise
     return transport
 
 
@@ -135,6 +144,16 @@ def _require_processor(operation: str) -> None:
             "it without the launcher's variables (PMI_*, PMIX_*, OMPI_*), or with mpiexec or `pybsp run`; "
             "pybsp.simulate works here"
         )
+
+
+def tell_before_run(error: BaseException) -> None:
+    """An exception came at the beginning of a run, where the others wait for this processor: they are told.
+
+    Nothing happens where all know of it already, and where no run has met the others yet.
+    """
+    if _world is None or not _world_open or _world.p == 1 or agreed(error) or isinstance(error, KeyboardInterrupt):
+        return
+    report_failure(_renewed(_world), None, error)
 
 
 def usable_mpi(operation: str) -> Any:
@@ -261,10 +280,16 @@ def speaker_of(error: BaseException, bsp: BSP | None, transport: MPITransport) -
 # -- what is printed, and how a job ends ------------------------------------------------------------------------------
 
 
+def begin_session() -> None:
+    """A run begins: of an exception that a program has kept from an earlier one, and raises again, nobody knows yet."""
+    global _sessions
+    _sessions += 1
+
+
 def mark(error: BaseException, quiet: bool) -> None:
     """Note on an exception that all processors know of it, and whether this one leaves printing it to another."""
     record = outcome(error)
-    record.agreed, record.quiet = True, quiet
+    record.agreed, record.quiet = _sessions, quiet
 
 
 def mark_outside(error: BaseException, transport: MPITransport) -> None:
@@ -275,7 +300,7 @@ def mark_outside(error: BaseException, transport: MPITransport) -> None:
 
 
 def agreed(error: BaseException) -> bool:
-    return outcome(error).agreed
+    return outcome(error).agreed == _sessions
 
 
 _Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]

@@ -25,6 +25,7 @@ from ..transport.mpi import MPITransport
 from ..transport.revocation import RevokedError
 from ..world import (
     agreed,
+    begin_session,
     grace_or_default,
     install_hook,
     mark,
@@ -32,6 +33,7 @@ from ..world import (
     note_exits,
     report_failure,
     require_launcher,
+    tell_before_run,
     usable_mpi,
     world_transport,
 )
@@ -93,14 +95,15 @@ def run(
         UsageError: wrong arguments, or different ones on different processors.
         LauncherError: the launcher and the MPI library do not belong together.
     """
-    if not callable(program):
-        raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
     if comm is not None:
+        _callable(program)
         return _on_communicator(program, args, kwargs, machine, capacity, pace, comm)
-    if launch._running:
-        raise UsageError(f"{OPERATION}: a run is going on in this process; comm= takes a part of its ranks")
-    launch._running = True
+    inside, simulated = launch._running, None
     try:
+        _callable(program)
+        if inside:
+            raise UsageError(f"{OPERATION}: a run is going on in this process; comm= takes a part of its ranks")
+        launch._running = True
         simulated = simulation.settings()
         transport = None if simulated is not None else world_transport(OPERATION)
         if transport is None:
@@ -111,8 +114,17 @@ def run(
             result: Result = simulate(program, p, machine, args=args, kwargs=kwargs).results[0]
             return result
         return _session(transport, program, args, kwargs, machine, capacity, pace, world=True)
+    except BaseException as error:
+        if not inside and simulated is None:
+            tell_before_run(error)
+        raise
     finally:
-        launch._running = False
+        launch._running = inside
+
+
+def _callable(program: object) -> None:
+    if not callable(program):
+        raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
 
 
 def _on_communicator(
@@ -153,6 +165,7 @@ def _session(
 ) -> Result:
     """From the beginning of a run, agreed by all, to its end, agreed by all."""
     proc: RankProcessor | None = None
+    begin_session()
     try:
         proc = _begin(transport, machine, capacity, pace)
         detection = Detection(proc)
@@ -172,6 +185,7 @@ def _session(
         if proc is not None:
             _fail(transport, proc, error)
         elif not agreed(error):
+            transport.revoke(error)  # others may have begun
             report_failure(transport, None, error)
         if not world and isinstance(error, Exception):
             mark_outside(error, transport)

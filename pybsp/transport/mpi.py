@@ -986,17 +986,20 @@ class MPITransport:
         ranks = [self._ranks[m] for m in members]
         node = self._node if self._board is not None else None
         pid = members.index(self.pid)
-        part = MPITransport(
-            self._comm,
-            ranks,
-            pid,
-            context,
-            self.waiter,
-            node=node,
-            parent=self._board,
-            layout=self._layout,
-            revocation=self._revocation,
-        )
+        try:
+            part = MPITransport(
+                self._comm,
+                ranks,
+                pid,
+                context,
+                self.waiter,
+                node=node,
+                parent=self._board,
+                layout=self._layout,
+                revocation=self._revocation,
+            )
+        except BaseException as error:
+            self.left(error)  # raises
         part.along = self.along
         return part
 

@@ -174,6 +174,7 @@ def tell_all(
 
     p, status, byte = len(ranks), MPI.Status(), MPI.BYTE
     known = {pid: pickle.dumps(said, 5)}
+    before_these = len(sends)  # data, which its receivers take when they have been told
     for i in range(rounds(p)):
         before, behind = ranks[(pid - (1 << i)) % p], ranks[(pid + (1 << i)) % p]
         text = pickle.dumps(known, 5)
@@ -189,6 +190,7 @@ def tell_all(
         heard = memoryview(bytearray(status.Get_count(byte)))
         found[0].Recv([heard, len(heard), byte])
         known.update(pickle.loads(heard))
-        if not MPI.Request.Testall(sends):
-            waiter.until(MPI.Request.Testall, sends)
+        told = sends[before_these:]
+        if not MPI.Request.Testall(told):
+            waiter.until(MPI.Request.Testall, told)
     return [pickle.loads(known[d]) for d in range(p)]
