@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 
 
 class BSPError(Exception):
@@ -22,7 +23,8 @@ class TicketError(BSPError):
 
 
 class SyncError(BSPError):
-    """The processors did not do the same: one synced where another ended, registered or split differently."""
+    """The processors did not do the same: one synced where another ended, registered or split differently, or did not
+    come within the timeout of `run`."""
 
 
 class DeliveryError(BSPError):
@@ -68,7 +70,11 @@ class RoutingError(BSPError):
 
 def where() -> str:
     """File and line of the innermost caller outside of pybsp: the line that the user can change."""
-    frame = sys._getframe(1)
+    return place_of(sys._getframe(1))
+
+
+def place_of(frame: FrameType) -> str:
+    """The same for a frame: that of another thread, or of what a signal has interrupted."""
     while frame.f_back is not None and _is_ours(str(frame.f_globals.get("__name__", ""))):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
