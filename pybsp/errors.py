@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import FrameType
+
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
 class BSPError(Exception):
@@ -74,14 +77,24 @@ def where() -> str:
 
 
 def place_of(frame: FrameType) -> str:
-    """The same for a frame: that of another thread, or of what a signal has interrupted."""
-    while frame.f_back is not None and _is_ours(str(frame.f_globals.get("__name__", ""))):
-        frame = frame.f_back
+    """The same for a frame: that of another thread, or of what a signal has interrupted.
+
+    Nor is it a line of Python's library, unless there are no others.
+    """
+    found: FrameType | None = frame
+    while found is not None and (_is_ours(str(found.f_globals.get("__name__", ""))) or _is_library(found)):
+        found = found.f_back
+    frame = found or frame
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _is_ours(module: str) -> bool:
-    return module.startswith("pybsp.") or module == "contextlib"  # which calls our context managers
+    return module.startswith("pybsp.")
+
+
+def _is_library(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    return name.startswith((_LIBRARY, "<frozen ")) and "site-packages" not in name and "dist-packages" not in name
 
 
 def describe(superstep: int, label: str) -> str:

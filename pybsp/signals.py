@@ -6,6 +6,7 @@ signal's handler, without Python); the processor's number, its superstep and lin
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import os
 import signal
@@ -38,29 +39,41 @@ def wanted() -> int | None:
 
 
 def install() -> None:
-    """Print when the signal comes, from now on; not where the program has a handler for it, nor in other threads."""
+    """Print when the signal comes, from now on; not where the program has a handler for it, nor in other threads.
+
+    To be called when MPI is there, so that it does not set its own later.
+    """
     global _installed
     number = wanted()
     if number is None or number == _installed or threading.current_thread() is not threading.main_thread():
         return
-    if signal.getsignal(number) is not signal.SIG_DFL or _caught(number):
+    library = os.path.basename(_set_by(number))
+    if signal.getsignal(number) is not signal.SIG_DFL or (library and not library.startswith("libmpi")):
         return
     try:
         file = sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):
         file = 2
+    faulthandler.unregister(number)  # one of the program that MPI has replaced would keep ours from being set
     signal.signal(number, _say)
     faulthandler.register(number, file=file, all_threads=True, chain=True)
     _installed = number
 
 
-def _caught(number: int) -> bool:
-    """Whether a library has set a handler, of which Python does not know."""
-    with suppress(OSError), open("/proc/self/status") as file:
-        for line in file:
-            if line.startswith("SigCgt:"):
-                return bool(int(line.split()[1], 16) >> number - 1 & 1)
-    return False
+def _set_by(number: int) -> str:
+    """The file of the library that has set a handler of which Python does not know; empty: there is none.
+
+    MPICH has one for SIGUSR1, of use only under `mpiexec -disable-auto-cleanup`.
+    """
+    if sys.platform != "linux":
+        return ""
+    process = ctypes.CDLL(None)
+    action = (ctypes.c_void_p * 32)()  # larger than any struct sigaction, which begins with the handler
+    if process.sigaction(number, None, action) != 0 or (action[0] or 0) <= 1:  # SIG_DFL, SIG_IGN
+        return ""
+    found = (ctypes.c_char_p * 4)()  # struct Dl_info, which begins with the file
+    process.dladdr.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    return os.fsdecode(found[0]) if process.dladdr(action[0], found) and found[0] else "?"
 
 
 def _say(number: int, frame: FrameType | None) -> None:

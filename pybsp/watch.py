@@ -34,9 +34,12 @@ ROOM = 1024  # bytes of a copy
 NAMED = 8  # processors of which a report says where they are, at most
 NEVER = float("inf")
 
+# Where a thread waits for other processors; the second, for the thread that does so (`bsp.end`).
+_WAITS = {("pybsp.transport.waiting", "until"), ("pybsp.transport.mpi", "complete")}
+
 running: list[Watch] = []  # of this process, those of inner runs last
 
-_HEAD = Struct("=IHd?")  # checksum of what follows, bytes of the text, when, whether it waits
+_HEAD = Struct("=IHd??")  # checksum of what follows, bytes of the text; when, waits and long of a sighting
 _CHECKED = 4  # bytes of the head before those that the checksum is of
 
 
@@ -65,11 +68,13 @@ class Sighting(NamedTuple):
     """Where a processor was last seen.
 
     when: by `time.monotonic`, which is the same on all of a node.
+    waits: whether it waited for others; long: for long.
     """
 
     text: str
-    waits: bool
     when: float
+    waits: bool
+    long: bool
 
 
 class Watch:
@@ -94,6 +99,8 @@ class Watch:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._turn = 0
+        self._writing = threading.Lock()
+        self._long: str | None = None  # the superstep in which this processor waits for long
         self._file = -1
         if not alone:
             with suppress(AttributeError, OSError):  # not a system that has it
@@ -147,6 +154,12 @@ class Watch:
             os.close(self._file)
             self._file = -1
 
+    def tell(self) -> None:
+        """Let others of this node see that this processor waits for long."""
+        if self._file >= 0:
+            self._long = self._superstep()
+            self._write()
+
     def _go_on(self, period: float) -> None:
         while not self._over.wait(period):
             self._write()
@@ -155,12 +168,16 @@ class Watch:
         frame = sys._current_frames().get(self._program)
         if frame is None:
             return
+        waits = waiting(frame)
+        if not waits or self._long != self._superstep():
+            self._long = None
         body = self.place(frame).encode()[: ROOM - _HEAD.size]
-        head = _HEAD.pack(0, len(body), time.monotonic(), waiting(frame))[_CHECKED:]
+        head = _HEAD.pack(0, len(body), time.monotonic(), waits, self._long is not None)[_CHECKED:]
         record = crc32(head + body).to_bytes(_CHECKED, sys.byteorder) + head + body
-        self._turn = 1 - self._turn
-        with suppress(OSError):  # no memory is left: others read an older one
-            os.pwrite(self._file, record, self._turn * ROOM)
+        with self._writing:
+            self._turn = 1 - self._turn
+            with suppress(OSError):  # no memory is left: others read an older one
+                os.pwrite(self._file, record, self._turn * ROOM)
 
     def place(self, frame: FrameType | None = None) -> str:
         """`superstep 3 ("exchange"), at program.py:17`: where the program is.
@@ -174,15 +191,14 @@ class Watch:
 
     # -- what it knows of others --------------------------------------------------------------------------------------
 
-    def waits(self, pids: Iterable[int]) -> set[int]:
-        """Those of this node, of some processors, that were last seen waiting, and have not been stopped."""
-        found = set()
-        for pid in pids:
-            address = self._addresses[pid]
-            seen = self._read(address)
-            if seen is not None and seen.waits and not _state(address):
-                found.add(pid)
-        return found
+    def patient(self, pids: Iterable[int]) -> set[int]:
+        """Those of this node, of some processors, that have waited for long, as they were last seen."""
+        return {pid for pid in pids if (seen := self._waiting(pid)) is not None and seen.long}
+
+    def _waiting(self, pid: int) -> Sighting | None:
+        """The last sighting of a processor of this node, where it waits."""
+        seen = self._read(self._addresses[pid])
+        return seen if seen is not None and seen.waits and not _state(self._addresses[pid]) else None
 
     def say(self, waited: float, absent: Sequence[int]) -> str:
         """What this processor waits for, in words.
@@ -196,11 +212,10 @@ class Watch:
         if absent:
             text += f", for {pids(absent)}"
         told = list(absent)
-        if set(absent) <= self.waits(absent):
+        if all(map(self._waiting, absent)):
             # Those wait themselves, or nobody is known to be missing: say who of this node does not wait.
             here = [pid for pid in range(len(self._addresses)) if self._here(pid) and pid not in (self.pid, *absent)]
-            waiting = self.waits(here)
-            told += [pid for pid in here if pid not in waiting]
+            told += [pid for pid in here if self._waiting(pid) is None]
         text += "".join(f"; {self._whereabouts(pid)}" for pid in told[:NAMED])
         return text + f"; and {len(told) - NAMED} more" * (len(told) > NAMED)
 
@@ -235,11 +250,11 @@ class Watch:
                 with suppress(OSError):
                     record = os.pread(file, ROOM, turn * ROOM)
                     if len(record) >= _HEAD.size:
-                        checksum, size, when, waits = _HEAD.unpack_from(record)
+                        checksum, size, when, waits, long = _HEAD.unpack_from(record)
                         end = _HEAD.size + size
                         if checksum == crc32(record[_CHECKED:end]):
                             text = record[_HEAD.size : end].decode(errors="replace")
-                            found.append(Sighting(text, waits, when))
+                            found.append(Sighting(text, when, waits, long))
         finally:
             os.close(file)
         return max(found, key=lambda one: one.when, default=None)
@@ -248,7 +263,7 @@ class Watch:
 def waiting(frame: FrameType | None) -> bool:
     """Whether a frame is inside a wait for other processors."""
     while frame is not None:
-        if frame.f_globals.get("__name__") == "pybsp.transport.waiting":
+        if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _WAITS:
             return True
         frame = frame.f_back
     return False

@@ -86,6 +86,7 @@ TAGS = 12  # of a context: three for exchanges, two for what runs beside them, f
 # Bytes of an exchange, at most, that leave without this processor's help: they are in the network's buffers. What is
 # more may wait for its next call of MPI, and its receivers with it.
 LEAVES = 1 << 16
+PROBES = 8  # until what has come is found: the first lets MPI fetch it
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
 _SAID = KINDS | NUMBERS << NUMBER  # of a head's word: all but the size
@@ -1059,7 +1060,8 @@ class MPITransport:
         """Learn of what another processor has left, without waiting."""
         try:
             if self._revocation is not None:
-                self._revocation.look()
+                for _ in range(PROBES):
+                    self._revocation.look()
         except BaseException as error:
             self.left(error)
 

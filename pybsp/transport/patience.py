@@ -3,8 +3,10 @@
 Nobody looks at a clock for it: whoever waits so long that it sleeps has the time at hand (waiting.py). Who has not come
 is asked only then, of what MPI and the boards have anyway.
 
-Not all that wait report. All of them wait for the same, and the terminal is one: the lowest that has come does, as far
+Not all that wait report. Most of them wait for the same, and the terminal is one: the lowest that has come does, as far
 as is known here who has; and on each node where somebody is missing the lowest of that node, which can say more of it.
+One that waits for somebody who waits in another exchange (a part's) leaves it to that one; so each first lets the
+others of its node see that it waits for long, and looks at them a little later.
 Likewise one of them ends the wait where there is a limit, and the others learn of it from that one (revocation.py);
 only if they have not within a second do they by themselves.
 """
@@ -19,6 +21,7 @@ from ..errors import SyncError
 from .revocation import SLACK
 
 NEVER = float("inf")
+TELLS = 0.75  # of the time until something is done about a wait, after which others see that it takes long
 AGAIN = 1.0  # seconds until a wait that has not begun to count is asked for again
 
 
@@ -32,8 +35,11 @@ class Absence(NamedTuple):
 class Witness(Protocol):
     """What can be said in words of those that wait, and of those that do not come."""
 
-    def waits(self, pids: Iterable[int]) -> set[int]:
-        """Those of this node, of some processors, that were last seen waiting."""
+    def tell(self) -> None:
+        """Let others of this node see that this processor's wait takes long."""
+
+    def patient(self, pids: Iterable[int]) -> set[int]:
+        """Those of this node, of some processors, whose waits take long."""
 
     def say(self, waited: float, absent: Sequence[int]) -> str:
         """What this processor waits for."""
@@ -63,10 +69,11 @@ class Patience:
         warn_after: float = NEVER,
         timeout: float = NEVER,
     ) -> None:
-        self.first = min(warn_after, timeout)
+        self._due = min(warn_after, timeout)
+        self.first = TELLS * self._due
         self._pid, self._nodes, self._absence, self._witness = pid, nodes, absence, witness
         self._warn_after, self._timeout = warn_after, timeout
-        self._said = NEVER  # when the wait began that was reported last
+        self._told = self._said = NEVER  # when the wait began of which others know, and that was reported last
 
     def overdue(self, since: float, now: float) -> float:
         """A wait takes long.
@@ -84,6 +91,11 @@ class Patience:
         waited = now - since
         if waited < self.first:
             return now + min(self.first - waited, AGAIN)
+        if self._told != since:
+            self._told = since
+            self._witness.tell()
+        if waited < self._due:
+            return since + self._due
         absent, present = self._absence()
         speaks = self._speaks(absent, present)
         if waited >= self._warn_after and self._said != since:
@@ -101,7 +113,7 @@ class Patience:
         """Whether no other processor is to do so."""
         node = self._nodes[self._pid]
         here = {pid for pid in range(self._pid) if self._nodes[pid] == node}
-        present = present | self._witness.waits(here - absent)
+        present = present | self._witness.patient(here)
         if any(self._nodes[pid] == node for pid in absent):
             return not present & here
         return not any(pid < self._pid for pid in present)
