@@ -1,9 +1,9 @@
 """Where each processor is, for the others of its node to read, and for those that wait for it to say.
 
-A processor that computes for ever, is stuck in a library or stopped cannot be asked. So a thread of each (`Watch`)
-wakes up every few seconds and writes down the superstep and the line in which the program is, in a little memory that
-the other processes of the node can open (`memfd_create`, `/proc/PID/fd`): it needs no help of the writer to be read,
-nor MPI, and is gone when its processes are. The program itself does nothing for it.
+A processor that computes for ever, is stuck in a library or stopped cannot be asked. So a thread of each wakes up every
+few seconds and writes down the superstep and the line in which the program is, in a little memory that the other
+processes of the node can open (`memfd_create`, `/proc/PID/fd`): it needs no help of the writer to be read, nor MPI, and
+is gone when its processes are. The program itself does nothing for it.
 
 Two copies are written in turns, each with a checksum: whoever reads takes the newest one that is whole.
 """
@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from struct import Struct
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,6 +65,9 @@ class Address(NamedTuple):
     file: int
 
 
+NOWHERE = Address("", 0, "", -1)
+
+
 class Sighting(NamedTuple):
     """Where a processor was last seen.
 
@@ -96,16 +100,10 @@ class Watch:
         self._heard: Callable[[], str] = str
         self._waiter: Waiter | None = None
         self._program = threading.get_ident()
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
         self._turn = 0
         self._writing = threading.Lock()
         self._long: str | None = None  # the superstep in which this processor waits for long
-        self._file = -1
-        if not alone:
-            with suppress(AttributeError, OSError):  # not a system that has it
-                self._file = os.memfd_create("pybsp", os.MFD_CLOEXEC)
-        self.address = Address(_node(), os.getpid(), _stat(os.getpid())[1], self._file)
+        self.address = NOWHERE if alone else _address(os.getpid())
         self._addresses: Sequence[Address] = ()
         self._hosts: Sequence[str] = ()
 
@@ -135,11 +133,9 @@ class Watch:
             return
         self._waiter = transport.waiter
         transport.patience(self, [address.node for address in addresses], first, limit)
-        if self._file >= 0:
+        if self.address.file >= 0:
             self._write()
-            period = min(LONGEST, min(first, limit) / 4)
-            self._thread = threading.Thread(target=self._go_on, args=(period,), name="pybsp watch", daemon=True)
-            self._thread.start()
+            _writer.write(min(first, limit) / 4)
 
     def end(self) -> None:
         """The run has ended, or has not begun."""
@@ -147,21 +143,11 @@ class Watch:
             running.remove(self)
         if self._waiter is not None:
             self._waiter.patience = NEVER
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
 
     def tell(self) -> None:
         """Let others of this node see that this processor waits for long."""
-        if self._file >= 0:
+        if self.address.file >= 0:
             self._long = self._superstep()
-            self._write()
-
-    def _go_on(self, period: float) -> None:
-        while not self._over.wait(period):
             self._write()
 
     def _write(self) -> None:
@@ -177,7 +163,7 @@ class Watch:
         with self._writing:
             self._turn = 1 - self._turn
             with suppress(OSError):  # no memory is left: others read an older one
-                os.pwrite(self._file, record, self._turn * ROOM)
+                os.pwrite(self.address.file, record, self._turn * ROOM)
 
     def place(self, frame: FrameType | None = None) -> str:
         """`superstep 3 ("exchange"), at program.py:17`: where the program is.
@@ -241,7 +227,7 @@ class Watch:
             return None
         found: list[Sighting] = []
         try:
-            # What has this number may be anything, once its run has ended.
+            # What has this number may be anything: the program may have closed ours.
             file = os.open(f"/proc/{address.process}/fd/{address.file}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
@@ -260,6 +246,34 @@ class Watch:
         return max(found, key=lambda one: one.when, default=None)
 
 
+class _Writer:
+    """The thread that writes down where this process is; from one run to the next, as to start it takes long."""
+
+    def __init__(self) -> None:
+        self._period = LONGEST
+        self._hurry = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def write(self, period: float) -> None:
+        """From now on, at least every so many seconds."""
+        if period < self._period:
+            self._period = period
+            self._hurry.set()
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._go_on, name="pybsp watch", daemon=True)
+            self._thread.start()
+
+    def _go_on(self) -> None:
+        while True:
+            self._hurry.wait(self._period)
+            self._hurry.clear()
+            for watch in running[-1:]:
+                watch._write()
+
+
+_writer = _Writer()
+
+
 def waiting(frame: FrameType | None) -> bool:
     """Whether a frame is inside a wait for other processors."""
     while frame is not None:
@@ -267,6 +281,15 @@ def waiting(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+@cache
+def _address(process: int) -> Address:
+    """Of this process, whose number that is."""
+    file = -1
+    with suppress(AttributeError, OSError):  # not a system that has it
+        file = os.memfd_create("pybsp", os.MFD_CLOEXEC)
+    return Address(_node(), process, _stat(process)[1], file)
 
 
 def _node() -> str:
