@@ -14,13 +14,14 @@ What is where:
     keywords.py     what of their keywords is pybsp's
     watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
     world.py        all ranks of a job, and how it ends
+    leftovers.py    what dead jobs have left in shared memory
     simulation.py   simulate: programs on virtual processors
     logp/           LogP programs: on a simulated machine, and on MPI ranks
     transport/      MPI ranks and virtual processors
     routing/        how messages get to their destinations
     collectives/    communication primitives
     benchmarks/     measurements and comparisons
-    cli.py          the command `pybsp`
+    cli.py          the command `pybsp`; supervise.py waits for the job that it starts
 """
 
 from . import logp

@@ -909,6 +909,15 @@ class _Split:
         assert notes is not None
         if self._color is None:
             return None
+        try:
+            return self._open(notes)
+        except BaseException as error:
+            # Others may be in the part already, where nobody would tell them.
+            parent._leave(error)
+            raise
+
+    def _open(self, notes: Sequence[Any]) -> BSP:
+        parent = self._parent
         members = agreement.parts(notes)[self._color]
         context = 1 + max(note[2] for note in notes)
         transport = parent._transport.subset(members, context)
@@ -933,6 +942,15 @@ class _Split:
         part, parent = self.part, self._parent
         if part is None:
             return
+        try:
+            self._close(part, error)
+        except BaseException as late:
+            if part._failed is None and not isinstance(late, UsageError):
+                parent._leave(late)
+            raise
+
+    def _close(self, part: BSP, error: BaseException | None) -> None:
+        parent = self._parent
         usable = True
         spent = part.time()  # before others are waited for
         try:

@@ -12,10 +12,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import report, simulation
+from . import leftovers, report, simulation
 from ._version import __version__
 from .errors import BSPError, LauncherError, UsageError
 from .machine import BSPMachine, LogPMachine
+from .supervise import supervise
 
 # Modules that add commands of their own: `add_commands(commands)`.
 PARTS = (
@@ -110,7 +111,15 @@ def _run(options: argparse.Namespace) -> int:
     command = [*launcher(options.n, tuple(environment)), sys.executable, options.program, *options.arguments]
     os.environ.update(environment)
     sys.stdout.flush()
-    os.execvp(command[0], command)
+    if sys.platform != "linux":  # nothing is left behind there
+        os.execvp(command[0], command)
+    status = supervise(command)
+    if status:
+        removed = leftovers.remove()
+        if removed.files:
+            freed = f"{removed.bytes / 1e6:.1f} MB"
+            print(f"pybsp run: removed {freed} that dead jobs had left in {leftovers.SHARED_MEMORY}", file=sys.stderr)
+    return status
 
 
 def _simulate(options: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from . import agreement
+from . import agreement, leftovers
 from .agreement import Failure, culprit, settle
 from .bsp import BSP, grace_period
 from .errors import BSPError, LauncherError, UsageError, describe
@@ -40,6 +40,7 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
     if _alone:
         return None
     if _world is None:
+        leftovers.make_room()
         try:
             mpi = usable_mpi(operation)
         except LauncherError as error:
@@ -142,10 +143,12 @@ def report_failure(
         # All know of another failure.
         mark(error, quiet=speaker_of(error, bsp, transport) != transport.pid)
         return
-    except BaseException:
+    except BaseException as other:
         # Another exception in between, of a signal's handler: nobody can be told any more.
         _print_at_once(error)
-        transport.abort(f"pybsp: processor {transport.pid} failed, and again while it told the others; ending the job")
+        transport.abort(
+            f"pybsp: processor {transport.pid} failed, and again while it told the others ({other!r}); ending the job"
+        )
         raise
     note_exits(arrival)
     notes = arrival.notes

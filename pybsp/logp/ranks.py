@@ -580,10 +580,10 @@ class RankProcessor:
         return [*self._shorts, *(request for request, _ in self._leaving)]
 
     def forget(self) -> None:
-        for request in (*(slot for _, slot, _ in self._ring), *self._shorts):
-            request.Free()
-        self._ring.clear()
-        self._shorts.clear()
+        while self._ring:
+            self._ring.pop()[1].Free()
+        while self._shorts:
+            self._shorts.pop().Free()
         self._held.clear()
         self._leaving.clear()
 

@@ -420,10 +420,10 @@ class Aggregated:
         return [*self._short.values(), *self.sends]
 
     def free(self) -> None:
-        for request in (*self._receives, *self._short.values()):
-            request.Free()
-        self._receives.clear()
-        self._short.clear()
+        while self._receives:
+            self._receives.pop().Free()
+        while self._short:
+            self._short.popitem()[1].Free()
 
 
 def _found(text: memoryview, at: int, place: int) -> memoryview | None:

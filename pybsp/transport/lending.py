@@ -7,10 +7,8 @@ longer referred to, and shifts its words by an exchange; a sender looks at bits 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 from weakref import ref
 
 from .memory import Bytes
@@ -83,29 +81,28 @@ class Held:
         others: from how many.
 
     Attributes:
-        entries: what is still referred to here, by its id: whose holder, from whom, of which exchange, and a weak
-            reference.
+        entries: what is referred to here, by a key; some may have been dropped since `words` was called.
     """
 
     def __init__(self, others: int) -> None:
-        self.entries: dict[int, list[Any]] = {}
+        self.entries: dict[int, _Entry] = {}
         self._words = [0] * others  # at the exchange of `_at`
         self._at = 0
         self._numbers: list[dict[int, int]] = [{} for _ in range(others)]  # exchange: how many pieces of data
-        self._dropped: deque[list[Any]] = deque()  # not yet taken off: a reference may go at any moment, in any thread
 
     def hold(self, k: int, number: int, data: Bytes) -> None:
         """Data of a processor's has come in this exchange; it is held until nobody here refers to it."""
-        entry = [self, k, number]
-        entry.append(ref(data, partial(_drop, entry)))
-        self.entries[id(entry)] = entry
-        self._add(k, number)
+        entry = _Entry(self, k, number)
+        # The callback is not Python's: no handler of a signal, whose exception would be lost there, runs in it.
+        entry.reference = ref(data, partial(_dropped.__setitem__, id(entry)))
+        self._add(entry)
 
-    def _add(self, k: int, number: int) -> None:
-        self._age(number)
-        self._words[k] |= 1
-        numbers = self._numbers[k]
-        numbers[number] = numbers.get(number, 0) + 1
+    def _add(self, entry: _Entry) -> None:
+        self.entries[id(entry)] = _entries[id(entry)] = entry
+        self._age(entry.number)
+        self._words[entry.k] |= 1
+        numbers = self._numbers[entry.k]
+        numbers[entry.number] = numbers.get(entry.number, 0) + 1
 
     def _age(self, number: int) -> None:
         if by := number - self._at:
@@ -115,17 +112,21 @@ class Held:
     def words(self, number: int) -> Sequence[int]:
         """For each processor, the ages of its data that is read here, in the exchange of this number."""
         self._age(number)
-        while self._dropped:
-            _, k, sent, _ = self._dropped.popleft()
-            numbers = self._numbers[k]
-            numbers[sent] -= 1
-            if not numbers[sent]:
-                del numbers[sent]
-                age = number - sent
-                # Numbers ascend: the first is the oldest.
-                if age < AGES or number - next(iter(numbers), number) < AGES:
-                    self._words[k] &= ~(1 << min(age, AGES))
+        while _dropped:
+            entry = _entries.pop(_dropped.popitem()[0])
+            entry.holder._take_off(entry)
         return self._words
+
+    def _take_off(self, entry: _Entry) -> None:
+        del self.entries[id(entry)]
+        numbers = self._numbers[entry.k]
+        numbers[entry.number] -= 1
+        if not numbers[entry.number]:
+            del numbers[entry.number]
+            age = self._at - entry.number
+            # Numbers ascend: the first is the oldest.
+            if age < AGES or self._at - next(iter(numbers), self._at) < AGES:
+                self._words[entry.k] &= ~(1 << min(age, AGES))
 
     def hand_over(self, heir: Held, number: int, places: Sequence[int]) -> None:
         """From now on what is held here is the heir's, as if it had come in the exchange of this number.
@@ -134,15 +135,21 @@ class Held:
             places: of the processors, where the heir has them.
         """
         self.words(self._at)
-        for key, entry in list(self.entries.items()):
-            if (data := entry[3]()) is not None:  # and cannot go meanwhile
-                entry[:3] = heir, places[entry[1]], number
-                heir.entries[key] = entry
-                heir._add(entry[1], number)
-                del data
+        for entry in self.entries.values():
+            entry.holder, entry.k, entry.number = heir, places[entry.k], number
+            heir._add(entry)
         self.entries.clear()
 
 
-def _drop(entry: list[Any], _: object) -> None:
-    held: Held = entry[0]
-    held._dropped.append(held.entries.pop(id(entry)))
+class _Entry:
+    """Data of processor k's of the exchange of a number, and who holds it."""
+
+    __slots__ = ("holder", "k", "number", "reference")
+    reference: object
+
+    def __init__(self, holder: Held, k: int, number: int) -> None:
+        self.holder, self.k, self.number = holder, k, number
+
+
+_entries: dict[int, _Entry] = {}  # of this process, by id
+_dropped: dict[int, object] = {}  # of those, whose data is no longer referred to: at any moment, in any thread

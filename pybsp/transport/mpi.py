@@ -960,6 +960,13 @@ class MPITransport:
         )
 
     def subset(self, members: Sequence[int], context: int) -> MPITransport:
+        try:
+            return self._subset(members, context)
+        except BaseException as error:
+            self.left(error)
+            raise
+
+    def _subset(self, members: Sequence[int], context: int) -> MPITransport:
         ranks = [self._ranks[m] for m in members]
         node = self._node if self._board is not None else None
         pid = members.index(self.pid)
@@ -1094,11 +1101,11 @@ class MPITransport:
         self._leaving, self._arriving, self._expected = [], [], []
 
     def _free_requests(self) -> None:
-        for request in (*self._receives, *self._short.values(), *self._long.values()):
-            request.Free()
-        self._receives.clear()
-        self._short.clear()
-        self._long.clear()
+        while self._receives:
+            self._receives.pop().Free()
+        for requests in (self._short, self._long):
+            while requests:
+                requests.popitem()[1].Free()
         if self._far is not None:
             self._far.free()
 
@@ -1106,10 +1113,13 @@ class MPITransport:
         if self.revoked:
             # What it held on the communicator is gone, once that is settled; shared memory stays while it is read.
             return
-        for pair in self._pairs.values():
-            pair.free()
-        self._see_off(keep=0)
-        self._see_off_heads()
+        try:
+            for pair in self._pairs.values():
+                pair.free()
+            self._see_off(keep=0)
+            self._see_off_heads()
+        except RevokedError:
+            return
         self._free_requests()
         if self._revocation is not None:
             self._revocation.members.remove(self)

@@ -41,7 +41,6 @@ import gc
 import os
 import platform
 import sys
-from collections import deque
 from collections.abc import Mapping, Sequence
 from ctypes import addressof, c_char
 from functools import partial
@@ -278,9 +277,9 @@ class SharedPool(BufferPool):
         super().__init__()
         self._part, self._sharers = part, sharers
         self._gaps = [(begin, end)]  # ascending, none next to each other
-        self._free: dict[int, list[int]] = {}  # where rooms of so many bytes lie that nobody refers to
+        self._free: dict[int, list[tuple[int, int]]] = {}  # by bits: rooms that nobody refers to, where they lie
         self._taken: dict[int, tuple[int, int, int, object]] = {}  # id of a buffer: place, address, room, reference
-        self._returned: deque[tuple[int, int]] = deque()  # room, place; a buffer may go at any moment, in any thread
+        self._gone: dict[int, object] = {}  # of those, that nobody refers to: at any moment, in any thread
         self._populated = begin  # up to here pages are there
 
     def take(self, size: int) -> Bytes:
@@ -290,28 +289,34 @@ class SharedPool(BufferPool):
         # In sixteenths of a power of two: little is left over, and what is given back fits again.
         step = max(SMALLEST, 1 << max(bits - 4, 0))
         room = (size + step - 1) & -step
-        while self._returned:
-            given, at = self._returned.popleft()
-            self._free.setdefault(given, []).append(at)
-        free = self._free.get(room)
-        at = free.pop() if free else self._grow(room)
-        if at < 0:
+        self._take_back()
+        at = -1
+        free = self._free.get(bits)
+        if free:
+            k = next((k for k in range(len(free) - 1, -1, -1) if free[k][0] >= size), -1)
+            if k >= 0:
+                room, at = free.pop(k)
+        if at < 0 and (at := self._grow(room, bits)) < 0:
             return super().take(size)
         buffer = np.frombuffer(self._part[at : at + room], np.uint8)
         key = id(buffer)
-        self._taken[key] = at, buffer.ctypes.data, room, ref(buffer, partial(self._put_back, key))
+        self._taken[key] = at, buffer.ctypes.data, room, ref(buffer, partial(self._gone.__setitem__, key))
         return buffer[:size]
 
-    def _put_back(self, key: int, _: object) -> None:
-        at, _, room, _ = self._taken.pop(key)
-        self._returned.append((room, at))
+    def _take_back(self) -> None:
+        while self._gone:
+            at, _, room, _ = self._taken.pop(self._gone.popitem()[0])
+            self._free.setdefault((room - 1).bit_length(), []).append((room, at))
 
     def used(self) -> bool:
         """Whether somebody here refers to any of it."""
+        self._take_back()
         return bool(self._taken)
 
     def place(self, data: Bytes) -> int:
         """Where data lies in the part; BY_MESSAGE if it does not."""
+        if self._gone:
+            self._take_back()  # what is there now may have the id of a buffer that has gone
         found = self._taken.get(id(data.base))
         if found is None:
             return BY_MESSAGE
@@ -320,11 +325,12 @@ class SharedPool(BufferPool):
             return at + addressof(c_char.from_buffer(data)) - address  # type: ignore[arg-type]
         return at + int(data.__array_interface__["data"][0]) - address
 
-    def _grow(self, room: int) -> int:
+    def _grow(self, room: int, bits: int) -> int:
         """A place for so many bytes in a gap, or in what is given back; -1 where there is none."""
+        self._merge([bits])
         at = self._cut(room)
         if at < 0 and self._free:
-            self._merge()
+            self._merge(list(self._free))
             at = self._cut(room)
         end = at + room
         if at < 0 or end <= self._populated:
@@ -335,8 +341,8 @@ class SharedPool(BufferPool):
                 if populate(self._part[self._populated : more]):
                     self._populated = min(more, len(self._part))
                     return at
-        self._free.setdefault(room, []).append(at)
-        self._merge()
+        self._free.setdefault(bits, []).append((room, at))
+        self._merge([bits])
         return -1
 
     def _cut(self, room: int) -> int:
@@ -349,12 +355,13 @@ class SharedPool(BufferPool):
                 return begin
         return -1
 
-    def _merge(self) -> None:
-        """Make gaps of all rooms that nobody refers to."""
-        gaps = self._gaps + [(at, at + room) for room, places in self._free.items() for at in places]
-        self._free.clear()
+    def _merge(self, sizes: Sequence[int]) -> None:
+        """Make gaps of the rooms of these sizes, in bits, that nobody refers to."""
+        given = [(at, at + room) for bits in sizes for room, at in self._free.pop(bits, ())]
+        if not given:
+            return
         merged: list[tuple[int, int]] = []
-        for begin, end in sorted(gaps):
+        for begin, end in sorted(self._gaps + given):
             if merged and merged[-1][1] == begin:
                 merged[-1] = merged[-1][0], end
             else:
@@ -667,6 +674,7 @@ class Board:
 
     def reads(self) -> bool:
         """Whether somebody here refers to data that others sent."""
+        self._held.words(self.number)
         return bool(self._holding)
 
     def retire(self) -> None:

@@ -1,0 +1,73 @@
+"""A command that is waited for, with all the processes that it leaves behind, as if it ran in place of this process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType
+
+STRAGGLERS = 10.0  # seconds that processes get to end in after a command that failed
+FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # from its keys: to all processes in its foreground
+
+_PARENT_DEATH_SIGNAL, _CHILD_SUBREAPER = 1, 36  # of prctl, on Linux
+
+
+def supervise(command: Sequence[str]) -> int:
+    """Run a command to its end; Linux only.
+
+    Signals that are sent to this process go on to the command, which is killed if this process is. When the command has
+    failed, what it has started is waited for as well, but no longer than STRAGGLERS seconds: daemons may stay.
+
+    Args:
+        command: program and arguments.
+
+    Returns:
+        Its exit status; 128 + n if signal n ended it.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    libc = ctypes.CDLL(None)
+    libc.prctl(_CHILD_SUBREAPER, 1)  # orphans below this process become its children
+
+    def die_with_parent() -> None:
+        libc.prctl(_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
+
+    job = subprocess.Popen(command, preexec_fn=die_with_parent)
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        if not (number in OF_TERMINAL and _in_foreground()):
+            job.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    status = job.wait()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    if status:
+        _wait_for_children(time.monotonic() + STRAGGLERS)
+    return status if status >= 0 else 128 - status
+
+
+def _in_foreground() -> bool:
+    """Whether this process is in the foreground of its terminal, whose keys then reach the command without help."""
+    with suppress(OSError):
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+        try:
+            return os.tcgetpgrp(terminal) == os.getpgrp()
+        finally:
+            os.close(terminal)
+    return False
+
+
+def _wait_for_children(until: float) -> None:
+    """Until there are none, or it is that late (as time.monotonic has it)."""
+    with suppress(ChildProcessError):
+        while time.monotonic() < until:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.01)
