@@ -41,6 +41,9 @@ RANK = int(os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") 
 HERE = Path(__file__).parent
 sys.stderr.flush()
 os.dup2(os.open(HERE / f"said-{RANK}", os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
+def say(*what):
+    sys.stdout.write(" ".join(map(str, what)) + "\\n")  # in one piece, however it is buffered
+    sys.stdout.flush()
 def told(what="has waited"):
     return [line for path in HERE.glob("said-*") for line in path.read_text().splitlines() if what in line]
 def until_told(what="has waited", times=1):
@@ -81,7 +84,7 @@ def test_a_processor_that_does_not_come_is_reported_with_its_superstep_and_line(
                     until_told('in superstep 1 ("exchange")')
             bsp.sync()
             return bsp.pid
-        print(pybsp.run(main))
+        say(pybsp.run(main))
         """,
         PYBSP_WARN_AFTER="1",
         **medium,
@@ -95,10 +98,9 @@ def test_a_processor_that_does_not_come_is_reported_with_its_superstep_and_line(
         re.match(rf"pybsp: processor \d has waited \d+ s in {place}{first + 3}, for processors? [\d-]+; ", line)
         for line in lines
     ), lines
-    assert any(
-        re.search(rf"; processor 3 \(this node, process \d+\) was seen \d s ago in {place}({first + 5}|12)(;|$)", line)
-        for line in lines
-    ), lines
+    looking = f"({first - 4}|{first - 2}|{first - 1})"
+    seen = rf"; processor 3 \(this node, process \d+\) was seen \d s ago in {place}{looking}(;|$)"
+    assert any(re.search(seen, line) for line in lines), lines
     reporters = [line.split()[2] for line in lines if line.startswith("pybsp: processor")]
     assert len(set(reporters)) == len(reporters) < 4  # each at most once in a wait
 
@@ -154,7 +156,7 @@ def test_what_travels_while_the_program_computes_is_not_waited_for(tmp_path: Pat
             bsp.begin()
             if bsp.pid == 0:
                 time.sleep(2.5)
-                print(told("in superstep 1"))
+                say(told("in superstep 1"))
             bsp.end()
         pybsp.run(main)
         """,
@@ -175,7 +177,7 @@ def test_a_logp_program_that_waits_says_who_does_not(tmp_path: Path) -> None:
                 return proc.recv().payload
             until_told()
             proc.send(0, 5)
-        print(pybsp.logp.run(main))
+        say(pybsp.logp.run(main))
         """,
         PYBSP_WARN_AFTER="0.5",
     )
@@ -197,7 +199,7 @@ def test_between_runs_nobody_counts(tmp_path: Path) -> None:
         during = pybsp.run(patience)
         between = patience()
         during_again = pybsp.logp.run(patience)
-        print(during, between, during_again, patience() == between)
+        say(during, between, during_again, patience() == between)
         """,
         PYBSP_WARN_AFTER="8",
     )
@@ -214,7 +216,7 @@ def test_nobody_is_watched_where_no_report_is_wanted(tmp_path: Path) -> None:
         import threading
         def main(bsp):
             return world._world.waiter.patience, threading.active_count()
-        print(pybsp.run(main))
+        say(pybsp.run(main))
         """,
         PYBSP_WARN_AFTER="0",
     )
@@ -260,12 +262,12 @@ def main(bsp):
 try:
     pybsp.run(main, timeout=1)
 except pybsp.BSPError as error:
-    print(type(error).__name__, "timeout of 1 s" in str(error), flush=True)
+    say(type(error).__name__, "timeout of 1 s" in str(error))
 def ring(bsp):
     bsp.send((bsp.pid + 1) % bsp.p, 5)
     bsp.sync()
     return bsp.inbox[0].payload
-print("later", pybsp.run(ring), flush=True)
+say("later", pybsp.run(ring))
 """
 BODIES = {
     "end": "late(bsp)",
@@ -284,7 +286,7 @@ def test_one_that_comes_too_late_fails_the_run_on_all_and_a_later_run_works(
     body: str, medium: dict[str, str], tmp_path: Path
 ) -> None:
     ended = job(3, tmp_path, LATE.format(body=BODIES[body]), PYBSP_WARN_AFTER="1", PYBSP_GRACE="30", **medium)
-    printed = sorted(ended.out.splitlines())
+    printed = sorted(re.findall("SyncError .*|ProcessorError .*|later .*", ended.out))  # libraries may print, too
     assert ended.code == 0, (printed, told(tmp_path, ""))
     assert "SyncError True" in printed
     assert [line.replace("Sync", "Processor") for line in printed] == ["ProcessorError True"] * 3 + ["later 5"] * 3
@@ -310,7 +312,7 @@ def test_attach_takes_a_timeout(tmp_path: Path) -> None:
                     time.sleep(0.5)
                 bsp.sync()
         except pybsp.BSPError as error:
-            print(type(error).__name__, flush=True)
+            say(type(error).__name__)
         MPI.COMM_WORLD.Barrier()
         """,
         PYBSP_WARN_AFTER="1",
