@@ -98,6 +98,7 @@ class BSP:
         self._closed = ""  # why nothing may be called
         self._failed: BSPError | None = None  # agreed by all processors
         self._members: list[int] = []  # of a part: which of all processors they are
+        self._part: BSP | None = None  # the part that is in use
         # The pools: what goes out with the next sync.
         # When checked no array lies in a record: views of those could not be poisoned.
         self._mail = Mail(self._pool, short=-1 if checked else SHORT)
@@ -959,6 +960,7 @@ class _Split:
         )
         self.part._members = [parent._members[m] if parent._members else m for m in members]
         self._parent_computed = time.perf_counter() - parent._left
+        parent._part = self.part
         parent._close("a part made by bsp.split is in use; leave its with block first")
         return self.part
 
@@ -991,6 +993,7 @@ class _Split:
             elif part._failed is None:
                 usable = self._tell(part, error)
         finally:
+            parent._part = None
             if parent._failed is None:
                 parent._limit, parent._closed = parent.p, ""
             if parent._virtual:

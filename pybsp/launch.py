@@ -11,18 +11,22 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import agreement, ledger, process, settings, simulation
+from . import agreement, ledger, process, settings, signals, simulation
 from .agreement import settle
 from .bsp import BSP, _killed, checks_wanted, grace_period
-from .errors import BSPError, UsageError
+from .errors import BSPError, UsageError, describe
+from .keywords import check_keywords, timeout_of
 from .machine import BSPMachine, machine_in_force
 from .outcome import managed
 from .routing import Routing, named, resolved, router
 from .transport import BEGIN
 from .transport.mpi import MPITransport
+from .watch import Watch, warn_after
 from .world import (
     agreed,
     begin_session,
@@ -54,6 +58,7 @@ def run(
     router: Routing = "direct",
     machine: BSPMachine | None = None,
     checked: bool | None = None,
+    timeout: float | None = None,
     **kwargs: Any,
 ) -> Result:
     """Run a program on the MPI ranks of this job: `main(bsp, *args, **kwargs)` on each.
@@ -67,13 +72,17 @@ def run(
         machine: its parameters; None: from the file that PYBSP_MACHINE names, else nominal. Processor 0's is used
             by all.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
+        timeout: seconds, equal on all processors, that a processor waits for the others to end a superstep, before the
+            run fails on all; None: for ever. Those that do not even come to learn of that within the grace period
+            (PYBSP_GRACE) are ended with the job. Virtual processors wait for nobody.
+        kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Returns:
         this processor's result.
 
     Raises:
         what main raised, on its processor; ProcessorError on the others.
-        SyncError: the processors did not do the same.
+        SyncError: the processors did not do the same, or some did not come within the timeout.
         LauncherError: the launcher and the MPI library do not belong together.
     """
     global _running
@@ -83,6 +92,9 @@ def run(
             raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
         if inside:
             raise UsageError("pybsp.run: a run is going on in this process; call functions of its bsp instead")
+        timeout = timeout_of("pybsp.run", timeout)
+        ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
+        check_keywords("pybsp.run", main, args, ours)
         _running = True
         simulated = simulation.settings()
         transport = None if simulated is not None else world_transport()
@@ -91,7 +103,7 @@ def run(
                 main, args, kwargs, router=router, machine=machine, checked=checked, settings=simulated
             )
             return result
-        with _session(transport, "pybsp.run", router, machine, checked, world=True) as bsp:
+        with _session(transport, "pybsp.run", router, machine, checked, timeout, world=True) as bsp:
             return main(bsp, *args, **kwargs)
     except BaseException as error:
         if not inside and simulated is None:
@@ -108,6 +120,7 @@ def attach(
     router: Routing = "direct",
     machine: BSPMachine | None = None,
     checked: bool | None = None,
+    timeout: float | None = None,
 ) -> Iterator[BSP]:
     """A BSP machine of the ranks of a communicator, inside an MPI program: `with pybsp.attach(comm) as bsp`.
 
@@ -115,13 +128,14 @@ def attach(
 
     Args, raises: as in `run`.
     """
+    timeout = timeout_of("pybsp.attach", timeout)
     install_hook()
     require_launcher(usable_mpi("pybsp.attach").COMM_WORLD.size)
     transport = MPITransport.duplicate(comm, "pybsp.attach", graceful=grace_or_default)
     made: BSP | None = None
     usable = False
     try:
-        with _session(transport, "pybsp.attach", router, machine, checked, world=False) as made:
+        with _session(transport, "pybsp.attach", router, machine, checked, timeout, world=False) as made:
             yield made
         usable = True
     except BaseException as error:
@@ -141,16 +155,20 @@ def _session(
     chosen: Routing,
     machine: BSPMachine | None,
     checked: bool | None,
+    timeout: float | None,
     world: bool,
 ) -> Iterator[BSP]:
     """From the beginning of a run, agreed by all, to its end, agreed by all."""
     bsp: BSP | None = None
     begin_session()
+    signals.install()
+    watch = Watch(alone=transport.p == 1)
     try:
-        bsp, hosts, path = _begin(transport, operation, chosen, machine, checked)
+        bsp, hosts, path = _begin(transport, operation, chosen, machine, checked, timeout, watch)
         if path and world and transport.pid == 0:
             ledger.require_place(path, "PYBSP_LEDGER")  # before the work that it is to be about
         yield bsp
+        transport.hear()  # whether others have waited for too long already
         # Parts of the job that are attached at the same time would write over each other.
         records = world or transport.p == usable_mpi(operation).COMM_WORLD.size
         _end(bsp, hosts, path if records else "")
@@ -173,21 +191,30 @@ def _session(
         if not world and isinstance(error, Exception):
             mark_outside(error, transport)
         raise
+    finally:
+        watch.end()
 
 
 def _begin(
-    transport: MPITransport, operation: str, chosen: Routing, machine: BSPMachine | None, checked: bool | None
+    transport: MPITransport,
+    operation: str,
+    chosen: Routing,
+    machine: BSPMachine | None,
+    checked: bool | None,
+    timeout: float | None,
+    watch: Watch,
 ) -> tuple[BSP, list[str], str]:
     """Agree on the settings, the machine, the router and the checks; with the hosts, and where the ledger goes."""
     named(chosen)  # raises where there is none
-    grace_period()  # a wrong PYBSP_GRACE is an error now, not when it is needed
+    grace_period(), warn_after()  # a wrong setting is an error now, not when it is needed
     warning = None
     if transport.pid == 0:
         machine, warning = machine_in_force(machine, transport.p)
         routing: Routing | None = resolved(chosen, machine, transport.apart)
     else:
         machine = routing = None  # processor 0's are everybody's, equal bit for bit
-    note = (socket.gethostname(), machine, chosen, checked, routing, settings.told(settings.OF_RUN))
+    told = settings.told(settings.OF_RUN)
+    note = (socket.gethostname(), machine, chosen, checked, routing, told, timeout, watch.address)
     arrival = transport.exchange(BEGIN, note, {})
     try:
         notes = settle(transport.exchange, arrival, BEGIN, f"called {operation}", 0, "")
@@ -199,7 +226,8 @@ def _begin(
     try:
         settings.agree(operation, settings.OF_RUN, [said[5] for said in notes])
         routers, checks = [said[2] for said in notes], [checks_wanted(said[3]) for said in notes]
-        for name, wishes in (("router", routers), ("checked", checks)):
+        timeouts = [said[6] for said in notes]
+        for name, wishes in (("router", routers), ("checked", checks), ("timeout", timeouts)):
             if any(wish != wishes[0] for wish in wishes):
                 raise UsageError(f"{operation}: argument {name}: expected the same on all processors, got {wishes}")
     except UsageError as differing:
@@ -215,7 +243,23 @@ def _begin(
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
     bsp = BSP(transport, router(notes[0][4], transport), notes[0][1], checks[0])
+    watch.begin(transport, [said[7] for said in notes], hosts, partial(_superstep, bsp), partial(_heard, bsp), timeout)
     return bsp, hosts, settings.text(settings.LEDGER)
+
+
+def _superstep(bsp: BSP) -> str:
+    """The superstep that goes on, in words."""
+    while bsp._part is not None:
+        bsp = bsp._part
+    return describe(bsp._superstep, bsp._label) + " of a part" * bool(bsp._members)
+
+
+def _heard(bsp: BSP) -> str:
+    """When all others were last heard of: whoever leaves an exchange knows that they entered it."""
+    while bsp._part is not None:
+        bsp = bsp._part
+    ended = f"superstep {bsp._superstep - 1} ended" if bsp._superstep else "it began"
+    return f"was last heard of when {ended}, {time.perf_counter() - bsp._left:.0f} s ago"
 
 
 def _end(bsp: BSP, hosts: list[str], path: str) -> None:

@@ -18,10 +18,22 @@ GRACE = "PYBSP_GRACE"
 WAIT = "PYBSP_WAIT"
 SHARED = "PYBSP_SHARED"
 AGGREGATE = "PYBSP_AGGREGATE"
+WARN_AFTER = "PYBSP_WARN_AFTER"
+REPORT_SIGNAL = "PYBSP_REPORT_SIGNAL"
 
-DEFAULTS = {MACHINE: "", LEDGER: "", CHECKED: "0", GRACE: "10", WAIT: "polite", SHARED: "", AGGREGATE: ""}
+DEFAULTS = {
+    MACHINE: "",
+    LEDGER: "",
+    CHECKED: "0",
+    GRACE: "10",
+    WAIT: "polite",
+    SHARED: "",
+    AGGREGATE: "",
+    WARN_AFTER: "60",
+    REPORT_SIGNAL: "SIGUSR1",
+}
 
-OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE)  # agreed on at the beginning of each run
+OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL)  # agreed on at the beginning of each run
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
 
 _processor_0s: dict[str, str] = {}  # of those that are not set here

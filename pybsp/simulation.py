@@ -11,6 +11,7 @@ from typing import Any
 from . import agreement, ledger
 from .bsp import BSP, _killed, checks_wanted
 from .errors import ProcessorError, SyncError, UsageError, describe, where
+from .keywords import check_keywords, timeout_of
 from .ledger import Ledger, Log, combine
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .outcome import note_place
@@ -67,6 +68,7 @@ def simulate(
     router: Routing = "direct",
     measure: bool = False,
     checked: bool | None = None,
+    timeout: float | None = None,
     **kwargs: Any,
 ) -> Simulation:
     """Run a program on p virtual processors: `main(bsp, *args, **kwargs)` on each. Deterministic; needs no MPI.
@@ -79,6 +81,8 @@ def simulate(
         router: how messages travel, a name or a `pybsp.routing.*_router`; see `pybsp.routing`.
         measure: whether what computing takes here counts as work; else only `bsp.work` does.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
+        timeout: as in `run`, without effect: virtual processors take turns, and wait for nobody.
+        kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Raises:
         what main raised, on the lowest processor that failed.
@@ -93,6 +97,10 @@ def simulate(
         p = machine.p
     if type(p) is not int or p < 1:
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
+    timeout = timeout_of("pybsp.simulate", timeout)
+    ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
+    ours["measure"] = measure and _settings is None  # else it is the command's
+    check_keywords("pybsp.simulate", main, args, ours)
     checked = checks_wanted(checked)
     found, warning = _machine(machine, p)
     if warning is not None:

@@ -84,7 +84,8 @@ def test_manifests_longer_than_a_message_may_be_arrive(
 ) -> None:
     path = str(HERE / "pretended")
     paths = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
-    assert ended_well(ranks(4, program(CHUNKED.replace("@", router)), **environment)) == "all\n"
+    ended = ranks(4, program(CHUNKED.replace("@", router)), 60, PYTHONPATH=paths, **environment)
+    assert ended_well(ended) == "all\n"
 
 
 # -- many small pieces ------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import agreement, launch, process, settings, simulation
+from .. import agreement, launch, process, settings, signals, simulation
 from ..agreement import Failure, failure_of, processor_error, settle
 from ..bsp import grace_period
 from ..errors import BSPError, ProcessorError, UsageError
@@ -23,6 +23,7 @@ from ..outcome import outcome
 from ..transport import END, FAIL, KIND, LOGP, Arrival
 from ..transport.mpi import MPITransport
 from ..transport.revocation import RevokedError
+from ..watch import Watch, warn_after
 from ..world import (
     agreed,
     begin_session,
@@ -166,8 +167,10 @@ def _session(
     """From the beginning of a run, agreed by all, to its end, agreed by all."""
     proc: RankProcessor | None = None
     begin_session()
+    signals.install()
+    watch = Watch(alone=transport.p == 1)
     try:
-        proc = _begin(transport, machine, capacity, pace)
+        proc = _begin(transport, machine, capacity, pace, watch)
         detection = Detection(proc)
         result = program(proc, *args, **kwargs)
         detection.end()
@@ -190,6 +193,8 @@ def _session(
         if not world and isinstance(error, Exception):
             mark_outside(error, transport)
         raise error
+    finally:
+        watch.end()
 
 
 def _learned(transport: MPITransport, error: RevokedError) -> BaseException:
@@ -208,17 +213,19 @@ def _check(capacity: str | None, pace: bool) -> None:
         raise UsageError(f"{OPERATION}: argument pace: expected True or False, got {pace!r}")
 
 
-def _begin(transport: MPITransport, machine: LogPMachine | None, capacity: str | None, pace: bool) -> RankProcessor:
+def _begin(
+    transport: MPITransport, machine: LogPMachine | None, capacity: str | None, pace: bool, watch: Watch
+) -> RankProcessor:
     """Agree on the machine, and how its capacity and gap are kept."""
     _check(capacity, pace)
-    grace_period()  # a wrong PYBSP_GRACE is an error now, not when it is needed
+    grace_period(), warn_after()  # a wrong setting is an error now, not when it is needed
     warnings: list[str] = []
     if transport.pid == 0:
         machine, warnings = _machine(machine, transport.p)
         warnings += _without_ledger(settings.text(settings.LEDGER))
     else:
         machine = None  # processor 0's is everybody's, equal bit for bit
-    note = (socket.gethostname(), machine, capacity, pace, settings.told(settings.OF_RUN))
+    note = (socket.gethostname(), machine, capacity, pace, settings.told(settings.OF_RUN), watch.address)
     arrival = transport.exchange(LOGP, note, {})
     try:
         _raise_failure(arrival)
@@ -244,6 +251,7 @@ def _begin(transport: MPITransport, machine: LogPMachine | None, capacity: str |
         transport.waiter.crowd()
     for warning in warnings:
         print(f"pybsp: {warning}", file=sys.stderr)
+    watch.begin(transport, [said[5] for said in notes], hosts, superstep=str, heard=str)
     return RankProcessor(transport, notes[0][1], capacity, pace)
 
 

@@ -123,7 +123,7 @@ class Aggregated:
     ) -> None:
         from mpi4py import MPI
 
-        self._comm, self._groups, self._board, self._tag = comm, groups, board, tag
+        self._comm, self._ranks, self._groups, self._board, self._tag = comm, ranks, groups, board, tag
         self._byte, self._startall, self._testall = MPI.BYTE, MPI.Prequest.Startall, MPI.Request.Testall
         self._new_status = MPI.Status
         n = len(groups)
@@ -403,6 +403,11 @@ class Aggregated:
                         manifests[s] = manifest
                     at += word >> LENGTH
         return manifests
+
+    def awaited(self) -> list[int]:
+        """Ranks of the nodes that this leader waits for."""
+        silent = [g for g, one in zip(self._others, self._receives, strict=False) if not one.Get_status()]
+        return [self._ranks[d] for g in silent for d in self._groups[g]]
 
     @property
     def receiving(self) -> list[Any]:

@@ -66,6 +66,7 @@ from . import (
 )
 from .aggregated import Aggregated, Layout
 from .memory import BufferPool
+from .patience import Absence, Patience, Witness
 from .revocation import Member, Revocation, RevokedError
 from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node, abandon, wanted
 from .sparse import SAYS, Sparse, tell_all
@@ -89,6 +90,7 @@ TAGS = 12  # of a context: three for exchanges, two for what runs beside them, f
 # Bytes of an exchange, at most, that leave without this processor's help: they are in the network's buffers. What is
 # more may wait for its next call of MPI, and its receivers with it.
 LEAVES = 1 << 16
+PROBES = 8  # until what has come is found: the first lets MPI fetch it
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
 _SAID = KINDS | NUMBERS << NUMBER  # of a head's word: all but the size
@@ -556,8 +558,10 @@ class MPITransport:
         if (not self._peers and self._far is None) or not threads_allowed():
             return partial(self._complete, kind, note, parcels)
         # Messages move on only while MPI is called: a thread does so. It sleeps, as the program computes.
-        waiter, self.waiter = self.waiter, Waiter("sleep")
+        waiter, own = self.waiter, Waiter("sleep")
+        self.waiter = own
         self.waiter.look, self.waiter.moving = waiter.look, waiter.moving
+        own.patience, own.overdue, own.since = waiter.patience, waiter.overdue, float("inf")
         future: Future[Arrival] = Future()
 
         def work() -> None:
@@ -570,6 +574,7 @@ class MPITransport:
         self._thread.start()
 
         def complete(charge: Charge = FREE, grace: float | None = None) -> Arrival:
+            own.since = time.perf_counter()  # nobody waited before
             try:
                 return future.result(grace)
             except FutureTimeout:
@@ -1048,6 +1053,48 @@ class MPITransport:
         """It has none any more."""
         if self._revocation is not None and member in self._revocation.members:
             self._revocation.members.remove(member)
+
+    def awaited(self) -> tuple[list[int], list[int]]:
+        if self._sparse is not None:
+            return self._sparse.awaited(), []
+        near = [] if self._board is None else [self._near[k] for k in self._board.behind()]
+        peers = [d for d, one in zip(self._peers, self._receives, strict=False) if not one.Get_status()]
+        absent = [self._ranks[d] for d in (*near, *peers)]
+        known = [self._ranks[d] for d in (*self._near, *self._peers)]
+        if self._far is not None and not absent:
+            absent = self._far.awaited()
+        return absent, known
+
+    def patience(self, witness: Witness, nodes: Sequence[object], warn_after: float, timeout: float) -> None:
+        """Report a wait that takes longer than `warn_after`, end one that takes longer than `timeout`; see patience.py.
+
+        Args:
+            witness: gives the words.
+            nodes: of each processor, something that tells its node.
+            warn_after, timeout: seconds.
+        """
+        patience = Patience(self.pid, nodes, self._absence, witness, warn_after, timeout)
+        self.waiter.patience, self.waiter.overdue = patience.first, patience.overdue
+
+    def _absence(self) -> Absence:
+        """Who has not come to whichever exchange goes on, on this communicator."""
+        absent: set[int] = set()
+        known: set[int] = set()
+        for member in () if self._revocation is None else self._revocation.members:
+            missing, seen = member.awaited()
+            if missing:  # others are idle
+                absent.update(missing)
+                known.update(seen)
+        return Absence(absent, known - absent - {self.pid})
+
+    def hear(self) -> None:
+        """Learn of what another processor has left, without waiting."""
+        try:
+            if self._revocation is not None:
+                for _ in range(PROBES):
+                    self._revocation.look()
+        except BaseException as error:
+            self.left(error)
 
     def receiving(self) -> list[Any]:
         far, sparse = self._far, self._sparse

@@ -53,6 +53,9 @@ class Member(Protocol):
     def give_up(self) -> None:
         """It is revoked: whatever is called refuses, from now on."""
 
+    def awaited(self) -> tuple[Iterable[int], Iterable[int]]:
+        """Ranks that have not come to the exchange that goes on, of those of which that is known here; and these."""
+
     def receiving(self) -> Iterable[Any]:
         """Requests of receives that may be posted."""
 

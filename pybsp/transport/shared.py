@@ -624,6 +624,11 @@ class Board:
                     return False
         return True
 
+    def behind(self) -> list[int]:
+        """Those that have not entered the exchange."""
+        parity, least = self.number & 1, self.number << NUMBER
+        return [k for k in self._others if self._status[k][parity] < least]
+
     def led(self) -> bool:
         """Whether the leader has let this processor go on."""
         least, release = self.number << NUMBER, self.release

@@ -152,6 +152,14 @@ class Sparse:
             self.sending.extend(map(comm.Isend, [[self._out, WORDS, byte]], [self._ranks[behind]], [word_tag]))
         return False
 
+    def awaited(self) -> list[int]:
+        """Ranks of those whose word is awaited: they may be waiting themselves."""
+        if self._round < 0:
+            return [rank for (rank, _), one in zip(self._heads, self.sending, strict=False) if not one.Get_status()]
+        if all(one.Get_status() for one in self.receiving):
+            return []
+        return [self._ranks[(self._pid - (1 << self._round)) % len(self._ranks)]]
+
     def _check(self, source: int, number: int) -> None:
         if number != self._number:
             raise DeliveryError(
