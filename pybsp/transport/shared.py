@@ -501,8 +501,9 @@ class Board:
         late = []
         last, last_at = None, 0
         tag = number << 1
-        for at_tag in self._tags:
-            slots[at_tag] = tag
+        if len(manifests) < len(self._tags):  # else each gets one below
+            for at_tag in self._tags:
+                slots[at_tag] = tag
         for k, manifest in manifests:
             size = len(manifest)
             if manifest is last and last_at != BY_MESSAGE:  # a note to all
