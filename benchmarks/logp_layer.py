@@ -40,8 +40,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pybsp import LogPMachine, logp
-from pybsp.benchmarks.collectives import cluster_script
-from pybsp.cli import launcher
+from pybsp.benchmarks.emulated import EMULATORS, Network, command, environment
 from pybsp.logp.ranks import RankProcessor
 
 TURNS = 2000  # of a ping-pong
@@ -301,6 +300,7 @@ def main() -> None:
     parser.add_argument("-n", type=int, default=8, help="ranks of many-to-one (default 8)")
     parser.add_argument("--latency", type=int, help="of the emulated cluster, in microseconds")
     parser.add_argument("--rate", type=int, help="of its lines, in Mbit/s")
+    parser.add_argument("--emulator", choices=EMULATORS, default="script", help="default script")
     parser.add_argument("--gaps", type=float, nargs="+", default=[0.5, 1 / 3, 0.25, 0.125], help="G, in latencies")
     parser.add_argument("--held", type=float, default=3.0, help="L, in latencies (default 3)")
     parser.add_argument("--messages", type=int, default=10_000, help="for each gap (default 10,000)")
@@ -331,14 +331,10 @@ def _start(p: int, options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         result = Path(scratch) / "found.json"
         worker = [sys.executable, "-m", "pybsp.benchmarks.logp_layer", *sys.argv[1:], "--worker", str(result)]
-        command, environment = [*launcher(p), *worker], dict(os.environ)
+        network = None
         if options.latency is not None and options.rate is not None:
-            setting = ["-n", str(p), "-l", str(options.latency), "-b", str(options.rate)]
-            command = [str(cluster_script()), *setting, "--", *worker]
-            # The mpiexec beside this Python comes first, as in `pybsp run`.
-            search = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-            environment["PATH"] = os.pathsep.join(search)
-        subprocess.run(command, check=True, env=environment)
+            network = Network(p, options.latency, options.rate, emulator=options.emulator)
+        subprocess.run(command(worker, p, network), check=True, env=environment())
         found: dict[str, Any] = json.loads(result.read_text())
         return found
 

@@ -7,12 +7,13 @@ pending when it is called, and what the inbox and the queues held before is gone
     broadcast, broadcast_items          one value, or many words (2D-BCAST), from one processor to all
     reduce, allreduce                   values of all processors combined, on one or on all
     prefix, prefix_2d                   prefix sums of one value a processor, or of many (2D-PREFIX)
+                                        of these four, order="fixed" gives bits that depend on p alone: fixed_order.py
     bitonic_sort, sample_sort           one key or a block a processor; many keys a processor
     duplicate                           copies of items, balanced over the processors (DUPLICATE)
     scatter, gather, allgather, total_exchange      one superstep each
     ebsp/           the algorithms of the E-BSP paper
     baselines/      what the papers argue against
-    plan.py, primitive.py       what all of them are made of
+    plan.py, primitive.py       what all of them are made of; tree.py, groups.py, prefix_trees.py: who is above whom
 """
 
 from .allgather import allgather

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
-from . import tree
+from . import fixed_order, groups, tree
 from .plan import Plan, Step, joined
 from .primitive import (
+    Fold,
     Operator,
+    Order,
     Supersteps,
     apart,
     check_operator,
+    checked_order,
     climbed,
     combined,
     elementwise,
     fan_out,
     form,
+    in_turn,
     is_array,
     item_words,
     primitive,
@@ -31,87 +34,35 @@ from .primitive import (
     taken,
 )
 
-Ints = NDArray[np.int64]
-
 
 @lru_cache(maxsize=64)
-def plan(p: int, degree: int) -> Plan:
+def plan(p: int, degree: int, order: Order = "any") -> Plan:
     """Who sends the sum of its group (item 0) to whom: groups of consecutive processors, small ones first.
 
     All processors are one group; a group is cut into at most `degree` groups whose sizes differ by at most one. A
     processor gets the sums of the other parts of its group from those there with its place; a place that a smaller part
     lacks is served by its members in turn.
     """
-    steps: list[Step] = []
-    works: list[int] = []
-    for parts, group, starts, lengths in _levels(p, degree):
-        # Every processor receives from every part of its group but its own.
-        part = np.repeat(np.arange(starts.size), lengths)
-        place = np.arange(p) - starts[part]
-        count = parts[group[part]]
-        receiver = np.repeat(np.arange(p), count)
-        first = (np.cumsum(parts) - parts)[group[part]]
-        other = np.repeat(first, count) + np.arange(receiver.size) - np.repeat(np.cumsum(count) - count, count)
-        at = place[receiver]
-        at = np.where(at < lengths[other], at, part[receiver] % lengths[other])
-        wanted = other != part[receiver]
-        steps.append(Step.of((starts[other] + at)[wanted], receiver[wanted]))
-        works.append(int(parts.max()) - 1)
-    # From the bottom up; what a superstep brings is combined before the next sync.
-    steps.reverse()
-    works = [0, *reversed(works)]
-    steps = [Step(s.sources, s.destinations, s.first, s.last, work) for s, work in zip(steps, works, strict=False)]
-    return joined(p, steps, works[-1])
+    return groups.plan(p, _levels(p, degree, checked_order("allreduce.plan", order)), _work)
 
 
-def _levels(p: int, degree: int) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-    """From the top: into how many parts each group is cut; of each part its group, first processor and length."""
-    cuts = np.array([0, p])
-    height = tree.height(p, degree)
-    for level in reversed(range(height)):
-        fan = -(-p // degree**level) if level == height - 1 else degree
-        sizes = np.diff(cuts)
-        parts = np.minimum(fan, sizes)
-        group = np.repeat(np.arange(sizes.size), parts)
-        number = np.arange(group.size) - np.repeat(np.cumsum(parts) - parts, parts)
-        starts = cuts[group] + number * sizes[group] // parts[group]
-        cuts = np.append(starts, p)
-        yield parts, group, starts, np.diff(cuts)
+def _levels(p: int, degree: int, order: Order) -> Iterator[groups.Level]:
+    return groups.balanced(p, degree) if order == "any" else fixed_order.levels(p, degree)
+
+
+def _work(level: groups.Level) -> int:
+    """Operations by which the sums of the parts of a group become its own."""
+    return int(level.parts.max()) - 1
 
 
 @lru_cache(maxsize=4096)
-def counted(p: int, degree: int) -> tuple[tuple[Superstep, ...], int]:
-    """What the supersteps of `plan` are charged for with a word, and the flop after them, without making it.
-
-    It has up to p^2 messages. Locality is the largest there can be.
-    """
-    steps: list[Superstep] = []
-    works: list[int] = []
-    for parts, group, _, lengths in _levels(p, degree):
-        first = np.cumsum(parts) - parts
-        sizes = np.add.reduceat(lengths, first)
-        low = np.minimum.reduceat(lengths, first)
-        # Who serves the last place of the larger parts in a smaller one: number part mod its length.
-        large = np.flatnonzero(lengths > low[group])
-        serving = large % low[group[large]]
-        extra = np.zeros(parts.size, np.int64)
-        if large.size:
-            width = int(serving.max()) + 1
-            of_place = np.bincount(group[large] * width + serving, minlength=parts.size * width)
-            extra = of_place.reshape(parts.size, width).max(axis=1)
-        out = int((parts - 1 + extra).max())
-        into = int(parts.max()) - 1
-        sent = int((sizes * (parts - 1)).sum())
-        far = int((sizes - 1).max())
-        steps.append(Superstep(out, into, max(out, into), sent, 0.0, far))
-        works.append(into)
-    steps.reverse()
-    works = [0, *reversed(works)]
-    return tuple(step._replace(w=float(w)) for step, w in zip(steps, works, strict=False)), works[-1]
+def counted(p: int, degree: int, order: Order = "any") -> tuple[tuple[Superstep, ...], int]:
+    """What the supersteps of `plan` are charged for with a word, and the flop after them, without making it."""
+    return groups.counted(_levels(p, degree, order), _work)
 
 
-def _trees(machine: Machine, words: int, degree: int) -> Cost:
-    steps, after = counted(machine.p, degree)
+def _trees(machine: Machine, words: int, degree: int, order: Order) -> Cost:
+    steps, after = counted(machine.p, degree, order)
     return Cost(machine, (step.times(words) for step in steps), after * words)
 
 
@@ -128,18 +79,19 @@ def plan_blocks(p: int, k: int) -> Plan:
 
 
 @lru_cache(maxsize=1024)
-def choose(machine: Machine, words: float, items: int = 0) -> int:
+def choose(machine: Machine, words: float, items: int = 0, order: Order = "any") -> int:
     """The degree that costs least; 0 where blocks cost less still (items: that op works on one by one)."""
     p, whole = machine.p, math.ceil(words)
-    best = min(tree.degrees(p), key=lambda degree: _trees(machine, whole, degree).seconds)
+    degrees = tree.degrees(p) if order == "any" else fixed_order.degrees(p)
+    best = min(degrees, key=lambda degree: _trees(machine, whole, degree, order).seconds)
     if items >= p > 2:
         blocks = plan_blocks(p, items).cost(machine, words / items)
-        if blocks.seconds < _trees(machine, whole, best).seconds:
+        if blocks.seconds < _trees(machine, whole, best, order).seconds:
             return 0
     return best
 
 
-def cost(machine: Machine, words: float = 1, degree: int | None = None, items: int = 0) -> Cost:
+def cost(machine: Machine, words: float = 1, degree: int | None = None, items: int = 0, order: Order = "any") -> Cost:
     """What it costs, exactly, for values of so many words, where op keeps their size and takes a flop a word.
 
     Args:
@@ -147,16 +99,18 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
         words: of a value; where items are given, bytes / 8, so that it may be no whole number.
         degree: of the trees; None: what `allreduce` would choose.
         items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
+        order: "any" or "fixed".
     """
+    order = checked_order("allreduce.cost", order)
     whole = math.ceil(item_words("allreduce.cost", "words", words))
-    chosen = fan_out("allreduce.cost", degree) or choose(machine, words, items)
+    chosen = fan_out("allreduce.cost", degree) or choose(machine, words, items, order)
     if chosen == 0:
         return plan_blocks(machine.p, items).cost(machine, words / items)
-    return _trees(machine, whole, chosen)
+    return _trees(machine, whole, chosen, order)
 
 
 @primitive(cost, plan)
-def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> Any:
+def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Any:
     """Combine the values of all processors, in the order of pids, on every one of them; collective.
 
     Args:
@@ -166,12 +120,15 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> 
             which gets arrays read-only.
         degree: d of the trees, at least 2; None: the cheapest on `bsp.machine` for the size of the value (for objects:
             for one word), where long arrays under a ufunc go by blocks. Equal on all processors.
+        order: "any": sums are made as what carries them has them, so bits of floating-point sums depend on the degree,
+            and on the machine that chooses it. "fixed": they depend on p and the values alone (fixed_order.py); the
+            degree is rounded down to a power of two. Equal on all processors.
 
     Returns:
-        value_0 op value_1 op ... op value_{p-1}. With p = 1 a copy of the value.
+        value_0 op value_1 op ... op value_{p-1}, the same bits on all. With p = 1 a copy of the value.
 
     Raises:
-        UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
+        UsageError: degree, order, op's name, or dtype and shape differ or are out of range; op raised.
 
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words where d divides p, at most twice that where it does
     not, and as many flop; by blocks 2 supersteps with h < words each. `allreduce.cost` has it exactly.
@@ -181,22 +138,25 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> 
     """
     given = fan_out("allreduce", degree)
     name = check_operator("allreduce", op)
+    order = checked_order("allreduce", order)
     kind, words = form(value)
     items = value.size if is_array(value) and elementwise(op) else 0
-    steps = Supersteps(bsp, "allreduce", value=kind, op=name, degree=given)
+    steps = Supersteps(bsp, "allreduce", order, value=kind, op=name, degree=given)
     own = taken(value, "allreduce")
-    chosen = given or choose(bsp.machine, own.nbytes / 8 if items else words, items)
-    return apart(run(steps, own, op, chosen, words), value)
+    chosen = given or choose(bsp.machine, own.nbytes / 8 if items else words, items, order)
+    return apart(run(steps, own, op, chosen, words, order), value)
 
 
-def run(steps: Supersteps, value: Any, op: Operator, chosen: int, words: float) -> Any:
+def run(steps: Supersteps, value: Any, op: Operator, chosen: int, words: float, order: Order = "any") -> Any:
     """Run it with what `choose` chose, for values of so many words."""
+    p = steps.bsp.p
+    fold = in_turn if order == "any" else partial(fixed_order.total, p)
     if chosen == 0:
-        return _by_blocks(steps, value, op, value.itemsize / 8)
-    return climbed(steps, plan(steps.bsp.p, chosen), value, op, words)
+        return _by_blocks(steps, value, op, value.itemsize / 8, fold)
+    return climbed(steps, plan(p, chosen, order), value, op, words, fold)
 
 
-def _by_blocks(steps: Supersteps, value: Any, op: Operator, words: float) -> Any:
+def _by_blocks(steps: Supersteps, value: Any, op: Operator, words: float, fold: Fold) -> Any:
     bsp = steps.bsp
     out, back = plan_blocks(bsp.p, value.size)
     flat = value.reshape(-1)
@@ -206,7 +166,7 @@ def _by_blocks(steps: Supersteps, value: Any, op: Operator, words: float) -> Any
         steps.send(dest, flat[first:last])
     mine = flat[cuts[bsp.pid] : cuts[bsp.pid + 1]]
     letters = steps.sync(sources(out.receives(bsp.pid)))
-    mine = combined(steps, letters, mine, op, mine.size * words)
+    mine = combined(steps, letters, mine, op, mine.size * words, fold)
     # 2. The sum of a block goes to all.
     for dest, _, _ in back.sends(bsp.pid):
         steps.send(dest, mine)

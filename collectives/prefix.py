@@ -8,16 +8,18 @@ from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
-from . import prefix_trees, tree
+from . import prefix_fixed, prefix_trees, tree
 from .plan import Plan
 from .prefix_2d import choose as choose_2d
 from .prefix_2d import cost as cost_2d
 from .prefix_2d import run as run_2d
 from .primitive import (
     Operator,
+    Order,
     Supersteps,
     apart,
     check_operator,
+    checked_order,
     climbed,
     elementwise,
     fan_out,
@@ -30,9 +32,15 @@ from .primitive import (
 )
 
 
-def plan(p: int, degree: int) -> Plan:
-    """Who sends the sum of the processors up to itself, d^t of them, to whom in superstep t."""
-    return prefix_trees.plan((integer("prefix.plan", "p", p, 1),), degree)
+def plan(p: int, degree: int, order: Order = "any") -> Plan:
+    """Who sends the sum of the processors up to itself, d^t of them, to whom in superstep t.
+
+    In the fixed order: the sum of its part of a group (prefix_fixed.py).
+    """
+    p = integer("prefix.plan", "p", p, 1)
+    if checked_order("prefix.plan", order) == "fixed":
+        return prefix_fixed.plan(p, degree)
+    return prefix_trees.plan((p,), degree)
 
 
 @lru_cache(maxsize=4096)
@@ -42,17 +50,21 @@ def counted(p: int, degree: int, words: float) -> tuple[Superstep, ...]:
 
 
 @lru_cache(maxsize=1024)
-def choose(machine: Machine, words: int) -> int:
+def choose(machine: Machine, words: int, order: Order = "any") -> int:
     """The degree that costs least."""
-    return min(tree.degrees(machine.p), key=lambda degree: _trees(machine, words, degree).seconds)
+    if order == "fixed":
+        return prefix_fixed.choose(machine, words)
+    return min(tree.degrees(machine.p), key=lambda degree: _trees(machine, words, degree, order).seconds)
 
 
-def _trees(machine: Machine, words: int, degree: int) -> Cost:
+def _trees(machine: Machine, words: int, degree: int, order: Order) -> Cost:
+    if order == "fixed":
+        return prefix_fixed.cost(machine, words, degree)
     p = machine.p
     return Cost(machine, counted(p, degree, words), prefix_trees.last_work(p, degree) * words)
 
 
-def cost(machine: Machine, words: float = 1, degree: int | None = None, items: int = 0) -> Cost:
+def cost(machine: Machine, words: float = 1, degree: int | None = None, items: int = 0, order: Order = "any") -> Cost:
     """What it costs, exactly, for values of so many words, where op keeps their size and takes a flop a word.
 
     Args:
@@ -60,20 +72,22 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
         words: of a value; where items are given, bytes / 8, so that it may be no whole number.
         degree: of the trees; None: what `prefix` would choose.
         items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
+        order: "any" or "fixed".
     """
+    order = checked_order("prefix.cost", order)
     whole = math.ceil(item_words("prefix.cost", "words", words))
     if (given := fan_out("prefix.cost", degree)) is not None:
-        return _trees(machine, whole, given)
-    trees = _trees(machine, whole, choose(machine, whole))
+        return _trees(machine, whole, given, order)
+    trees = _trees(machine, whole, choose(machine, whole, order), order)
     if items > 1 and machine.p > 2:
-        rows = cost_2d(machine, items, words / items)
+        rows = cost_2d(machine, items, words / items, order=order)
         if rows.seconds < trees.seconds:
             return rows
     return trees
 
 
 @primitive(cost, plan)
-def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> Any:
+def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Any:
     """The inclusive prefix sums of the processors' values; collective.
 
     Args:
@@ -84,28 +98,36 @@ def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None) -> Any
         degree: d of the trees, at least 2; p or more: one superstep, in which each sends to all above it. None: the
             cheapest on `bsp.machine` for the size of the value (for objects: for one word), where long arrays under a
             ufunc go by 2D-PREFIX (`prefix_2d`). Equal on all processors.
+        order: "any": sums are made as what carries them has them, so bits of floating-point sums depend on the degree,
+            and on the machine that chooses it. "fixed": they depend on p and the values alone (fixed_order.py), and the
+            last processor's are those of `allreduce`; the degree is rounded down to a power of two. Equal on all
+            processors.
 
     Returns:
         value_0 op value_1 op ... op value_pid; on processor 0 a copy of the value.
 
     Raises:
-        UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
+        UsageError: degree, order, op's name, or dtype and shape differ or are out of range; op raised.
 
-    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and as many flop; `prefix.cost` has it exactly.
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and as many flop; in the fixed
+    order up to twice the words where p is no power of two, and twice the flop. `prefix.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3. There one tree is climbed and descended, in 2 log_d
     p supersteps; here the trees that end at each processor are climbed all at once, in half as many with the same h.
     """
     given = fan_out("prefix", degree)
     name = check_operator("prefix", op)
+    order = checked_order("prefix", order)
     kind, words = form(value)
-    steps = Supersteps(bsp, "prefix", value=kind, op=name, degree=given)
+    steps = Supersteps(bsp, "prefix", order, value=kind, op=name, degree=given)
     own = taken(value, "prefix")
     if given is None and is_array(value) and elementwise(op) and value.size > 1 and bsp.p > 2:
         each = value.itemsize / 8
-        best = _trees(bsp.machine, words, choose(bsp.machine, words)).seconds
-        if cost_2d(bsp.machine, value.size, each).seconds < best:
-            chosen = choose_2d(bsp.machine, value.size, each)
-            return run_2d(steps, own.reshape(-1), op, chosen, each).reshape(value.shape)
-    chosen = given or choose(bsp.machine, words)
+        best = _trees(bsp.machine, words, choose(bsp.machine, words, order), order).seconds
+        if cost_2d(bsp.machine, value.size, each, order=order).seconds < best:
+            chosen = choose_2d(bsp.machine, value.size, each, order)
+            return run_2d(steps, own.reshape(-1), op, chosen, each, order).reshape(value.shape)
+    chosen = given or choose(bsp.machine, words, order)
+    if order == "fixed":
+        return apart(prefix_fixed.run(steps, own, op, chosen, words), value)
     return apart(climbed(steps, plan(bsp.p, chosen), own, op, words), value)

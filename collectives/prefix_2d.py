@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
-from . import prefix_trees, tree
+from . import fixed_order, prefix_fixed, prefix_trees, tree
 from .plan import Plan, Step, joined
 from .primitive import (
     Operator,
+    Order,
     Supersteps,
+    apart,
     check_operator,
+    checked_order,
     climbed,
     elementwise,
     fan_out,
@@ -60,9 +63,10 @@ def _held(p: int, k: int) -> tuple[Ints, Ints, Ints]:
 
 
 @lru_cache(maxsize=32)
-def plan(p: int, k: int, degree: int = 2) -> Plan:
-    """Who sends which rows of its column, and of the sums, to whom; `degree` is that of the trees of case 2."""
+def plan(p: int, k: int, degree: int = 2, order: Order = "any") -> Plan:
+    """Who sends which rows of its column, and of the sums, to whom; `degree` is that of the trees where k < p."""
     k = integer("prefix_2d.plan", "k", k, 0)
+    order = checked_order("prefix_2d.plan", order)
     here = np.arange(p)
     if p == 1:
         return joined(p, ())
@@ -73,10 +77,10 @@ def plan(p: int, k: int, degree: int = 2) -> Plan:
         cuts = _cuts(k, p)
         first, last = np.tile(cuts[:-1], p), np.tile(cuts[1:], p)
         column, owner = np.repeat(here, p), np.tile(here, p)
-        rows = int(np.diff(cuts).max())
-        return joined(
-            p, (Step.of(column, owner, first, last), Step.of(owner, column, first, last, work=rows * (p - 1)))
-        )
+        work = int(np.diff(cuts).max()) * _operations(p, order)
+        return joined(p, (Step.of(column, owner, first, last), Step.of(owner, column, first, last, work=work)))
+    if order == "fixed":
+        return prefix_fixed.plan(p, degree, k)
     starts, sizes = _rows(p, k)
     of_row, first, last = _held(p, k)
     column, row = np.repeat(here, k), np.tile(np.arange(k), p)
@@ -93,6 +97,11 @@ def plan(p: int, k: int, degree: int = 2) -> Plan:
     return joined(p, steps)
 
 
+def _operations(p: int, order: Order) -> int:
+    """Case 1: operations that the prefix of a row takes."""
+    return p - 1 if order == "any" else fixed_order.operations(p)
+
+
 def _work(p: int, k: int, degree: int) -> tuple[int, int, int]:
     """Case 2: operations of the busiest processor before the trees, before step iv and before step vi."""
     starts, sizes = _rows(p, k)
@@ -104,7 +113,7 @@ def _work(p: int, k: int, degree: int) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=1024)
-def counted(p: int, k: int, degree: int, words: float) -> tuple[Superstep, ...]:
+def counted(p: int, k: int, degree: int, words: float, order: Order = "any") -> tuple[Superstep, ...]:
     """What the supersteps of `plan` are charged for, without making it: it has up to p^2 messages.
 
     Locality is the largest there can be.
@@ -118,8 +127,8 @@ def counted(p: int, k: int, degree: int, words: float) -> tuple[Superstep, ...]:
         rows = np.diff(_cuts(k, p))
         block = -(-rows * size // 8)
         out, into, total = int(block.sum() - block.min()), int(block.max()) * (p - 1), int(block.sum()) * (p - 1)
-        work = int(rows.max()) * (p - 1) * words
-        return Superstep(out, into, p - 1, total, 0.0, p - 1), Superstep(into, out, p - 1, total, work, p - 1)
+        flop = int(rows.max()) * _operations(p, order) * words
+        return Superstep(out, into, p - 1, total, 0.0, p - 1), Superstep(into, out, p - 1, total, flop, p - 1)
     each = -(-size // 8)
     _, sizes = _rows(p, k)
     _, first, last = _held(p, k)
@@ -140,16 +149,18 @@ def counted(p: int, k: int, degree: int, words: float) -> tuple[Superstep, ...]:
 
 
 @lru_cache(maxsize=1024)
-def choose(machine: Machine, k: int, words: float = 1) -> int:
-    """The degree of the trees of case 2 that costs least."""
+def choose(machine: Machine, k: int, words: float = 1, order: Order = "any") -> int:
+    """The degree of the trees where k < p that costs least."""
     p = machine.p
     if k >= p or k == 0:
         return 2
+    if order == "fixed":
+        return prefix_fixed.choose(machine, k * words)
     degrees = tree.degrees(int(_rows(p, k)[1].max()))
     return min(degrees, key=lambda degree: Cost(machine, counted(p, k, degree, words)).seconds)
 
 
-def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None) -> Cost:
+def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None, order: Order = "any") -> Cost:
     """What 2D-PREFIX costs, exactly, where op keeps the size of an item and takes a flop a word.
 
     Args:
@@ -157,14 +168,18 @@ def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None) 
         k: items in a column.
         words: of an item (multiples of 1/8: bytes).
         degree: of the trees, where k < p; None: the cheapest.
+        order: "any" or "fixed".
     """
+    order = checked_order("prefix_2d.cost", order)
     k, words = integer("prefix_2d.cost", "k", k, 0), item_words("prefix_2d.cost", "words", words)
-    chosen = fan_out("prefix_2d.cost", degree) or choose(machine, k, words)
-    return Cost(machine, counted(machine.p, k, chosen, words))
+    chosen = fan_out("prefix_2d.cost", degree) or choose(machine, k, words, order)
+    if order == "fixed" and 0 < k < machine.p:
+        return prefix_fixed.cost(machine, k * words, chosen)
+    return Cost(machine, counted(machine.p, k, chosen, words, order))
 
 
 @primitive(cost, plan)
-def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None) -> Any:
+def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Any:
     """The inclusive prefix sums of each row of a k x p matrix, of which each processor holds a column; collective.
 
     Args:
@@ -174,29 +189,34 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None) ->
         op: associative, need not be commutative. A numpy ufunc works on the elements of an array, whatever its shape; a
             function of two values gets the items column[i], one row at a time; it must not change them.
         degree: of the trees, where k < p, at least 2; None: the cheapest on `bsp.machine`. Equal on all processors.
+        order: "any": bits of floating-point sums depend on k, on the degree, and on the machine that chooses it.
+            "fixed": they depend on p and the values alone (fixed_order.py), and are those of `prefix`. Equal on all
+            processors.
 
     Returns:
         An array of the column's shape, or a list: item i is that of processor 0 op ... op that of this processor.
 
     Raises:
-        UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
+        UsageError: degree, order, op's name, or dtype and shape differ or are out of range; op raised.
 
     BSP cost: k >= p: 2 supersteps of h <= k, and k flop (in items); k < p: two of h < 2k, a prefix over p/k
-    processors and a shift by one; k = 0: one of h = 0. `prefix_2d.cost` has it exactly.
+    processors and a shift by one; k = 0: one of h = 0. In the fixed order k >= p: about k/2 log2 p
+    flop; k < p: a `prefix` of arrays of k items. `prefix_2d.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-PREFIX(k, P).
     """
     given = fan_out("prefix_2d", degree)
     name = check_operator("prefix_2d", op)
+    order = checked_order("prefix_2d", order)
     array: bool = _check_column(column)
     kind = form(column).kind if array else f"{len(column)} objects"
-    steps = Supersteps(bsp, "prefix_2d", column=kind, op=name, degree=given)
+    steps = Supersteps(bsp, "prefix_2d", order, column=kind, op=name, degree=given)
     runs = on_runs(op, array)
     taking: Any = held(column) if array else [taken(item, "prefix_2d", "column") for item in column]
     items = taking.reshape(-1) if runs is op else taking
     words = column.nbytes / 8 / len(items) if array and len(items) else 1.0
-    chosen = given or choose(bsp.machine, len(items), words)
-    result = run(steps, items, runs, chosen, words)
+    chosen = given or choose(bsp.machine, len(items), words, order)
+    result = run(steps, items, runs, chosen, words, order)
     if runs is op:
         return result.reshape(column.shape)
     if isinstance(column, np.ndarray) and not array:
@@ -241,21 +261,25 @@ def _of_objects(items: list[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     return found
 
 
-def run(steps: Supersteps, column: Any, op: Operator, degree: int, words: float) -> Any:
+def run(steps: Supersteps, column: Any, op: Operator, degree: int, words: float, order: Order = "any") -> Any:
     """Run it on a column of k items of so many words; op works on runs of items."""
     bsp, k = steps.bsp, len(column)
     if bsp.p == 1:
         return column.copy()
-    scheme = plan(bsp.p, k, degree)
+    if order == "fixed" and 0 < k < bsp.p:
+        return apart(prefix_fixed.run(steps, column, op, degree, k * words), column)
+    scheme = plan(bsp.p, k, degree, order)
     if k == 0:
         for dest, _, _ in scheme[0].sends(bsp.pid):
             steps.send(dest, b"")
         steps.sync(sources(scheme[0].receives(bsp.pid)))
         return column.copy()
-    return (_case_1 if k >= bsp.p else _case_2)(steps, scheme, column, op, words)
+    if k >= bsp.p:
+        return _case_1(steps, scheme, column, op, words, order)
+    return _case_2(steps, scheme, column, op, words)
 
 
-def _case_1(steps: Supersteps, scheme: Plan, column: Any, op: Operator, words: float) -> Any:
+def _case_1(steps: Supersteps, scheme: Plan, column: Any, op: Operator, words: float, order: Order) -> Any:
     bsp = steps.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
     first, last = (int(cut) for cut in _cuts(k, p)[pid : pid + 2])
@@ -266,8 +290,8 @@ def _case_1(steps: Supersteps, scheme: Plan, column: Any, op: Operator, words: f
     # (1)ii. A prefix on every row that is here.
     parts = [unpacked(letter.payload) for letter in letters]
     parts.insert(pid, column[first:last])
-    sums = steps.own(lambda: _accumulated(parts, op), "op")
-    bsp.work((last - first) * (p - 1) * words)
+    sums = steps.own(lambda: (_accumulated if order == "any" else _accumulated_fixed)(parts, op), "op")
+    bsp.work((last - first) * _operations(p, order) * words)
     # (1)iii. The sums go back to their columns.
     for dest, _, _ in scheme[1].sends(pid):
         steps.send(dest, packed(sums[dest], steps.name))
@@ -316,13 +340,37 @@ def _case_2(steps: Supersteps, scheme: Plan, column: Any, op: Operator, words: f
 
 def _accumulated(parts: list[Any], op: Operator) -> Any:
     """The prefix sums of runs: a matrix with a row for each, or a list."""
-    if isinstance(op, np.ufunc) and op(parts[0][:0], parts[0][:0]).dtype == parts[0].dtype:
+    if _keeps_dtype(op, parts[0]):
         matrix = np.stack(parts)  # the one copy: what arrived ends with the next sync
         return op.accumulate(matrix, axis=0, out=matrix)
     sums = [parts[0].copy()]
     for part in parts[1:]:
         sums.append(op(sums[-1], part))
     return sums
+
+
+def _accumulated_fixed(parts: list[Any], op: Operator) -> Any:
+    """The same in the fixed order; what it gives may hold the first run itself."""
+    if _keeps_dtype(op, parts[0]):
+        matrix = np.stack(parts)
+
+        def behind(before: int, first: int, last: int) -> None:
+            op(matrix[before], matrix[first:last], out=matrix[first:last])
+
+        fixed_order.accumulate(len(parts), behind)
+        return matrix
+    sums = list(parts)
+
+    def behind_each(before: int, first: int, last: int) -> None:
+        sums[first:last] = [op(sums[before], each) for each in sums[first:last]]
+
+    fixed_order.accumulate(len(parts), behind_each)
+    return sums
+
+
+def _keeps_dtype(op: Operator, part: Any) -> TypeGuard[np.ufunc]:
+    """Whether op is a ufunc whose results have the dtype of what it is given."""
+    return isinstance(op, np.ufunc) and bool(op(part[:0], part[:0]).dtype == part.dtype)
 
 
 def _behind(before: Any, sums: Any, op: Operator) -> Any:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import operator
 import pickle
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from functools import partial
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, cast, get_args
 
 import numpy as np
 
@@ -25,6 +26,10 @@ PlanCall = ParamSpec("PlanCall")
 Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
 Operator = Callable[[Any, Any], Any]
+Order = Literal["any", "fixed"]  # how values are combined: as is cheapest, or along the tree of fixed_order.py
+ORDERS = get_args(Order)
+Parts = Sequence[tuple[int, Any]]  # values to combine, in the order of pids, each with a processor whose it is
+Fold = Callable[[Parts, Operator], Any]
 
 
 class Primitive(Protocol[Call, Result_co, CostCall, PlanCall]):
@@ -69,13 +74,14 @@ class Supersteps:
     Args:
         bsp: the processor.
         name: the primitive's.
+        order: where it has that argument, which is compared too; "any" adds nothing to a message.
         **agreed: arguments that must be equal on all processors; they are compared with each message.
 
     Raises:
         UsageError: something was sent since the last sync, which would arrive inside the primitive.
     """
 
-    def __init__(self, bsp: BSP, name: str, **agreed: Any) -> None:
+    def __init__(self, bsp: BSP, name: str, order: str | None = None, **agreed: Any) -> None:
         if pending := bsp.pending:
             raise UsageError(
                 f"{name}: is made of supersteps of its own, and what was sent before ({pending}) would arrive inside "
@@ -84,6 +90,10 @@ class Supersteps:
         self.bsp, self.name, self.number = bsp, name, 0
         self._agreed = {key: described(value) for key, value in agreed.items()}
         self._end = ";".join(("", *self._agreed.values()))
+        if order is not None:
+            self._agreed["order"] = order
+            if order != "any":
+                self._end += f";{order}"
         self._call = f"{name};0{self._end}"
 
     def send(self, dest: int, payload: Any, note: Any = None) -> None:
@@ -140,7 +150,7 @@ class Supersteps:
                 "processors must call it together, and with equal arguments (on this one "
                 f"{', '.join(f'{k}={v}' for k, v in self._agreed.items())})"
             )
-        said = dict(zip(self._agreed, theirs[2:], strict=False))
+        said = {"order": "any", **dict(zip(self._agreed, theirs[2:], strict=False))}
         for argument, mine in self._agreed.items():
             if said.get(argument) != mine:
                 raise UsageError(
@@ -208,6 +218,18 @@ def processor(name: str, argument: str, value: Any, p: int) -> int:
 def fan_out(name: str, degree: Any) -> int | None:
     """The argument degree: None, or at least 2."""
     return None if degree is None else integer(name, "degree", degree, 2)
+
+
+def checked_order(name: str, order: Any) -> Order:
+    """The argument order.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    known: Order = order
+    if not (isinstance(order, str) and order in ORDERS):
+        raise UsageError(f'{name}: argument order: expected "any" or "fixed", got {order!r:.60}')
+    return known
 
 
 def elementwise(op: Any) -> bool:
@@ -350,7 +372,17 @@ def apart(result: Any, value: Any) -> Any:
     return result.copy() if result is value and isinstance(value, np.ndarray) else result
 
 
-def combined(steps: Supersteps, letters: Sequence[Letter], value: Any, op: Operator, words: float) -> Any:
+def in_turn(parts: Parts, op: Operator) -> Any:
+    """Combine values one after the other."""
+    total = parts[0][1]
+    for _, part in parts[1:]:
+        total = op(total, part)
+    return total
+
+
+def combined(
+    steps: Supersteps, letters: Sequence[Letter], value: Any, op: Operator, words: float, fold: Fold = in_turn
+) -> Any:
     """The values that came and the own one, combined in the order of pids; charges a flop a word for each use of op."""
     parts = [(letter.source, unpacked(letter.payload)) for letter in letters]
     place = sum(source < steps.bsp.pid for source, _ in parts)
@@ -360,20 +392,16 @@ def combined(steps: Supersteps, letters: Sequence[Letter], value: Any, op: Opera
         own.flags.writeable = False  # an op that works in place would change the caller's
     parts.insert(place, (steps.bsp.pid, own))
 
-    def fold() -> Any:
-        total = parts[0][1]
-        for _, part in parts[1:]:
-            total = op(total, part)
-        return total
-
-    total = steps.own(fold, "op")
+    total = steps.own(partial(fold, parts, op), "op")
     steps.bsp.work(len(letters) * words)
     if isinstance(value, np.ndarray) and value.ndim == 0 and isinstance(total, np.generic):
         total = np.array(total)  # numpy's operators make numbers of arrays without axes
     return kept(total)  # an op may give back what it was given
 
 
-def climbed(steps: Supersteps, trees: Iterable[Step], value: Any, op: Operator, words: float) -> Any:
+def climbed(
+    steps: Supersteps, trees: Iterable[Step], value: Any, op: Operator, words: float, fold: Fold = in_turn
+) -> Any:
     """What a processor's value becomes as sums go up trees, in the supersteps of a plan."""
     pid = steps.bsp.pid
     for step in trees:
@@ -384,7 +412,7 @@ def climbed(steps: Supersteps, trees: Iterable[Step], value: Any, op: Operator, 
                 steps.send(dest, payload)
         # 2. What comes is combined with it in the order of pids, which is that of the groups whose sums they are.
         if letters := steps.sync(sources(step.receives(pid))):
-            value = combined(steps, letters, value, op, words)
+            value = combined(steps, letters, value, op, words, fold)
     return value
 
 

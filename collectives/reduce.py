@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
+
+import numpy as np
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
-from . import tree
+from . import fixed_order, tree
 from .plan import Plan, Step, joined
 from .primitive import (
     Operator,
+    Order,
     Supersteps,
     apart,
     check_operator,
+    checked_order,
     climbed,
     fan_out,
     form,
+    in_turn,
     integer,
     primitive,
     processor,
@@ -25,9 +30,11 @@ from .primitive import (
 
 
 @lru_cache(maxsize=256)
-def plan(p: int, degree: int, root: int = 0) -> Plan:
+def plan(p: int, degree: int, root: int = 0, order: Order = "any") -> Plan:
     """Who sends the sum of its group (item 0) to whom: level by level to the root."""
     processor("reduce.plan", "root", root, p)
+    if checked_order("reduce.plan", order) == "fixed":
+        return _plan_fixed(p, degree, root)
     steps: list[Step] = []
     fan = 0
     for level in range(tree.height(p, degree)):
@@ -37,21 +44,37 @@ def plan(p: int, degree: int, root: int = 0) -> Plan:
     return joined(p, steps, fan)
 
 
+def _plan_fixed(p: int, degree: int, root: int) -> Plan:
+    """The same with the nodes of the fixed order for groups; a group's leader is its first processor, or the root."""
+    steps: list[Step] = []
+    fan = 0
+    for parts, group, starts, lengths in reversed(list(fixed_order.levels(p, degree))):
+        holds = (starts <= root) & (root < starts + lengths)
+        above = starts[np.cumsum(parts) - parts]
+        above[group[holds]] = root
+        steps.append(Step.of(np.where(holds, root, starts), above[group], work=fan))
+        fan = int(parts.max()) - 1
+    return joined(p, steps, fan)
+
+
 @lru_cache(maxsize=1024)
-def choose(machine: Machine, words: int) -> int:
+def choose(machine: Machine, words: int, order: Order = "any") -> int:
     """The degree that costs least."""
-    return min(tree.degrees(machine.p), key=lambda degree: plan(machine.p, degree).cost(machine, words).seconds)
+    p = machine.p
+    degrees = tree.degrees(p) if order == "any" else fixed_order.degrees(p)
+    return min(degrees, key=lambda degree: plan(p, degree, 0, order).cost(machine, words).seconds)
 
 
-def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int = 0) -> Cost:
+def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int = 0, order: Order = "any") -> Cost:
     """What reducing values of so many words costs, exactly, where op keeps their size and takes a flop a word."""
     words = integer("reduce.cost", "words", words, 0)
-    chosen = fan_out("reduce.cost", degree) or choose(machine, words)
-    return plan(machine.p, chosen, root).cost(machine, words)
+    order = checked_order("reduce.cost", order)
+    chosen = fan_out("reduce.cost", degree) or choose(machine, words, order)
+    return plan(machine.p, chosen, root, order).cost(machine, words)
 
 
 @primitive(cost, plan)
-def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None = None) -> Any:
+def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None = None, order: Order = "any") -> Any:
     """Combine the values of all processors, in the order of pids, on one of them; collective.
 
     Args:
@@ -62,12 +85,15 @@ def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None
         root: who gets the result; equal on all processors.
         degree: d of the tree, at least 2; None: the cheapest on `bsp.machine` for the size of the value (for objects:
             for one word). Equal on all processors.
+        order: "any": sums are made as the tree has them, so bits of floating-point sums depend on the degree, and on
+            the machine that chooses it. "fixed": they depend on p and the values alone (fixed_order.py), and are those
+            of `allreduce`; the degree is rounded down to a power of two. Equal on all processors.
 
     Returns:
         On the root value_0 op value_1 op ... op value_{p-1}; None elsewhere. With p = 1 a copy of the value.
 
     Raises:
-        UsageError: root, degree, op's name, or dtype and shape differ or are out of range; op raised.
+        UsageError: root, degree, order, op's name, or dtype and shape differ or are out of range; op raised.
 
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words, and as many flop; `reduce.cost` has it exactly.
 
@@ -76,8 +102,10 @@ def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None
     root = processor("reduce", "root", root, bsp.p)
     given = fan_out("reduce", degree)
     name = check_operator("reduce", op)
+    order = checked_order("reduce", order)
     kind, words = form(value)
-    steps = Supersteps(bsp, "reduce", value=kind, op=name, root=root, degree=given)
-    scheme = plan(bsp.p, given or choose(bsp.machine, words), root)
-    total = climbed(steps, scheme, taken(value, "reduce"), op, words)
+    steps = Supersteps(bsp, "reduce", order, value=kind, op=name, root=root, degree=given)
+    scheme = plan(bsp.p, given or choose(bsp.machine, words, order), root, order)
+    fold = in_turn if order == "any" else partial(fixed_order.total, bsp.p)
+    total = climbed(steps, scheme, taken(value, "reduce"), op, words, fold)
     return apart(total, value) if bsp.pid == root else None

@@ -11,6 +11,8 @@ What is where:
     ledger.py       what each superstep cost; report.py prints it
     machine.py      parameters and predictions; cost.py: what an algorithm costs, before it runs
     launch.py       run, attach: programs on MPI ranks
+    keywords.py     what of their keywords is pybsp's
+    watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
     world.py        all ranks of a job, and how it ends
     leftovers.py    what dead jobs have left in shared memory
     simulation.py   simulate: programs on virtual processors

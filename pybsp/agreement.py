@@ -6,7 +6,6 @@ All processors see the same, so all raise in the same exchange, and none is left
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from .errors import BSPError, ProcessorError, SyncError, UsageError, describe, where
@@ -14,10 +13,8 @@ from .failures import Failure as Failure
 from .failures import culprit as culprit
 from .failures import failure_of as failure_of
 from .failures import processor_error as processor_error
+from .outcome import outcome
 from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival
-
-GRACE = 10.0  # seconds that a failing processor waits for the others; PYBSP_GRACE overrides
-
 
 Result = TypeVar("Result")
 
@@ -37,14 +34,15 @@ def once(look: Callable[..., Result]) -> Callable[..., Result]:
 
 def note_label(error: BaseException, label: str) -> None:
     """Keep with an exception the label of the superstep that it leaves, the innermost one."""
-    if not hasattr(error, "__pybsp_label__"):
-        with suppress(AttributeError):
-            error.__pybsp_label__ = label  # type: ignore[attr-defined]
+    record = outcome(error)
+    if record.label is None:
+        record.label = label
 
 
 def label_of(error: BaseException, label: str) -> str:
     """The label of the superstep in which it was raised; `label`, the current one, where none was left."""
-    return str(getattr(error, "__pybsp_label__", label))
+    left = outcome(error).label
+    return label if left is None else left
 
 
 @once
@@ -90,7 +88,7 @@ def mismatch(exchange: Callable[..., Arrival], kinds: Sequence[int], position: s
     error = SyncError(
         "the processors did not do the same: " + "; ".join(f"{pids(who)} {what}" for what, who in doing.items())
     )
-    error.speaker = next((pid for pid, kind in enumerate(kinds) if kind != EXIT), 0)  # type: ignore[attr-defined]
+    outcome(error).speaker = next((pid for pid, kind in enumerate(kinds) if kind != EXIT), 0)
     return error
 
 
@@ -187,4 +185,4 @@ def speaker(error: BSPError) -> int:
     """The processor that prints an error which all processors raise."""
     if isinstance(error, ProcessorError):
         return error.pid
-    return getattr(error, "speaker", 0)
+    return outcome(error).speaker

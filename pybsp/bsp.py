@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-import os
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
@@ -21,14 +20,15 @@ from typing import Any, NamedTuple, NoReturn, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from . import agreement, arrays
+from . import agreement, arrays, process, settings
 from .arrays import Array, Ticket
 from .errors import BSPError, CostError, UsageError, describe, where
-from .ledger import Ledger, Log
+from .ledger import Ledger, Log, combine, shares
 from .machine import BSPMachine, EBSPMachine
 from .mail import PLAIN_NUMBERS, SHORT, Inbox, Mail
+from .outcome import managed
 from .outgoing import Outgoing
-from .queues import Queue
+from .queues import Freed, Queue
 from .routing import Router
 from .routing.direct import Direct
 from .transport import (
@@ -98,6 +98,7 @@ class BSP:
         self._closed = ""  # why nothing may be called
         self._failed: BSPError | None = None  # agreed by all processors
         self._members: list[int] = []  # of a part: which of all processors they are
+        self._part: BSP | None = None  # the part that is in use
         # The pools: what goes out with the next sync.
         # When checked no array lies in a record: views of those could not be poisoned.
         self._mail = Mail(self._pool, short=-1 if checked else SHORT)
@@ -109,12 +110,13 @@ class BSP:
         # Registrations.
         self._declared: list[tuple[str, str, Any, str]] = []
         self._new: list[Array] = []
-        self._freed: list[Array] = []
-        self._leaving: list[Array] = []  # freed, and gone once this sync has delivered
+        self._freed: list[Array | Queue] = []
+        self._leaving: list[Array | Queue] = []  # freed, and gone once this sync has delivered
         self._arrays: dict[int, Array] = {}
         self._array_count = 0
-        self._queues: list[Queue] = []
-        self._filled: list[Queue] = []  # queues whose content goes at the next sync
+        self._queues: list[Queue] = []  # by stream, from JOINED on
+        self._unused: list[int] = []  # places among them of queues that are gone
+        self._filled: list[Queue | Freed] = []  # queues whose content goes at the next sync
         self._fresh: Sequence[tuple[int, Parcel]] = ()  # what arrived last, to be poisoned when checked
         # The ledger.
         self._log = Log()
@@ -122,7 +124,6 @@ class BSP:
         self._label_number = 0.0
         self._work = 0.0
         self._part_seconds = 0.0
-        self._combined: list[Any] = []
         self._begin()
 
     @property
@@ -207,11 +208,17 @@ class BSP:
                 "use a structured dtype"
             )
         line = where()
-        queue = Queue(self, JOINED + len(self._queues), made, line)
-        self._queues.append(queue)
+        place = self._unused.pop() if self._unused else len(self._queues)
+        queue = Queue(self, JOINED + place, made, line)
+        self._queues[place : place + 1] = [queue]
         self._brief = False
         self._declared.append(("queue of", str(made), None, line))
         return queue
+
+    def _free_queue(self, queue: Queue) -> None:
+        self._freed.append(queue)
+        self._brief = False
+        self._declared.append(("free of queue", str(queue._stream - JOINED), None, where()))
 
     def array(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
         """Make an array of zeros and register it, on all processors alike; shapes may differ.
@@ -423,7 +430,7 @@ class BSP:
                 flags = FLAG_GETS
                 self._gets, self._tickets = {}, {}
         if self._declared or self._checked:
-            note = (note, self._declared, (self._label, where()) if self._checked else None)
+            note = (note, self._declared or None, (self._label, where()) if self._checked else None)
         elif note is not None:
             note = (note, None, None)
         return parcels, counts, flags, note, tickets
@@ -456,8 +463,12 @@ class BSP:
             words, messages, items_in = self._deliver(arrival)
             words_in, messages_in = words_in + words, messages_in + messages
         if self._leaving:
-            for array in self._leaving:
-                del self._arrays[array._number]
+            for made in self._leaving:
+                if isinstance(made, Queue):
+                    self._unused.append(made._stream - JOINED)
+                    self._filled.append(made._leave())  # what arrived for it goes with the next sync
+                else:
+                    del self._arrays[made._number]
             self._leaving = []
         # 4. The ledger.
         leave = _clock()
@@ -669,7 +680,7 @@ class BSP:
             now += self._part_seconds + running
         return now
 
-    @contextmanager
+    @managed
     def expect(
         self,
         supersteps: int | None = None,
@@ -691,15 +702,15 @@ class BSP:
         for name, most in (("supersteps", supersteps), ("h", h), ("messages", messages), ("work", work)):
             if most is not None and not (isinstance(most, (int, float, np.number)) and most >= 0):
                 raise UsageError(f"bsp.expect: argument {name}: expected None or a number of at least 0, got {most!r}")
-        first = len(self._log)
         work_before = self._work
-        yield
-        rows = self._log.table(first)
+        with self._log.counting() as counts:
+            yield
+            counts.update()
         counted = {
-            "supersteps": (len(rows), supersteps),
-            "h": (int(np.maximum(rows[:, 4], rows[:, 5]).sum()), h),
-            "messages": (int(np.maximum(rows[:, 6], rows[:, 7]).sum()), messages),
-            "work": (float(rows[:, 1].sum()) + self._work - work_before, work),
+            "supersteps": (counts.supersteps, supersteps),
+            "h": (counts.h, h),
+            "messages": (counts.messages, messages),
+            "work": (counts.work + self._work - work_before, work),
         }
         over = [
             f"{name}: expected at most {most}, counted {got}"
@@ -714,22 +725,38 @@ class BSP:
         """The records of all supersteps so far, combined over the processors. Collective, and no superstep."""
         self._check_open("bsp.ledger")
         self._exchange_ledger()
-        return Ledger(self.machine, self._combined, self._virtual)
+        return Ledger(self.machine, self._log, self._virtual)
 
-    def _exchange_ledger(self) -> None:
-        """Bring `_combined` up to date: processor 0 combines what is new, and tells the others."""
+    def _exchange_ledger(self, everybody: bool = True) -> None:
+        """Combine what the log has new, in rounds of a bounded size: in each, processors combine a share of the rows.
+
+        Args:
+            everybody: whether all get what was combined, or processor 0 alone.
+        """
         entered = time.perf_counter()
-        labels = list(self._log.labels)
-        mine = self._log.table(len(self._combined))
-        arrival = self._meet(LEDGER, None, {0: {MAIL: Segment((labels, mine), 0, 0, None)}})
-        self._settle(arrival, LEDGER, "asked for bsp.ledger")
-        fresh: list[Any] | None = None
-        if self.pid == 0:
-            tables = [parcel[MAIL].meta[1] for _, parcel in arrival.parcels]
-            fresh = list(Ledger.combine(self.machine, tables, labels, self._virtual))
-        arrival = self._meet(LEDGER, fresh, {})
-        assert arrival.notes is not None
-        self._combined = [*self._combined, *arrival.notes[0]]
+        log, first, what = self._log, self._log.combined, "asked for bsp.ledger"
+        log.update_counts()
+        while True:
+            round_ = shares(first, len(log), self.p)
+            last = round_[-1][1] if round_ else first
+            said = (log.fresh_labels(last), None, None) if self.pid == 0 else None
+            rows = {dest: _rows(log.table(*share)) for dest, share in enumerate(round_)}
+            arrival = self._meet(LEDGER, said, rows)
+            notes = self._settle(arrival, LEDGER, what)
+            assert notes is not None
+            log.names += notes[0]
+            if not round_:
+                break
+            mine: dict[int, Parcel] = {}
+            if self.pid < len(round_):
+                combined = _rows(combine(_table(parcel) for _, parcel in arrival.parcels))
+                mine = dict.fromkeys(range(self.p if everybody else 1), combined)
+            arrival = self._meet(LEDGER, None, mine)
+            self._settle(arrival, LEDGER, what)
+            log.put(_table(parcel) for _, parcel in arrival.parcels)
+            first = last
+            if first == len(log):
+                break
         self._left += time.perf_counter() - entered  # what the ledger takes is no part of what it measures
 
     # -- life cycle -----------------------------------------------------------------------------------------------
@@ -826,6 +853,10 @@ class BSP:
                 self._complete(self._begun, _clock(), grace)
         if self._failed is not None:
             return None
+        if error.__context__ is not None and not self._virtual:
+            # It came while another was handled, perhaps while an exchange was left: on a full stack, or by a handler of
+            # a signal. Nobody knows then where this processor was.
+            self._transport.revoke(error)
         try:
             # Of what is revoked the transport tells all, where no router can.
             route = self._transport.exchange if self._transport.revoked else self._route
@@ -904,12 +935,10 @@ class _Split:
         parent._set_label(label or "split")
         mine = (self._color, self._key, parent._context)
         notes = parent._end_superstep(SPLIT, mine, "called bsp.split()")
-        parent._set_label(label)
-        assert notes is not None
-        if self._color is None:
-            return None
         try:
-            return self._open(notes)
+            parent._set_label(label)
+            assert notes is not None
+            return None if self._color is None else self._open(notes)
         except BaseException as error:
             # Others may be in the part already, where nobody would tell them.
             parent._leave(error)
@@ -931,6 +960,7 @@ class _Split:
         )
         self.part._members = [parent._members[m] if parent._members else m for m in members]
         self._parent_computed = time.perf_counter() - parent._left
+        parent._part = self.part
         parent._close("a part made by bsp.split is in use; leave its with block first")
         return self.part
 
@@ -952,7 +982,7 @@ class _Split:
         usable = True
         spent = part.time()  # before others are waited for
         try:
-            if isinstance(error, KeyboardInterrupt) or _killed(error):
+            if isinstance(error, KeyboardInterrupt) or _killed(error) or not process.takes_part():
                 usable = False
             elif error is None:
                 try:
@@ -963,6 +993,7 @@ class _Split:
             elif part._failed is None:
                 usable = self._tell(part, error)
         finally:
+            parent._part = None
             if parent._failed is None:
                 parent._limit, parent._closed = parent.p, ""
             if parent._virtual:
@@ -988,16 +1019,27 @@ def _killed(error: BaseException | None) -> bool:
     return type(error).__name__ == "GreenletExit"
 
 
+def _rows(table: NDArray[np.float64]) -> Parcel:
+    """Rows of a log as what is sent: plain data, which counts nothing."""
+    return {REPLIES: Segment(None, 0, 0, table.reshape(-1).view(np.uint8))}
+
+
+def _table(parcel: Parcel) -> NDArray[np.float64]:
+    data = parcel[REPLIES].data
+    assert data is not None
+    return data.view(np.float64).reshape(-1, Log.COLUMNS)
+
+
 def checks_wanted(checked: bool | None) -> bool:
     """Whether to check what is too dear for every superstep: the argument, else PYBSP_CHECKED."""
-    return os.environ.get("PYBSP_CHECKED", "") not in ("", "0") if checked is None else checked
+    return settings.text(settings.CHECKED) != "0" if checked is None else checked
 
 
 def grace_period() -> float:
     """Seconds that a failing processor waits for the others before it ends the job."""
-    text = os.environ.get("PYBSP_GRACE", "")
+    text = settings.text(settings.GRACE)
     try:
-        grace = float(text) if text else agreement.GRACE
+        grace = float(text)
     except ValueError:
         grace = -1.0
     if not grace >= 0:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from . import leftovers, report, simulation
 from ._version import __version__
-from .errors import BSPError, LauncherError, UsageError
+from .errors import BSPError, LauncherError
+from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
 from .supervise import supervise
 
@@ -99,9 +100,7 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
     if options.checked:
         found["PYBSP_CHECKED"] = "1"
     if options.ledger:
-        folder = Path(options.ledger).resolve().parent
-        if not (folder.is_dir() and os.access(folder, os.W_OK)) or Path(options.ledger).is_dir():
-            raise UsageError(f"--ledger: expected a file that can be written, got {options.ledger}")
+        require_place(options.ledger, "--ledger")
         found["PYBSP_LEDGER"] = str(Path(options.ledger).resolve())
     return found
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from types import FrameType
+
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
 class BSPError(Exception):
@@ -22,7 +26,8 @@ class TicketError(BSPError):
 
 
 class SyncError(BSPError):
-    """The processors did not do the same: one synced where another ended, registered or split differently."""
+    """The processors did not do the same: one synced where another ended, registered or split differently, or did not
+    come within the timeout of `run`."""
 
 
 class DeliveryError(BSPError):
@@ -68,14 +73,28 @@ class RoutingError(BSPError):
 
 def where() -> str:
     """File and line of the innermost caller outside of pybsp: the line that the user can change."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _is_ours(str(frame.f_globals.get("__name__", ""))):
-        frame = frame.f_back
+    return place_of(sys._getframe(1))
+
+
+def place_of(frame: FrameType) -> str:
+    """The same for a frame: that of another thread, or of what a signal has interrupted.
+
+    Nor is it a line of Python's library, unless there are no others.
+    """
+    found: FrameType | None = frame
+    while found is not None and (_is_ours(str(found.f_globals.get("__name__", ""))) or _is_library(found)):
+        found = found.f_back
+    frame = found or frame
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _is_ours(module: str) -> bool:
-    return module.startswith("pybsp.") or module == "contextlib"  # which calls our context managers
+    return module.startswith("pybsp.")
+
+
+def _is_library(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    return name.startswith((_LIBRARY, "<frozen ")) and "site-packages" not in name and "dist-packages" not in name
 
 
 def describe(superstep: int, label: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .errors import ProcessorError, SyncError, describe
+from .outcome import outcome
 
 
 class Failure(NamedTuple):
@@ -17,6 +18,11 @@ class Failure(NamedTuple):
     primary: bool  # False where it fails because another processor of a part did
     summary: str
     ends: bool = False  # outside of any run: its process ends
+
+    @property
+    def exits(self) -> bool:
+        """Whether it asked Python to exit, which then prints no traceback."""
+        return self.summary.startswith("SystemExit")
 
 
 def failure_of(error: BaseException, superstep: int, label: str) -> Failure:
@@ -39,4 +45,6 @@ def processor_error(notes: Sequence[Any]) -> ProcessorError:
     if failure.ends:
         place = " outside of a run"
     text = f"processor {pid} failed{place}: {failure.summary}"
-    return ProcessorError(text, pid, max(failure.superstep, 0), failure.label)
+    error = ProcessorError(text, pid, max(failure.superstep, 0), failure.label)
+    outcome(error).silent = failure.exits
+    return error

@@ -1,25 +1,46 @@
 """The ledger: a record for each superstep of what it cost, beside what was predicted.
 
 Each processor keeps a log of its own supersteps, 80 bytes each, without talking to the others. Only when the ledger
-is asked for are the logs combined, into maxima over the processors.
+is asked for are the logs combined, into maxima over the processors, which take the place of each one's own figures: it
+stays at 80 bytes a superstep. Records are made from these rows when they are looked at.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import platform
 import struct
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TextIO, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._version import __version__
+from .decoding import (
+    any_text,
+    decode,
+    each,
+    fields,
+    flag,
+    number,
+    one_of,
+    optional,
+    read_json,
+    shown,
+    table,
+    untouched,
+    whole,
+)
 from .errors import UsageError
+from .files import replacing
 from .machine import BSPMachine, EBSPMachine
 
 FORMAT = "pybsp-ledger"
@@ -56,23 +77,54 @@ class Record(NamedTuple):
 
 
 _pack_row = struct.Struct("=10d").pack_into  # of a log
+_GATHERED = 1 << 16  # rows that a processor is sent to combine at a time: 5 MiB
+_COMBINING = 64  # processors that combine, at most: of very many, each would have a few rows
+
+
+class Counts:
+    """What one processor counts of its own supersteps, from some superstep on.
+
+    supersteps, h, messages, work: the sums so far; h and messages of the larger of out and in.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._next = log, len(log)
+        self.supersteps = self.h = self.messages = 0
+        self.work = 0.0
+
+    def update(self) -> None:
+        """Count the supersteps that have ended meanwhile."""
+        rows = self._log.table(self._next)
+        self._next += len(rows)
+        self.supersteps += len(rows)
+        self.h += int(np.maximum(rows[:, 4], rows[:, 5]).sum())
+        self.messages += int(np.maximum(rows[:, 6], rows[:, 7]).sum())
+        self.work += float(rows[:, 1].sum())
 
 
 class Log:
-    """What one processor notes of its supersteps.
+    """What one processor notes of its supersteps, and, once the ledger was asked for, what all did in them.
 
     Attributes:
         numbers: the open chunk: flat rows of `COLUMNS` numbers, of which those up to `end` are filled; zeros beyond.
             Counts are exact up to 2^53.
+        labels: this processor's labels, numbered as they came.
+        combined: supersteps, from the first on, whose rows are no longer this processor's: those of all processors
+            have taken their place, in the form of `combine`, and never change again.
+        names: the labels in the combined rows, by number.
     """
 
     COLUMNS = 10  # label, work, seconds, measured; words, messages and items of queues, each out and in
-    CHUNK = 1024 * COLUMNS
+    ROWS = 1024  # of a chunk
+    CHUNK = ROWS * COLUMNS
 
     def __init__(self) -> None:
         self._full: list[memoryview[float]] = []
         self._open()
         self.labels: dict[str, int] = {"": 0}
+        self.combined = 0
+        self.names: list[str] = []
+        self._counting: list[Counts] = []
 
     def _open(self) -> None:
         self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
@@ -118,14 +170,85 @@ class Log:
         self._open()
 
     def __len__(self) -> int:
-        return len(self._full) * (self.CHUNK // self.COLUMNS) + self.end // self.COLUMNS
+        return len(self._full) * self.ROWS + self.end // self.COLUMNS
 
-    def table(self, first: int = 0) -> NDArray[np.float64]:
-        """The rows from `first` on, shape (supersteps, 10): a copy."""
-        skip, rest = divmod(first * self.COLUMNS, self.CHUNK)
-        pieces = [*self._full, self.numbers[: self.end]][skip:]
-        whole = np.concatenate([np.asarray(piece) for piece in pieces] or [np.empty(0)])
-        return whole[rest:].reshape(-1, self.COLUMNS)
+    @contextmanager
+    def counting(self) -> Iterator[Counts]:
+        """What this processor counts in the block, up to its last `update`, whether or not the ledger is asked for."""
+        counts = Counts(self)
+        self._counting.append(counts)
+        try:
+            yield counts
+        finally:
+            self._counting.remove(counts)
+
+    def pieces(self, first: int, last: int) -> Iterator[NDArray[np.float64]]:
+        """The rows from `first` to before `last` where they are, chunk by chunk: arrays of shape (some, 10)."""
+        while first < last:
+            number, row = divmod(first, self.ROWS)
+            chunk = self._full[number] if number < len(self._full) else self.numbers
+            piece = np.asarray(chunk).reshape(self.ROWS, self.COLUMNS)[row : row + last - first]
+            yield piece
+            first += len(piece)
+
+    def table(self, first: int, last: int | None = None) -> NDArray[np.float64]:
+        """The rows from `first` to before `last` (None: to the end), shape (supersteps, 10): a copy."""
+        pieces = list(self.pieces(first, len(self) if last is None else last))
+        return np.concatenate(pieces) if pieces else np.empty((0, self.COLUMNS))
+
+    def fresh_labels(self, last: int) -> list[str]:
+        """The labels, not yet among `names`, of the rows before `last` that are not combined yet."""
+        most = max((int(piece[:, 0].max()) for piece in self.pieces(self.combined, last)), default=-1)
+        return list(islice(self.labels, len(self.names), most + 1))
+
+    def update_counts(self) -> None:
+        """What is being counted is counted so far: rows may be combined from now on."""
+        for counts in self._counting:
+            counts.update()
+
+    def put(self, combined: Iterable[NDArray[np.float64]]) -> None:
+        """Take the combined rows of the next supersteps, in order, in place of this processor's own."""
+        for rows in combined:
+            at = 0
+            for piece in self.pieces(self.combined, self.combined + len(rows)):
+                piece[:] = rows[at : at + len(piece)]
+                at += len(piece)
+            self.combined += len(rows)
+
+
+def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """What all processors did in some supersteps, from the rows of each: those of processor 0 come first.
+
+    Args:
+        tables: of each processor, shape (supersteps, 10).
+
+    Returns:
+        shape (supersteps, 10): processor 0's label; the maxima of work, seconds, measured, words out, words in,
+        messages and items of queues (each of out and in); the words of all; nothing.
+    """
+    rest = iter(tables)
+    most = np.array(next(rest))
+    labels, words = most[:, 0].copy(), most[:, 4].copy()
+    for other in rest:
+        np.maximum(most, other, out=most)
+        words += other[:, 4]
+    most[:, 0] = labels
+    most[:, 6] = np.maximum(most[:, 6], most[:, 7])
+    most[:, 7] = np.maximum(most[:, 8], most[:, 9])
+    most[:, 8], most[:, 9] = words, 0.0
+    return most
+
+
+def shares(first: int, last: int, p: int) -> list[tuple[int, int]]:
+    """Which processors combine which of the supersteps from `first` to before `last` in one round.
+
+    Returns:
+        of processors 0, 1, ... the first superstep and the one after the last; as many as fit a round, in which nobody
+        is sent more than 5 MiB to combine, and about as much of what was combined.
+    """
+    share = max(1, _GATHERED // p)
+    last = min(last, first + min(p, _COMBINING) * share)
+    return [(begin, min(begin + share, last)) for begin in range(first, last, share)]
 
 
 class Ledger(Sequence[Record]):
@@ -135,54 +258,66 @@ class Ledger(Sequence[Record]):
     virtual: whether the times are virtual.
     """
 
-    def __init__(
-        self, machine: BSPMachine | EBSPMachine, records: Sequence[Record] = (), virtual: bool = False
-    ) -> None:
+    def __init__(self, machine: BSPMachine | EBSPMachine, log: Log, virtual: bool = False) -> None:
+        """What is combined in a log; what comes to it later changes nothing here."""
         self.machine = machine
         self.virtual = virtual
-        self._records = list(records)
-
-    @classmethod
-    def combine(
-        cls,
-        machine: BSPMachine | EBSPMachine,
-        tables: Sequence[NDArray[np.float64]],
-        labels: Sequence[str],
-        virtual: bool,
-    ) -> Ledger:
-        """The ledger from the tables of all processors, which have equal shapes.
-
-        On virtual processors `seconds` is what the clock took for computing, work and parts included; on MPI ranks
-        the work that a program charges is what a prediction is to be made from.
-        """
-        most = np.array(tables[0])
-        total = np.array(tables[0][:, 4])
-        for table in tables[1:]:
-            np.maximum(most, table, out=most)
-            total += table[:, 4]
-        names = [labels[int(k)] for k in tables[0][:, 0]]
-        records = []
-        for name, row, words in zip(names, most.tolist(), total.tolist(), strict=True):
-            _, work, seconds, measured, *traffic = row
-            out, into, messages_out, messages_in, items_out, items_in = map(int, traffic)
-            h, messages, items = max(out, into), max(messages_out, messages_in), max(items_out, items_in)
-            computing = work / machine.r if work and not virtual else seconds
-            predicted = machine.elapsed(computing, h, messages, words, items)
-            records.append(Record(name, work, seconds, messages, out, into, h, int(words), predicted, measured, items))
-        return cls(machine, records, virtual)
+        self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
+        self._names = log.names  # only ever grows
 
     def __len__(self) -> int:
-        return len(self._records)
+        return Log.ROWS * (len(self._chunks) - 1) + len(self._chunks[-1]) if self._chunks else 0
 
     @overload
     def __getitem__(self, index: int) -> Record: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[Record]: ...
     def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
-        return self._records[index]
+        chosen = range(len(self))[index]
+        if isinstance(chosen, range):
+            return [self[number] for number in chosen]
+        chunk, row = divmod(chosen, Log.ROWS)
+        return self._record(*self._chunks[chunk][row].tolist())
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self._records)
+        for chunk in self._chunks:
+            for row in chunk.tolist():
+                yield self._record(*row)
+
+    def _record(
+        self,
+        label: float,
+        work: float,
+        seconds: float,
+        measured: float,
+        words_out: float,
+        words_in: float,
+        messages: float,
+        items: float,
+        words: float,
+        _: float,
+    ) -> Record:
+        """The record of a combined row.
+
+        On virtual processors `seconds` is what the clock took for computing, work and parts included; on MPI ranks
+        the work that a program charges is what a prediction is to be made from.
+        """
+        h = max(words_out, words_in)
+        computing = work / self.machine.r if work and not self.virtual else seconds
+        predicted = self.machine.elapsed(computing, h, messages, words, items)
+        return Record(
+            self._names[int(label)],
+            work,
+            seconds,
+            int(messages),
+            int(words_out),
+            int(words_in),
+            int(h),
+            int(words),
+            predicted,
+            measured,
+            int(items),
+        )
 
     @property
     def predicted(self) -> float:
@@ -192,18 +327,18 @@ class Ledger(Sequence[Record]):
     @property
     def measured(self) -> float:
         """Seconds of all supersteps as measured (each superstep's slowest processor)."""
-        return sum(record.measured for record in self)
+        return float(sum(seconds for chunk in self._chunks for seconds in chunk[:, 3].tolist()))
 
     @property
     def h(self) -> int:
         """Words: the sum of h over the supersteps."""
-        return sum(record.h for record in self)
+        return sum(int(np.maximum(chunk[:, 4], chunk[:, 5]).sum()) for chunk in self._chunks)
 
     def __repr__(self) -> str:
         return f"<ledger: {len(self)} supersteps, h = {self.h} words in all>"
 
-    def as_json(self, hosts: Sequence[str], router: str) -> dict[str, Any]:
-        """The ledger of one run, with what one needs to know about where it was taken."""
+    def about(self, hosts: Sequence[str], router: str) -> dict[str, Any]:
+        """What one needs to know about where the ledger of a run was taken."""
         machine = self.machine
         return {
             "p": machine.p,
@@ -214,8 +349,11 @@ class Ledger(Sequence[Record]):
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "versions": versions(self.virtual),
             "units": {"work": "flop", "seconds": "s", "h": "words of 8 bytes", "predicted": "s", "measured": "s"},
-            "supersteps": [record._asdict() for record in self],
         }
+
+    def as_json(self, hosts: Sequence[str], router: str) -> dict[str, Any]:
+        """The ledger of one run, with `about`, as a ledger file has it."""
+        return {**self.about(hosts, router), "supersteps": [record._asdict() for record in self]}
 
 
 def versions(virtual: bool) -> dict[str, str]:
@@ -230,37 +368,157 @@ def versions(virtual: bool) -> dict[str, str]:
     return found
 
 
+_COUNT, _FIGURE = whole(), number()
+_RECORD = fields(
+    {
+        "label": any_text,
+        **dict.fromkeys(("work", "seconds"), _FIGURE),
+        **dict.fromkeys(("messages", "h_out", "h_in", "h", "M"), _COUNT),
+        **dict.fromkeys(("predicted", "measured"), _FIGURE),
+    },
+    {"items": _COUNT},
+    others=untouched,
+)
+_MACHINE = fields(
+    {"calibrated": flag},
+    {
+        **dict.fromkeys(("g", "l", "r", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
+        **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
+    },
+    others=untouched,
+)
+
+
+def _record(value: Any) -> dict[str, Any]:
+    """The decoder of a record, in place: of very many, a second object of each would be another gigabyte."""
+    found: dict[str, Any] = _RECORD(value)
+    value.update(found)
+    value.setdefault("items", 0)
+    return cast(dict[str, Any], value)
+
+
+_RUN = fields(
+    {
+        "p": whole(1),
+        "machine": _MACHINE,
+        "router": any_text,
+        "virtual": flag,
+        "hosts": each(any_text),
+        "date": any_text,
+        "versions": table(any_text),
+        "supersteps": each(_record),
+    },
+    others=untouched,
+)
+_FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "runs": each(_RUN)}, others=untouched)
+_HEAD = f'{{"format": "{FORMAT}", "version": {VERSION}, "runs": ['
+_TAIL = "\n]}\n"
+
+
 def append_run(path: str | os.PathLike[str], run: dict[str, Any], first: bool) -> None:
-    """Add a run to a ledger file; the first run of a job begins the file anew."""
+    """Add a run to a ledger file; the first run of a job begins the file anew.
+
+    The file is there whole at any time, as it was or as it will be. Memory for one record is enough: what is there is
+    copied, and "supersteps" may be any iterable.
+
+    Raises:
+        OSError: it cannot be written.
+        UsageError: it is not as this job's runs before have left it.
+    """
+    with replacing(path) as file:
+        if first or not Path(path).is_file():
+            file.write(_HEAD)
+        else:
+            _copy_runs(Path(path), file)
+            file.write(",")
+        about = {name: value for name, value in run.items() if name != "supersteps"}
+        file.write(f'\n{_json(about)[:-1]}, "supersteps": [')
+        for number, record in enumerate(run["supersteps"]):
+            file.write(f"{',' if number else ''}\n{_json(record)}")
+        file.write(f"\n]}}{_TAIL}")
+
+
+def _copy_runs(path: Path, file: TextIO) -> None:
+    """Write a ledger file again without its end."""
+    with path.open(encoding="utf-8") as earlier:
+        text, rest = earlier.read(len(_HEAD)), ""
+        if text == _HEAD:
+            while piece := earlier.read(1 << 20):
+                file.write(text)
+                text = rest + piece
+                text, rest = text[: -len(_TAIL)], text[-len(_TAIL) :]
+            file.write(text)
+    if rest != _TAIL:
+        raise UsageError(f"ledger file {path}: somebody has changed it since the last run of this job wrote it")
+
+
+_encoder = json.JSONEncoder(allow_nan=False)
+
+
+def _json(content: dict[str, Any]) -> str:
+    """JSON, which knows no infinity: a figure beyond all numbers is the largest."""
+    try:
+        return _encoder.encode(content)
+    except ValueError:
+        return _encoder.encode(
+            {
+                name: sys.float_info.max if isinstance(value, float) and not math.isfinite(value) else value
+                for name, value in content.items()
+            }
+        )
+
+
+def record_run(path: str, ledger: Ledger, hosts: Sequence[str], router: str, first: bool) -> bool:
+    """Add a run to a ledger file, or say on stderr why not: the run's result is worth more than its record.
+
+    Returns:
+        whether it was added.
+    """
+    records = (record._asdict() for record in ledger)
+    try:
+        append_run(path, {**ledger.about(hosts, router), "supersteps": records}, first)
+    except (OSError, UsageError) as error:
+        print(
+            f"pybsp: the ledger of this run could not be written to {path} ({error}); what the file held is as it was, "
+            "and the program goes on with its result",
+            file=sys.stderr,
+        )
+        return False
+    return True
+
+
+def require_place(path: str, name: str) -> None:
+    """Refuse a ledger file that cannot be written, before the work that it is to be about.
+
+    Args:
+        path: of the file.
+        name: what it was given as, for the error.
+
+    Raises:
+        UsageError: there is no folder for it that can be written, or it is a folder itself.
+    """
     file = Path(path)
-    content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "runs": []} if first else read(file)
-    content["runs"].append(run)
-    file.write_text(json.dumps(content, indent=1) + "\n")
+    if file.exists() and not file.is_file():
+        good = not file.is_dir() and os.access(file, os.W_OK)  # a device, a pipe
+    else:
+        folder = file.resolve().parent
+        good = folder.is_dir() and os.access(folder, os.W_OK)
+    if not good:
+        raise UsageError(f"{name}: expected a file that can be written, got {path}")
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a ledger file; records of before items of queues were counted apart have none.
 
     Raises:
-        UsageError: it cannot be read, or is none.
+        UsageError: it cannot be read, or is none; the text says what was expected where.
     """
-    try:
-        content = json.loads(Path(path).read_text())
-    except OSError as error:
-        raise UsageError(f"ledger file {path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise UsageError(f"ledger file {path}: is not JSON ({error})") from error
-    if (
-        not isinstance(content, dict)
-        or content.get("format") != FORMAT
-        or content.get("version") != VERSION
-        or "runs" not in content
-    ):
+    content = read_json(path, "ledger file")
+    kind = (content.get("format"), content.get("version")) if isinstance(content, dict) else (None, None)
+    if kind != (FORMAT, VERSION):
         raise UsageError(
-            f'ledger file {path}: expected "format": "{FORMAT}" and "version": {VERSION}; write one with '
-            "`pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`"
+            f'ledger file {path}: expected "format": "{FORMAT}" and "version": {VERSION}, got {shown(kind[0])} and '
+            f"{shown(kind[1])}; write one with `pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`"
         )
-    for run in content["runs"]:
-        for record in run["supersteps"]:
-            record.setdefault("items", 0)
-    return content
+    found: dict[str, Any] = decode(content, f"ledger file {path}", _FILE)
+    return found

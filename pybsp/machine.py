@@ -16,8 +16,10 @@ import dataclasses
 import json
 import math
 import os
+import sys
+import types
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,12 +27,32 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from . import settings
 from .cost import Superstep
+from .decoding import (
+    Decoder,
+    decode,
+    each,
+    fields,
+    flag,
+    harmless,
+    number,
+    one_of,
+    optional,
+    read_json,
+    shown,
+    table,
+    text,
+    whole,
+)
 from .errors import UsageError
+from .files import replacing
 
 FORMAT = "pybsp-machine"
 VERSION = 1
 PARTS = ("bsp", "ebsp", "logp", "placement", "calibration")  # that a machine file may have
+PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
+LEAST, ABOVE = number(), number(above=True)
 Saved = TypeVar("Saved", bound="_Saved")
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 
@@ -39,8 +61,8 @@ class _Saved:
     """A part of a machine file."""
 
     _PART = ""  # its name there
-    _REQUIRED: frozenset[str] = frozenset()
-    _ELSEWHERE: frozenset[str] = frozenset()  # fields that are not in this part
+    _REQUIRED: Mapping[str, Decoder] = {}  # fields that it must hold, and of which form
+    _OPTIONAL: Mapping[str, Decoder] = {}  # and those that it may
     p: int
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -52,8 +74,8 @@ class _Saved:
         part: dict[str, Any] = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            if field.name not in self._ELSEWHERE and (
-                field.name in self._REQUIRED or field.name == "o_msg" or value != field.default
+            if field.name in self._REQUIRED or (
+                field.name in self._OPTIONAL and (field.name == "o_msg" or value != field.default)
             ):
                 part[field.name] = value
         return part
@@ -65,7 +87,15 @@ class _Saved:
         Raises:
             UsageError: not a machine file, a version that this pybsp does not know, or no such part.
         """
-        return cls(**cls._part(path))
+        return cls._of(path, cls._part(path))
+
+    @classmethod
+    def _of(cls: type[Saved], path: str | os.PathLike[str], parameters: dict[str, Any]) -> Saved:
+        """The machine of these parameters; what they cannot be together is the file's error."""
+        try:
+            return cls(**parameters)
+        except UsageError as error:
+            raise UsageError(f"machine file {path}: {cls._PART}: {error}") from None
 
     @classmethod
     def held_by(cls, path: str | os.PathLike[str]) -> bool:
@@ -78,14 +108,17 @@ class _Saved:
         content = _read(Path(path))
         part = content.get(cls._PART)
         if not isinstance(part, dict):
-            raise UsageError(f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(content)}")
-        known = {field.name for field in dataclasses.fields(cls)} - cls._ELSEWHERE  # type: ignore[arg-type]
-        if not cls._REQUIRED <= set(part) <= known:
+            raise UsageError(
+                f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(map(harmless, content))}"
+            )
+        if not set(cls._REQUIRED) <= set(part) <= {*cls._REQUIRED, *cls._OPTIONAL}:
             raise UsageError(
                 f"{cls.__name__}.load: the part '{cls._PART}' of {path} must hold {sorted(cls._REQUIRED)} and may hold "
-                f"{sorted(known - cls._REQUIRED)}, got {sorted(part)}"
+                f"{sorted(cls._OPTIONAL)}, got {sorted(map(harmless, part))}"
             )
-        return part
+        form = fields({cls._PART: fields(cls._REQUIRED, cls._OPTIONAL)})
+        found: dict[str, Any] = decode({cls._PART: part}, f"machine file {path}", form)[cls._PART]
+        return found
 
     def _check(self, signs: dict[str, bool]) -> None:
         """Refuse parameters that are no finite numbers, negative, or 0 where they must not be."""
@@ -94,10 +127,10 @@ class _Saved:
             value = getattr(self, parameter)
             if not isinstance(value, (int, float)) or isinstance(value, bool):
                 raise UsageError(f"{name}: {parameter} must be a number, got {value!r}")
-            if positive and not (math.isfinite(value) and value > 0):
-                raise UsageError(f"{name}: {parameter} must be finite and above 0 (flop/s), got {value!r}")
-            if not (math.isfinite(value) and value >= 0):
-                raise UsageError(f"{name}: {parameter} must be finite and at least 0 (seconds), got {value!r}")
+            if positive and not (_is_finite(value) and value > 0):
+                raise UsageError(f"{name}: {parameter} must be finite and above 0 (flop/s), got {shown(value)}")
+            if not (_is_finite(value) and value >= 0):
+                raise UsageError(f"{name}: {parameter} must be finite and at least 0 (seconds), got {shown(value)}")
         if type(self.p) is not int or self.p < 1:
             raise UsageError(f"{name}: p must be a whole number of at least 1, got {self.p!r}")
 
@@ -152,8 +185,18 @@ class BSPMachine(_Saved):
     o_item: float = 0.0
 
     _PART = "bsp"
-    _REQUIRED = frozenset({"p", "g", "l", "r"})
-    _ELSEWHERE = frozenset({"hosts"})
+    _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "g": LEAST, "l": LEAST, "r": ABOVE})
+    _OPTIONAL = types.MappingProxyType(
+        {
+            "o_msg": LEAST,
+            "o_item": LEAST,
+            "calibrated": flag,
+            "cost": one_of("sum", "max"),
+            "segments": each(each(LEAST, least=4, most=4)),
+            "error_median": optional(LEAST),
+            "error_p95": optional(LEAST),
+        }
+    )
 
     def __post_init__(self) -> None:
         self._check({"g": False, "l": False, "r": True, "o_msg": False, "o_item": False})
@@ -189,21 +232,14 @@ class BSPMachine(_Saved):
             UsageError: not a machine file, a version that this pybsp does not know, no such part, or wrong values.
         """
         part = cls._part(path)
-        placement = _read(Path(path)).get("placement", {})
-        hosts: Any = None
-        if isinstance(placement, dict) and set(placement) <= {"hosts", "nodes"}:
-            hosts = placement.get("hosts", [])
-        if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-            raise UsageError(
-                f'BSPMachine.load: "placement" of {path} must hold "hosts", the name of each processor\'s host, and '
-                f'may hold "nodes", got {placement!r}'
-            )
+        content = {"placement": _read(Path(path)).get("placement", {})}
+        hosts: list[str] = decode(content, f"machine file {path}", _PLACEMENT)["placement"].get("hosts", [])
         if hosts and len(hosts) != part["p"]:
             raise UsageError(
-                f'BSPMachine.load: "placement" of {path} must hold a host for each of p = {part["p"]} processors, '
+                f"machine file {path}: placement.hosts: expected a host for each of p = {part['p']} processors, "
                 f"got {len(hosts)}"
             )
-        return cls(**part, hosts=tuple(hosts))
+        return cls._of(path, {**part, "hosts": tuple(hosts)})
 
     def time(self, w: float, h: float, messages: float = 0, items: float = 0) -> float:
         """Seconds of a superstep: w/r + g*h + l + o_msg*messages + o_item*items, with its segment's g, l and o_msg.
@@ -301,7 +337,17 @@ class EBSPMachine(_Saved):
     o_item: float = 0.0
 
     _PART = "ebsp"
-    _REQUIRED = frozenset({"p", "g1", "g2", "s"})
+    _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "g1": LEAST, "g2": LEAST, "s": LEAST})
+    _OPTIONAL = types.MappingProxyType(
+        {
+            "r": ABOVE,
+            "network": one_of("", "linear array", "mesh"),
+            "o_msg": LEAST,
+            "o_item": LEAST,
+            "error_median": optional(LEAST),
+            "error_p95": optional(LEAST),
+        }
+    )
 
     def __post_init__(self) -> None:
         self._check({"g1": False, "g2": False, "s": False, "r": True, "o_msg": False, "o_item": False})
@@ -409,7 +455,15 @@ class LogPMachine(_Saved):
     intervals: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict, compare=False)
 
     _PART = "logp"
-    _REQUIRED = frozenset({"p", "L", "o", "G"})
+    _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "L": LEAST, "o": LEAST, "G": LEAST})
+    _OPTIONAL = types.MappingProxyType(
+        {
+            "step": ABOVE,
+            "G_word": optional(LEAST),
+            "calibrated": flag,
+            "intervals": table(each(number(-sys.float_info.max), least=2, most=2)),
+        }
+    )
 
     def __post_init__(self) -> None:
         for name, least in (("p", 1), ("L", 1), ("o", 0), ("G", 1)):
@@ -509,41 +563,34 @@ class LogPMachine(_Saved):
         """
         part = cls._part(path)
         seconds = {name: part[name] for name in ("L", "o", "G")}
-        for name, value in seconds.items():
-            if not _is_finite(value) or value < 0:
-                raise UsageError(
-                    f"LogPMachine.load: {name} in {path} must be finite and at least 0 (seconds), got {value!r}"
-                )
-        step = part.get("step")
-        if step is None:
-            step = _round_step([value for value in seconds.values() if value > 0])
-        if not _is_finite(step) or not 0 < step * 2**53 > max(seconds.values()):
+        step = part.get("step") or _round_step([value for value in seconds.values() if value > 0])
+        if not step * 2**53 > max(seconds.values()):
             raise UsageError(
-                f"LogPMachine.load: step in {path} must be finite and above 0 (seconds), and L, o and G no more than "
-                f"2^53 steps, got {step!r}"
+                f"machine file {path}: {cls._PART}.step: expected seconds of which L, o and G are no more than 2^53, "
+                f"got {step!r}"
             )
-        intervals = part.get("intervals", {})
-        if not isinstance(intervals, dict) or not all(
-            isinstance(ends, list) and len(ends) == 2 and all(map(_is_finite, ends)) for ends in intervals.values()
-        ):
-            raise UsageError(
-                f"LogPMachine.load: intervals in {path} must hold two numbers (seconds) for each parameter that was "
-                f"measured, got {intervals!r}"
-            )
-        return cls(
-            p=part["p"],
-            L=max(1, round(seconds["L"] / step)),
-            o=round(seconds["o"] / step),
-            G=max(1, round(seconds["G"] / step)),
-            step=step,
-            G_word=part.get("G_word"),
-            calibrated=part.get("calibrated", True),
-            intervals={name: (float(low), float(high)) for name, (low, high) in intervals.items()},
+        return cls._of(
+            path,
+            {
+                "p": part["p"],
+                "L": max(1, round(seconds["L"] / step)),
+                "o": round(seconds["o"] / step),
+                "G": max(1, round(seconds["G"] / step)),
+                "step": step,
+                "G_word": part.get("G_word"),
+                "calibrated": part.get("calibrated", True),
+                "intervals": {name: (low, high) for name, (low, high) in part.get("intervals", {}).items()},
+            },
         )
 
 
+_PLACEMENT = fields({"placement": fields({}, {"hosts": each(text), "nodes": each(whole())})})
+
+
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return -sys.float_info.max <= value <= sys.float_info.max  # also of whole numbers that no float can be
 
 
 def _first(row: tuple[float, float, float, float]) -> float:
@@ -574,7 +621,7 @@ def _round_step(seconds: list[float]) -> float:
     """A step of 1, 2 or 5 times a power of ten, at most a 25th of the smallest."""
     if not seconds:
         return 1.0
-    most = min(seconds) / 25
+    most = max(min(seconds) / 25, 1e-300)
     power = 10.0 ** math.floor(math.log10(most))
     return next(digit * power for digit in (5, 2, 1) if digit * power <= most * (1 + 1e-9))
 
@@ -592,31 +639,24 @@ def replace_file(file: Path, content: dict[str, Any]) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        beside.write_text(text)
-        beside.replace(file)
+        with replacing(file) as beside:
+            json.dump(content, beside, indent=2, allow_nan=False)
+            beside.write("\n")
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise UsageError(f"machine file {file}: cannot be written ({error.strerror})") from error
 
 
 def _read(file: Path) -> dict[str, object]:
-    try:
-        content = json.loads(file.read_text())
-    except OSError as error:
-        raise UsageError(f"machine file {file}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise UsageError(f"machine file {file}: is not JSON ({error})") from error
+    content = read_json(file, "machine file")
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UsageError(f'machine file {file}: expected a JSON object with "format": "{FORMAT}"')
-    if content.get("version") != VERSION:
+    if type(content.get("version")) is not int or content["version"] != VERSION:
         raise UsageError(
-            f"machine file {file}: version {content.get('version')!r} is not known here; this pybsp reads "
+            f"machine file {file}: version {shown(content.get('version'))} is not known here; this pybsp reads "
             f"version {VERSION}; calibrate again, or use the pybsp that wrote it"
         )
-    unknown = sorted(set(content) - {"format", "version", *PARTS})
+    unknown = sorted(map(harmless, set(content) - {"format", "version", *PARTS}))
     if unknown:
         raise UsageError(
             f"machine file {file}: it holds {unknown}, which this pybsp does not know; known are {', '.join(PARTS)}"
@@ -632,8 +672,8 @@ def machine_in_force(argument: BSPMachine | None, p: int) -> tuple[BSPMachine, s
     machine, origin = argument, "the argument machine"
     if machine is not None and not isinstance(machine, BSPMachine):
         raise UsageError(f"machine: expected a pybsp.BSPMachine, got {type(machine).__name__}")
-    if machine is None and os.environ.get("PYBSP_MACHINE"):
-        origin = os.environ["PYBSP_MACHINE"]
+    if machine is None and settings.text(settings.MACHINE):
+        origin = settings.text(settings.MACHINE)
         machine = BSPMachine.load(origin)
     if machine is None:
         return BSPMachine.nominal(p), None

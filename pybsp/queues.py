@@ -8,7 +8,7 @@ item.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,30 @@ FEWEST = 4  # processors for which looking for each destination's items beats so
 FEW, MANY = 16, 1000  # processors, and items, for which it does too
 
 
+class Freed:
+    """What a freed queue has in place of its BSP machine: one that nothing can be sent on.
+
+    gone: whether what arrived last is no longer there either.
+    """
+
+    _limit = 0
+
+    def __init__(self, checked: bool, created: str) -> None:
+        self._checked, self._created = checked, created
+        self.gone = False
+
+    def _refusal(self, operation: str, argument: str, pid: Any) -> UsageError:
+        return UsageError(f"{operation}: the queue made at {self._created} was freed; make another")
+
+    def _clear(self) -> None:
+        self.gone = True
+
+    def move(self) -> None:
+        """There is nothing to move."""
+
+
 class Queue:
-    """Items of one dtype; made by `bsp.queue` on all processors alike, and usable at once."""
+    """Items of one dtype; made by `bsp.queue` on all processors alike, and usable at once, until `free`."""
 
     def __init__(self, bsp: BSP, stream: int, dtype: np.dtype[Any], created: str) -> None:
         self._bsp, self._stream, self.dtype, self._created = bsp, stream, dtype, created
@@ -40,6 +62,7 @@ class Queue:
         self._floats = dtype.kind in "fc"
         self._ints = dtype.kind in "ifc" and dtype.itemsize >= 8
         self._joined: Bytes | None = None
+        self._free = False  # whether `free` was called
         self._clear()
 
     def send(self, dests: Any, values: Any) -> None:
@@ -81,6 +104,26 @@ class Queue:
                 self._place(dests, items, None)
         bsp._outgoing_pools[self] = None
         bsp._brief = False
+
+    def free(self) -> None:
+        """Give the queue up on all processors alike; takes effect at the next sync, and is compared there.
+
+        What was sent before that sync arrives with it, and can be read until the sync after it, as always.
+
+        Raises:
+            UsageError: it is freed already.
+        """
+        if self._free:
+            raise UsageError(f"queue.free: the queue made at {self._created} is freed already")
+        self._bsp._check_open("queue.free")
+        self._free = True
+        self._bsp._free_queue(self)
+
+    def _leave(self) -> Freed:
+        """From now on nothing can be sent: `send` asks its machine anyway, so that live queues take no more time."""
+        freed = Freed(self._bsp._checked, self._created)
+        self._bsp = cast("BSP", freed)
+        return freed
 
     def _misfit(self, expected: str, items: NDArray[Any]) -> UsageError:
         return UsageError(
@@ -194,6 +237,7 @@ class Queue:
     def values(self) -> NDArray[Any]:
         """The items that arrived with the last sync, shape (n,): ordered by source, then by send. Read-only."""
         if self._values is None:
+            self._check_there("queue.values")
             pieces = [segment.data for _, segment in self._arrived if segment.data is not None]
             if self._joined is None and len(pieces) > 1:
                 # Each source's array is where it was handed over, or in shared memory: joining them is the one copy.
@@ -207,6 +251,7 @@ class Queue:
     def sources(self) -> NDArray[np.intp]:
         """The sender of each item, shape (n,)."""
         if self._sources is None:
+            self._check_there("queue.sources")
             self._sources = np.repeat(
                 np.array([source for source, _ in self._arrived], np.intp),
                 np.array([segment.messages for _, segment in self._arrived], np.intp),
@@ -216,9 +261,17 @@ class Queue:
 
     def __len__(self) -> int:
         """Items that arrived with the last sync."""
+        self._check_there("len(queue)")
         return sum(segment.messages for _, segment in self._arrived)
 
+    def _check_there(self, operation: str) -> None:
+        bsp: BSP | Freed = self._bsp
+        if isinstance(bsp, Freed) and bsp.gone:
+            raise bsp._refusal(operation, "", None)
+
     def __repr__(self) -> str:
+        if isinstance(self._bsp, Freed):
+            return f"<freed queue of {self.dtype}>"
         return f"<queue of {self.dtype}: {len(self)} items arrived>"
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .decoding import harmless
 from .ledger import read
 
 # What a title shows of a machine, as far as it has it.
@@ -22,7 +23,7 @@ def report(path: str, every: bool) -> int:
     if not console.is_terminal:
         console.width = 170  # in a file or a pipe nothing is cut
     for number, run in enumerate(read(path)["runs"], 1):
-        console.print(_title(number, run), highlight=False, soft_wrap=True)
+        console.print(Text(harmless(_title(number, run))), highlight=False, soft_wrap=True)
         console.print(_table(run["supersteps"], run["machine"], every))
         if any(run["machine"].get(key) is not None for key in BARS.values()):
             console.print(
@@ -76,7 +77,9 @@ def _table(records: Sequence[dict[str, Any]], machine: dict[str, Any], every: bo
         groups.setdefault(number if every else record["label"], []).append(record)
     for number, group in groups.items():
         table.add_row(
-            str(number if every else len(group)), Text(group[0]["label"] or "-"), *_row(group, counted, errors)
+            str(number if every else len(group)),
+            Text(harmless(group[0]["label"]) or "-"),
+            *_row(group, counted, errors),
         )
     table.add_section()
     table.add_row(str(len(records)), "total", *_row(records, counted, errors))

@@ -11,10 +11,13 @@ from typing import Any
 from . import agreement, ledger
 from .bsp import BSP, _killed, checks_wanted
 from .errors import ProcessorError, SyncError, UsageError, describe, where
-from .ledger import Ledger
+from .keywords import check_keywords, timeout_of
+from .ledger import Ledger, Log, combine
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
+from .outcome import note_place
 from .routing import Routing, name_of, resolved
 from .routing import router as make_router
+from .settings import LEDGER, text
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
 
 
@@ -65,6 +68,7 @@ def simulate(
     router: Routing = "direct",
     measure: bool = False,
     checked: bool | None = None,
+    timeout: float | None = None,
     **kwargs: Any,
 ) -> Simulation:
     """Run a program on p virtual processors: `main(bsp, *args, **kwargs)` on each. Deterministic; needs no MPI.
@@ -77,6 +81,8 @@ def simulate(
         router: how messages travel, a name or a `pybsp.routing.*_router`; see `pybsp.routing`.
         measure: whether what computing takes here counts as work; else only `bsp.work` does.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
+        timeout: as in `run`, without effect: virtual processors take turns, and wait for nobody.
+        kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Raises:
         what main raised, on the lowest processor that failed.
@@ -91,6 +97,10 @@ def simulate(
         p = machine.p
     if type(p) is not int or p < 1:
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
+    timeout = timeout_of("pybsp.simulate", timeout)
+    ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
+    ours["measure"] = measure and _settings is None  # else it is the command's
+    check_keywords("pybsp.simulate", main, args, ours)
     checked = checks_wanted(checked)
     found, warning = _machine(machine, p)
     if warning is not None:
@@ -127,8 +137,8 @@ def simulate(
         error = errors[pid]
         failed = processors[pid]
         place = describe(failed._superstep, agreement.label_of(error, failed._label))
-        if hasattr(error, "add_note") and p > 1 and not isinstance(error, SyncError):
-            error.add_note(f"(on virtual processor {pid} of {p}, in {place})")
+        if p > 1 and not isinstance(error, SyncError):
+            note_place(error, f"(on virtual processor {pid} of {p}, in {place})")
         if (
             isinstance(error, SystemExit)
             and not error.code
@@ -139,8 +149,12 @@ def simulate(
                 f"processor {pid} called sys.exit in {place}", pid, failed._superstep, failed._label
             ) from error
         raise error
-    tables = [bsp._log.table() for bsp in processors]
-    combined = Ledger.combine(found, tables, list(processors[0]._log.labels), virtual=True)
+    log = processors[0]._log
+    log.names += log.fresh_labels(len(log))
+    while log.combined < len(log):
+        rows = log.combined, min(log.combined + Log.ROWS, len(log))
+        log.put([combine(bsp._log.table(*rows) for bsp in processors)])
+    combined = Ledger(found, log, virtual=True)
     return Simulation(results, combined, meeting.clock)
 
 
@@ -168,13 +182,14 @@ def run_simulated(
 ) -> Any:
     """`run` on virtual processors: processor 0's result."""
     chosen = settings or _ALONE
+    if chosen is _ALONE:
+        chosen.ledger = text(LEDGER)
+    if chosen.ledger:
+        ledger.require_place(chosen.ledger, "PYBSP_LEDGER")  # before the work that it is to be about
     done = simulate(
         main, *args, p=chosen.p, machine=machine, router=router, measure=chosen.measure, checked=checked, **kwargs
     )
-    if chosen is _ALONE:
-        chosen.ledger = os.environ.get("PYBSP_LEDGER")
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
-        ledger.append_run(chosen.ledger, done.ledger.as_json(hosts, name_of(router)), first=chosen.runs == 0)
-        chosen.runs += 1
+        chosen.runs += ledger.record_run(chosen.ledger, done.ledger, hosts, name_of(router), first=chosen.runs == 0)
     return done.results[0]

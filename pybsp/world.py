@@ -18,27 +18,34 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
-from . import agreement, leftovers
+from . import agreement, leftovers, process, settings
 from .agreement import Failure, culprit, settle
 from .bsp import BSP, grace_period
-from .errors import BSPError, LauncherError, UsageError, describe
+from .errors import BSPError, LauncherError, SyncError, UsageError, describe, where
+from .outcome import note_place, outcome
+from .process import launched
 from .transport import EXIT, FAIL, KIND, Arrival
-from .transport.mpi import MPITransport, abort_job, check_launcher, launched, load
+from .transport.mpi import DRAIN, WATCH, MPITransport, abort_job, check_launcher, load
 from .transport.revocation import Revocation
 
 _world: MPITransport | None = None  # of all ranks; made by the first run, used by all
 _world_open = False  # whether all ranks still meet there
+_abandoned = False  # ranks that it would need have ended before its first run
 _alone = False  # no MPI library can be loaded; said once
+_sessions = 0  # that have begun: what is known of an exception is known in one of them
 
 
 def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
     """The transport of all ranks; None where there is no MPI library, and none is needed."""
     global _world, _world_open, _alone
+    _require_processor(operation)
     install_hook()
     if _alone:
         return None
+    if _abandoned:
+        raise BSPError(f"{operation}: other ranks of this job have ended without a run; no run is possible")
     if _world is None:
         leftovers.make_room()
         try:
@@ -63,9 +70,14 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
             _alone = True
             return None
         require_launcher(mpi.COMM_WORLD.size)
-        _world = MPITransport.duplicate(mpi.COMM_WORLD, graceful=grace_or_default)
+        line = where()
+        _world = MPITransport.duplicate(
+            mpi.COMM_WORLD, operation, watch=lambda: _all_may_come(operation, line), graceful=grace_or_default
+        )
         _world_open = True
         atexit.register(_leave_job)
+        if _world.p > 1:
+            _refuse_to_vanish(_world)
         return _world
     usable_mpi(operation)
     if not _world_open:
@@ -77,11 +89,88 @@ def _renewed(transport: MPITransport) -> MPITransport:
     """The transport of all ranks, made anew where the last run has left it revoked; collective."""
     global _world
     if transport.settled is not None:
-        _world = transport = transport.renewed()
+        try:
+            _world = transport = transport.renewed()
+        except BaseException as error:
+            _print_at_once(error)
+            transport.abort(
+                f"pybsp: processor {transport.pid} was interrupted while all made the transport of the next run; "
+                "ending the job"
+            )
+            raise
     return transport
 
 
+def _refuse_to_vanish(transport: MPITransport) -> None:
+    """Let no `os._exit(0)` pass for a good end of a job: MPICH's launcher ends the others with the status 0 too."""
+    leave = os._exit
+
+    def _exit(status: int) -> NoReturn:
+        if status == 0 and _world_open and process.takes_part() and _job_size() > 1:
+            text = f"pybsp: processor {transport.pid} called os._exit(0) before the job has ended; its status is 1\n"
+            os.write(2, text.encode())
+            status = 1
+        leave(status)
+
+    os._exit = _exit
+
+
+def _all_may_come(operation: str, line: str) -> None:
+    """Raise SyncError where a rank of this host, which the first run waits for, will not come."""
+    global _abandoned
+    missing = process.siblings.ended(grace_or_default())
+    if missing:
+        _abandoned = True
+        error = SyncError(_abandonment(missing, operation, line))
+        mark(error, quiet=not process.speaks())
+        outcome(error).alone = True
+        raise error
+
+
+def _abandonment(missing: list[int], operation: str, line: str) -> str:
+    gone = "a processor of this host" if missing[0] < 0 else agreement.pids(missing)
+    return (
+        f"the processors did not do the same: {gone} ended without a run; processor {launched()[1]} called "
+        f"{operation}, at {line}"
+    )
+
+
+def _require_processor(operation: str) -> None:
+    """Raise LauncherError in a process that a rank has started."""
+    if not process.takes_part():
+        size, rank = launched()
+        raise LauncherError(
+            f"{operation}: this process was started by processor {rank} of {size}, and is no processor itself: start "
+            "it without the launcher's variables (PMI_*, PMIX_*, OMPI_*), or with mpiexec or `pybsp run`; "
+            "pybsp.simulate works here"
+        )
+
+
+def tell_before_run(error: BaseException) -> None:
+    """An exception came at the beginning of a run, where the others wait for this processor: they are told.
+
+    Nothing happens where all know of it already, and where no run has met the others yet.
+    """
+    if _world is None or not _world_open or _world.p == 1 or agreed(error) or isinstance(error, KeyboardInterrupt):
+        return
+    report_failure(_renewed(_world), None, error)
+
+
 def usable_mpi(operation: str) -> Any:
+    """The module mpi4py.MPI, with MPI initialised."""
+    _require_processor(operation)
+    module = sys.modules.get("mpi4py.MPI")
+    if process.siblings.several and (module is None or not module.Is_initialized()):
+        line = where()
+
+        def verdict() -> str | None:
+            missing = process.siblings.ended(grace_or_default())
+            if not missing:
+                return None
+            return f"pybsp.errors.SyncError: {_abandonment(missing, operation, line)}\n" if process.speaks() else ""
+
+        with _guard(verdict):
+            load()
     mpi = load()
     if mpi.Is_finalized():
         raise BSPError(f"{operation}: MPI has been finalized in this process; call it before MPI.Finalize()")
@@ -159,7 +248,7 @@ def report_failure(
         _add_place(error, transport, bsp)
     if isinstance(error, SystemExit):
         # No hook sees it: Python ends with its status, and prints a status that is a text.
-        together = all(isinstance(note, Failure) and note.summary.startswith("SystemExit") for note in notes)
+        together = all(isinstance(note, Failure) and note.exits for note in notes)
         if speaks and not together:
             _print_at_once(error)
         if isinstance(error.code, str) and not (speaks and together):
@@ -171,7 +260,7 @@ def grace_or_default() -> float:
     try:
         return grace_period()
     except UsageError:
-        return agreement.GRACE
+        return float(settings.DEFAULTS[settings.GRACE])
 
 
 def _add_place(error: BaseException, transport: MPITransport, bsp: BSP | None) -> None:
@@ -179,10 +268,7 @@ def _add_place(error: BaseException, transport: MPITransport, bsp: BSP | None) -
     if transport.p > 1:
         place = "" if bsp is None else f", in {describe(bsp._superstep, agreement.label_of(error, bsp._label))}"
         text = f"(on processor {transport.pid} of {transport.p}{place})"
-        if hasattr(error, "add_note"):
-            error.add_note(text)
-        else:
-            error.__pybsp_place__ = text  # type: ignore[attr-defined]
+        note_place(error, text)
 
 
 def speaker_of(error: BaseException, bsp: BSP | None, transport: MPITransport) -> int:
@@ -194,21 +280,27 @@ def speaker_of(error: BaseException, bsp: BSP | None, transport: MPITransport) -
 # -- what is printed, and how a job ends ------------------------------------------------------------------------------
 
 
+def begin_session() -> None:
+    """A run begins: of an exception that a program has kept from an earlier one, and raises again, nobody knows yet."""
+    global _sessions
+    _sessions += 1
+
+
 def mark(error: BaseException, quiet: bool) -> None:
     """Note on an exception that all processors know of it, and whether this one leaves printing it to another."""
-    error.__pybsp_agreed__ = True  # type: ignore[attr-defined]
-    error.__pybsp_quiet__ = quiet  # type: ignore[attr-defined]
+    record = outcome(error)
+    record.agreed, record.quiet = _sessions, quiet
 
 
 def mark_outside(error: BaseException, transport: MPITransport) -> None:
     """Note that ranks outside of the transport do not know."""
     from mpi4py import MPI
 
-    error.__pybsp_alone__ = transport.p < MPI.COMM_WORLD.size  # type: ignore[attr-defined]
+    outcome(error).alone = transport.p < MPI.COMM_WORLD.size
 
 
 def agreed(error: BaseException) -> bool:
-    return bool(getattr(error, "__pybsp_agreed__", False))
+    return outcome(error).agreed == _sessions
 
 
 _Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
@@ -239,15 +331,19 @@ def install_hook() -> None:
 
 def _uncaught(error: BaseException, say: Callable[[], Any]) -> None:
     """An exception that nobody caught: print it once in the job, and leave no rank behind."""
+    if not process.takes_part():
+        say()
+        return
     if _job_size() > 1 and not agreed(error) and (isinstance(error, KeyboardInterrupt) or not _tell(error)):
         say()
         abort_job()
-    if not getattr(error, "__pybsp_quiet__", False):
+    record = outcome(error)
+    if not record.quiet:
         say()
         _say_place(error)
         sys.stderr.flush()
-        if getattr(error, "__pybsp_alone__", False):
-            abort_job()  # the ranks outside of the attached communicator would wait for ever
+    if record.alone and (record.silent or not record.quiet):
+        abort_job()  # the ranks outside of the attached communicator would wait for ever
 
 
 def _tell(error: BaseException) -> bool:
@@ -265,21 +361,26 @@ def _tell(error: BaseException) -> bool:
 
 def _meeting_place(error: BaseException) -> MPITransport:
     """The transport that the others make in their first run; TimeoutError if they do not come."""
-    for setting in ("PYBSP_WAIT", "PYBSP_SHARED", "PYBSP_AGGREGATE"):
+    for setting in settings.OF_TRANSPORT:
         os.environ.pop(setting, None)  # may be what is wrong
     module = sys.modules.get("mpi4py.MPI")
     if module is None or not module.Is_initialized():
-        with _guard("".join(traceback.format_exception(type(error), error, error.__traceback__))):
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        until = time.monotonic() + grace_or_default()
+        with _guard(lambda: text if time.monotonic() > until else None):
             module = load()
     assert module is not None
-    return MPITransport.duplicate(module.COMM_WORLD, grace_or_default(), grace_or_default)
+    return MPITransport.duplicate(module.COMM_WORLD, "pybsp.run", grace_or_default(), graceful=grace_or_default)
 
 
 @contextmanager
-def _guard(text: str) -> Iterator[None]:
-    """Print the text and end this process if the block, in which Python cannot run, exceeds the grace period.
+def _guard(verdict: Callable[[], str | None]) -> Iterator[None]:
+    """End this process if there is a verdict while it is in the block, in which Python cannot run.
 
     MPI_Init waits for all ranks; those that never come to it leave no other way.
+
+    Args:
+        verdict: asked now and then, in a process forked here: None, or what is to be printed before the end.
     """
     reads, writes = os.pipe()
     sys.stderr.flush()
@@ -290,9 +391,14 @@ def _guard(text: str) -> Iterator[None]:
     if child == 0:
         try:
             os.close(writes)
-            if not select.select([reads], [], [], grace_or_default())[0]:  # else it is done, or dead
-                os.write(2, text.encode())
-                os.kill(os.getppid(), signal.SIGKILL)
+            while not select.select([reads], [], [], WATCH)[0]:  # else it is done, or dead
+                text = verdict()
+                if text is not None:
+                    os.write(2, text.encode())
+                    time.sleep(DRAIN)
+                    os.kill(os.getppid(), signal.SIGKILL)
+                    time.sleep(DRAIN)  # nobody else gets to speak before the launcher has ended the job
+                    break
         finally:
             os._exit(0)
     os.close(reads)
@@ -300,6 +406,7 @@ def _guard(text: str) -> Iterator[None]:
         yield
     finally:
         os.close(writes)
+        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
@@ -312,14 +419,14 @@ def _print_at_once(error: BaseException) -> None:
 
 def _say_place(error: BaseException) -> None:
     """On Python 3.10, whose tracebacks have no notes."""
-    place = getattr(error, "__pybsp_place__", None)
-    if place is not None:
+    place = outcome(error).place
+    if place:
         print(place, file=sys.stderr)
 
 
 def _job_size() -> int:
     module = sys.modules.get("mpi4py.MPI")
-    if module is not None and module.Is_finalized():
+    if not process.takes_part() or (module is not None and module.Is_finalized()):
         return 1  # nobody can be met any more, and nobody waits
     if module is not None and module.Is_initialized():
         return int(module.COMM_WORLD.size)
@@ -341,7 +448,7 @@ def note_exits(arrival: Arrival) -> None:
 
 def _leave_job() -> None:
     """At exit: meet the others, so that a rank that ends while others run is an error there and no hang."""
-    if _world is None or load().Is_finalized():
+    if _world is None or not process.takes_part() or load().Is_finalized():
         return
     try:
         for revocation in Revocation.unsettled[:]:  # an exchange was left, and something kept this one from saying so
@@ -365,5 +472,14 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0]
 
 
+def _leave_without_run() -> None:
+    """At exit, where there was no run: others may be about to wait for this rank, in their first one."""
+    if _abandoned and process.takes_part():
+        abort_job()
+    if _world is None and process.takes_part():
+        process.leave()
+
+
 if launched()[0] > 1:
     install_hook()
+    atexit.register(_leave_without_run)

@@ -12,12 +12,17 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import pybsp
 
 from .launching import Program
 
 SIZES = (1, 2, 3, 4, 5, 8)
+
+# No test depends on how fast a machine is, examples of hypothesis neither.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 class Spmd:

@@ -17,7 +17,7 @@ from .test_shared_memory import EXCHANGING, KEEPING
 
 HERE = Path(__file__).parent
 SPMD = ("messages", "random_programs", "begin_end", "split", "room", "sparse", "lifecycle", "put_get", "queues")
-LIMIT = 240  # seconds for one p
+LIMIT = 900  # seconds for one p
 
 
 def pretending(node: int, wish: str = "1") -> dict[str, str]:
@@ -40,7 +40,7 @@ def test_spmd_tests_pass_on_pretended_nodes(p: int, node: int, wish: str, fences
     command = [*mpiexec(p), *python(HERE / "one_rank.py", str(tmp_path), "--only-mpi", "-x", "-q")]
     tests = [str(HERE / "spmd" / f"test_{name}.py") for name in SPMD]
     done = run(
-        [*command, "-p", "no:cacheprovider", "--timeout=60", *tests],
+        [*command, "-p", "no:cacheprovider", "--timeout=180", *tests],
         LIMIT,
         PRETENDED_WEAK=fences,
         **pretending(node, wish),
@@ -292,11 +292,11 @@ def test_a_wrong_wish_fails_the_job(program: Program) -> None:
     assert "PYBSP_AGGREGATE: expected" in done.err
 
 
-def test_a_rank_that_refuses_is_heard_by_all(program: Program) -> None:
+def test_a_refusal_of_processor_0_is_heard_by_all(program: Program) -> None:
     path = program("""
         import os
         rank = int(os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
-        os.environ["PYBSP_AGGREGATE"] = ("1", "", "0")[rank % 3 if rank < 3 else 0]
+        os.environ["PYBSP_AGGREGATE"] = "" if rank else "0"
         import pybsp
         assert pybsp.run(lambda bsp: bsp.sync() or bsp._transport._far) is None
     """)

@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from .clusters import EMULATOR, ENVIRONMENT, missing
 from .launching import python, run
-from .test_cluster import CLUSTER, SEARCH, missing
 
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(150)
 def test_all_send_to_one_within_the_capacity_and_nothing_is_lost(tmp_path: Path) -> None:
     """The benchmark, small: it counts what is in flight by the clock, and looks whether all comes in order."""
     output = tmp_path / "found.json"
-    setting = ["-n", "5", "--latency", "2000", "--rate", "200", "--messages", "400", "--gaps", "1.3", "0.5"]
+    cluster = ["-n", "5", "--latency", "2000", "--rate", "200", "--emulator", EMULATOR]
+    setting = [*cluster, "--messages", "400", "--gaps", "1.3", "0.5"]
     command = python("-m", "pybsp.benchmarks.logp_layer", "many-to-one", *setting, "--output", str(output))
-    ended = run(command, 60, PATH=SEARCH, PYBSP_CLUSTER=str(CLUSTER))
+    ended = run(command, 120, **ENVIRONMENT)
     assert ended.code == 0, ended
     for found, capacity in zip(json.loads(output.read_text())["found"]["5"].values(), (3, 6), strict=True):
         assert found["messages"] == 400

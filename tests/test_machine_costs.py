@@ -152,7 +152,7 @@ def test_a_part_that_is_missing_or_wrong_is_an_error(tmp_path: Path) -> None:
     for part, said in (
         ({"p": 2, "g1": 1.0}, "must hold"),
         ({"p": 2, "g1": 1.0, "g2": 1.0, "s": 1.0, "x": 1}, "must hold"),
-        ({"p": 2, "g1": "1", "g2": 1.0, "s": 1.0}, "g1 must be a number"),
+        ({"p": 2, "g1": "1", "g2": 1.0, "s": 1.0}, "ebsp.g1: expected a finite number of at least 0, got '1'"),
         ([], "has no part"),
     ):
         path.write_text(json.dumps({**content, "ebsp": part}))
@@ -160,7 +160,7 @@ def test_a_part_that_is_missing_or_wrong_is_an_error(tmp_path: Path) -> None:
             EBSPMachine.load(path)
         assert BSPMachine.load(path) == BSPMachine.nominal(3)
     path.write_text(json.dumps({**content, "bsp": {"p": 2, "g": 1.0, "l": 1.0, "r": 1.0, "cost": "other"}}))
-    with pytest.raises(UsageError, match="cost must be"):
+    with pytest.raises(UsageError, match=r'bsp.cost: expected "sum" or "max", got .other.'):
         BSPMachine.load(path)
 
 
@@ -272,18 +272,18 @@ def test_a_file_with_a_part_that_is_not_known_is_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("placement", "said"),
     [
-        ([], '"hosts"'),
-        ({"hosts": "a"}, '"hosts"'),
-        ({"hosts": [1, 2]}, '"hosts"'),
-        ({"hosts": ["a"]}, "p = 2"),
-        ({"hosts": ["a", "a"], "racks": [0, 0]}, '"nodes"'),
+        ([], ": expected an object that may have hosts, nodes, got a list of 0"),
+        ({"hosts": "a"}, ".hosts: expected a list, got 'a'"),
+        ({"hosts": [1, 2]}, r".hosts\[0\]: expected text"),
+        ({"hosts": ["a"]}, ".hosts: expected a host for each of p = 2"),
+        ({"hosts": ["a", "a"], "racks": [0, 0]}, ": expected an object .* got one that has racks"),
     ],
 )
 def test_a_file_with_a_wrong_placement_is_refused(tmp_path: Path, placement: Any, said: str) -> None:
     path = tmp_path / "machine.json"
     BSPMachine.nominal(2).save(path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "placement": placement}))
-    with pytest.raises(UsageError, match=f'"placement" of .*{said}'):
+    with pytest.raises(UsageError, match=f"machine file {path}: placement{said}"):
         BSPMachine.load(path)
 
 

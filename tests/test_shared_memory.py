@@ -57,6 +57,33 @@ def test_what_is_held_after_an_attach_can_be_read(program: Program) -> None:
     assert ended_well(ranks(2, path)) == "kept\n"
 
 
+def test_what_arrived_in_a_part_is_not_written_over_after_it(program: Program) -> None:
+    """Those of a part send much on the machine that it is a part of, with what they have of the part in their hands."""
+    path = program("""
+        import numpy as np, pybsp
+        def send(bsp, queue, number):
+            for dest in range(bsp.p):
+                bsp.send(dest, np.full(5000, number))
+                queue.send(dest, np.full(5000, number))
+            bsp.sync()
+            return [(number, m.payload) for m in bsp.inbox] + [(number, queue.values)]
+        def main(bsp):
+            outer = bsp.queue(np.int64)
+            with bsp.split(0, -bsp.pid) as part:
+                kept = send(part, part.queue(np.int64), 1)
+                with part.split(part.pid // 2) as inner:
+                    kept += send(inner, inner.queue(np.int64), 2)
+                kept += send(part, part.queue(np.int64), 3)
+            for number in range(4, 10):
+                send(bsp, outer, number)
+                assert all((view == was).all() for was, view in kept), number
+        pybsp.run(main)
+        if pybsp.run(lambda bsp: bsp.pid) == 0:
+            print("kept")
+    """)
+    assert ended_well(ranks(3, path)) == "kept\n"
+
+
 EXCHANGING = """
     import numpy as np, pybsp
     def main(bsp):

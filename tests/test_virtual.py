@@ -267,7 +267,8 @@ def test_measured_work_is_that_of_one_processor_also_around_parts_and_ledgers() 
         bsp.sync()
 
     for main in (in_a_part, before_the_ledger):
-        assert 0.03 <= pybsp.simulate(main, p=8, measure=True).time < 0.2  # all eight together: 0.24
+        seconds = [pybsp.simulate(main, p=8, measure=True).time for _ in range(5)]
+        assert 0.03 <= min(seconds) < 0.2  # all eight together: 0.24
 
 
 def test_a_processor_that_exits_alone_is_no_good_end() -> None:
@@ -287,9 +288,12 @@ def test_registering_does_not_take_time_by_the_square_of_p() -> None:
         return len(x.shapes)
 
     def seconds(p: int) -> float:
-        start = time.process_time()
-        pybsp.simulate(main, p=p)
-        return time.process_time() - start
+        found = []
+        for _ in range(2):
+            start = time.process_time()
+            pybsp.simulate(main, p=p)
+            found.append(time.process_time() - start)
+        return min(found)
 
     seconds(64)
-    assert seconds(2048) < 2.0  # the square took 2.6 s here, and grew fourfold to 4096
+    assert seconds(4096) < 26 * seconds(512)  # 15 times as much; where it was by the square, 46 times

@@ -168,12 +168,13 @@ def _slow(raw: Raw) -> list[Flag]:
     left_out = [point for event in raw.events if event.get("event") == "pilot" for point in event.get("slow", [])]
     if not left_out:
         return []
+    level = f"level {raw.about['level']}" if "level" in raw.about else "its level"
     counts = Counter(f"{point[0]} {point[1]}" for point in left_out)
     patterns = ", ".join(f"{n} of {name}" for name, n in sorted(counts.items()))
     return [
         Flag(
             "left-out",
-            f"supersteps that take longer than level {raw.about['level']} affords were left out: {patterns}, the "
+            f"supersteps that take longer than {level} affords were left out: {patterns}, the "
             f"largest with messages of {max(int(point[4]) for point in left_out)} bytes",
         )
     ]

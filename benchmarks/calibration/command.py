@@ -17,6 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pybsp.errors import BSPError, UsageError
+from pybsp.outcome import quiet
 
 if TYPE_CHECKING:
     from .harness import Job
@@ -75,7 +76,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         try:
             return _on_these(options, launched()[1] == 0)
         except BSPError as error:  # all ranks know of it, one says it
-            if not getattr(error, "__pybsp_quiet__", False):
+            if not quiet(error):
                 print(f"pybsp calibrate: {error}", file=sys.stderr)
             return 2
     try:
@@ -275,6 +276,11 @@ def _job(options: argparse.Namespace, launches: int) -> Job:
     if before is None:
         raise UsageError(f"--resume: there are no samples to go on with in {raw}")
     about = before.about
+    missing = [name for name in ("level", "only", "word", "launches", "budget") if name not in about]
+    if missing:
+        raise UsageError(
+            f"--resume: raw samples {raw}: line 1: expected what was asked for, got no {', '.join(missing)}"
+        )
     for name in ("level", "only", "word", "seed"):
         asked = getattr(options, name)
         if asked is not None and (list(asked) if name == "only" else asked) != about[name]:

@@ -12,15 +12,13 @@ Nothing here is measured or fitted; the three machines say what parts of the cal
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
-import types
-import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pybsp.decoding import decode, fields, figure, harmless, of, read_json, shown
 from pybsp.errors import UsageError
 from pybsp.machine import FORMAT, PARTS, VERSION, BSPMachine, EBSPMachine, replace_file
 
@@ -133,22 +131,25 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
     return content
 
 
+_FORM = fields({"calibration": of(Calibration, {float: figure})})
+
+
 def from_json(content: dict[str, Any], origin: str = "machine file") -> Calibration:
     """The calibration that a machine file holds.
 
     Raises:
         UsageError: not a machine file, another version, no calibration in it, or something that is not understood.
     """
-    parts = set(content) - {"format", "version"}
-    if content.get("format") != FORMAT or content.get("version") != VERSION or not parts <= set(PARTS):
+    parts = sorted(map(harmless, set(content) - {"format", "version"}))
+    if content.get("format") != FORMAT or content.get("version") != VERSION or not set(parts) <= set(PARTS):
         raise UsageError(
             f'{origin}: expected "format": "{FORMAT}", "version": {VERSION} and parts {", ".join(PARTS)}, got '
-            f"{content.get('format')!r}, {content.get('version')!r} and {', '.join(sorted(parts))}; calibrate again, "
+            f"{shown(content.get('format'))}, {shown(content.get('version'))} and {', '.join(parts)}; calibrate again, "
             "or use the pybsp that wrote it"
         )
     if "calibration" not in content:
-        raise UsageError(f'{origin}: it holds no "calibration", only {sorted(parts)}; write one with `pybsp calibrate`')
-    found: Calibration = _decoded(content["calibration"], Calibration, f"{origin}: calibration")
+        raise UsageError(f'{origin}: it holds no "calibration", only {parts}; write one with `pybsp calibrate`')
+    found: Calibration = decode({"calibration": content["calibration"]}, origin, _FORM)["calibration"]
     return found
 
 
@@ -167,12 +168,7 @@ def read(path: str | os.PathLike[str]) -> Calibration:
     Raises:
         UsageError: see `from_json`; or it cannot be read.
     """
-    try:
-        content = json.loads(Path(path).read_text())
-    except OSError as error:
-        raise UsageError(f"machine file {path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise UsageError(f"machine file {path}: is not JSON ({error})") from error
+    content = read_json(path, "machine file")
     if not isinstance(content, dict):
         raise UsageError(f"machine file {path}: expected a JSON object, got {type(content).__name__}")
     return from_json(content, f"machine file {path}")
@@ -196,37 +192,3 @@ def _encoded(value: Any) -> Any:
     if hasattr(value, "item"):  # a numpy scalar
         return _encoded(value.item())
     return value
-
-
-def _decoded(value: Any, kind: Any, place: str) -> Any:
-    """A value of JSON as the type that results.py says, or UsageError."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any:
-        return value
-    if origin in (typing.Union, types.UnionType):
-        if value is None:
-            return None
-        return _decoded(value, next(part for part in arguments if part is not type(None)), place)
-    if origin is tuple:
-        _expect(isinstance(value, list), place, "a list", value)
-        return tuple(_decoded(part, arguments[0], f"{place}[{n}]") for n, part in enumerate(value))
-    if origin is dict:
-        _expect(isinstance(value, dict), place, "an object", value)
-        return {key: _decoded(part, arguments[1], f"{place}.{key}") for key, part in value.items()}
-    if dataclasses.is_dataclass(kind) or kind is Estimate:
-        hints = typing.get_type_hints(kind)
-        _expect(isinstance(value, dict) and set(value) == set(hints), place, f"an object of {', '.join(hints)}", value)
-        return kind(**{name: _decoded(value[name], hint, f"{place}.{name}") for name, hint in hints.items()})  # type: ignore[operator]
-    if kind is float:
-        if value in ("inf", "-inf", "nan"):
-            return float(value)
-        _expect(isinstance(value, (int, float)) and not isinstance(value, bool), place, "a number", value)
-        return float(value)
-    _expect(type(value) is kind, place, f"a value of type {kind.__name__}", value)
-    return value
-
-
-def _expect(holds: bool, place: str, expected: str, got: Any) -> None:
-    if not holds:
-        said = sorted(got) if isinstance(got, dict) else got
-        raise UsageError(f"{place}: expected {expected}, got {said!r:.200}; calibrate again, or use its own pybsp")

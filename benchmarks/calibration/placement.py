@@ -25,10 +25,44 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pybsp.decoding import MisfitError, anything, each, fields, flag, number, one_of, optional, table, text, whole
 from pybsp.ledger import versions
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+
+
+_ABOUT = fields(
+    {"p": whole(1, 2**31 - 1), "hosts": each(text), "nodes": each(whole()), "seed": whole()},
+    {
+        "cores": each(whole()),
+        "affinity": each(each(whole())),
+        "load": each(optional(number())),
+        "cpu": each(text),
+        "date": text,
+        "versions": table(text),
+        "timer": table(number()),
+        "level": one_of("quick", "default", "thorough"),
+        "only": each(text),
+        "word": whole(1),
+        "budget": optional(number(above=True)),
+        "launches": whole(1),
+        "virtual": flag,
+        "method": text,
+    },
+    others=anything,
+)
+
+
+def about(value: Any) -> dict[str, Any]:
+    """The decoder of all this, in raw files and machine files (`pybsp.decoding`)."""
+    found: dict[str, Any] = _ABOUT(value)
+    for name in ("hosts", "nodes", "cores", "affinity"):
+        if name in found and len(found[name]) != found["p"]:
+            misfit = MisfitError(f"a list of p = {found['p']}, one of each processor", f"a list of {len(found[name])}")
+            misfit.steps.append(f".{name}")
+            raise misfit
+    return found
 
 
 def node_numbers(keys: Sequence[object]) -> list[int]:

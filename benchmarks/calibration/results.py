@@ -6,9 +6,14 @@ Units are SI: seconds, words of 8 bytes, bytes, flop/s; docs/calibration.md says
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from pybsp.decoding import one_of, whole
+
+from . import placement
 from .estimates import Estimate, Flag
+
+Count = Annotated[int, whole()]
 
 
 @dataclass(frozen=True)
@@ -24,14 +29,14 @@ class Errors:
     median: float
     p95: float
     bias: float
-    points: int
+    points: Count
 
 
 @dataclass(frozen=True)
 class Segment:
     """Parameters for messages of at least so many words, up to the next segment: T = l + o_msg*m + g*h."""
 
-    words: int
+    words: Count
     l: Estimate  # noqa: E741 - the model's own name
     o_msg: Estimate
     g: Estimate
@@ -45,14 +50,14 @@ class Rate:
         kernel: "axpy", "dot", "matmul".
         size: bytes of the working set.
         rate: flop/s.
-        slowest: pid of the slowest processor.
+        slowest: pid of the slowest processor; -1 where the samples do not say whose they are.
         spread: the fastest processor's rate over the slowest's.
     """
 
     kernel: str
-    size: int
+    size: Count
     rate: Estimate
-    slowest: int
+    slowest: Annotated[int, whole(-1)]
     spread: float
 
 
@@ -80,7 +85,7 @@ class BSPFit:
     segments: tuple[Segment, ...]
     patterns: dict[str, Estimate]
     worst: str
-    n_half: int | None
+    n_half: Count | None
     r: Estimate | None
     rates: tuple[Rate, ...]
     theil_sen: dict[str, float]
@@ -114,7 +119,7 @@ class EBSPFit:
 class ClassFit:
     """Supersteps within nodes ("intra"), between nodes with one processor each ("inter"), or with all ("inter-all")."""
 
-    where: str
+    where: Annotated[str, one_of("intra", "inter", "inter-all")]
     l: Estimate  # noqa: E741 - the model's own name
     o_msg: Estimate
     g: Estimate
@@ -147,7 +152,7 @@ class LogPSize:
         round_trip, o_s, o_r, gap: seconds.
     """
 
-    size: int
+    size: Count
     round_trip: Estimate
     o_s: Estimate | None
     o_r: Estimate | None
@@ -173,8 +178,8 @@ class LogPFit:
             overhead hides begins. Equal to G but where an overhead is larger. None where all are hidden.
     """
 
-    layer: str
-    where: str
+    layer: Annotated[str, one_of("raw", "logp")]
+    where: Annotated[str, one_of("", "intra", "inter")]
     L: Estimate
     L_low: Estimate
     L_high: Estimate
@@ -184,10 +189,10 @@ class LogPFit:
     G: Estimate
     G_word: Estimate | None
     sizes: tuple[LogPSize, ...]
-    eager_limit: int | None
-    capacity: int | None
-    expected: int | None
-    jumps: tuple[int, ...] = ()
+    eager_limit: Count | None
+    capacity: Count | None
+    expected: Count | None
+    jumps: tuple[Count, ...] = ()
     flags: tuple[Flag, ...] = ()
     g: Estimate | None = None
 
@@ -197,9 +202,9 @@ class Predicted:
     """A held-out point: measured and predicted seconds."""
 
     pattern: str
-    size: int
-    h: int
-    messages: int
+    size: Count
+    h: Count
+    messages: Count
     measured: Estimate
     predicted: float
 
@@ -228,8 +233,8 @@ class Noise:
     mean_over_median: float
     drift: float | None
     correlation: float
-    unconverged: int
-    points: int
+    unconverged: Count
+    points: Count
 
 
 @dataclass(frozen=True)
@@ -241,7 +246,7 @@ class Calibration:
         flags: of the whole; each part has its own as well.
     """
 
-    about: dict[str, Any]
+    about: Annotated[dict[str, Any], placement.about]
     bsp: BSPFit | None
     ebsp: EBSPFit | None
     classes: Classes | None

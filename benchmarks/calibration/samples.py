@@ -10,11 +10,30 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from pybsp.decoding import (
+    Decoder,
+    MisfitError,
+    anything,
+    decode,
+    each,
+    fields,
+    number,
+    one_of,
+    parse,
+    read_text,
+    shown,
+    table,
+    text,
+    whole,
+)
 from pybsp.errors import UsageError
+
+from .placement import about
 
 FORMAT = "pybsp-samples"
 VERSION = 1
@@ -152,56 +171,86 @@ def read(path: str | os.PathLike[str]) -> Raw:
     """Read a raw file; of one that was cut in the middle, what is whole.
 
     Raises:
-        UsageError: it cannot be read, is no raw file, or is of a version that this pybsp does not know.
+        UsageError: it cannot be read, is no raw file, is of a version that this pybsp does not know, or a whole line of
+            it holds what cannot be; the text says in which line and field.
     """
-    try:
-        text = Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"raw samples {path}: cannot be read ({error})") from error
-    lines = text.split("\n")
+    origin = f"raw samples {path}"
+    lines = read_text(path, "raw samples").split("\n")
     last = lines.pop()  # "" in a whole file
-    about = _json(lines[0]) if lines else None
-    if about is None or about.pop("format", None) != FORMAT:
-        raise UsageError(f'raw samples {path}: expected a first line with "format": "{FORMAT}"')
-    version = about.pop("version", None)
-    if version != VERSION:
-        raise UsageError(f"raw samples {path}: version {version!r} is not known here; this pybsp reads {VERSION}")
+    content = _comment(lines[0], f"{origin}: line 1") if lines else None
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise UsageError(f'{origin}: expected a first line with "format": "{FORMAT}"')
+    version = content.pop("version", None)
+    if type(version) is not int or version != VERSION:
+        raise UsageError(f"{origin}: version {shown(version)} is not known here; this pybsp reads {VERSION}")
+    raw = Raw(decode(content, f"{origin}: line 1", about))
     if len(lines) < 2 or lines[1].split(",") != list(COLUMNS):
-        raise UsageError(f"raw samples {path}: expected the columns {','.join(COLUMNS)} in its second line")
-    raw = Raw(about)
-    bad = int(bool(last))
-    for line in lines[2:]:
+        raise UsageError(f"{origin}: expected the columns {','.join(COLUMNS)} in its second line")
+    for k, line in enumerate(lines[2:], 3):
+        place = f"{origin}: line {k}"
         if line.startswith("#"):
-            event = _json(line)
-            if event is not None:
-                raw.events.append(event)
-            continue
-        sample = _sample(line.split(","))  # no field ever holds a comma or a quote
-        if sample is None:
-            bad += 1
+            raw.events.append(decode(_comment(line, place), place, _EVENT))
         else:
-            raw.samples.append(sample)
-    if bad:
-        raw.missing = f"{path} is cut or damaged: {bad} line(s) could not be read; {len(raw.samples)} samples are whole"
+            raw.samples.append(decode(line, place, _sample))
+    if last:
+        raw.missing = f"{path} is cut: its last line could not be read; {len(raw.samples)} samples are whole"
     return raw
 
 
-def _json(line: str) -> dict[str, Any] | None:
-    try:
-        content = json.loads(line.lstrip("# "))
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
+def _comment(line: str, origin: str) -> Any:
+    return parse(line.lstrip("# "), origin)
 
 
-def _sample(row: list[str]) -> Sample | None:
+def _key(value: Any) -> list[Any]:
+    """The decoder of a point in an event: [experiment, pattern, layer, where, size, messages]."""
+    row = each(anything, least=6, most=6)(value)
+    names = ("experiment", "pattern", "layer", "where", "size", "messages")
+    return list(fields({name: _FORMS[name] for name in names})(dict(zip(names, row, strict=True))).values())
+
+
+def _sample(line: str) -> Sample:
+    """The decoder of a line of samples."""
+    row = line.split(",")  # no field ever holds a comma or a quote
     if len(row) != len(COLUMNS):
-        return None
-    try:
-        values = [
-            int(text) if name in _WHOLE else float(text) if name in _REAL else text
-            for name, text in zip(COLUMNS, row, strict=True)
-        ]
-    except ValueError:
-        return None
-    return Sample(Point(*values[: len(Point._fields)]), *values[len(Point._fields) :])  # type: ignore[arg-type]
+        raise MisfitError(f"{len(COLUMNS)} fields", str(len(row)))
+    values: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
+    for names, kind in ((_WHOLE, int), (_REAL, float)):
+        for name in names:
+            with suppress(ValueError):
+                values[name] = kind(values[name])  # else the form refuses the text
+    # Only what is a difference of two times may be below 0.
+    values = (_DIFFERENCE if values["experiment"] == "logp" else _TIME)(values)
+    found = [values[name] for name in COLUMNS]
+    return Sample(Point(*found[: len(Point._fields)]), *found[len(Point._fields) :])
+
+
+_LONGEST = 1e9  # seconds, 30 years: nothing that was timed took longer
+_FORMS: dict[str, Decoder] = {
+    **dict.fromkeys(("experiment", "pattern"), text),
+    "layer": one_of("bsp", "logp", "raw", ""),
+    "where": one_of("", "intra", "inter", "inter-all"),
+    **dict.fromkeys(_WHOLE, whole()),
+    "repeats": whole(1),
+    "pid": whole(-1),
+    **dict.fromkeys(_REAL, number(most=_LONGEST)),
+    "work": number(),
+}
+_TIME = fields(_FORMS)
+_DIFFERENCE = fields({**_FORMS, "seconds": number(-_LONGEST, _LONGEST)})
+
+
+def _trips(value: Any) -> Any:
+    """The decoder of a pilot's round trips: where -> bytes -> seconds."""
+    found = table(table(number(most=_LONGEST)))(value)
+    for sizes in found.values():
+        for size in sizes:
+            if not (size.isascii() and size.isdigit()) or len(size) > 15:
+                raise MisfitError("sizes in bytes", shown(size))
+    return found
+
+
+_EVENT = fields(
+    {"event": text},
+    {"slow": each(_key), "points": each(_key), "trips-raw": _trips, "trips-logp": _trips},
+    others=anything,
+)

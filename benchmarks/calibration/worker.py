@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 
 from pybsp.errors import BSPError
+from pybsp.outcome import quiet
 
 from .harness import Job, launch_on_ranks
 
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         launch_on_ranks(Job(**given["job"]), Speaker(given["host"], given["pid"]))
     except BSPError as error:
-        if not getattr(error, "__pybsp_quiet__", False):
+        if not quiet(error):
             print(f"pybsp calibrate: {error}", file=sys.stderr)
         return 2
     return 0

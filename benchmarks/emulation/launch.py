@@ -59,7 +59,7 @@ def emulate(
         LauncherError: something that it needs is missing; the text says what.
     """
     mpiexec = find_mpiexec()
-    with _turn(), Hosts(hosts) as made:
+    with turn(), Hosts(hosts) as made:
         switch = Switch(made.ports, link, changes)
         with _enter(made.pids) as enter, _signals() as (wake, seen):
             there = ",".join(address(i) for i in range(hosts))
@@ -104,7 +104,7 @@ def find_mpiexec() -> str:
 
 
 @contextlib.contextmanager
-def _turn() -> Iterator[None]:
+def turn() -> Iterator[None]:
     """Hold the lock that lets one cluster run at a time."""
     with contextlib.ExitStack() as stack:
         lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

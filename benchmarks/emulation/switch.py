@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from select import select
 from time import monotonic_ns
@@ -70,11 +70,14 @@ class Switch:
             launcher's, which knows neither latency nor line rate.
         link: what lies between the others.
         changes: how it changes, in time from the first `run` on.
+        clock: nanoseconds, which only grow.
     """
 
-    def __init__(self, ports: Sequence[int], link: Link, changes: Sequence[Change] = ()) -> None:
+    def __init__(
+        self, ports: Sequence[int], link: Link, changes: Sequence[Change] = (), clock: Callable[[], int] = monotonic_ns
+    ) -> None:
         self._ports = list(ports)
-        self._link = link
+        self._link, self._clock = link, clock
         self._lines = Lines(len(ports) - 1, link)
         self._changes = sorted(changes, key=lambda change: change.after, reverse=True)
         self._started: int | None = None
@@ -91,7 +94,7 @@ class Switch:
     def run(self, wake: int) -> None:
         """Forward frames until there is something to read from the file descriptor `wake`."""
         if self._started is None:
-            self._started = monotonic_ns()
+            self._started = self._clock()
         collecting = gc.isenabled()
         gc.disable()  # a collection among thousands of frames takes milliseconds, and there is nothing to find
         try:
@@ -106,8 +109,7 @@ class Switch:
         index = {port: i for i, port in enumerate(ports)}
         while True:
             self._deliver()
-            now = monotonic_ns()
-            self._change(now)
+            now = self._clock()
             until = min(now + IDLE, heap[0][0]) if heap else now + IDLE
             limit = now + AHEAD
             listening = [wake, ports[hosts]]
@@ -116,9 +118,10 @@ class Switch:
                     listening.append(port)
                 elif free - AHEAD < until:
                     until = free - AHEAD
-            ready = select(listening, (), (), max(0, until - monotonic_ns()) * 1e-9)[0]
+            ready = select(listening, (), (), max(0, until - self._clock()) * 1e-9)[0]
             if wake in ready:
                 return
+            self._change(self._clock())
             for port in ready:
                 self._take(port, index[port])
 
@@ -130,7 +133,7 @@ class Switch:
                 frame = os.read(port, SIZE)
             except OSError:  # nothing more, or the host has ended
                 return
-            now = monotonic_ns()
+            now = self._clock()
             last = frame[5]
             dests: Sequence[int]
             if frame[0] & 1:
@@ -152,7 +155,7 @@ class Switch:
     def _deliver(self) -> None:
         """Write what is due."""
         heap, ports = self._heap, self._ports
-        now = monotonic_ns()
+        now = self._clock()
         while heap and heap[0][0] <= now:
             due, _, dest, frame = heappop(heap)
             if frame[11] != LAUNCHER:  # the sender's

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
 from ..machine import LogPMachine
+from ..outcome import note_place
 from . import wording
 from .arguments import destination, whole, whole_steps
 from .payload import copied
@@ -269,9 +270,8 @@ class Engine:
                     if isinstance(error, SystemExit) and not error.code:
                         exits.append((processor, error))  # whether it is a good end, the others show
                         return
-                    if hasattr(error, "add_note"):
-                        place = f"processor {processor.pid} of {p} of the LogP machine"
-                        error.add_note(f"(on {place}, time {processor.time})")
+                    place = f"processor {processor.pid} of {p} of the LogP machine"
+                    note_place(error, f"(on {place}, time {processor.time})")
                     raise
 
             return run_processor

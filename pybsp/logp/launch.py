@@ -14,17 +14,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import agreement, launch
+from .. import agreement, launch, process, settings, signals, simulation
 from ..agreement import Failure, failure_of, processor_error, settle
 from ..bsp import grace_period
 from ..errors import BSPError, ProcessorError, UsageError
 from ..machine import LogPMachine
-from ..simulation import settings
+from ..outcome import outcome
 from ..transport import END, FAIL, KIND, LOGP, Arrival
 from ..transport.mpi import MPITransport
 from ..transport.revocation import RevokedError
+from ..watch import Watch, warn_after
 from ..world import (
     agreed,
+    begin_session,
     grace_or_default,
     install_hook,
     mark,
@@ -32,6 +34,7 @@ from ..world import (
     note_exits,
     report_failure,
     require_launcher,
+    tell_before_run,
     usable_mpi,
     world_transport,
 )
@@ -93,26 +96,36 @@ def run(
         UsageError: wrong arguments, or different ones on different processors.
         LauncherError: the launcher and the MPI library do not belong together.
     """
-    if not callable(program):
-        raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
     if comm is not None:
+        _callable(program)
         return _on_communicator(program, args, kwargs, machine, capacity, pace, comm)
-    if launch._running:
-        raise UsageError(f"{OPERATION}: a run is going on in this process; comm= takes a part of its ranks")
-    launch._running = True
+    inside, simulated = launch._running, None
     try:
-        simulated = settings()
+        _callable(program)
+        if inside:
+            raise UsageError(f"{OPERATION}: a run is going on in this process; comm= takes a part of its ranks")
+        launch._running = True
+        simulated = simulation.settings()
         transport = None if simulated is not None else world_transport(OPERATION)
         if transport is None:
             _check(capacity, pace)
-            for warning in _without_ledger(os.environ.get("PYBSP_LEDGER") if simulated is None else simulated.ledger):
+            for warning in _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger):
                 print(f"pybsp: {warning}", file=sys.stderr)
             p = 1 if simulated is None else simulated.p
             result: Result = simulate(program, p, machine, args=args, kwargs=kwargs).results[0]
             return result
         return _session(transport, program, args, kwargs, machine, capacity, pace, world=True)
+    except BaseException as error:
+        if not inside and simulated is None:
+            tell_before_run(error)
+        raise
     finally:
-        launch._running = False
+        launch._running = inside
+
+
+def _callable(program: object) -> None:
+    if not callable(program):
+        raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
 
 
 def _on_communicator(
@@ -127,13 +140,13 @@ def _on_communicator(
     """On the ranks of a communicator, as `pybsp.attach`."""
     install_hook()
     require_launcher(usable_mpi(OPERATION).COMM_WORLD.size)
-    transport = MPITransport.duplicate(comm, graceful=grace_or_default)
+    transport = MPITransport.duplicate(comm, OPERATION, graceful=grace_or_default)
     usable = False
     try:
         result = _session(transport, program, args, kwargs, machine, capacity, pace, world=False)
         usable = True
         return result
-    except Exception as error:
+    except BaseException as error:
         usable = agreed(error)
         raise
     finally:
@@ -153,14 +166,19 @@ def _session(
 ) -> Result:
     """From the beginning of a run, agreed by all, to its end, agreed by all."""
     proc: RankProcessor | None = None
+    begin_session()
+    signals.install()
+    watch = Watch(alone=transport.p == 1)
     try:
-        proc = _begin(transport, machine, capacity, pace)
+        proc = _begin(transport, machine, capacity, pace, watch)
         detection = Detection(proc)
         result = program(proc, *args, **kwargs)
         detection.end()
         proc.close()
         return result
     except BaseException as error:
+        if not process.takes_part():
+            raise
         if isinstance(error, KeyboardInterrupt):
             if transport.p > 1:
                 transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
@@ -170,10 +188,13 @@ def _session(
         if proc is not None:
             _fail(transport, proc, error)
         elif not agreed(error):
+            transport.revoke(error)  # others may have begun
             report_failure(transport, None, error)
         if not world and isinstance(error, Exception):
             mark_outside(error, transport)
         raise error
+    finally:
+        watch.end()
 
 
 def _learned(transport: MPITransport, error: RevokedError) -> BaseException:
@@ -192,17 +213,19 @@ def _check(capacity: str | None, pace: bool) -> None:
         raise UsageError(f"{OPERATION}: argument pace: expected True or False, got {pace!r}")
 
 
-def _begin(transport: MPITransport, machine: LogPMachine | None, capacity: str | None, pace: bool) -> RankProcessor:
+def _begin(
+    transport: MPITransport, machine: LogPMachine | None, capacity: str | None, pace: bool, watch: Watch
+) -> RankProcessor:
     """Agree on the machine, and how its capacity and gap are kept."""
     _check(capacity, pace)
-    grace_period()  # a wrong PYBSP_GRACE is an error now, not when it is needed
+    grace_period(), warn_after()  # a wrong setting is an error now, not when it is needed
     warnings: list[str] = []
     if transport.pid == 0:
         machine, warnings = _machine(machine, transport.p)
-        warnings += _without_ledger(os.environ.get("PYBSP_LEDGER"))
+        warnings += _without_ledger(settings.text(settings.LEDGER))
     else:
         machine = None  # processor 0's is everybody's, equal bit for bit
-    note = (socket.gethostname(), machine, capacity, pace)
+    note = (socket.gethostname(), machine, capacity, pace, settings.told(settings.OF_RUN), watch.address)
     arrival = transport.exchange(LOGP, note, {})
     try:
         _raise_failure(arrival)
@@ -212,19 +235,23 @@ def _begin(transport: MPITransport, machine: LogPMachine | None, capacity: str |
         mark(error, quiet=agreement.speaker(error) != transport.pid)
         raise
     assert notes is not None
-    for name, index in (("capacity", 2), ("pace", 3)):
-        if any(said[index] != notes[0][index] for said in notes):
-            differing = UsageError(
-                f"{OPERATION}: argument {name}: expected the same on all processors, got "
-                f"{[said[index] for said in notes]}"
-            )
-            mark(differing, quiet=transport.pid != 0)
-            raise differing
+    try:
+        settings.agree(OPERATION, settings.OF_RUN, [said[4] for said in notes])
+        for name, index in (("capacity", 2), ("pace", 3)):
+            if any(said[index] != notes[0][index] for said in notes):
+                raise UsageError(
+                    f"{OPERATION}: argument {name}: expected the same on all processors, got "
+                    f"{[said[index] for said in notes]}"
+                )
+    except UsageError as differing:
+        mark(differing, quiet=transport.pid != 0)
+        raise
     hosts = [said[0] for said in notes]
     if hosts.count(hosts[transport.pid]) > (os.cpu_count() or 1):
         transport.waiter.crowd()
     for warning in warnings:
         print(f"pybsp: {warning}", file=sys.stderr)
+    watch.begin(transport, [said[5] for said in notes], hosts, superstep=str, heard=str)
     return RankProcessor(transport, notes[0][1], capacity, pace)
 
 
@@ -246,7 +273,7 @@ def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[st
         raise UsageError(f"{OPERATION}: argument machine: expected a pybsp.LogPMachine, got {type(argument).__name__}")
     machine, origin = argument, "the argument machine"
     if machine is None:
-        machine, origin = machine_in_force(), os.environ.get("PYBSP_MACHINE", "")
+        machine, origin = machine_in_force(), settings.text(settings.MACHINE)
     if machine is None:
         machine = LogPMachine.nominal(p)
     warnings = [f"machine: {flag}" for flag in machine.flags]
@@ -273,6 +300,7 @@ def _fail(transport: MPITransport, proc: RankProcessor, error: BaseException) ->
             # In place of what one of those that failed said: what is known of all.
             if known is not None:
                 known.args, known.pid = told.args, told.pid
+                outcome(known).silent = outcome(told).silent
         mark(error, quiet=True)
     else:
         mark(error, quiet=agreement.speaker(known) != transport.pid)

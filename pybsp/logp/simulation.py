@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .. import settings
 from ..errors import UsageError
 from ..machine import LogPMachine
 from .arguments import whole
@@ -93,5 +93,5 @@ def machine_of(program: Program, p: int | None, machine: LogPMachine | None, ope
 
 def machine_in_force() -> LogPMachine | None:
     """The LogP machine of the file that PYBSP_MACHINE names; None where there is none, or it has no such part."""
-    path = os.environ.get("PYBSP_MACHINE")
+    path = settings.text(settings.MACHINE)
     return LogPMachine.load(path) if path and LogPMachine.held_by(path) else None

@@ -18,6 +18,7 @@ import pickle
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import BSPError, DeadlockError, UnreceivedError
+from ..outcome import outcome
 from . import wording
 
 if TYPE_CHECKING:
@@ -165,5 +166,5 @@ class Detection:
         self.over = True
         if verdict != WELL:
             error: BSPError = DeadlockError(text) if verdict == DEADLOCK else UnreceivedError(text)
-            error.speaker = speaker  # type: ignore[attr-defined]
+            outcome(error).speaker = speaker
             self._proc.failure = error

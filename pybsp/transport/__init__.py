@@ -12,6 +12,7 @@ one more class here.
     revocation.py  what happens when an exception leaves an exchange
     virtual.py     the processors are greenlets in this process, and time is the machine's
     waiting.py     how an MPI rank waits without standing in the way of the others
+    patience.py    what becomes of a wait that takes long
     memory.py      buffers that are used again when nobody holds on to them
     lending.py     data in shared memory: what is read by others, and what of theirs is read here
     populating.py  memory whose pages are made before they are touched

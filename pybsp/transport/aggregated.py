@@ -25,13 +25,13 @@ Those that wait for their leader still call MPI now and then: data that they sen
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from struct import pack, unpack_from
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import settings
 from ..errors import DeliveryError, UsageError
 from . import KINDS, LENGTH, NUMBER, NUMBERS
 from .shared import BY_MESSAGE, Board, Node
@@ -49,7 +49,7 @@ EVERYONE = -1  # of a node, but for those that have a manifest of their own
 
 def wanted() -> bool | None:
     """PYBSP_AGGREGATE: whether messages between nodes are aggregated; None: where that pays."""
-    text = os.environ.get("PYBSP_AGGREGATE", "")
+    text = settings.text(settings.AGGREGATE)
     if text not in ("", "0", "1"):
         raise UsageError(
             f"PYBSP_AGGREGATE: expected 1 for one message from node to node, or 0 for one from each rank to each, "
@@ -123,7 +123,7 @@ class Aggregated:
     ) -> None:
         from mpi4py import MPI
 
-        self._comm, self._groups, self._board, self._tag = comm, groups, board, tag
+        self._comm, self._ranks, self._groups, self._board, self._tag = comm, ranks, groups, board, tag
         self._byte, self._startall, self._testall = MPI.BYTE, MPI.Prequest.Startall, MPI.Request.Testall
         self._new_status = MPI.Status
         n = len(groups)
@@ -403,6 +403,11 @@ class Aggregated:
                         manifests[s] = manifest
                     at += word >> LENGTH
         return manifests
+
+    def awaited(self) -> list[int]:
+        """Ranks of the nodes that this leader waits for."""
+        silent = [g for g, one in zip(self._others, self._receives, strict=False) if not one.Get_status()]
+        return [self._ranks[d] for g in silent for d in self._groups[g]]
 
     @property
     def receiving(self) -> list[Any]:

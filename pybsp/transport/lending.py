@@ -91,7 +91,7 @@ class Held:
         self._numbers: list[dict[int, int]] = [{} for _ in range(others)]  # exchange: how many pieces of data
 
     def hold(self, k: int, number: int, data: Bytes) -> None:
-        """Data of a processor's has come in this exchange; it is held until nobody here refers to it."""
+        """Data of a processor's that came in the exchange of this number is held until nobody here refers to it."""
         entry = _Entry(self, k, number)
         # The callback is not Python's: no handler of a signal, whose exception would be lost there, runs in it.
         entry.reference = ref(data, partial(_dropped.__setitem__, id(entry)))
@@ -99,8 +99,9 @@ class Held:
 
     def _add(self, entry: _Entry) -> None:
         self.entries[id(entry)] = _entries[id(entry)] = entry
-        self._age(entry.number)
-        self._words[entry.k] |= 1
+        if entry.number > self._at:
+            self._age(entry.number)
+        self._words[entry.k] |= aged(1, self._at - entry.number)
         numbers = self._numbers[entry.k]
         numbers[entry.number] = numbers.get(entry.number, 0) + 1
 

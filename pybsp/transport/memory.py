@@ -30,12 +30,20 @@ def aligned(size: int) -> int:
     return (size + ALIGN - 1) & -ALIGN
 
 
-def unheld(kept: Iterable[Bytes]) -> Bytes | None:
-    """The first buffer to which nobody but this collection refers."""
+def unheld(kept: Iterable[Bytes], size: int = 0) -> Bytes | None:
+    """The first buffer of at least so many bytes to which nobody but this collection refers."""
     for buffer in kept:
-        if getrefcount(buffer) <= _UNHELD:
+        if getrefcount(buffer) <= _UNHELD and buffer.size >= size:
             return buffer
     return None
+
+
+def held(kept: Iterable[Bytes]) -> bool:
+    """Whether anybody but this collection refers to any of its buffers."""
+    for buffer in kept:  # noqa: SIM110 - a generator's references are others
+        if getrefcount(buffer) > _UNHELD:
+            return True
+    return False
 
 
 def _counted(kept: Iterable[Bytes]) -> int:
@@ -45,6 +53,19 @@ def _counted(kept: Iterable[Bytes]) -> int:
 
 
 _UNHELD = _counted(deque([np.empty(1, np.uint8)]))  # references of a buffer that only a collection holds
+
+
+def referred_to(data: list[tuple[int, int, Bytes]]) -> list[tuple[int, int, Bytes]]:
+    """Those whose data something beside this list refers to."""
+    return [entry for entry in data if getrefcount(entry[2]) > _LISTED]
+
+
+def _count_listed() -> int:
+    data = [(0, 0, np.empty(1, np.uint8))]
+    return next(getrefcount(entry[2]) for entry in data)
+
+
+_LISTED = _count_listed()  # references of data that only such an entry holds
 
 
 class BufferPool:

@@ -18,7 +18,6 @@ context, part of the tag, keeps them apart, so a split needs no MPI collective.
 
 from __future__ import annotations
 
-import atexit
 import os
 import pickle
 import sys
@@ -35,11 +34,15 @@ from itertools import repeat
 from operator import itemgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
+from zlib import crc32
 
 import numpy as np
 
-from ..errors import AbortError, DeliveryError, LauncherError, ProcessorError
+from .. import process, settings
+from ..errors import AbortError, DeliveryError, LauncherError, ProcessorError, UsageError
 from ..failures import Failure
+from ..process import SIZES
+from ..process import launched as launched
 from . import (
     FAIL,
     FREE,
@@ -63,6 +66,7 @@ from . import (
 )
 from .aggregated import Aggregated, Layout
 from .memory import BufferPool
+from .patience import Absence, Patience, Witness
 from .revocation import Member, Revocation, RevokedError
 from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node, abandon, wanted
 from .sparse import SAYS, Sparse, tell_all
@@ -80,11 +84,13 @@ ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on
 NEAR_ALONG = 1 << 14  # and on a node
 MOST_ALONG = 1 << 14  # and where a measured machine says that messages are dear
 COPYING = 1e-10  # seconds that copying a byte takes
+WATCH = 0.2  # seconds between looks at whether ranks that are waited for can still come
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 TAGS = 12  # of a context: three for exchanges, two for what runs beside them, four if sparse, three if aggregated
 # Bytes of an exchange, at most, that leave without this processor's help: they are in the network's buffers. What is
 # more may wait for its next call of MPI, and its receivers with it.
 LEAVES = 1 << 16
+PROBES = 8  # until what has come is found: the first lets MPI fetch it
 CHUNK = 1 << 30  # bytes of one MPI message: counts beyond 2^31 do not work everywhere
 
 _SAID = KINDS | NUMBERS << NUMBER  # of a head's word: all but the size
@@ -93,21 +99,10 @@ _source = itemgetter(0)
 _dumps, _loads = pickle.dumps, pickle.loads
 _NOT_JOINED: dict[int, Bytes] = {}
 
-_LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
-_LAUNCHER_RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
-
-
-def launched() -> tuple[int, int]:
-    """Number of processes that a launcher started beside this one (1 without a launcher), and this one's number."""
-    for size, rank in zip(_LAUNCHER_SIZES, _LAUNCHER_RANKS, strict=True):
-        if os.environ.get(size, "").isdigit():
-            return int(os.environ[size]), int(os.environ.get(rank, "0"))
-    return 1, 0
-
 
 def under_launcher() -> bool:
     """Whether a launcher started this process: one that says how many there are, or PMIx (as srun has it)."""
-    return "PMIX_RANK" in os.environ or any(os.environ.get(size, "").isdigit() for size in _LAUNCHER_SIZES)
+    return "PMIX_RANK" in os.environ or any(os.environ.get(size, "").isdigit() for size in SIZES)
 
 
 def load() -> ModuleType:
@@ -129,14 +124,15 @@ def load() -> ModuleType:
         level = "serialized"
     if "mpi4py.MPI" not in sys.modules:
         mpi4py.rc.thread_level = level
-        initialize = mpi4py.rc.initialize
-        if "OMPI_COMM_WORLD_SIZE" in os.environ:
-            mpi4py.rc.initialize = False  # look first which library it is: MPICH's init would end the process
+        initialize, finalize = mpi4py.rc.initialize, mpi4py.rc.finalize
+        # Look first which library it is: MPICH's init would end the process under Open MPI's launcher. And where mpi4py
+        # finalizes MPI, it does so in processes too that this one has forked, which speak as this rank then.
+        mpi4py.rc.initialize = mpi4py.rc.finalize = False
         with warnings.catch_warnings():
             # mpi4py warns on each rank of a launcher that does not belong to the library; _foreign says what to do.
             warnings.filterwarnings("ignore", message="suspicious MPI", category=RuntimeWarning)
             from mpi4py import MPI
-        mpi4py.rc.initialize = initialize
+        mpi4py.rc.initialize, mpi4py.rc.finalize = initialize, finalize
     from mpi4py import MPI
 
     if not MPI.Is_initialized():  # as above, or the host has set mpi4py.rc.initialize = False
@@ -144,7 +140,7 @@ def load() -> ModuleType:
         if "OMPI_COMM_WORLD_SIZE" in os.environ and "MPICH" in MPI.Get_library_version() and not speaks_pmix:
             raise _foreign(launched()[0], "the MPI library would see none of the others")
         MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
-        atexit.register(lambda: None if MPI.Is_finalized() else MPI.Finalize())
+        process.at_end(lambda: None if MPI.Is_finalized() else MPI.Finalize())
     return MPI
 
 
@@ -274,16 +270,25 @@ class MPITransport:
 
     @classmethod
     def duplicate(
-        cls, comm: MPI.Intracomm, grace: float | None = None, graceful: Callable[[], float] = lambda: 10.0
+        cls,
+        comm: MPI.Intracomm,
+        operation: str,
+        grace: float | None = None,
+        watch: Callable[[], object] | None = None,
+        graceful: Callable[[], float] = lambda: 10.0,
     ) -> MPITransport:
         """The transport of all ranks of a communicator, on a duplicate of it; collective.
 
         Args:
-            grace: how long the others are waited for, see below.
-            graceful: the grace period of failures, in seconds.
+            operation: what it is made for, for errors.
+            grace: seconds for a rank that comes to tell a failure; its settings, which may be what is wrong, do not
+                count.
+            watch: is called now and then while others are waited for.
+            graceful: gives the grace period of failures, in seconds.
 
         Raises:
-            TimeoutError: not all ranks have come within the grace period (seconds; None waits for ever).
+            TimeoutError: not all ranks have come within the grace period.
+            UsageError: they are set differently; on all.
         """
         from mpi4py import MPI
 
@@ -291,9 +296,27 @@ class MPITransport:
         wanted()  # as the waiter, refuses a wrong setting before others are met
         aggregated.wanted()  # likewise
         copy, request = comm.Idup()
-        if not waiter.until(MPI.Request.Test, request, None if grace is None else time.perf_counter() + grace):
-            raise TimeoutError
+        deadline = float("inf") if grace is None else time.perf_counter() + grace
+        while not waiter.until(MPI.Request.Test, request, min(deadline, time.perf_counter() + WATCH)):
+            if time.perf_counter() > deadline:
+                raise TimeoutError
+            if watch is not None:
+                watch()
         copy.Set_errhandler(MPI.ERRORS_RETURN)
+        own = settings.told(settings.OF_TRANSPORT) if grace is None else None
+        # Ranks that are set alike, as nearly always, find that by one word of each.
+        words = array("q", [0]) * copy.size
+        mine = array("q", [crc32(repr(own).encode())])
+        request = copy.Iallgather([mine, 8, MPI.BYTE], [words, 8, MPI.BYTE])
+        waiter.until(MPI.Request.Test, request)
+        said: list[Any] = [own] * copy.size if words.count(words[0]) == len(words) else copy.allgather(own)
+        if None not in said:
+            try:
+                settings.agree(operation, settings.OF_TRANSPORT, said)
+            except UsageError:
+                copy.Free()
+                raise
+            waiter = Waiter()
         return cls._over(copy, graceful, waiter)
 
     @classmethod
@@ -535,8 +558,10 @@ class MPITransport:
         if (not self._peers and self._far is None) or not threads_allowed():
             return partial(self._complete, kind, note, parcels)
         # Messages move on only while MPI is called: a thread does so. It sleeps, as the program computes.
-        waiter, self.waiter = self.waiter, Waiter("sleep")
+        waiter, own = self.waiter, Waiter("sleep")
+        self.waiter = own
         self.waiter.look, self.waiter.moving = waiter.look, waiter.moving
+        own.patience, own.overdue, own.since = waiter.patience, waiter.overdue, float("inf")
         future: Future[Arrival] = Future()
 
         def work() -> None:
@@ -549,6 +574,7 @@ class MPITransport:
         self._thread.start()
 
         def complete(charge: Charge = FREE, grace: float | None = None) -> Arrival:
+            own.since = time.perf_counter()  # nobody waited before
             try:
                 return future.result(grace)
             except FutureTimeout:
@@ -965,17 +991,20 @@ class MPITransport:
         ranks = [self._ranks[m] for m in members]
         node = self._node if self._board is not None else None
         pid = members.index(self.pid)
-        part = MPITransport(
-            self._comm,
-            ranks,
-            pid,
-            context,
-            self.waiter,
-            node=node,
-            parent=self._board,
-            layout=self._layout,
-            revocation=self._revocation,
-        )
+        try:
+            part = MPITransport(
+                self._comm,
+                ranks,
+                pid,
+                context,
+                self.waiter,
+                node=node,
+                parent=self._board,
+                layout=self._layout,
+                revocation=self._revocation,
+            )
+        except BaseException as error:
+            self.left(error)  # raises
         part.along = self.along
         return part
 
@@ -1024,6 +1053,48 @@ class MPITransport:
         """It has none any more."""
         if self._revocation is not None and member in self._revocation.members:
             self._revocation.members.remove(member)
+
+    def awaited(self) -> tuple[list[int], list[int]]:
+        if self._sparse is not None:
+            return self._sparse.awaited(), []
+        near = [] if self._board is None else [self._near[k] for k in self._board.behind()]
+        peers = [d for d, one in zip(self._peers, self._receives, strict=False) if not one.Get_status()]
+        absent = [self._ranks[d] for d in (*near, *peers)]
+        known = [self._ranks[d] for d in (*self._near, *self._peers)]
+        if self._far is not None and not absent:
+            absent = self._far.awaited()
+        return absent, known
+
+    def patience(self, witness: Witness, nodes: Sequence[object], warn_after: float, timeout: float) -> None:
+        """Report a wait that takes longer than `warn_after`, end one that takes longer than `timeout`; see patience.py.
+
+        Args:
+            witness: gives the words.
+            nodes: of each processor, something that tells its node.
+            warn_after, timeout: seconds.
+        """
+        patience = Patience(self.pid, nodes, self._absence, witness, warn_after, timeout)
+        self.waiter.patience, self.waiter.overdue = patience.first, patience.overdue
+
+    def _absence(self) -> Absence:
+        """Who has not come to whichever exchange goes on, on this communicator."""
+        absent: set[int] = set()
+        known: set[int] = set()
+        for member in () if self._revocation is None else self._revocation.members:
+            missing, seen = member.awaited()
+            if missing:  # others are idle
+                absent.update(missing)
+                known.update(seen)
+        return Absence(absent, known - absent - {self.pid})
+
+    def hear(self) -> None:
+        """Learn of what another processor has left, without waiting."""
+        try:
+            if self._revocation is not None:
+                for _ in range(PROBES):
+                    self._revocation.look()
+        except BaseException as error:
+            self.left(error)
 
     def receiving(self) -> list[Any]:
         far, sparse = self._far, self._sparse

@@ -53,6 +53,9 @@ class Member(Protocol):
     def give_up(self) -> None:
         """It is revoked: whatever is called refuses, from now on."""
 
+    def awaited(self) -> tuple[Iterable[int], Iterable[int]]:
+        """Ranks that have not come to the exchange that goes on, of those of which that is known here; and these."""
+
     def receiving(self) -> Iterable[Any]:
         """Requests of receives that may be posted."""
 
@@ -83,6 +86,7 @@ class Revocation:
 
         self.comm, self.p, self.pid = comm, comm.size, comm.rank
         self.cause: BaseException | None = None
+        self._noticed = False  # whether the others have been sent a notice
         self.settled: ProcessorError | None = None
         self.members: list[Member] = []
         self._waiter, self.grace = waiter, grace
@@ -105,13 +109,18 @@ class Revocation:
 
     def revoke(self, cause: BaseException) -> None:
         """An exchange is left by an exception here: all others are to know. Returns at once."""
-        if self.cause is not None or self.p == 1:
+        if self._noticed or self.p == 1:
             return
-        self.cause = cause
-        self.unsettled.append(self)
+        # Where the next exception comes in between (the stack is full, or memory is), this goes on when it is called
+        # again, further up.
+        if self.cause is None:
+            self.cause = cause
+        if self not in self.unsettled:
+            self.unsettled.append(self)
         for member in self.members:
             member.give_up()
-        self._post(NOTICE, pickle.dumps(failure_of(cause, 0, "").summary[:200], 5))
+        self._post(NOTICE, pickle.dumps(failure_of(self.cause, 0, "").summary[:200], 5))
+        self._noticed = True
 
     def refuse(self) -> None:
         """Something is to be exchanged on what is revoked.

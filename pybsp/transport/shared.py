@@ -41,7 +41,7 @@ import gc
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes import addressof, c_char
 from functools import partial
 from typing import TYPE_CHECKING
@@ -49,10 +49,11 @@ from weakref import ref
 
 import numpy as np
 
+from .. import process, settings
 from ..errors import DeliveryError, UsageError
 from . import KINDS
 from .lending import Held, Lent
-from .memory import ALIGN, BufferPool, Bytes
+from .memory import ALIGN, BufferPool, Bytes, held, referred_to, unheld
 from .populating import populate
 from .waiting import Waiter
 
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 CONTEXTS = 32  # boards of a processor; a part that is split off deeper meets by messages
 ROOM = 1 << 15  # bytes of a board's room, each parity
 SMALLEST = 1 << 10  # bytes of the smallest buffers of a heap; less is copied along with the manifest
+RECENT = 8  # buffers of a size that are looked through for one that is used again
 GROWS = 1 << 20  # bytes that a heap is populated by beyond what is wanted
 LARGEST = 1 << 40  # bytes of a part, at most
 SHARE = 0.45  # of the free shared memory, that the parts of a node's processors may fill
@@ -98,7 +100,7 @@ class Window:
         if least < CONTEXTS * self.board:
             raise MemoryError(
                 f"{available >> 20} MiB are free, for {comm.size} processors, and PYBSP_SHARED is "
-                f"{os.environ.get('PYBSP_SHARED') or 'not set'}"
+                f"{settings.text(settings.SHARED) or 'not set'}"
             )
         # Pages that nobody touches cost nothing, so the part is as large as it may ever be.
         self._window = MPI.Win.Allocate_shared(least, 1, comm=comm)
@@ -138,7 +140,7 @@ _among_others: list[Window] = []  # those that are there
 def _free_windows() -> None:
     """MPI between hosts cannot be finalized while there is a window: free those in which data is still held."""
     module = sys.modules.get("mpi4py.MPI")
-    if module is not None and module.Is_initialized() and not module.Is_finalized():
+    if process.takes_part() and module is not None and module.Is_initialized() and not module.Is_finalized():
         for window in _among_others[:]:
             window.free()
 
@@ -159,7 +161,7 @@ def same_node(comm: MPI.Intracomm) -> MPI.Comm:
 
 def wanted() -> int:
     """Bytes of a rank's part, at most: PYBSP_SHARED."""
-    text = os.environ.get("PYBSP_SHARED", "")
+    text = settings.text(settings.SHARED)
     if text and not text.isdigit():
         raise UsageError(
             f"PYBSP_SHARED: expected a number of bytes, of each rank's shared memory, or 0 for none, got {text!r}"
@@ -200,7 +202,7 @@ class Node:
             try:
                 window = Window(here, here.size < comm.size)  # type: ignore[arg-type]
             except (MemoryError, MPI.Exception) as error:
-                if here.rank == 0 and os.environ.get("PYBSP_SHARED") != "0":
+                if here.rank == 0 and settings.text(settings.SHARED) != "0":
                     print(
                         f"pybsp: the ranks of {MPI.Get_processor_name()} send each other messages, as shared memory is "
                         f"not to be had ({str(error).strip().splitlines()[0]})",
@@ -270,15 +272,19 @@ class SharedPool(BufferPool):
     """Buffers in this processor's part of the window; where it is full, of its own memory.
 
     A buffer is used again when nobody here refers to it: what has been sent the board refers to for as long as
-    anybody reads it. A weak reference tells, so that buffers that are kept cost nothing.
+    anybody reads it. The reference counts of a few tell; for what stays longer a weak reference does, so that buffers
+    that are kept cost nothing.
     """
 
     def __init__(self, part: memoryview, begin: int, end: int, sharers: int = 1) -> None:
         super().__init__()
         self._part, self._sharers = part, sharers
+        self._address = addressof(c_char.from_buffer(part))
         self._gaps = [(begin, end)]  # ascending, none next to each other
-        self._free: dict[int, list[int]] = {}  # where rooms of so many bytes lie that nobody refers to
-        self._taken: dict[int, tuple[int, int, int, object]] = {}  # id of a buffer: place, address, room, reference
+        self._recent: dict[int, list[Bytes]] = {}  # by bits, the last ones
+        self._free: dict[int, list[tuple[int, int]]] = {}  # by bits: rooms that nobody refers to, where they lie
+        self._places: dict[int, int] = {}  # by id of a buffer
+        self._watched: dict[int, tuple[int, object]] = {}  # of those that stay longer: room, weak reference
         self._gone: dict[int, object] = {}  # of those, that nobody refers to: at any moment, in any thread
         self._populated = begin  # up to here pages are there
 
@@ -286,46 +292,61 @@ class SharedPool(BufferPool):
         if size < SMALLEST:
             return np.empty(size, np.uint8)
         bits = (size - 1).bit_length()
+        recent = self._recent.setdefault(bits, [])
+        buffer = unheld(recent, size)
+        if buffer is None:
+            buffer = self._another(size, bits, recent)
+            if buffer is None:
+                return super().take(size)
+        return buffer[:size]
+
+    def _another(self, size: int, bits: int, recent: list[Bytes]) -> Bytes | None:
         # In sixteenths of a power of two: little is left over, and what is given back fits again.
         step = max(SMALLEST, 1 << max(bits - 4, 0))
-        room = (size + step - 1) & -step
+        room, at = (size + step - 1) & -step, -1
         self._take_back()
-        free = self._free.get(room)
-        at = free.pop() if free else self._grow(room)
-        if at < 0:
-            return super().take(size)
-        buffer = np.frombuffer(self._part[at : at + room], np.uint8)
-        key = id(buffer)
-        self._taken[key] = at, buffer.ctypes.data, room, ref(buffer, partial(self._gone.__setitem__, key))
-        return buffer[:size]
+        for k, (there, place) in enumerate(self._free.get(bits, ())):
+            if there >= size:
+                room, at = there, place
+                del self._free[bits][k]
+                break
+        if at < 0 and (at := self._grow(room, bits)) < 0:
+            return None
+        buffer: Bytes = np.ndarray(room, np.uint8, self._part, at)
+        self._places[id(buffer)] = at
+        recent.append(buffer)
+        if len(recent) > RECENT:
+            old = recent.pop(0)
+            self._watched[id(old)] = old.size, ref(old, partial(self._gone.__setitem__, id(old)))
+        return buffer
 
     def _take_back(self) -> None:
         while self._gone:
-            at, _, room, _ = self._taken.pop(self._gone.popitem()[0])
-            self._free.setdefault(room, []).append(at)
+            key, _ = self._gone.popitem()
+            room, _ = self._watched.pop(key)
+            self._free.setdefault((room - 1).bit_length(), []).append((room, self._places.pop(key)))
 
     def used(self) -> bool:
         """Whether somebody here refers to any of it."""
         self._take_back()
-        return bool(self._taken)
+        return bool(self._watched) or any(held(recent) for recent in self._recent.values())
 
     def place(self, data: Bytes) -> int:
         """Where data lies in the part; BY_MESSAGE if it does not."""
         if self._gone:
             self._take_back()  # what is there now may have the id of a buffer that has gone
-        found = self._taken.get(id(data.base))
-        if found is None:
+        if id(data.base) not in self._places:
             return BY_MESSAGE
-        at, address, _, _ = found
         if data.flags.writeable:  # in a fifth of the time
-            return at + addressof(c_char.from_buffer(data)) - address  # type: ignore[arg-type]
-        return at + int(data.__array_interface__["data"][0]) - address
+            return addressof(c_char.from_buffer(data)) - self._address  # type: ignore[arg-type]
+        return int(data.__array_interface__["data"][0]) - self._address
 
-    def _grow(self, room: int) -> int:
+    def _grow(self, room: int, bits: int) -> int:
         """A place for so many bytes in a gap, or in what is given back; -1 where there is none."""
+        self._merge([bits])
         at = self._cut(room)
-        if at < 0 and self._free:
-            self._merge()
+        if at < 0:
+            self._merge({*self._free, *self._recent})
             at = self._cut(room)
         end = at + room
         if at < 0 or end <= self._populated:
@@ -336,8 +357,8 @@ class SharedPool(BufferPool):
                 if populate(self._part[self._populated : more]):
                     self._populated = min(more, len(self._part))
                     return at
-        self._free.setdefault(room, []).append(at)
-        self._merge()
+        self._free.setdefault(bits, []).append((room, at))
+        self._merge([bits])
         return -1
 
     def _cut(self, room: int) -> int:
@@ -350,12 +371,18 @@ class SharedPool(BufferPool):
                 return begin
         return -1
 
-    def _merge(self) -> None:
-        """Make gaps of all rooms that nobody refers to."""
-        gaps = self._gaps + [(at, at + room) for room, places in self._free.items() for at in places]
-        self._free.clear()
+    def _merge(self, sizes: Iterable[int]) -> None:
+        """Make gaps of the rooms of these sizes, in bits, that nobody refers to."""
+        for bits in sizes:
+            recent = self._recent.get(bits, [])
+            while (buffer := unheld(recent)) is not None:
+                recent[:] = [other for other in recent if other is not buffer]
+                self._free.setdefault(bits, []).append((buffer.size, self._places.pop(id(buffer))))
+        given = [(at, at + room) for bits in sizes for room, at in self._free.pop(bits, ())]
+        if not given:
+            return
         merged: list[tuple[int, int]] = []
-        for begin, end in sorted(gaps):
+        for begin, end in sorted(self._gaps + given):
             if merged and merged[-1][1] == begin:
                 merged[-1] = merged[-1][0], end
             else:
@@ -417,6 +444,7 @@ class Board:
         self._fence = window.sync if WEAK else None
         self._lent, self._held = Lent(), Held(len(ranks))
         self._lending, self._holding = self._lent.data, self._held.entries  # empty, in most exchanges
+        self._got: list[tuple[int, int, Bytes]] = []  # number, whose, data of the last exchange that brought any
 
     def speak_outside(self) -> None:
         """There are other nodes, for which this processor may have something."""
@@ -432,7 +460,7 @@ class Board:
         word = number << NUMBER | kind
         parity = number & 1
         quiet = True
-        if self._holding and (flag := self._say_held(parity)):
+        if (self._got or self._holding) and (flag := self._say_held(parity)):
             word, quiet = word | flag, False
         if self._fence:
             self._fence()
@@ -473,8 +501,9 @@ class Board:
         late = []
         last, last_at = None, 0
         tag = number << 1
-        for at_tag in self._tags:
-            slots[at_tag] = tag
+        if len(manifests) < len(self._tags):  # else each gets one below
+            for at_tag in self._tags:
+                slots[at_tag] = tag
         for k, manifest in manifests:
             size = len(manifest)
             if manifest is last and last_at != BY_MESSAGE:  # a note to all
@@ -495,7 +524,7 @@ class Board:
             self._lent.lend(number, data)
         self._free = at
         word = number << NUMBER | kind | SOMETHING  # as `_say` does
-        if self._holding:
+        if self._got or self._holding:
             word |= self._say_held(parity)
         if self._fence:
             self._fence()
@@ -596,6 +625,11 @@ class Board:
                     return False
         return True
 
+    def behind(self) -> list[int]:
+        """Those that have not entered the exchange."""
+        parity, least = self.number & 1, self.number << NUMBER
+        return [k for k in self._others if self._status[k][parity] < least]
+
     def led(self) -> bool:
         """Whether the leader has let this processor go on."""
         least, release = self.number << NUMBER, self.release
@@ -653,8 +687,8 @@ class Board:
 
     def read(self, k: int, at: int, size: int) -> Bytes:
         """Data in a processor's part, as it lies there."""
-        data = np.frombuffer(self._parts[k], np.uint8, size, at)
-        self._held.hold(k, self.number, data)
+        data: Bytes = np.ndarray(size, np.uint8, self._parts[k], at)
+        self._got.append((self.number, k, data))
         return data
 
     def forget(self) -> None:
@@ -663,14 +697,23 @@ class Board:
 
     def reads(self) -> bool:
         """Whether somebody here refers to data that others sent."""
+        self._hold()
         self._held.words(self.number)
         return bool(self._holding)
+
+    def _hold(self) -> None:
+        """What is still referred to of what came last is looked after from now on; most is not."""
+        if self._got:
+            for number, k, data in referred_to(self._got):
+                self._held.hold(k, number, data)
+            self._got.clear()
 
     def retire(self) -> None:
         """The part has ended: what may still be read of it is from now on the parent's."""
         parent = self._parent
         if parent is None:
             return
+        self._hold()
         if self._lending:
             parent._lent.lend(parent.number, self._lent.clear())
         self._held.hand_over(parent._held, parent.number, [parent._ranks.index(rank) for rank in self._ranks])
@@ -678,7 +721,7 @@ class Board:
     def _say(self, what: int) -> int:
         word = self.number << NUMBER | what
         parity = self.number & 1
-        if self._holding:
+        if self._got or self._holding:
             word |= self._say_held(parity)
         if self._fence:
             self._fence()
@@ -696,6 +739,10 @@ class Board:
 
     def _say_held(self, parity: int) -> int:
         """Say of whose data which is still referred to here; returns the flag that says so, or 0."""
+        if self._got:
+            self._hold()
+            if not self._holding:
+                return 0
         words = self._held.words(self.number)
         if not self._holding:
             return 0

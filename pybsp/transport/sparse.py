@@ -152,6 +152,14 @@ class Sparse:
             self.sending.extend(map(comm.Isend, [[self._out, WORDS, byte]], [self._ranks[behind]], [word_tag]))
         return False
 
+    def awaited(self) -> list[int]:
+        """Ranks of those whose word is awaited: they may be waiting themselves."""
+        if self._round < 0:
+            return [rank for (rank, _), one in zip(self._heads, self.sending, strict=False) if not one.Get_status()]
+        if all(one.Get_status() for one in self.receiving):
+            return []
+        return [self._ranks[(self._pid - (1 << self._round)) % len(self._ranks)]]
+
     def _check(self, source: int, number: int) -> None:
         if number != self._number:
             raise DeliveryError(
@@ -174,6 +182,7 @@ def tell_all(
 
     p, status, byte = len(ranks), MPI.Status(), MPI.BYTE
     known = {pid: pickle.dumps(said, 5)}
+    before_these = len(sends)  # data, which its receivers take when they have been told
     for i in range(rounds(p)):
         before, behind = ranks[(pid - (1 << i)) % p], ranks[(pid + (1 << i)) % p]
         text = pickle.dumps(known, 5)
@@ -189,6 +198,7 @@ def tell_all(
         heard = memoryview(bytearray(status.Get_count(byte)))
         found[0].Recv([heard, len(heard), byte])
         known.update(pickle.loads(heard))
-        if not MPI.Request.Testall(sends):
-            waiter.until(MPI.Request.Testall, sends)
+        told = sends[before_these:]
+        if not MPI.Request.Testall(told):
+            waiter.until(MPI.Request.Testall, told)
     return [pickle.loads(known[d]) for d in range(p)]

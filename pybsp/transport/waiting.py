@@ -7,7 +7,8 @@ sleeping in short steps. Between tests Python sees Ctrl-C.
 
 Who waits also *looks* (`Waiter.look`), every millisecond and in each sleep: MPI moves messages on only while it is
 called, and there one learns that somebody has left the exchange (revocation.py). Where this processor has sends that
-MPI has not completed (`Waiter.moving`), others may wait for them, and it looks at each turn.
+MPI has not completed (`Waiter.moving`), others may wait for them, and it looks at each turn. A wait that takes very
+long is reported, or ended (`Waiter.overdue`, patience.py).
 
 What lies in shared memory is looked at some times first (`tries`): that takes less than asking for the time. On a host
 that is known to have more ranks than cores nobody spins (`crowd`).
@@ -24,6 +25,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .. import settings
 from ..errors import UsageError
 
 SPIN = 100e-6
@@ -44,10 +46,14 @@ class Waiter:
         tries: looks at a word in shared memory before waiting begins.
         look: called in a wait that takes long; may raise, which ends the wait.
         moving: what has sends under way beside those that are waited for.
+        patience: seconds after which a wait without a deadline takes very long.
+        overdue: called then with the time since when it has waited and the time; returns when to call it again. May
+            raise, as `look`.
+        since: waits do not count before that time.
     """
 
     def __init__(self, mode: str = "") -> None:
-        mode = mode or os.environ.get("PYBSP_WAIT", "polite")
+        mode = mode or settings.text(settings.WAIT)
         if mode not in _MODES:
             raise UsageError(f"PYBSP_WAIT: expected one of {', '.join(_MODES)}, got {mode!r}")
         self._most, self._yield = _MODES[mode]
@@ -56,6 +62,9 @@ class Waiter:
         self.tries = TRIES if self._most else 1
         self.look: Callable[[], None] = _nothing
         self.moving: set[int] = set()
+        self.patience = float("inf")
+        self.overdue: Callable[[float, float], float] = _never
+        self.since = 0.0
 
     def crowd(self) -> None:
         """The host has more ranks than cores: do not spin at all."""
@@ -73,12 +82,13 @@ class Waiter:
             False if the deadline (of `time.perf_counter`) came first.
 
         Raises:
-            what `look` raises.
+            what `look` and `overdue` raise.
         """
         clock = time.perf_counter
         look = self.look if looks else _nothing
         start = clock()
         never = float("inf") if deadline is None else deadline
+        late = start + self.patience if deadline is None and looks else never
         limit = start
         if self.moving:
             look()
@@ -93,6 +103,8 @@ class Waiter:
                         return True
                 if pause < limit or self.moving:
                     look()
+                    if now > late:
+                        late = self.overdue(max(start, self.since), now)
         limit = min(limit + self._yield, never)
         pause = clock() + LOOK
         while (now := clock()) < limit:
@@ -105,6 +117,8 @@ class Waiter:
             if self.moving or now > pause:
                 look()
                 pause = now + LOOK
+                if now > late:
+                    late = self.overdue(max(start, self.since), now)
             os.sched_yield()
         self._adapt(float("inf"))
         while not test(what):
@@ -112,6 +126,8 @@ class Waiter:
             if now > never:
                 return False
             look()
+            if now > late:
+                late = self.overdue(max(start, self.since), now)
             time.sleep(STEP if self.moving else min(LONGEST_STEP, max(STEP, (now - start) / 32)))
         return True
 
@@ -134,3 +150,7 @@ class Waiter:
 
 def _nothing() -> None:
     pass
+
+
+def _never(since: float, now: float) -> float:
+    return float("inf")

@@ -13,6 +13,7 @@ from ...errors import BSPError, DeadlockError, UnreceivedError, UsageError
 from ...logp import wording
 from ...logp.payload import copied
 from ...machine import LogPMachine
+from ...outcome import note_place
 from .control import Control, Report, State, Verdict
 from .execution import Part
 from .processor import CycleProcessor
@@ -107,9 +108,8 @@ class Cycles:
         except BaseException as error:
             if self.processor.closed:
                 return  # of its `finally`: it is not what went wrong
-            if hasattr(error, "add_note"):
-                proc = self.processor
-                error.add_note(f"(on processor {proc.pid} of {proc.p} of the LogP machine, time {proc.time})")
+            proc = self.processor
+            note_place(error, f"(on processor {proc.pid} of {proc.p} of the LogP machine, time {proc.time})")
             self.error = error  # raised when it is known that no stall before has led to it
 
     def may_go_on(self) -> bool:

@@ -144,7 +144,7 @@ def test_an_interrupted_launch_is_gone_on_with(tmp_path: Path, raw: Raw) -> None
     lines = text.split("\n")
     path.write_text("\n".join(lines[: len(lines) // 3]) + "\n" + lines[len(lines) // 3][:20])
     cut = read(path)
-    assert "cut or damaged" in cut.missing
+    assert "is cut: its last line could not be read" in cut.missing
     flags = {flag.code: flag.text for flag in analyse(cut).flags}
     assert "could not be read" in flags["cut"]
     assert "0 of 1 launches" in flags["unfinished"]

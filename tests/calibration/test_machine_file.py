@@ -186,10 +186,14 @@ def changed(content: dict[str, Any], place: list[Any], value: Any) -> dict[str, 
         (["calibration", "bsp", "l"], 3.0, r"calibration.bsp.l: expected an object of value, low, high"),
         (["calibration", "bsp", "l", "low"], "wide", r"calibration.bsp.l.low: expected a number"),
         (["calibration", "bsp", "segments"], {}, r"calibration.bsp.segments: expected a list"),
-        (["calibration", "bsp", "segments", 1, "words"], 1.5, r"segments\[1\].words: expected a value of type int"),
-        (["calibration", "bsp", "worst"], 3, r"calibration.bsp.worst: expected a value of type str"),
+        (
+            ["calibration", "bsp", "segments", 1, "words"],
+            1.5,
+            r"segments\[1\].words: expected a whole number of at least 0, got 1.5",
+        ),
+        (["calibration", "bsp", "worst"], 3, r"calibration.bsp.worst: expected text"),
         (["calibration", "bsp", "patterns", "shift"], 1, r"calibration.bsp.patterns.shift: expected an object"),
-        (["calibration", "ebsp", "kept"], 1, r"calibration.ebsp.kept: expected a value of type bool"),
+        (["calibration", "ebsp", "kept"], 1, r"calibration.ebsp.kept: expected true or false, got 1"),
     ],
 )
 def test_what_is_not_understood_is_refused(tmp_path: Path, place: list[Any], value: Any, said: str) -> None:

@@ -15,8 +15,11 @@ POINT = Point("logp", "train", "raw", "inter", 8, 10, 1.25e-3, 21, 22, 23, 24, 2
 SAMPLES = [Sample(POINT, 31, 32, 33, 0.1 + 0.2, 35.5, 36), Sample(Point("bsp", "empty", "bsp"), 0, 1, 2, 3e-300, 4.0)]
 
 
+ABOUT = {"p": 2, "hosts": ["a", "b"], "nodes": [0, 1], "seed": 7}
+
+
 def written(path: Path) -> Path:
-    writer = Writer(path, {"p": 4, "seed": 7})
+    writer = Writer(path, ABOUT)
     writer.write(SAMPLES[:1])
     writer.event("launch", number=0)
     writer.write(SAMPLES[1:])
@@ -27,7 +30,7 @@ def written(path: Path) -> Path:
 def test_samples_and_events_come_back_as_they_were_written(tmp_path: Path) -> None:
     raw = read(written(tmp_path / "raw.csv"))
     assert raw.samples == SAMPLES
-    assert raw.about == {"p": 4, "seed": 7}
+    assert raw.about == ABOUT
     assert raw.events == [{"event": "launch", "number": 0}]
     assert raw.missing == ""
 
@@ -45,7 +48,7 @@ def test_a_line_that_was_cut_is_left_out_and_taken_away_when_the_file_goes_on(tm
     path.write_bytes(path.read_bytes()[:-5])
     cut = read(path)
     assert cut.samples == SAMPLES[:1]
-    assert "1 line(s) could not be read; 1 samples are whole" in cut.missing
+    assert "its last line could not be read; 1 samples are whole" in cut.missing
     writer = Writer(path, None)
     writer.write(SAMPLES)
     writer.close()
@@ -54,12 +57,36 @@ def test_a_line_that_was_cut_is_left_out_and_taken_away_when_the_file_goes_on(tm
     assert whole.missing == ""
 
 
-def test_a_damaged_line_is_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (",31,32,", ",x,32,", "launch: expected a whole number of at least 0, got 'x'"),
+        (",31,32,", ",-1,32,", "launch: expected a whole number of at least 0, got -1"),
+        (",31,32,33,", ",31,32,0,", "repeats: expected a whole number of at least 1, got 0"),
+        (",31,32,", ",31,", "expected 19 fields, got 18"),
+        ("0.30000000000000004", "nan", "seconds: expected a finite number .*, got nan"),
+        ("2500000000.0", "inf", "work: expected a finite number of at least 0, got inf"),
+        (",raw,inter,", ",other,inter,", "layer: expected .*, got 'other'"),
+        ("logp,train", "lo\x1bgp,train", "experiment: expected text without control characters, got 'lo.x1bgp'"),
+    ],
+)
+def test_a_damaged_line_is_refused_with_its_number_and_field(tmp_path: Path, old: str, new: str, said: str) -> None:
     path = written(tmp_path / "raw.csv")
-    path.write_text(path.read_text().replace(",31,32,", ",x,32,"))
-    damaged = read(path)
-    assert damaged.samples == SAMPLES[1:]
-    assert "1 line(s) could not be read" in damaged.missing
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(UsageError, match=f"raw samples {path}: line 3: {said}"):
+        read(path)
+
+
+def test_only_a_difference_of_times_may_be_below_zero(tmp_path: Path) -> None:
+    path = tmp_path / "raw.csv"
+    writer = Writer(path, ABOUT)
+    writer.write([SAMPLES[0]._replace(seconds=-1e-7)])
+    assert read(path).samples[0].seconds == -1e-7
+    writer.write([SAMPLES[1]._replace(seconds=-1e-7)])
+    writer.close()
+    with pytest.raises(UsageError, match=r"line 4: seconds: expected a finite number of at least 0 .*, got -1e-07"):
+        read(path)
 
 
 @pytest.mark.parametrize(

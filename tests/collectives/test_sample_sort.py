@@ -70,6 +70,7 @@ KEYS: dict[str, Callable[[np.random.Generator, int, int], NDArray[Any]]] = {
     "just after the samples": lambda rng, n, pid: np.where(np.arange(n) % max(1, n // 8) == 0, np.arange(n), 0.5),
     "one wide": lambda rng, n, pid: rng.random(n) * (1000 if pid == 0 else 1),
     "nan": lambda rng, n, pid: np.where(rng.random(n) < 0.7, np.nan, rng.random(n)),
+    "nan but for one": lambda rng, n, pid: np.where(np.arange(n) == n // 2, rng.random(), np.nan),
 }
 
 

@@ -257,11 +257,11 @@ def test_all_rows_can_send_where_l_of_them_share_a_port(h: int) -> None:
 
 
 def test_n_4096_and_h_64_take_less_than_a_minute() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     network = Multibutterfly(4096, 20, 0)
     for relation in (random_relation(128, 64), share(random_relation(4096, 64), 32)):
         assert route(network, relation, 32).stages == 12
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
 
 
 # -- what does not fit

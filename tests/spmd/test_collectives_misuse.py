@@ -104,6 +104,19 @@ def test_a_degree_that_is_none(spmd: Spmd, name: str, degree: Any) -> None:
         assert_all_fail(spmd, main, f"{name}: argument degree: expected a whole number of at least 2, got {degree!r}")
 
 
+@pytest.mark.parametrize("name", [name for name in FOLDS if name != "prefix_pipelined"])
+@pytest.mark.parametrize("order", ["Fixed", "", None, True, ["fixed"]], ids=repr)
+def test_an_order_that_is_none(spmd: Spmd, name: str, order: Any) -> None:
+    def everywhere(bsp: pybsp.BSP) -> None:
+        FOLDS[name](bsp, order=order)
+
+    def on_one(bsp: pybsp.BSP) -> None:
+        FOLDS[name](bsp, order=order if bsp.pid == bsp.p - 1 else "fixed")
+
+    for main in (everywhere, on_one):
+        assert_all_fail(spmd, main, f'{name}: argument order: expected "any" or "fixed", got {order!r}')
+
+
 @pytest.mark.parametrize("name", ["reduce", *SPREADS])
 @pytest.mark.parametrize("root", [-1, "p", 10**20, 0.0, None, False], ids=repr)
 def test_a_root_that_is_no_processor(spmd: Spmd, name: str, root: Any) -> None:
@@ -139,6 +152,8 @@ DIFFERENT: dict[
     "dtype": ({"value": np.ones(12)}, {"value": np.ones(12, np.float32)}),
     "size": ({"value": np.ones(2)}, {"value": np.ones(20)}),
     "shape": ({"value": np.ones((3, 4))}, {"value": np.ones((4, 3))}),
+    "order": ({}, {"order": "fixed"}),
+    "order and degree": ({"degree": 2, "order": "fixed"}, {"degree": 2}),
     "empty": ({"value": np.ones(12)}, {"value": np.ones(0)}),
     "number": ({"value": np.ones(1)}, {"value": 1.0}),
     "object": ({"value": np.ones(1)}, {"value": "text"}),
@@ -153,10 +168,18 @@ def test_arguments_that_differ(spmd: Spmd, name: str, what: str, odd: str) -> No
         pytest.skip("one processor agrees with itself")
     if name == "prefix_pipelined" and what in ("dtype", "size", "shape", "empty", "number", "object"):
         pytest.skip("it compares the number of items only")
+    if name == "prefix_pipelined" and what.startswith("order"):
+        pytest.skip("it has no order to choose")
     usual, other = DIFFERENT[what]
     p = spmd.p
     chosen = {"first": [0], "last": [p - 1], "half": list(range(0, p, 2))}[odd]
-    argument = {"degree": "degree", "no degree": "degree", "op": "op"}.get(what, "value")
+    argument = {
+        "degree": "degree",
+        "no degree": "degree",
+        "op": "op",
+        "order": "order",
+        "order and degree": "order",
+    }.get(what, "value")
     argument = "column" if argument == "value" and name == "prefix_2d" else argument
 
     def main(bsp: pybsp.BSP) -> None:
@@ -360,6 +383,18 @@ def test_costs_and_plans_refuse_what_the_calls_refuse() -> None:
         lambda: allreduce.cost(m, 1, True),
         lambda: prefix.cost(m, 1, 0),
         lambda: prefix_2d.cost(m, -1),
+        lambda: reduce.plan(5, 1, order="fixed"),
+        lambda: allreduce.plan(5, 1, "fixed"),
+        lambda: prefix.plan(5, 0, "fixed"),
+        lambda: prefix_2d.plan(5, 2, 1, "fixed"),
+        lambda: reduce.plan(5, 2, order="none"),
+        lambda: allreduce.plan(5, 2, "none"),
+        lambda: prefix.plan(5, 2, "none"),  # type: ignore[arg-type]
+        lambda: prefix_2d.plan(5, 2, 2, "none"),
+        lambda: reduce.cost(m, order="none"),  # type: ignore[arg-type]
+        lambda: allreduce.cost(m, order="none"),  # type: ignore[arg-type]
+        lambda: prefix.cost(m, order="none"),  # type: ignore[arg-type]
+        lambda: prefix_2d.cost(m, 3, order="none"),  # type: ignore[arg-type]
     ):
-        with pytest.raises(UsageError, match=r"argument (degree|root|words|k): expected"):
+        with pytest.raises(UsageError, match=r"argument (degree|root|words|k|order): expected"):
             call()

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp.ledger import shares
 from tests.conftest import Spmd
+
+from .programs import caught
 
 Counts = tuple[str, float, int, int, int, int, int]
 
@@ -292,3 +295,77 @@ def test_the_ledger_equals_that_of_virtual_processors(spmd: Spmd) -> None:
     simulated = pybsp.simulate(main, p=spmd.p)
     assert on_this == simulated.results
     assert on_this[0] == (counted(simulated.ledger), [r.items for r in simulated.ledger])
+
+
+def test_a_long_ledger_is_that_of_each_superstep(spmd: Spmd) -> None:
+    """More supersteps than a chunk of the log, or a round of combining, in pieces that were asked for at odd times."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        asked = (1, 1022, 1023, 1024)
+        seen = []
+        for k in range(1100):
+            if k % 7 == 0:
+                bsp.send((k + bsp.pid) % bsp.p, k)
+            bsp.work(k + bsp.pid)
+            if k % 100:
+                bsp.sync()
+            else:
+                with bsp.superstep(f"hundred {k}"):
+                    pass
+            if k in asked:
+                seen.append(bsp.ledger)
+        ledger = bsp.ledger
+        works = [record.work for record in ledger]
+        labels = {record.label: n for n, record in enumerate(ledger) if record.label}
+        same = all(list(early) == ledger[: len(early)] for early in seen)
+        lengths = [len(early) for early in seen]
+        some = [(ledger[n], ledger[n - 1100]) for n in (0, 1023, 1024, 1099)]
+        outside = (caught(lambda: ledger[1100]).kind, caught(lambda: ledger[-1101]).kind)
+        totals = ledger.h == sum(r.h for r in ledger), ledger.measured == sum(r.measured for r in ledger)
+        return works, labels, same, lengths, all(a == b for a, b in some), outside, totals
+
+    for works, labels, same, lengths, ends, outside, totals in spmd(main):
+        assert works == [k + spmd.p - 1 for k in range(1100)]
+        assert labels == {f"hundred {k}": k for k in range(0, 1100, 100)}
+        assert same
+        assert lengths == [2, 1023, 1024, 1025]
+        assert ends
+        assert outside == (IndexError, IndexError)
+        assert totals == (True, True)
+
+
+def test_rounds_share_all_supersteps_out_whatever_their_number() -> None:
+    for p in (1, 2, 3, 64, 100, 5000, 100_000):
+        for first, last in ((0, 0), (5, 6), (0, 1000), (70_000, 300_000)):
+            at, rounds = first, 0
+            while at < last:
+                of = shares(at, last, p)
+                assert 0 < len(of) <= min(p, 64)
+                assert all((end - begin) * p <= max(1 << 16, p) for begin, end in of)
+                for begin, end in of:
+                    assert begin == at < end
+                    at = end
+                rounds += 1
+                if rounds > 20:
+                    break  # of very many processors
+            assert at == last or rounds > 20
+    assert shares(3, 3, 4) == []
+
+
+def test_what_a_block_expects_counts_its_own_supersteps_though_the_ledger_was_asked_for(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        def block() -> None:
+            with bsp.expect(h=0, supersteps=1, work=10 + bsp.pid):
+                bsp.work(10 + bsp.pid)
+                if bsp.p > 1 and bsp.pid == 0:
+                    bsp.send(1, 5)
+                bsp.sync()
+                assert bsp.ledger[-1].work == 9 + bsp.p
+                assert bsp.ledger[-1].h == int(bsp.p > 1)
+
+        return caught(block).text
+
+    for pid, text in enumerate(spmd(main)):
+        assert ("h: expected at most 0, counted 1" in text) == (pid < 2 <= spmd.p)
+        assert "work" not in text
+        assert "supersteps:" not in text

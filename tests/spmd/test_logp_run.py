@@ -480,12 +480,17 @@ def test_a_program_sees_its_stalls(machine: LogP) -> None:
                 proc.send(0, k)
         return [*counted, (proc.stalls, proc.stalled_seconds)]
 
-    counted = machine(program, pybsp.LogPMachine(machine.p, 4, 1, 4, step=1e-3))
+    # One in flight to processor 0. A single sender keeps a gap in simulated time, which is as long as the latency here.
+    some = machine.p > 1 and machine.capacity is not None if machine.mpi else machine.p > 2
+    for _ in range(
+        10 if some else 1
+    ):  # on ranks, a sender that gets no turn while processor 0 looks away need not stall
+        counted = machine(program, pybsp.LogPMachine(machine.p, 4, 1, 4, step=1e-3))
+        if any(stalls for _, (stalls, _) in counted):
+            break
     assert all(before == (0, 0) for before, _ in counted)
     assert counted[0][1] == (0, 0)
     assert all((stalls > 0) == (seconds > 0) for _, (stalls, seconds) in counted)
-    # One in flight to processor 0. A single sender keeps a gap in simulated time, which is as long as the latency here.
-    some = machine.p > 1 and machine.capacity is not None if machine.mpi else machine.p > 2
     assert any(stalls for _, (stalls, _) in counted) == some
 
 
@@ -532,27 +537,32 @@ def test_in_flight_by_the_clock_is_never_above_the_capacity(
         return 0, proc.max_in_flight, 0.0
 
     for C in (1, 3):
-        submissions.clear()
-        arrivals.clear()
-        machine, begin = pybsp.LogPMachine(ranks.size, 2 * C, 1, 2), time.perf_counter()
-        stalls, credits, granted = logp.run(program, machine=machine, capacity=capacity)
-        assert granted < time.perf_counter() - begin
-        granted = sum(ranks.allgather(granted))
-        assert (granted > 0) == (capacity == "global" and ranks.size > 2)  # some credit was free, and had to travel
-        logs = ranks.allgather(submissions + (arrivals if ranks.rank == 0 else []))
-        most = in_flight([entry for log in logs for entry in log])
-        stalls = sum(ranks.allgather(stalls))
-        p = ranks.size
-        if capacity == "global":
-            assert most <= C
-            assert ranks.bcast(credits) in (None if p < 3 else C, *range(1, C + 1))
-            assert stalls > 0 or p - 1 <= C or p == 2
-        elif capacity == "per-pair":
-            assert most <= C * (p - 1)
-            assert p <= 2 or most > C  # no guarantee over all senders
-        else:
-            assert p == 1 or most > C
-            assert stalls == 0
+        for attempt in range(10):  # who stalls, and how many are on their way at once, depends on who gets a turn when
+            submissions.clear()
+            arrivals.clear()
+            machine, begin = pybsp.LogPMachine(ranks.size, 2 * C, 1, 2), time.perf_counter()
+            stalls, credits, granted = logp.run(program, machine=machine, capacity=capacity)
+            assert granted < time.perf_counter() - begin
+            granted = sum(ranks.allgather(granted))
+            # Some credit was free, and had to travel.
+            assert (granted > 0) == (capacity == "global" and ranks.size > 2)
+            logs = ranks.allgather(submissions + (arrivals if ranks.rank == 0 else []))
+            most = in_flight([entry for log in logs for entry in log])
+            stalls = sum(ranks.allgather(stalls))
+            p = ranks.size
+            if capacity == "global":
+                assert most <= C
+                assert ranks.bcast(credits) in (None if p < 3 else C, *range(1, C + 1))
+                seen = stalls > 0 or p - 1 <= C or p == 2
+            elif capacity == "per-pair":
+                assert most <= C * (p - 1)
+                seen = p <= 2 or most > C  # no guarantee over all senders
+            else:
+                assert stalls == 0
+                seen = p == 1 or most > C
+            if seen:
+                break
+            assert attempt < 9
 
 
 def test_no_wait_lasts_longer_than_until_the_deadline(ranks: Any) -> None:

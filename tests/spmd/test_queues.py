@@ -339,3 +339,98 @@ def test_many_items_arrive_in_the_order_of_sending_for_every_destination(spmd: S
         return np.array_equal(q.values, np.concatenate(expected))
 
     assert spmd(main) == [True] * spmd.p
+
+
+def test_freeing_a_queue_takes_effect_at_the_next_sync(spmd: Spmd) -> None:
+    """What was sent before arrives, and can be read until the sync after it."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        q, other = bsp.queue(np.int64), bsp.queue(np.int64)
+        right = (bsp.pid + 1) % bsp.p
+        q.free()
+        q.send(right, bsp.pid)
+        other.send(right, -bsp.pid)
+        bsp.sync()
+        arrived = (q.values.tolist(), q.sources.tolist(), len(q), other.values.tolist())
+        sends: list[tuple[Any, Any]] = [(0, 1), (0, [1, 2]), ([0], 1), ([], []), (-1, 1)]
+        late = [caught(q.send, *what) for what in sends]
+        bsp.sync()
+        late += [caught(lambda: q.values), caught(lambda: q.sources), caught(len, q)]
+        return arrived, late, repr(q)
+
+    for pid, (arrived, late, text) in enumerate(spmd(main)):
+        left = (pid - 1) % spmd.p
+        assert arrived == ([left], [left], 1, [-left])
+        for error in late:
+            assert error.kind is pybsp.UsageError
+            assert "freed" in error.text
+            assert "test_queues.py:" in error.text
+        assert text == "<freed queue of int64>"
+
+
+def test_a_queue_to_which_nothing_came_is_empty_and_gone_alike(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue()
+        bsp.sync()
+        q.free()
+        twice = caught(q.free)
+        bsp.sync()
+        empty = len(q)
+        again = caught(q.free)
+        bsp.sync()
+        return empty, caught(len, q).kind, twice, again
+
+    for empty, gone, *freed in spmd(main):
+        assert (empty, gone) == (0, pybsp.UsageError)
+        for error in freed:
+            assert error.kind is pybsp.UsageError
+            assert "queue.free: the queue made at" in error.text
+            assert "freed already" in error.text
+
+
+def test_streams_of_freed_queues_are_used_again_and_mix_nothing(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        wrong: list[Any] = []
+        kept = bsp.queue(np.int32)
+        for k in range(40):
+            queues = [bsp.queue(np.int64 if (k + n) % 2 else "S3") for n in range(4)]
+            dests = np.arange(bsp.p)
+            for n, queue in enumerate(queues):
+                queue.send(dests, 100 * k + n if queue.dtype == np.int64 else f"{k},{n}".encode()[:3])
+            kept.send(dests, k)
+            for n in (2, 0, 3):
+                queues[n].free()
+            bsp.sync()
+            fresh = bsp.queue(np.int8)  # by a stream whose last items can still be read
+            fresh.send(bsp.pid, 1)
+            for n, queue in enumerate(queues):
+                expected = 100 * k + n if queue.dtype == np.int64 else f"{k},{n}".encode()[:3]
+                if queue.values.tolist() != [expected] * bsp.p:
+                    wrong.append((k, n, queue.values.tolist()))
+            if kept.values.tolist() != [k] * bsp.p:
+                wrong.append((k, "kept", kept.values.tolist()))
+            queues[1].free()
+            bsp.sync()
+            if fresh.values.tolist() != [1]:
+                wrong.append((k, "fresh", fresh.values.tolist()))
+            fresh.free()
+        return wrong, max(queue._stream for queue in (fresh, *queues))
+
+    for wrong, largest in spmd(main):
+        assert wrong == []
+        assert largest < 20
+
+
+def test_processors_that_free_different_queues_are_told(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        queues = [bsp.queue(), bsp.queue()]
+        bsp.sync()
+        queues[bsp.pid % 2].free()
+        bsp.sync()
+
+    errors = spmd.errors(main)
+    if spmd.p > 1:
+        for error in errors:
+            assert isinstance(error, pybsp.SyncError)
+            assert "free of queue 0" in str(error)
+            assert "free of queue 1" in str(error)

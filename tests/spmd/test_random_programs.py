@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import pybsp
 from tests.conftest import Spmd
 
-from .programs import plain
+from .programs import filled, index, plain, whole
 
 PAIR = np.dtype([("a", "i4"), ("b", "f4")])
 DTYPES: list[np.dtype[Any]] = [np.dtype(np.int64), np.dtype(np.float32), PAIR]
@@ -26,40 +26,6 @@ QUEUES: list[np.dtype[Any]] = [np.dtype(np.int32), PAIR]
 def shape_of(array: int, pid: int) -> tuple[int, ...]:
     """Arrays of one and two axes, of unequal sizes, empty ones among them."""
     return [(3 + pid % 3,), (pid % 2 + 1, 4), (2 * (pid % 3),)][array]
-
-
-def filled(dtype: np.dtype[Any], shape: tuple[int, ...], seed: int) -> Any:
-    """Values that tell where they come from."""
-    numbers = seed * 100 + np.arange(int(np.prod(shape)))
-    values = np.zeros(numbers.size, dtype)
-    if dtype.names:
-        values["a"], values["b"] = numbers, -numbers
-    else:
-        values[:] = numbers
-    return values.reshape(shape)
-
-
-def index(where: tuple[str, list[int]], shape: tuple[int, ...]) -> Any:
-    """A valid index of that kind into the shape; all of it where there is none."""
-    kind, numbers = where
-    n = shape[0]
-    if 0 in shape:
-        return slice(0, 0) if kind == "slice" else np.array([], np.int64) if kind == "array" else None
-    if kind == "int":
-        return numbers[0] % (2 * n) - n
-    if kind == "slice":
-        return slice(numbers[0] % (n + 1), numbers[1] % (n + 1))
-    if kind == "reversed":
-        return slice(None, None, -1 - numbers[0] % 2)
-    if kind == "array":
-        return np.array([number % n for number in numbers])
-    if kind == "list":
-        return [number % (2 * n) - n for number in numbers]
-    if kind == "last axis":
-        return (Ellipsis, numbers[0] % shape[-1])
-    if kind == "tuple":
-        return tuple(np.array([(k + number) % m for number in numbers]) for k, m in enumerate(shape))
-    return None
 
 
 NUMBER = st.integers(0, 40)
@@ -92,11 +58,6 @@ def payload_of(kind: str, seed: int) -> Any:
         "nothing": np.empty(0, np.float32),
         "long": np.arange(9000) + seed,
     }[kind]
-
-
-def whole(at: Any) -> Any:
-    """None means all of it, which numpy writes otherwise."""
-    return Ellipsis if at is None else at
 
 
 def run(bsp: pybsp.BSP, program: Program) -> list[Any]:

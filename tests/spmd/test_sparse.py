@@ -102,3 +102,13 @@ def test_on_a_measured_machine_direct_becomes_sparse_where_that_pays() -> None:
     assert resolved("direct", large, apart=False) == "direct"
     assert resolved("direct", pybsp.BSPMachine.nominal(4096)) == "direct"
     assert resolved("direct", pybsp.BSPMachine(p=4096, g=1e-9, l=50e-6, r=1e9)) == "direct"
+
+
+def test_what_is_said_to_all_does_not_wait_for_large_data(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> list[float]:
+        bsp.queue(np.float64)  # said to all at the sync, beside the data
+        bsp.send((bsp.pid + 1) % bsp.p, np.full(300_000, float(bsp.pid)))
+        bsp.sync()
+        return [float(message.payload[-1]) for message in bsp.inbox]
+
+    assert spmd(main, router="sparse") == [[float((pid - 1) % spmd.p)] for pid in range(spmd.p)]

@@ -296,3 +296,16 @@ def test_a_color_that_cannot_be_sent_or_does_not_equal_itself_is_an_error(spmd: 
         assert [error.kind for error in found] == [pybsp.UsageError] * 3
         assert "pickled" in found[0].text
         assert "equals itself" in found[1].text
+
+
+def test_what_is_made_after_a_part_counts_for_the_next_sync_alone(spmd: Spmd) -> None:
+    """A virtual processor is out of its part, and makes an array, before others have looked at who is in which."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        with bsp.split(bsp.pid) as part:
+            part.sync()
+        array = bsp.array(bsp.pid)
+        bsp.sync()
+        return array.shapes
+
+    assert spmd(main) == [[(pid,) for pid in range(spmd.p)]] * spmd.p

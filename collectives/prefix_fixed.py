@@ -1,0 +1,70 @@
+"""Prefix in the fixed order: each processor climbs the tree with two sums, its group's and that up to itself.
+
+In each superstep a processor gets the sums of the other parts of its group. Those below, with its own prefix, are its
+prefix in the group; all of them, with its own part's, the group's sum, which goes on to the groups above. A group that
+ends with the last processor has none above: there only what lies below a part is sent, and no sum of all is made.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache, partial
+from typing import Any
+
+from ..cost import Cost, Machine, Superstep
+from . import fixed_order, groups
+from .plan import Plan
+from .primitive import Operator, Supersteps, combined, packed, sources, taken
+
+
+@lru_cache(maxsize=64)
+def plan(p: int, degree: int, items: int = 1) -> Plan:
+    """Who sends its part's sum (the items 0 to items - 1) to whom."""
+    return groups.plan(p, fixed_order.levels(p, degree), _work, below=True, items=items)
+
+
+@lru_cache(maxsize=4096)
+def counted(p: int, degree: int) -> tuple[tuple[Superstep, ...], int]:
+    """What the supersteps of `plan` are charged for with a word, and the flop after them, without making it."""
+    return groups.counted(fixed_order.levels(p, degree), _work, below=True)
+
+
+def _work(level: groups.Level) -> int:
+    """Operations of a processor in the last part of a group: those below go into its prefix, and into the sum."""
+    others, last = level.parts[:-1], level.parts[-1]
+    return max(2 * (int(others.max(initial=1)) - 1), int(last) - 1)
+
+
+def cost(machine: Machine, words: float, degree: int) -> Cost:
+    """What it costs for values of so many words; a message counts whole ones."""
+    each = math.ceil(words)
+    steps, after = counted(machine.p, degree)
+    return Cost(machine, (step.times(each)._replace(w=step.w * words) for step in steps), after * words)
+
+
+@lru_cache(maxsize=1024)
+def choose(machine: Machine, words: float) -> int:
+    """The degree that costs least."""
+    return min(fixed_order.degrees(machine.p), key=lambda degree: cost(machine, words, degree).seconds)
+
+
+def run(steps: Supersteps, value: Any, op: Operator, degree: int, words: float) -> Any:
+    """Run it with values of so many words."""
+    bsp = steps.bsp
+    p, pid = bsp.p, bsp.pid
+    fold = partial(fixed_order.total, p)
+    upto, whole = value, taken(value, steps.name)  # an op may write into objects that it gets
+    for depth, step in zip(reversed(fixed_order.depths(p, degree)[:-1]), plan(p, degree), strict=True):
+        # 1. The sum of the part that this processor is in goes to the other parts of the group, or to those above.
+        if sends := step.sends(pid):
+            payload = packed(whole, steps.name)
+            for dest, _, _ in sends:
+                steps.send(dest, payload)
+        letters = steps.sync(sources(step.receives(pid)))
+        # 2. The sums of the parts below make the prefix in the group.
+        if below := [letter for letter in letters if letter.source < pid]:
+            upto = combined(steps, below, upto, op, words, fold)
+        # 3. All of them make the sum of the group, unless the group ends with the last processor.
+        if letters and pid < (2**depth - 1) * p >> depth:
+            whole = combined(steps, letters, whole, op, words, fold)
+    return upto

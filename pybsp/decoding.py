@@ -1,0 +1,344 @@
+"""Files are data: decoded by a declared form, or refused with file, field, what was expected and what was found.
+
+A form is made of decoders: functions that give a value of JSON back as the program has it, or raise `MisfitError`.
+Those of what contains others (`each`, `table`, `fields`, `of`) say where they were when one inside did not fit.
+
+    WORDS = fields({"words": whole(), "label": text})
+    read("file.json", "file", fields({"format": one_of("words"), "rows": each(WORDS)}))
+
+    file file.json: rows[3].words: expected a whole number of at least 0, got -1
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .errors import UsageError
+
+Decoder = Callable[[Any], Any]
+LARGEST = 1 << 53  # of whole numbers: as far as a float counts
+DEEPEST = 16  # of what may be any JSON
+
+
+class MisfitError(Exception):
+    """A value that does not fit: what was expected and found, and the way to it from the outside, last step first."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        self.expected, self.found = expected, found
+        self.steps: list[str] = []
+
+    def __str__(self) -> str:
+        place = "".join(reversed(self.steps)).lstrip(".")
+        return f"{place}{': ' if place else ''}expected {self.expected}, got {self.found}"
+
+
+def read(path: str | os.PathLike[str], name: str, form: Decoder) -> Any:
+    """Read a file of JSON.
+
+    Args:
+        path: of the file.
+        name: what it is, for errors: "ledger file".
+        form: of its content.
+
+    Raises:
+        UsageError: it cannot be read, is no JSON, or is of another form.
+    """
+    return decode(read_json(path, name), f"{name} {path}", form)
+
+
+def read_json(path: str | os.PathLike[str], name: str) -> Any:
+    """Read a file of JSON of any form; raises as `read`."""
+    return parse(read_text(path, name), f"{name} {path}")
+
+
+def read_text(path: str | os.PathLike[str], name: str) -> str:
+    """Read a file of text; raises as `read`."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{name} {path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} {path}: is not JSON or any text in UTF-8 (byte {error.start})") from error
+
+
+def parse(content: str, origin: str) -> Any:
+    """JSON from text that is from `origin`; NaN and Infinity are left to decoders, which say where they are."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise UsageError(f"{origin}: is not JSON that can be read (brackets in brackets, too deep)") from None
+    except ValueError as error:
+        raise UsageError(f"{origin}: is not JSON ({error})") from None
+
+
+def decode(value: Any, origin: str, form: Decoder) -> Any:
+    """A value of JSON as a form has it; `origin` is where it is from, for errors."""
+    try:
+        return form(value)
+    except MisfitError as misfit:
+        raise UsageError(f"{origin}: {misfit}") from None
+
+
+def shown(value: Any) -> str:
+    """A value of JSON in a few harmless words."""
+    if isinstance(value, dict):
+        return f"an object of {len(value)} fields"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return f"{value!r:.60}"
+
+
+def harmless(content: str) -> str:
+    """Text as a terminal may have it: control characters, and what no text can hold, as escapes (`\\x1b`)."""
+    if content.isprintable():
+        return content
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode("ascii") for one in content
+    )
+
+
+# -- decoders of one value ---------------------------------------------------------------------------------------------
+
+
+def whole(least: int = 0, most: int = LARGEST) -> Decoder:
+    """A whole number."""
+    expected = f"a whole number of at least {least}" + (f" and at most {most}" if most != LARGEST else "")
+
+    def decoded(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise MisfitError(expected, shown(value))
+        return value
+
+    return decoded
+
+
+def number(least: float = 0.0, most: float = sys.float_info.max, above: bool = False) -> Decoder:
+    """A finite number, as a float; `above`: it is not `least` itself."""
+    if least == -sys.float_info.max:
+        expected = "a finite number"
+    else:
+        expected = f"a finite number {'above' if above else 'of at least'} {least:g}"
+    if most != sys.float_info.max:
+        expected += f" and at most {most:g}"
+
+    def decoded(value: Any) -> float:
+        # Whole numbers of any size compare with floats; NaN with none.
+        if type(value) not in (float, int) or not least <= value <= most or (above and value == least):
+            raise MisfitError(expected, shown(value))
+        return float(value)
+
+    return decoded
+
+
+any_number = number(least=-sys.float_info.max)
+
+
+def figure(value: Any) -> float:
+    """A number that may be none, or endless: those are the texts "nan", "inf" and "-inf"."""
+    if value in ("nan", "inf", "-inf"):
+        return float(value)
+    try:
+        return float(any_number(value))
+    except MisfitError:
+        raise MisfitError('a number ("nan", "inf" and "-inf" where it is not finite)', shown(value)) from None
+
+
+def text(value: Any) -> str:
+    """Text without control characters."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise MisfitError("text without control characters", shown(value))
+    return value
+
+
+def any_text(value: Any) -> str:
+    """Any text; what is shown of it goes through `harmless`."""
+    if not isinstance(value, str):
+        raise MisfitError("text", shown(value))
+    return value
+
+
+def flag(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise MisfitError("true or false", shown(value))
+    return value
+
+
+def one_of(*choices: str | int) -> Decoder:
+    """One of some texts or numbers."""
+    expected = " or ".join(json.dumps(choice) for choice in choices)
+
+    def decoded(value: Any) -> Any:
+        if type(value) not in (str, int) or value not in choices:
+            raise MisfitError(expected, shown(value))
+        return value
+
+    return decoded
+
+
+def untouched(value: Any) -> Any:
+    """Anything, as it is: what this pybsp does not look at."""
+    return value
+
+
+def anything(value: Any, depth: int = DEEPEST) -> Any:
+    """Any JSON of plain text and finite numbers that is not too deep."""
+    if isinstance(value, (dict, list)):
+        if depth == 0:
+            raise MisfitError(f"at most {DEEPEST} objects or lists in one another", shown(value))
+        inside = partial(anything, depth=depth - 1)
+        return table(inside)(value) if isinstance(value, dict) else each(inside)(value)
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    return whole(-LARGEST)(value) if isinstance(value, int) else any_number(value)
+
+
+# -- decoders of what contains others ----------------------------------------------------------------------------------
+
+
+def optional(form: Decoder) -> Decoder:
+    """Null, as None, or what another form has."""
+
+    def decoded(value: Any) -> Any:
+        return None if value is None else form(value)
+
+    return decoded
+
+
+def each(form: Decoder, *, least: int = 0, most: float = float("inf")) -> Decoder:
+    """A list, each of whose items has a form."""
+    expected = (
+        "a list"
+        if least == 0 and most == float("inf")
+        else f"a list of {least}" + (f" to {most}" if most != least else "")
+    )
+
+    def decoded(value: Any) -> list[Any]:
+        if not isinstance(value, list) or not least <= len(value) <= most:
+            raise MisfitError(expected, shown(value))
+        made = []
+        try:
+            for item in value:
+                made.append(form(item))  # noqa: PERF401 - how many there are says where an error is
+        except MisfitError as misfit:
+            misfit.steps.append(f"[{len(made)}]")
+            raise
+        return made
+
+    return decoded
+
+
+def table(form: Decoder) -> Decoder:
+    """An object of any fields, each of which has a form."""
+
+    def decoded(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise MisfitError("an object", shown(value))
+        made, name = {}, ""
+        try:
+            for name, item in value.items():
+                made[text(name)] = form(item)
+        except MisfitError as misfit:
+            misfit.steps.append(f".{harmless(name):.60}")
+            raise
+        return made
+
+    return decoded
+
+
+def fields(
+    needed: Mapping[str, Decoder],
+    more: Mapping[str, Decoder] = types.MappingProxyType({}),
+    others: Decoder | None = None,
+) -> Decoder:
+    """An object of named fields.
+
+    Args:
+        needed: those that must be there.
+        more: those that may.
+        others: of fields of any other name; None: there may be none.
+    """
+    forms = {**needed, **more}
+    expected = "an object" + (f" of {', '.join(needed)}" if needed else "")
+    expected += f" that may have {', '.join(more)}" if more else ""
+
+    def decoded(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise MisfitError(expected, shown(value))
+        missing = [name for name in needed if name not in value]
+        unknown = [name for name in value if name not in forms]
+        if missing:
+            raise MisfitError(f"an object of {', '.join(needed)}", f"one without {', '.join(missing)}")
+        if unknown and others is None:
+            raise MisfitError(expected, f"one that has {harmless(', '.join(unknown)):.60}")
+        made, name = {}, ""
+        try:
+            for name, form in forms.items():
+                if name in value:
+                    made[name] = form(value[name])
+            for name in unknown:
+                made[name] = others(value[name])  # type: ignore[misc]
+        except MisfitError as misfit:
+            misfit.steps.append(f".{harmless(name):.60}")
+            raise
+        return made
+
+    return decoded
+
+
+def of(kind: Any, leaves: Mapping[Any, Decoder] = types.MappingProxyType({})) -> Decoder:
+    """The form of a type: of dataclasses and named tuples, objects of their fields; those with defaults may be missing.
+
+    Args:
+        kind: such a class; `tuple[X, ...]`, `dict[str, X]`, `X | None`, `Literal`; int, float, str, bool; Any; or
+            `Annotated[..., decoder]`, which is that decoder's.
+        leaves: other decoders of some types.
+    """
+    if kind in leaves:
+        return leaves[kind]
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        decoder: Decoder = arguments[1]
+        return decoder
+    if origin in (typing.Union, types.UnionType):
+        return optional(of(next(part for part in arguments if part is not type(None)), leaves))
+    if origin is typing.Literal:
+        return one_of(*arguments)
+    if origin is tuple:
+        item = each(of(arguments[0], leaves))
+        return lambda value: tuple(item(value))
+    if origin is dict:
+        return table(of(arguments[1], leaves))
+    if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
+        parts = {name: of(hint, leaves) for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
+        spare = _defaults(kind)
+        whole_form = fields(
+            {name: form for name, form in parts.items() if name not in spare},
+            {name: form for name, form in parts.items() if name in spare},
+        )
+        return lambda value: kind(**whole_form(value))
+    return {int: whole(-LARGEST), float: any_number, str: text, bool: flag, Any: anything}[kind]
+
+
+def _defaults(kind: Any) -> set[str]:
+    if not dataclasses.is_dataclass(kind):
+        return set(kind._field_defaults)
+    nothing = dataclasses.MISSING
+    return {
+        part.name
+        for part in dataclasses.fields(kind)
+        if part.default is not nothing or part.default_factory is not nothing
+    }

@@ -1,0 +1,66 @@
+"""The keywords of `run`, `simulate` and `attach` that are pybsp's; all others go to the program.
+
+    name      run  simulate  attach  what it says
+    router    x    x         x       how messages travel
+    machine   x    x         x       the parameters by which costs are predicted
+    checked   x    x         x       whether to check what is too dear for every superstep
+    timeout   x    (x)       x       seconds until a superstep that somebody does not reach fails; simulate takes it,
+                                     and needs none
+    p              x                 virtual processors
+    measure        x                 whether the time of computing counts as work
+
+A program that has a parameter of such a name gets it by position: `pybsp.run(main, 5)` for `def main(bsp, timeout)`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .errors import UsageError
+
+
+def check_keywords(operation: str, main: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]) -> None:
+    """Refuse a keyword of ours that may have been meant for the program.
+
+    Args:
+        args: what the program gets by position, after its bsp.
+        given: ours, true where it was given.
+
+    Raises:
+        UsageError: the program has a parameter of that name that it does not get by position.
+    """
+    names = [name for name, value in given.items() if value]
+    if not names:
+        return
+    try:
+        parameters = inspect.signature(main).parameters
+    except (TypeError, ValueError):
+        return  # nothing is known of it
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    placed = [name for name, one in parameters.items() if one.kind in by_position][: 1 + len(args)]
+    for name in names:
+        if name in parameters and name not in placed:
+            raise UsageError(
+                f"{operation}: argument {name}: expected it to be for {operation} alone, but "
+                f"{getattr(main, '__qualname__', main)} has a parameter of this name too, and does not get it: give it "
+                f"by position ({operation}(main, ...)), by functools.partial, or call it otherwise"
+            )
+
+
+def timeout_of(operation: str, timeout: Any) -> float | None:
+    """The argument timeout, checked.
+
+    Raises:
+        UsageError: it is neither None nor a number of seconds above 0.
+    """
+    if timeout is None:
+        return None
+    try:
+        seconds = float(timeout)
+    except (TypeError, ValueError):
+        seconds = 0.0
+    if not seconds > 0:
+        raise UsageError(f"{operation}: argument timeout: expected None or seconds, more than 0, got {timeout!r}")
+    return seconds

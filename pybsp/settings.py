@@ -1,0 +1,75 @@
+"""The environment variables that pybsp heeds: all of them, what they mean, and how the processors agree on them.
+
+A variable that is set on processor 0 alone, as where a launcher does not forward it, is its on all. One that is set to
+something else than on processor 0 is an error on all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from .errors import UsageError
+
+MACHINE = "PYBSP_MACHINE"
+LEDGER = "PYBSP_LEDGER"
+CHECKED = "PYBSP_CHECKED"
+GRACE = "PYBSP_GRACE"
+WAIT = "PYBSP_WAIT"
+SHARED = "PYBSP_SHARED"
+AGGREGATE = "PYBSP_AGGREGATE"
+WARN_AFTER = "PYBSP_WARN_AFTER"
+REPORT_SIGNAL = "PYBSP_REPORT_SIGNAL"
+
+DEFAULTS = {
+    MACHINE: "",
+    LEDGER: "",
+    CHECKED: "0",
+    GRACE: "10",
+    WAIT: "polite",
+    SHARED: "",
+    AGGREGATE: "",
+    WARN_AFTER: "60",
+    REPORT_SIGNAL: "SIGUSR1",
+}
+
+OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL)  # agreed on at the beginning of each run
+OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
+
+_processor_0s: dict[str, str] = {}  # of those that are not set here
+
+
+def text(name: str) -> str:
+    """What a variable says: here, else on processor 0 of the last agreement, else its default."""
+    return os.environ.get(name) or _processor_0s.get(name) or DEFAULTS[name]
+
+
+def told(names: Sequence[str]) -> dict[str, str]:
+    """Those of the variables that are set here."""
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
+def agree(operation: str, names: Sequence[str], said: Sequence[Mapping[str, str]]) -> None:
+    """Settle the variables by what is set on each processor; all call this with the same.
+
+    Args:
+        said: what each has `told`, by processor.
+
+    Raises:
+        UsageError: one of them is set to something else than on processor 0.
+    """
+    first = said[0]
+    for name in names:
+        for pid, settings in enumerate(said):
+            if settings.get(name, first.get(name)) != first.get(name):
+                raise UsageError(
+                    f"{operation}: environment variable {name}: expected the same on all processors, got "
+                    f"{settings[name]!r} on processor {pid}, {_worded(first.get(name))} on processor 0; set it for "
+                    "all, or for processor 0 alone, whose value is everybody's"
+                )
+    for name in names:
+        _processor_0s[name] = first.get(name, "")
+
+
+def _worded(value: str | None) -> str:
+    return "nothing" if value is None else repr(value)

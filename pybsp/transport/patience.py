@@ -1,0 +1,119 @@
+"""What becomes of a wait that takes long: it is reported, once, and ended where a limit is set.
+
+Nobody looks at a clock for it: whoever waits so long that it sleeps has the time at hand (waiting.py). Who has not come
+is asked only then, of what MPI and the boards have anyway.
+
+Not all that wait report. Most of them wait for the same, and the terminal is one: the lowest that has come does, as far
+as is known here who has; and on each node where somebody is missing the lowest of that node, which can say more of it.
+One that waits for somebody who waits in another exchange (a part's) leaves it to that one; so each first lets the
+others of its node see that it waits for long, and looks at them a little later.
+Likewise one of them ends the wait where there is a limit, and the others learn of it from that one (revocation.py);
+only if they have not within a second do they by themselves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from ..errors import SyncError
+from .revocation import SLACK
+
+NEVER = float("inf")
+TELLS = 0.75  # of the time until something is done about a wait, after which others see that it takes long
+AGAIN = 1.0  # seconds until a wait that has not begun to count is asked for again
+
+
+class Absence(NamedTuple):
+    """Of which ranks is known here that they have not come to what goes on, and of which that they have."""
+
+    absent: set[int]
+    present: set[int]
+
+
+class Witness(Protocol):
+    """What can be said in words of those that wait, and of those that do not come."""
+
+    def tell(self) -> None:
+        """Let others of this node see that this processor's wait takes long."""
+
+    def patient(self, pids: Iterable[int]) -> set[int]:
+        """Those of this node, of some processors, whose waits take long."""
+
+    def say(self, waited: float, absent: Sequence[int]) -> str:
+        """What this processor waits for."""
+
+
+class Patience:
+    """That of one processor.
+
+    Args:
+        pid: this one.
+        nodes: of each processor, something that tells its node.
+        absence: who has not come, now.
+        witness: gives the words.
+        warn_after: seconds after which a wait is reported.
+        timeout: seconds after which it ends.
+
+    Attributes:
+        first: seconds after which `overdue` wants to be called.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        nodes: Sequence[object],
+        absence: Callable[[], Absence],
+        witness: Witness,
+        warn_after: float = NEVER,
+        timeout: float = NEVER,
+    ) -> None:
+        self._due = min(warn_after, timeout)
+        self.first = TELLS * self._due
+        self._pid, self._nodes, self._absence, self._witness = pid, nodes, absence, witness
+        self._warn_after, self._timeout = warn_after, timeout
+        self._told = self._said = NEVER  # when the wait began of which others know, and that was reported last
+
+    def overdue(self, since: float, now: float) -> float:
+        """A wait takes long.
+
+        Args:
+            since: when it began, by `time.perf_counter`; infinity: it has not begun to count.
+            now: the time.
+
+        Returns:
+            when to call this again.
+
+        Raises:
+            SyncError: it takes too long.
+        """
+        waited = now - since
+        if waited < self.first:
+            return now + min(self.first - waited, AGAIN)
+        if self._told != since:
+            self._told = since
+            self._witness.tell()
+        if waited < self._due:
+            return since + self._due
+        absent, present = self._absence()
+        speaks = self._speaks(absent, present)
+        if waited >= self._warn_after and self._said != since:
+            self._said = since
+            if speaks:
+                print(f"pybsp: {self._witness.say(waited, sorted(absent))}", file=sys.stderr, flush=True)
+        limit = self._timeout if speaks else self._timeout + SLACK
+        if waited >= limit:
+            said = self._witness.say(waited, sorted(absent))
+            raise SyncError(f"a superstep has not ended within its timeout of {self._timeout:g} s: {said}")
+        # Asked anew by then: who waited with this one may have come and gone.
+        return since + (self._warn_after if waited < self._warn_after < limit else limit)
+
+    def _speaks(self, absent: set[int], present: set[int]) -> bool:
+        """Whether no other processor is to do so."""
+        node = self._nodes[self._pid]
+        here = {pid for pid in range(self._pid) if self._nodes[pid] == node}
+        present = present | self._witness.patient(here)
+        if any(self._nodes[pid] == node for pid in absent):
+            return not present & here
+        return not any(pid < self._pid for pid in present)

@@ -1,0 +1,243 @@
+"""What is sent arrives, whole and once, or is an error: sizes, many small pieces, full memory, views that are kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pybsp.transport.shared import CONTEXTS, SLOT, Board, _board_bytes
+from pybsp.transport.waiting import Waiter
+
+from .launching import Program, ended_well, failed_once, mpiexec, python, ranks
+
+HERE = Path(__file__).parent
+
+# -- sizes ------------------------------------------------------------------------------------------------------------
+
+
+class Huge:
+    """A manifest of more than 2 GiB, without the memory."""
+
+    def __len__(self) -> int:
+        return (1 << 31) + 5
+
+
+def boards() -> tuple[Board, Board]:
+    """Two processors' boards, in this process."""
+    size = CONTEXTS * _board_bytes(2)
+    parts = [memoryview(bytearray(size)) for _ in range(2)]
+    window: Any = SimpleNamespace(
+        size=2, board=_board_bytes(2), parts=parts, words=[part.cast("q") for part in parts], sync=None
+    )
+    first, second = (Board(window, [0, 1], own, 0, 0, None, Waiter("spin")) for own in (0, 1))
+    return first, second
+
+
+def test_the_size_of_a_manifest_on_a_board_does_not_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = boards()
+    monkeypatch.setattr(first, "_lay", lambda text, data: 4096)
+    manifest: Any = Huge()
+    first.enter(1, [(1, manifest)], [])
+    second.enter(1, [], [])
+    second.finish()
+    assert second.manifests() == [(0, 4096, (1 << 31) + 5)]
+
+
+CHUNKED = """
+    import numpy as np, pybsp
+    from pybsp.transport import aggregated, mpi
+    mpi.CHUNK = aggregated.CHUNK = 1000
+    def main(bsp):
+        p, pid = bsp.p, bsp.pid
+        for d in range(p):
+            for k in range(40):
+                bsp.send(d, ("x" * 150, pid, k))
+            bsp.send(d, np.arange(5000) + pid)
+        bsp.sync()
+        assert [(m.source, m.payload[2]) for m in bsp.inbox if isinstance(m.payload, tuple)] == [
+            (s, k) for s in range(p) for k in range(40)
+        ]
+        assert [int(m.payload[7]) for m in bsp.inbox if not isinstance(m.payload, tuple)] == [7 + s for s in range(p)]
+        if pid == 0:
+            print("all")
+    pybsp.run(main, router="@")
+"""
+
+
+@pytest.mark.parametrize(
+    ("router", "environment"),
+    [
+        ("direct", {"PYBSP_SHARED": "0"}),
+        ("sparse", {}),
+        ("direct", {"PRETENDED_NODES": "2", "PYBSP_AGGREGATE": "1"}),
+        ("direct", {"PYBSP_SHARED": str(CONTEXTS * _board_bytes(4))}),  # shared memory without a heap
+    ],
+)
+def test_manifests_longer_than_a_message_may_be_arrive(
+    program: Program, router: str, environment: dict[str, str]
+) -> None:
+    path = str(HERE / "pretended")
+    paths = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
+    ended = ranks(4, program(CHUNKED.replace("@", router)), 60, PYTHONPATH=paths, **environment)
+    assert ended_well(ended) == "all\n"
+
+
+# -- many small pieces ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("queues", "size"), [(48, 1000), (300, 200), (640, 100)])
+def test_many_queues_to_one_processor_of_a_node_arrive(program: Program, queues: int, size: int) -> None:
+    path = program(f"""
+        import numpy as np, pybsp
+        def main(bsp):
+            queues = [bsp.queue(np.uint8) for _ in range({queues})]
+            for k in range(3):
+                for queue in queues:
+                    queue.send(0, np.full({size}, k, np.uint8))
+                bsp.sync()
+                for queue in queues:
+                    assert queue.values.tolist() == ([k] * ({size} * bsp.p) if bsp.pid == 0 else [])
+            if bsp.pid == 0:
+                print("all")
+        pybsp.run(main)
+    """)
+    assert ended_well(ranks(2, path)) == "all\n"
+
+
+# -- what does not arrive as it was said is an error -------------------------------------------------------------------
+
+LOSING = """
+    import os, numpy as np, pybsp
+    from pybsp.transport import mpi, shared, sparse
+    def lose(bsp):
+        if bsp.pid == 0:
+            @
+    def main(bsp):
+        for k in range(4):
+            if k == 2:
+                lose(bsp)
+            for d in range(bsp.p):
+                bsp.send(d, np.full(5000, k))
+            bsp.sync()
+    pybsp.run(main, router=os.environ.get("ROUTER", "direct"))
+"""
+SHORTER = """
+            whole = mpi.MPITransport._send
+            mpi.MPITransport._send = lambda self, messages, tag: whole(self, [(r, d[:-8]) for r, d in messages], tag)
+"""
+MEDIA = {
+    "messages, a head of before": ("bsp._transport._number -= 1", {"PYBSP_SHARED": "0"}),
+    "messages, less data": (SHORTER.strip(), {"PYBSP_SHARED": "0"}),
+    "sparse, a head of before": ("bsp._transport._sparse_number -= 2", {"ROUTER": "sparse"}),
+    "sparse, less data": (SHORTER.strip(), {"ROUTER": "sparse"}),
+    "aggregated, a head of before": (
+        "bsp._transport._far._number -= 1",
+        {"PRETENDED_NODES": "2", "PYBSP_AGGREGATE": "1"},
+    ),
+}
+
+
+@pytest.mark.parametrize("medium", list(MEDIA))
+def test_what_arrives_is_held_against_what_was_said(program: Program, medium: str) -> None:
+    loss, environment = MEDIA[medium]
+    path = str(HERE / "pretended")
+    paths = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
+    p = 4 if "aggregated" in medium else 2
+    failed_once(
+        ranks(p, program(LOSING.replace("@", loss)), 60, PYBSP_GRACE="5", PYTHONPATH=paths, **environment),
+        "pybsp.errors.DeliveryError",
+    )
+
+
+def test_what_is_said_to_nobody_on_a_board_is_an_error_to_those_it_was_for() -> None:
+    import pybsp
+
+    first, second = boards()
+    first.enter(1, [(1, b"manifest")], [])
+    second.enter(1, [], [])
+    first._own_slots[1][SLOT + 1] = 0  # what a lost store would leave
+    with pytest.raises(pybsp.DeliveryError, match=r"in exchange 1 .* had said in exchange 0"):
+        second.gather(1)
+    second.finish()
+    with pytest.raises(pybsp.DeliveryError):
+        second.manifests()
+
+
+# -- shared memory that is full ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="a /dev/shm of its own needs root")
+@pytest.mark.parametrize("words", [10, 1000, 3000, 100_000])
+def test_shared_memory_that_fills_up_in_mid_run_is_no_end(program: Program, words: int) -> None:
+    path = program(f"""
+        import numpy as np, pybsp
+        def main(bsp):
+            bsp.sync()
+            if bsp.pid == 0:
+                with open("/dev/shm/filler", "wb", buffering=0) as filler:
+                    try:
+                        while True:
+                            filler.write(bytes(4096))
+                    except OSError:
+                        pass
+            bsp.sync()
+            for k in range(20):
+                for d in range(bsp.p):
+                    bsp.send(d, np.full({words} + k, bsp.pid, float))
+                bsp.sync()
+                assert [float(m.payload[-1]) for m in bsp.inbox] == list(range(bsp.p))
+            if bsp.pid == 0:
+                print("all")
+        pybsp.run(main)
+    """)
+    command = " ".join([*mpiexec(2), *python(path)])
+    mounted = f"mount -t tmpfs -o size=64m tmpfs /dev/shm && exec {command}"
+    ended = subprocess.run(
+        ["unshare", "--mount", "bash", "-c", mounted], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "all\n"), ended
+
+
+# -- views that are kept ----------------------------------------------------------------------------------------------
+
+
+def test_a_superstep_takes_as_many_steps_whatever_is_kept(program: Program) -> None:
+    path = program("""
+        import sys, numpy as np, pybsp
+        lines = 0
+        def count(frame, event, argument):
+            global lines
+            lines += event == "line"
+            return count
+        def counted(bsp):
+            global lines
+            bsp.sync()
+            lines = 0
+            for _ in range(20):
+                bsp.send(1 - bsp.pid, np.zeros(4000))
+                sys.settrace(count)
+                bsp.sync()
+                sys.settrace(None)
+            return lines
+        def main(bsp):
+            kept, found = [], {}
+            for n in (10, 2000):
+                while len(kept) < n:
+                    bsp.send(1 - bsp.pid, np.full(2500, len(kept)))
+                    bsp.sync()
+                    kept.append(bsp.inbox[0].payload)
+                found[n] = counted(bsp)
+            assert all((payload == k).all() for k, payload in enumerate(kept))
+            assert found[2000] < 2 * found[10], found
+            if bsp.pid == 0:
+                print("as many")
+        pybsp.run(main)
+    """)
+    # Waits by looks alone: how often is not counted, as they are few lines.
+    assert ended_well(ranks(2, path, PYBSP_WAIT="sleep")) == "as many\n"

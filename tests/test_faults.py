@@ -1,0 +1,64 @@
+"""A sample of the fault matrix; all of it by `python -m tests.faults --all`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .faults.__main__ import outcomes
+from .faults.kinds import KINDS
+from .faults.media import MEDIA, library
+from .faults.running import caught, left, suits, tried
+
+SEED = 13
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "every"),
+    [
+        ("shared memory", "raise", 150),
+        ("messages", "exit", 150),
+        ("aggregated", "raise", 200),
+        ("sparse", "exit", 200),
+        ("hypercube", "raise", 300),
+        ("logp.run", "raise", 200),
+    ],
+)
+def test_runs_recover_from_exceptions_inside_of_exchanges(name: str, error: str, every: int) -> None:
+    tally = tried(MEDIA[name], library(), error, every=every, visits=2, seed=SEED, victim=1)
+    assert tally.wrong == []
+    assert tally.outcomes["recovered"] > tally.outcomes.total() // 2, tally
+
+
+def test_an_interrupt_inside_of_an_exchange_ends_the_job() -> None:
+    tally = tried(MEDIA["messages"], library(), "interrupt", every=1500, visits=2, seed=SEED, victim=1)
+    assert tally.wrong == []
+    assert set(tally.outcomes) == {"ended"}
+
+
+@pytest.mark.parametrize("name", ["shared memory", "messages"])
+def test_what_is_caught_on_all_processors_is_recovered_from(name: str) -> None:
+    kinds = [kind for kind in KINDS.values() if kind.recovers and suits(kind, MEDIA[name])]
+    assert caught(kinds, MEDIA[name], library()) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("SIGTERM with a handler that exits, waiting", "messages"),
+        ("raise, unpickling at the receiver", "aggregated"),
+        ("raise, in the body of a split", "hypercube"),
+        ("SIGKILL, waiting", "messages"),
+        ("SIGSTOP, and SIGCONT later", "messages"),
+        ("the disk is full where the ledger goes", "shared memory"),
+        ("sys.exit in attach", "messages"),
+    ],
+)
+def test_a_fault_ends_the_job_as_is_stated(kind: str, name: str) -> None:
+    assert left(KINDS[kind], MEDIA[name], library()) == ""
+
+
+def test_the_page_has_what_is_stated_of_each_fault() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "reliability.md").read_text()
+    assert outcomes() in page

@@ -1,0 +1,332 @@
+"""Damaged files: each is refused with what was expected where, or read and reported; none ends in a traceback."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import random
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import pybsp
+from pybsp import BSPMachine, EBSPMachine, LogPMachine, UsageError
+from pybsp.benchmarks.calibration import machine_file, samples
+from pybsp.benchmarks.calibration import report as calibration_report
+from pybsp.benchmarks.calibration.analysis import analyse
+from pybsp.files import replacing
+from pybsp.ledger import append_run, read, record_run
+from pybsp.machine import replace_file
+from pybsp.report import report
+
+from .calibration import example
+
+DEEP = "[" * 10**5 + "]" * 10**5
+LONG = "1" + "0" * 5000  # more digits than Python turns into a number
+VALUES: list[Any] = [
+    *(None, True, False, -1, 0, 1, 2, 1.5, -0.5, 10**15, 10**25, 10**400, -(10**400), 1e-320, 1e308, -1e308),
+    *(math.nan, math.inf, -math.inf, "", "x", "1", "nan", "\x1b[31mred\x1b[0m", "[bold]x[/bold]", "a\nb\r", "\ud800"),
+    *("\u202e", "\x9b2J", [], {}, [[]], [None], {"x": 1}, [1, 2], ["a"] * 50, "@deep@", "@long@", "@-long@"),
+]
+HELP = re.compile(
+    "is not JSON|(expected|must hold|must be) .*, got |version .* is not known here|has no part|it holds|"
+    "expected (a JSON object|a first line|the columns)"
+)
+CONTROL = re.compile(r"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\uffff]")
+
+
+def places(content: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to everything in JSON, itself excepted."""
+    inside = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in inside:
+        yield (*place, key)
+        yield from places(value, (*place, key))
+
+
+def mutated(content: Any, rng: random.Random) -> bytes:
+    """A file of JSON with one or two things wrong, or only odd, with it."""
+    content = copy.deepcopy(content)
+    for _ in range(rng.choice((1, 1, 2))):
+        # By depth, so that the few fields at the top have their share.
+        depths: dict[int, list[tuple[Any, ...]]] = {}
+        for place in places(content):
+            depths.setdefault(len(place), []).append(place)
+        if not depths:
+            break
+        *way, key = rng.choice(depths[rng.choice(sorted(depths))])
+        at = content
+        for step in way:
+            at = at[step]
+        kind = rng.randrange(8)
+        if kind == 0:
+            del at[key]
+        elif kind == 1 and isinstance(at, dict):
+            at[rng.choice(["extra", "\x1b[2J", "[bold]"])] = rng.choice(VALUES)
+        elif kind == 2 and isinstance(at, list):
+            at.insert(key, copy.deepcopy(at[key]))
+        elif kind == 3:
+            at[key] = [at[key]]
+        else:
+            at[key] = copy.deepcopy(rng.choice(VALUES))
+    text = json.dumps(content)
+    for token, raw in (("@deep@", DEEP), ("@long@", LONG), ("@-long@", f"-{LONG}")):
+        text = text.replace(f'"{token}"', raw)
+    return damaged(text.encode(), rng) if rng.random() < 0.15 else text.encode()
+
+
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    """The bytes of a file, cut or changed."""
+    at = rng.randrange(len(content))
+    return rng.choice(
+        [
+            content[:at],
+            content[:at] + b"\xff" + content[at:],
+            content[:at] + b"\x00" * 9 + content[at + 9 :],
+            content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :],
+            content + content,
+            b"\xef\xbb\xbf" + content,
+            DEEP.encode(),
+            b"",
+        ]
+    )
+
+
+def survives(path: Path, content: bytes, use: Callable[[Path], str]) -> str | None:
+    """Use a file of that content: None if it is accepted, else why it is refused, which must help."""
+    path.write_bytes(content)
+    try:
+        printed = use(path)
+    except UsageError as error:
+        text = str(error)
+        assert str(path) in text
+        assert HELP.search(text), text
+        assert not CONTROL.search(text), text
+        return text
+    except Exception as error:
+        raise AssertionError(f"{type(error).__name__} from {content[:3000]!r}") from error
+    assert not CONTROL.search(printed), printed
+    return None
+
+
+def printed_by(parts: list[Any]) -> str:
+    out = Console(file=StringIO(), width=140)
+    for part in parts:
+        out.print(part, highlight=False)
+    assert isinstance(out.file, StringIO)
+    return out.file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A ledger of two runs."""
+
+    def main(bsp: pybsp.BSP, n: int) -> None:
+        for k in range(n):
+            with bsp.superstep(f"step {k % 2}"):
+                bsp.work(k)
+                bsp.send(0, k)
+
+    path = tmp_path_factory.mktemp("ledger") / "ledger.json"
+    segments = ((0.0, 1e-5, 1e-6, 1e-9), (64.0, 1e-4, 1e-6, 2e-9))
+    for machine in (BSPMachine(2, 1e-9, 1e-5, 1e9, segments=segments, error_p95=0.2), EBSPMachine(2, 1.0, 1.0, 1.0)):
+        run = pybsp.simulate(main, 2, machine=machine).ledger.as_json(["here", "there"], "direct")
+        append_run(path, run, first=isinstance(machine, BSPMachine))
+    return json.loads(path.read_text())
+
+
+def test_damaged_ledgers_are_refused_or_reported(
+    ledger: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def use(path: Path) -> str:
+        capsys.readouterr()
+        assert report(str(path), every=rng.random() < 0.5) == 0
+        return capsys.readouterr().out
+
+    rng = random.Random(13)
+    ends = [survives(tmp_path / "ledger.json", mutated(ledger, rng), use) for _ in range(1600)]
+    assert 300 < sum(end is None for end in ends) < 1300  # both happen
+
+
+def test_damaged_machine_files_are_refused_or_used(tmp_path: Path) -> None:
+    def use(path: Path) -> str:
+        kind = rng.randrange(4)
+        if kind < 3:
+            machine = (BSPMachine, EBSPMachine, LogPMachine)[kind].load(path)
+            if isinstance(machine, BSPMachine):
+                machine.elsewhere(["here"] * machine.p if machine.p < 100 else [])
+            elif isinstance(machine, LogPMachine):
+                assert machine.capacity >= 1
+            return ""
+        return printed_by(calibration_report.tables(machine_file.read(path)))
+
+    path, rng = tmp_path / "machine.json", random.Random(5)
+    machine_file.write(example.calibration(), path)
+    EBSPMachine(4, 1e-9, 1e-9, 1e-5).save(path)
+    LogPMachine(4, 16, 1, 4, step=1e-6, intervals={"L": (1e-6, 2e-6)}).save(path)
+    whole = json.loads(path.read_text())
+    short = {name: part for name, part in whole.items() if name != "calibration"}
+    ends = [survives(path, mutated(whole if n % 2 else short, rng), use) for n in range(400)]
+    assert 60 < sum(end is None for end in ends) < 340
+
+
+FIELDS = [
+    "",
+    "x",
+    "nan",
+    "inf",
+    "-inf",
+    "-1",
+    "0",
+    "1",
+    "1.5",
+    "1e400",
+    "1e300",
+    "-1e-9",
+    "1" * 30,
+    LONG,
+    "\x1b[2J",
+    "1_0",
+]
+
+
+def test_damaged_raw_files_are_refused_or_analysed(tmp_path: Path) -> None:
+    def use(path: Path) -> str:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of numpy: what overflows is no worse than what is not known
+            calibration = analyse(samples.read(path))
+        machine_file.write(calibration, tmp_path / "again.json")
+        machine_file.read(tmp_path / "again.json")
+        return printed_by(calibration_report.tables(calibration))
+
+    path, rng = tmp_path / "machine.csv", random.Random(7)
+    raw = example.raw()
+    writer = samples.Writer(path, {**raw.about, "cores": [1] * 4, "load": [0.1, 0.2], "budget": None})
+    writer.event("pilot", slow=[["bsp", "exchange", "bsp", "", 8, 1]])
+    writer.event("not-converged", points=[["logp", "train", "raw", "", 8, 1]])
+    writer.write(sample for sample in raw.samples if sample.launch == 0 and sample.batch < 2)
+    writer.event("finished")
+    writer.close()
+    whole = path.read_text().splitlines(keepends=True)
+
+    def changed() -> bytes:
+        lines = list(whole)
+        kind = rng.randrange(8)
+        if kind == 0:
+            return damaged("".join(lines).encode(), rng)
+        if kind in (1, 2):  # a comment
+            at = rng.choice([n for n, line in enumerate(lines) if line.startswith("#")] + [0])
+            lines[at] = "# " + mutated(json.loads(lines[at][2:]), rng).decode(errors="replace") + "\n"
+        elif kind == 3:  # lines twice, gone, in another order
+            at = rng.randrange(2, len(lines))
+            lines[at : at + rng.randrange(9)] = [lines[at]] * rng.randrange(3)
+        else:  # a field, of one sample or of many
+            names = lines[1].strip().split(",")
+            field, value = rng.randrange(len(names)), rng.choice(FIELDS)
+            for at in rng.sample(range(2, len(lines)), rng.choice((1, 1, 20))):
+                if not lines[at].startswith("#"):
+                    row = lines[at].rstrip("\n").split(",")
+                    row[field] = value
+                    lines[at] = ",".join(row) + "\n"
+        return "".join(lines).encode()
+
+    ends = [survives(path, changed(), use) for _ in range(120)]
+    assert 10 < sum(end is None for end in ends) < 110
+
+
+def test_what_a_terminal_would_obey_is_shown_as_text(
+    ledger: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ledger.json"
+    run = copy.deepcopy(ledger["runs"][0])
+    run["hosts"] = ["[red]here[/red]", "\x1b[31mthere", "\ud800\u202e"]
+    run["supersteps"][0]["label"] = "[bold]\x1b]0;title\x07[/]"
+    append_run(path, run, first=True)
+    for every in (False, True):
+        assert report(str(path), every) == 0
+        printed = capsys.readouterr().out
+        assert "[red]here[/red]" in printed
+        assert "\\x1b[31mthere" in printed
+        assert "\\ud800\\u202e" in printed
+        assert "[bold]\\x1b]0;title\\x07[/]" in printed
+        assert not CONTROL.search(printed)
+
+
+def test_runs_are_added_to_a_ledger_file_one_by_one(ledger: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    long = {**ledger["runs"][0], "supersteps": ledger["runs"][0]["supersteps"] * 2000}  # several blocks of the file
+    runs = [long, ledger["runs"][1], {**ledger["runs"][1], "supersteps": []}]
+    for n, run in enumerate(runs):
+        append_run(path, {**run, "supersteps": iter(run["supersteps"])}, first=n == 0)
+        assert read(path)["runs"] == runs[: n + 1]
+    append_run(path, runs[1], first=True)
+    assert read(path)["runs"] == [runs[1]]
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=2))
+    with pytest.raises(UsageError, match=f"ledger file {path}: somebody has changed it"):
+        append_run(path, runs[1], first=False)
+
+
+def test_what_is_beyond_all_numbers_is_the_largest_in_a_ledger_file(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(math.inf)
+        bsp.sync()
+
+    found = pybsp.simulate(main, p=2).ledger
+    assert record_run(str(path), found, ["here"] * 2, "direct", first=True)
+    (record,) = read(path)["runs"][0]["supersteps"]
+    assert record["work"] == record["predicted"] == 1.7976931348623157e308
+
+
+def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(
+    ledger: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def records() -> Iterator[dict[str, Any]]:
+        yield from ledger["runs"][0]["supersteps"]
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "ledger.json"
+    append_run(path, ledger["runs"][0], first=True)
+    path.chmod(0o640)
+    before = path.read_bytes()
+    for first in (True, False):
+        with pytest.raises(OSError, match="No space left"):
+            append_run(path, {**ledger["runs"][0], "supersteps": records()}, first)
+        assert path.read_bytes() == before
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        replace_file(path, {"x": [1.0] * 10000, "y": math.nan})
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["ledger.json"]
+    append_run(path, ledger["runs"][1], first=False)
+    assert path.stat().st_mode & 0o777 == 0o640
+    nowhere = str(tmp_path / "absent" / "ledger.json")
+    simulated = pybsp.simulate(lambda bsp: bsp.sync(), p=2)
+    assert not record_run(nowhere, simulated.ledger, ["here"] * 2, "direct", first=True)
+    said = capsys.readouterr().err
+    assert f"the ledger of this run could not be written to {nowhere}" in said
+    assert "No such file" in said
+
+
+def test_a_link_and_a_device_stay_what_they_are(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "file")
+    for text in ("one", "two"):
+        with replacing(link) as file:
+            file.write(text)
+        assert link.is_symlink()
+        assert (tmp_path / "file").read_text() == text
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with replacing(pipe) as file:
+        file.write("three")
+    assert os.read(end, 99) == b"three"
+    os.close(end)
+    assert sorted(os.listdir(tmp_path)) == ["file", "link", "pipe"]

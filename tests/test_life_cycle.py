@@ -1,0 +1,446 @@
+"""How ranks come to a job and leave it: early, late, one by one, by way of other processes, and set differently."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+import pybsp
+from pybsp import outcome, settings
+
+from .launching import Ended, failed_once, mpiexec, python, run
+
+GRACE = "1"  # seconds, where a test waits for it
+LONG = "100"  # where it must not come to that
+LIMIT = 60  # seconds for a job that ends by itself
+
+Program = Callable[[str], Path]
+
+HEAD = """\
+import os, sys, time
+RANK = int(os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    def write(text: str) -> Path:
+        path = tmp_path / "program.py"
+        path.write_text(HEAD + dedent(text))
+        return path
+
+    return write
+
+
+def ranks(p: int, path: Path, grace: str = LONG, **environment: str) -> Ended:
+    return run([*mpiexec(p), *python(path)], LIMIT, PYBSP_GRACE=grace, **environment)
+
+
+def none_left(path: Path) -> bool:
+    """Whether no process that runs the program is left, or soon will be."""
+    until = time.monotonic() + 3
+    while True:
+        commands = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        if str(path) not in commands or time.monotonic() > until:
+            return str(path) not in commands
+        time.sleep(0.05)
+
+
+# -- a rank ends without a run -----------------------------------------------------------------------------------------
+
+EARLY = {
+    "with a text, which the others wait for": ("import pybsp", "time.sleep(1)", "sys.exit('no such file')", ""),
+    "well, which the others wait for": ("import pybsp", "time.sleep(1)", "sys.exit(0)", ""),
+    "before the others come": ("", "", "sys.exit(0)", "time.sleep(1)"),
+    "without python": ("", "time.sleep(1)", "os._exit(0)", ""),
+    "after the program has begun MPI": ("from mpi4py import MPI", "import pybsp", "sys.exit(0)", ""),
+}
+
+
+@pytest.mark.parametrize("case", EARLY)
+def test_a_rank_that_ends_without_a_run_is_missed_once_by_all(program: Program, case: str) -> None:
+    before, first, end, wait = EARLY[case]
+    path = program(f"""
+        {before}
+        if RANK == 1:
+            {first or "pass"}
+            {end}
+        {wait}
+        import pybsp
+        pybsp.run(lambda bsp: bsp.sync())
+        print("ran", flush=True)
+    """)
+    ended = ranks(3, path, GRACE)
+    assert ended.code != 0
+    assert "ran" not in ended.out
+    missed = re.findall(
+        r"^pybsp\.errors\.SyncError: .*: (.*) ended without a run; processor \d called", ended.err, re.M
+    )
+    assert len(missed) == 1, ended
+    assert missed[0] in ("processor 1", "a processor of this host")
+    assert re.search(r"pybsp\.run, at \S+program.py:\d+$", ended.err, re.M), ended.err
+    assert ended.err.count("no such file") == ("text" in case)
+    assert none_left(path)
+
+
+def test_ranks_that_end_one_after_the_other_without_a_run_end_well(program: Program) -> None:
+    ended = ranks(
+        3,
+        program("""
+            import pybsp
+            pybsp.simulate(lambda bsp: bsp.sync(), p=2)
+            time.sleep(RANK)
+            assert "mpi4py.MPI" not in sys.modules
+        """),
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+
+
+def test_a_rank_that_comes_late_to_the_first_run_is_waited_for(program: Program) -> None:
+    path = program("""
+        import pybsp
+        time.sleep(3 * (RANK == 1))
+        assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 3
+    """)
+    ended = ranks(3, path, grace="0.5")
+    assert (ended.code, ended.err) == (0, "")
+
+
+# -- the environment differs -------------------------------------------------------------------------------------------
+
+VALUES = {
+    settings.MACHINE: ("one.json", "other.json"),
+    settings.LEDGER: ("one.json", "other.json"),
+    settings.CHECKED: ("1", "0"),
+    settings.GRACE: ("5", "6"),
+    settings.WAIT: ("polite", "yield"),
+    settings.SHARED: ("0", "100000000"),
+    settings.AGGREGATE: ("0", "1"),
+}
+
+
+def test_all_settings_are_listed_and_in_the_readme() -> None:
+    assert sorted(VALUES) == sorted(settings.DEFAULTS) == sorted(settings.OF_RUN + settings.OF_TRANSPORT)
+    root = Path(__file__).parent.parent
+    assert re.findall(r"^\| `(PYBSP_\w+)` \|", (root / "README.md").read_text(), re.M) == list(settings.DEFAULTS)
+    source = Path(pybsp.__file__).parent
+    readers = [
+        path.name
+        for path in source.rglob("*.py")
+        if re.search(r"environ(\.get)?[\[(][\"']PYBSP_", path.read_text()) and "benchmarks" not in path.parts
+    ]
+    assert readers == []
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_setting_that_differs_is_an_error_that_names_both_values(program: Program, tmp_path: Path, name: str) -> None:
+    for value in VALUES[settings.MACHINE]:
+        pybsp.BSPMachine.nominal(3).save(tmp_path / value)
+    path = program(f"""
+        os.chdir(os.path.dirname(os.path.abspath(__file__)))
+        os.environ[{name!r}] = {VALUES[name]!r}[RANK == 2]
+        import pybsp
+        for _ in range(2):
+            try:
+                pybsp.run(lambda bsp: bsp.sync())
+            except pybsp.UsageError as error:
+                sys.stdout.write(f"<{{error}}>")
+                sys.stdout.flush()
+        pybsp.run(lambda bsp: bsp.sync())
+    """)
+    ended = ranks(3, path)
+    text = (
+        f"pybsp.run: environment variable {name}: expected the same on all processors, got {VALUES[name][1]!r} on "
+        f"processor 2, {VALUES[name][0]!r} on processor 0"
+    )
+    failed_once(ended, f"pybsp.errors.UsageError: {text}")
+    assert ended.out.count(f"<{text}") == 6
+
+
+def test_a_setting_that_processor_0_lacks_is_an_error(program: Program) -> None:
+    ended = ranks(
+        2,
+        program("""
+            if RANK == 1:
+                os.environ["PYBSP_LEDGER"] = "ledger.json"
+            import pybsp
+            pybsp.run(lambda bsp: bsp.sync())
+        """),
+    )
+    failed_once(ended, "pybsp.errors.UsageError: pybsp.run: environment variable PYBSP_LEDGER: expected the same")
+    assert "'ledger.json' on processor 1, nothing on processor 0" in ended.err
+
+
+def test_what_is_set_on_processor_0_alone_counts_for_all(program: Program, tmp_path: Path) -> None:
+    ended = ranks(
+        3,
+        program("""
+            os.chdir(os.path.dirname(os.path.abspath(__file__)))
+            os.environ.pop("PYBSP_GRACE")
+            if RANK == 0:
+                os.environ.update(PYBSP_LEDGER="ledger.json", PYBSP_CHECKED="1", PYBSP_WAIT="yield", PYBSP_SHARED="0",
+                                  PYBSP_GRACE="7")
+            import pybsp
+            from pybsp.bsp import grace_period
+            def main(bsp):
+                bsp.sync()
+                transport = bsp._transport
+                return bsp._checked, transport.waiter._adapts, transport._board, grace_period()
+            assert pybsp.run(main) == (True, False, None, 7)
+        """),
+    )
+    assert (ended.code, ended.err) == (0, "")
+    assert len(json.loads((tmp_path / "ledger.json").read_text())["runs"]) == 1
+
+
+def test_a_logp_run_agrees_on_its_settings(program: Program) -> None:
+    path = program("""
+        os.environ["PYBSP_GRACE"] = str(20 + RANK)
+        import pybsp
+        pybsp.logp.run(lambda proc: None)
+    """)
+    failed_once(ranks(2, path), "pybsp.errors.UsageError: pybsp.logp.run: environment variable PYBSP_GRACE: expected")
+
+
+# -- processes that a rank has started ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("end", "code"), [("sys.exit(5)", 5), ("1 // 0", 1), ("os._exit(0)", 0)])
+def test_a_forked_child_takes_no_part(program: Program, end: str, code: int) -> None:
+    path = program(f"""
+        import pybsp
+        def main(bsp):
+            bsp.sync()
+            if bsp.pid == 1:
+                child = os.fork()
+                if not child:
+                    {end}
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == {code}
+            for _ in range(10):
+                bsp.sync()
+        pybsp.run(main)
+        if RANK == 0 and not os.fork():
+            {end}
+        pybsp.run(lambda bsp: bsp.sync())
+        print("well", flush=True)
+    """)
+    ended = ranks(3, path)
+    assert (ended.code, ended.out.count("well"), ended.err.count("Traceback")) == (0, 3, 2 * (end == "1 // 0"))
+
+
+CHILDREN = {
+    "a subprocess": "subprocess.run([sys.executable, '-c', CODE]).returncode",
+    "a subprocess of a shell": "subprocess.run(f'{sys.executable} -c \"$CODE\"; exit $?', shell=True).returncode",
+    "a forked process": "joined('fork')",
+    "a spawned process": "joined('spawn')",
+}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("kind", CHILDREN)
+def test_a_run_in_a_process_that_a_rank_has_started_is_refused_there(program: Program, kind: str, when: str) -> None:
+    path = program(f"""
+        import multiprocessing, subprocess
+        import pybsp
+        CODE = os.environ["CODE"] = "import pybsp; pybsp.simulate(lambda bsp: None, p=2); pybsp.run(lambda bsp: None)"
+        def child():
+            exec(CODE)
+        def joined(method):
+            started = multiprocessing.get_context(method).Process(target=child)
+            started.start()
+            started.join()
+            return started.exitcode
+        if __name__ == "__main__":
+            if {when == "after"}:
+                pybsp.run(lambda bsp: bsp.sync())
+            if RANK == 1:
+                assert {CHILDREN[kind]} == 1
+            assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 2
+    """)
+    ended = ranks(2, path)
+    assert ended.code == 0, ended
+    assert ended.err.count("Traceback") == 1, ended
+    assert "LauncherError: pybsp.run: this process was started by processor 1 of 2, and is no processor" in ended.err
+
+
+def test_a_script_may_start_one_program_after_the_other(program: Program) -> None:
+    path = program("""
+        import pybsp
+        if sys.argv[1] == "run":
+            time.sleep(RANK)
+            assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 2
+    """)
+    one = f"{sys.executable} {path}"
+    ended = run([*mpiexec(2), "bash", "-c", f"{one} none && {one} none && {one} run && exec {one} none"], LIMIT)
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+
+
+def test_a_program_that_is_executed_in_place_of_another_is_the_rank(program: Program) -> None:
+    ended = ranks(
+        2,
+        program("""
+            import pybsp
+            if len(sys.argv) == 1:
+                os.execv(sys.executable, [sys.executable, __file__, "again"])
+            assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 2
+        """),
+    )
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_a_rank_may_start_a_job_of_its_own(program: Program) -> None:
+    launcher = mpiexec(2)
+    path = program(f"""
+        import subprocess
+        import pybsp
+        def main(bsp):
+            bsp.sync()
+            return bsp.p
+        if len(sys.argv) > 1:
+            assert pybsp.run(main) == 2
+            sys.exit(0)
+        theirs = ("PMI", "MPI_", "HYD", "PRTE_", "OMPI_")
+        ours = [name for name in os.environ if not name.startswith(theirs) or name.startswith("OMPI_ALLOW")]
+        alone = {{name: os.environ[name] for name in ours}}
+        if RANK == 0:
+            subprocess.run({launcher!r} + [sys.executable, __file__, "inner"], check=True, env=alone)
+        assert pybsp.run(main) == 2
+    """)
+    ended = ranks(2, path)
+    assert (ended.code, ended.err) == (0, "")
+
+
+# -- ends in the middle of things --------------------------------------------------------------------------------------
+
+
+def test_exit_without_python_in_a_run_is_no_good_end(program: Program) -> None:
+    path = program("""
+        import pybsp
+        pybsp.run(lambda bsp: bsp.sync() or (os._exit(0) if bsp.pid == 1 else bsp.sync()))
+    """)
+    for _ in range(3):
+        ended = ranks(3, path)
+        assert ended.code != 0
+        assert "pybsp: processor 1 called os._exit(0) before the job has ended" in ended.err
+    assert none_left(path)
+
+
+def test_exit_without_python_after_mpi_is_a_good_end(program: Program) -> None:
+    path = program("""
+        import pybsp
+        pybsp.run(lambda bsp: bsp.sync())
+        from mpi4py import MPI
+        MPI.Finalize()
+        os._exit(0)
+    """)
+    ended = ranks(2, path)
+    assert (ended.code, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize("status", ["0", "3", "'bad input'"])
+def test_exit_on_one_processor_of_an_attached_machine(program: Program, status: str) -> None:
+    path = program(f"""
+        import pybsp
+        from mpi4py import MPI
+        with pybsp.attach(MPI.COMM_WORLD) as bsp:
+            bsp.sync()
+            if bsp.pid == 1:
+                sys.exit({status})
+            bsp.sync()
+    """)
+    failed_once(ranks(3, path), f"SystemExit: {status.strip(chr(39))}")
+    assert none_left(path)
+
+
+@pytest.mark.parametrize("run", ["pybsp.attach", "pybsp.logp.run"])
+def test_exit_on_one_processor_of_a_part_of_the_job_leaves_no_rank(program: Program, run: str) -> None:
+    path = program(f"""
+        import pybsp
+        from mpi4py import MPI
+        world = MPI.COMM_WORLD
+        part = world.Split(world.rank == 0)
+        if world.rank == 0:
+            world.Barrier()
+        if {run == "pybsp.attach"}:
+            with pybsp.attach(part) as bsp:
+                if bsp.pid == 1:
+                    sys.exit(3)
+                bsp.sync()
+        pybsp.logp.run(lambda proc: sys.exit(3) if proc.pid == 1 else proc.recv(), comm=part)
+    """)
+    failed_once(ranks(3, path), "SystemExit: 3")
+    assert none_left(path)
+
+
+REFUSING = {
+    "frozen": "@dataclasses.dataclass(frozen=True)\nclass Refusing(Exception):\n    what: str\n",
+    "slots": "class Refusing(Exception):\n    __slots__ = ()\n    def __setattr__(self, *_): raise TypeError(_)\n",
+}
+RAISES = {
+    "run": "pybsp.run(main)",
+    "attach": "with pybsp.attach(__import__('mpi4py.MPI').MPI.COMM_WORLD) as bsp: main(bsp)",
+    "logp-sorted": "pybsp.run(main, router='logp-sorted')",
+    "logp": "pybsp.logp.run(lambda proc: fail() if proc.pid == 1 else proc.recv())",
+}
+
+
+@pytest.mark.parametrize("how", RAISES)
+@pytest.mark.parametrize("kind", REFUSING)
+def test_an_exception_that_refuses_attributes_keeps_its_place(program: Program, kind: str, how: str) -> None:
+    text = f"import dataclasses, pybsp\n{REFUSING[kind]}" + dedent(f"""
+        def fail():
+            raise Refusing("boom")
+        def main(bsp):
+            bsp.sync()
+            with bsp.superstep("exchange"):
+                if bsp.pid == 1:
+                    fail()
+        {RAISES[how]}
+    """)
+    ended = ranks(3, program("\n".join(text.split("\n"))))
+    failed_once(ended, "Refusing: boom" if sys.version_info < (3, 13) else "Refusing")
+    place = "" if how == "logp" else ', in superstep 1 ("exchange")'
+    assert f"(on processor 1 of 3{place})" in ended.err
+
+
+def test_what_is_known_of_an_exception_is_kept_with_it() -> None:
+    first, second = ValueError("boom"), ValueError("boom")
+    outcome.outcome(first).quiet = True
+    assert outcome.quiet(first)
+    assert not outcome.quiet(second)
+
+
+def test_a_managed_context_lets_exceptions_through_as_they_are() -> None:
+    class RefusingError(Exception):
+        def __setattr__(self, name: str, value: object) -> None:
+            raise TypeError(name)
+
+    left = []
+
+    @outcome.managed
+    def context(value: int):  # type: ignore[no-untyped-def]
+        try:
+            yield value
+        finally:
+            left.append(value)
+
+    error = RefusingError()
+    with pytest.raises(RefusingError) as caught, context(3):
+        raise error
+    assert caught.value is error
+    assert error.__traceback__ is not None
+    assert error.__traceback__.tb_next is None  # no frames of the generator
+    with context(4) as value:
+        assert value == 4
+    assert left == [3, 4]
+    with pytest.raises(ZeroDivisionError), context(5):
+        os.getpid() // 0

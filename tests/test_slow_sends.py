@@ -1,0 +1,94 @@
+"""What is being sent is left alone until MPI has said that it is gone, however long that takes.
+
+MPI is asked as ever; but of a send it answers that it is under way, until it has been asked some times. So what a slow
+network shows now and then is the rule.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from .launching import Program, ended_well, ranks
+
+SLOW = """
+    import weakref
+    import numpy as np, pybsp
+    from mpi4py import MPI
+
+    LOOKS = 5  # of so many, the last one finds the send gone
+    under_way = {}  # by id of a request: a weak reference, its memory, what that held, the looks that are left
+    memory = {}  # of a persistent request
+    counted = {"started": 0, "sent": 0, "forgotten": 0}
+
+    def leaves(request, buffer):
+        number = id(request)
+        def forgotten(_):
+            counted["forgotten"] += under_way.pop(number, None) is not None
+        under_way[number] = [weakref.ref(request, forgotten), buffer, bytes(buffer), LOOKS]
+
+    def bytes_of(message):
+        return memoryview(message[0]).cast("B")[: message[1]]
+
+    class Communicator(MPI.Intracomm):
+        def Send_init(self, message, dest, tag):
+            request = super().Send_init(message, dest, tag)
+            memory[id(request)] = bytes_of(message)
+            return request
+
+        def Isend(self, message, dest, tag):
+            request = super().Isend(message, dest, tag)
+            counted["sent"] += 1
+            leaves(request, bytes_of(message))
+            return request
+
+    class Prequest(MPI.Prequest):
+        @staticmethod
+        def Startall(requests):
+            for request in requests:
+                if id(request) in memory:
+                    assert id(request) not in under_way, "sent again before it was gone"
+                    counted["started"] += 1
+                    leaves(request, memory[id(request)])
+            Sound.Startall(requests)
+
+    class Request(MPI.Request):
+        @staticmethod
+        def Testall(requests):
+            sends = [under_way[id(request)] for request in requests if id(request) in under_way]
+            for send in sends:
+                send[3] -= 1
+            if any(send[3] > 0 for send in sends) or not sound(requests):
+                return False
+            for request, buffer, held, _ in sends:
+                assert buffer == held, "written over before it was gone"
+                del under_way[id(request())]
+            return True
+
+    Sound, sound = MPI.Prequest, MPI.Request.Testall
+    MPI.Prequest, MPI.Request = Prequest, Request
+    with pybsp.attach(Communicator(MPI.COMM_WORLD)) as bsp:
+        p, pid = bsp.p, bsp.pid
+        queue = bsp.queue(np.int64)
+        for k in range(20):
+            bsp.sync()
+            for size in (1, 3, 3, 100, 300, 3000, 10_000):  # in heads, along with manifests, alone
+                for dest in range(p):
+                    bsp.send(dest, np.full(size, 1000 * pid + k))
+                queue.send(np.arange(p), np.full(p, k))
+                bsp.sync()
+                assert [m.payload.tolist() for m in bsp.inbox] == [[1000 * s + k] * size for s in range(p)]
+                assert queue.values.tolist() == [k] * p
+            if k % 10 == 0:
+                with bsp.split(pid % 2) as part:
+                    part.send(0, k)
+                    part.sync()
+                    assert [m.payload for m in part.inbox] == ([k] * part.p if part.pid == 0 else [])
+    assert counted["started"] > 100 and counted["sent"] > 50 and not counted["forgotten"] and not under_way, counted
+    if pid == 0:
+        print("left alone")
+"""
+
+
+@pytest.mark.parametrize("p", [2, 3])
+def test_what_is_being_sent_is_left_alone(program: Program, p: int) -> None:
+    assert ended_well(ranks(p, program(SLOW), PYBSP_SHARED="0")) == "left alone\n"

@@ -1,0 +1,568 @@
+"""Processors that wait for long say for whom; a timeout ends what somebody never reaches; a signal asks a rank."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+import pybsp
+from pybsp import keywords, signals, watch
+from pybsp.errors import SyncError, UsageError
+from pybsp.transport.patience import TELLS, Absence, Patience
+from pybsp.transport.revocation import SLACK
+
+from .launching import Ended, finish, mpiexec, python, run, start
+from .test_aggregated import pretending
+from .test_failures import all_gone
+
+SHARED: dict[str, str] = {}
+MESSAGES = {"PYBSP_SHARED": "0"}
+AGGREGATED = pretending(2, "1")
+NODES = pretending(2, "0")
+media = pytest.mark.parametrize(
+    "medium", [SHARED, MESSAGES, NODES, AGGREGATED], ids=["shared", "messages", "nodes", "far"]
+)
+
+HEAD = """\
+import os, signal, sys, time
+from pathlib import Path
+import pybsp
+RANK = int(os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0)
+HERE = Path(__file__).parent
+sys.stderr.flush()
+os.dup2(os.open(HERE / f"said-{RANK}", os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
+def say(*what):
+    sys.stdout.write(" ".join(map(str, what)) + "\\n")  # in one piece, however it is buffered
+    sys.stdout.flush()
+def told(what="has waited"):
+    return [line for path in HERE.glob("said-*") for line in path.read_text().splitlines() if what in line]
+def until_told(what="has waited", times=1):
+    while len(told(what)) < times:
+        time.sleep(0.01)
+"""
+
+
+def job(p: int, folder: Path, text: str, **environment: str) -> Ended:
+    """Run a program on p ranks; what they print as errors is in files, which they read themselves."""
+    path = folder / "program.py"
+    path.write_text(HEAD + dedent(text))
+    return run([*mpiexec(p), *python(path)], 60, **environment)
+
+
+def told(folder: Path, what: str = "has waited") -> list[str]:
+    """What the ranks of such a program said."""
+    paths = sorted(folder.glob("said-*"))
+    return [line for path in paths for line in path.read_text().splitlines() if what in line]
+
+
+# -- reports ------------------------------------------------------------------------------------------------------
+
+
+@media
+def test_a_processor_that_does_not_come_is_reported_with_its_superstep_and_line(
+    medium: dict[str, str], tmp_path: Path
+) -> None:
+    ended = job(
+        4,
+        tmp_path,
+        """
+        def main(bsp):
+            bsp.sync()
+            with bsp.superstep("exchange"):
+                bsp.send((bsp.pid + 1) % bsp.p, bsp.pid)
+                if bsp.pid == 3:
+                    until_told('in superstep 1 ("exchange")')
+            bsp.sync()
+            return bsp.pid
+        say(pybsp.run(main))
+        """,
+        PYBSP_WARN_AFTER="1",
+        **medium,
+    )
+    assert (ended.code, sorted(ended.out.split())) == (0, ["0", "1", "2", "3"]), told(tmp_path, "")
+    lines = told(tmp_path, 'in superstep 1 ("exchange"), at ')
+    first = HEAD.count("\n") + 1  # of the program
+    place = re.escape(f'superstep 1 ("exchange"), at {tmp_path}/program.py:')
+    # The line of the with statement, for who is at its end; and where it looks for the report, for who is not.
+    assert any(
+        re.match(rf"pybsp: processor \d has waited \d+ s in {place}{first + 3}, for processors? [\d-]+; ", line)
+        for line in lines
+    ), lines
+    looking = f"({first - 4}|{first - 2}|{first - 1})"
+    seen = rf"; processor 3 \(this node, process \d+\) was seen \d s ago in {place}{looking}(;|$)"
+    assert any(re.search(seen, line) for line in lines), lines
+    reporters = [line.split()[2] for line in lines if line.startswith("pybsp: processor")]
+    assert len(set(reporters)) == len(reporters) < 4  # each at most once in a wait
+
+
+def test_a_part_that_waits_is_reported_as_one(tmp_path: Path) -> None:
+    ended = job(
+        3,
+        tmp_path,
+        """
+        def main(bsp):
+            with bsp.split(0 if bsp.pid else None) as part:
+                if bsp.pid == 2:
+                    until_told("; processor 2 (")
+                if part is not None:
+                    part.sync()
+        pybsp.run(main)
+        """,
+        PYBSP_WARN_AFTER="1",
+    )
+    assert ended.code == 0
+    waits = r"processor 1 \(this node, process \d+\) was seen \d s ago, waiting in superstep 0 of a part, at "
+    assert any(re.search(waits, line) for line in told(tmp_path, "; processor 2 ("))
+
+
+def test_a_sparse_exchange_names_who_does_not_wait(tmp_path: Path) -> None:
+    ended = job(
+        4,
+        tmp_path,
+        """
+        def main(bsp):
+            if bsp.pid == 1:
+                until_told("; processor 1 (")
+            bsp.sync()
+        pybsp.run(main, router="sparse")
+        """,
+        PYBSP_WARN_AFTER="0.5",
+        **MESSAGES,
+    )
+    assert ended.code == 0
+    assert "was seen" in told(tmp_path, "; processor 1 (")[0]
+
+
+def test_what_travels_while_the_program_computes_is_not_waited_for(tmp_path: Path) -> None:
+    ended = job(
+        2,
+        tmp_path,
+        """
+        def main(bsp):
+            bsp.sync()
+            if bsp.pid == 1:
+                until_told("has waited")
+            bsp.send(1 - bsp.pid, b"x")
+            bsp.begin()
+            if bsp.pid == 0:
+                time.sleep(2.5)
+                say(told("in superstep 1"))
+            bsp.end()
+        pybsp.run(main)
+        """,
+        PYBSP_WARN_AFTER="1",
+        **MESSAGES,
+    )
+    assert (ended.code, ended.out.strip()) == (0, "[]")
+    assert told(tmp_path, "in superstep 1")
+
+
+def test_a_logp_program_that_waits_says_who_does_not(tmp_path: Path) -> None:
+    ended = job(
+        2,
+        tmp_path,
+        """
+        def main(proc):
+            if proc.pid == 0:
+                return proc.recv().payload
+            until_told()
+            proc.send(0, 5)
+        say(pybsp.logp.run(main))
+        """,
+        PYBSP_WARN_AFTER="0.5",
+    )
+    assert (ended.code, sorted(ended.out.split())) == (0, ["5", "None"])
+    assert re.match(
+        r"pybsp: processor 0 has waited \d+ s in at|pybsp: processor 0 has waited \d+ s at ", told(tmp_path)[0]
+    )
+    assert "processor 1 (this node" in told(tmp_path)[0]
+
+
+def test_between_runs_nobody_counts(tmp_path: Path) -> None:
+    ended = job(
+        2,
+        tmp_path,
+        """
+        from pybsp import watch, world
+        def patience(bsp=None):
+            return world._world.waiter.patience, len(watch.running)
+        during = pybsp.run(patience)
+        between = patience()
+        during_again = pybsp.logp.run(patience)
+        say(during, between, during_again, patience() == between)
+        """,
+        PYBSP_WARN_AFTER="8",
+    )
+    assert ended.code == 0
+    assert set(ended.out.splitlines()) == {f"({8 * TELLS}, 1) (inf, 0) ({8 * TELLS}, 1) True"}
+
+
+def test_nobody_is_watched_where_no_report_is_wanted(tmp_path: Path) -> None:
+    ended = job(
+        2,
+        tmp_path,
+        """
+        from pybsp import world
+        import threading
+        def main(bsp):
+            return world._world.waiter.patience, threading.active_count()
+        say(pybsp.run(main))
+        """,
+        PYBSP_WARN_AFTER="0",
+    )
+    assert set(ended.out.splitlines()) == {"(inf, 1)"}
+
+
+# -- timeouts -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("medium", [SHARED, MESSAGES], ids=["shared", "messages"])
+def test_a_stopped_rank_is_reported_and_the_timeout_ends_the_job(medium: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(
+        dedent("""
+            import os, signal, pybsp
+            def main(bsp):
+                bsp.sync()
+                if bsp.pid == 1:
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                bsp.sync()
+            pybsp.run(main, timeout=3)
+        """)
+    )
+    ended = run([*mpiexec(3), *python(path)], 60, PYBSP_WARN_AFTER="1", PYBSP_GRACE="1", **medium)
+    assert ended.code != 0
+    stopped = r"processor 1 \(this node, process \d+, stopped\) was seen \d+ s ago in superstep \d, at \S+program.py:\d"
+    assert re.search(rf"^pybsp: processor 0 has waited .*{stopped}", ended.err, re.MULTILINE), ended.err
+    assert re.search(
+        rf"^pybsp.errors.SyncError: a superstep has not ended .* 3 s: .*{stopped}", ended.err, re.MULTILINE
+    )
+    assert (ended.err.count("Traceback"), ended.err.count("ending the job")) == (1, 1), ended.err
+    all_gone(tmp_path)
+
+
+LATE = """
+def late(bsp):
+    if bsp.pid == 1:
+        until_told("has waited")
+        time.sleep(0.5)  # it was said just before the timeout
+def main(bsp):
+    bsp.sync()
+    {body}
+try:
+    pybsp.run(main, timeout=1)
+except pybsp.BSPError as error:
+    say(type(error).__name__, "timeout of 1 s" in str(error))
+def ring(bsp):
+    bsp.send((bsp.pid + 1) % bsp.p, 5)
+    bsp.sync()
+    return bsp.inbox[0].payload
+say("later", pybsp.run(ring))
+"""
+BODIES = {
+    "end": "late(bsp)",
+    "data": "late(bsp); bsp.send((bsp.pid + 1) % 3, bytes(10**6)); bsp.sync(); bsp.sync()",
+    "begin": "late(bsp); bsp.begin(); bsp.end()",
+    "part": "\n    with bsp.split(bsp.pid // 2) as part:\n        late(bsp); part.sync()",
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "medium"),
+    [("end", SHARED), ("end", MESSAGES), ("data", MESSAGES), ("begin", MESSAGES), ("part", SHARED)],
+    ids=["end-shared", "end-messages", "data-messages", "begin-messages", "part-shared"],
+)
+def test_one_that_comes_too_late_fails_the_run_on_all_and_a_later_run_works(
+    body: str, medium: dict[str, str], tmp_path: Path
+) -> None:
+    ended = job(3, tmp_path, LATE.format(body=BODIES[body]), PYBSP_WARN_AFTER="1", PYBSP_GRACE="30", **medium)
+    printed = sorted(re.findall("SyncError .*|ProcessorError .*|later .*", ended.out))  # libraries may print, too
+    assert ended.code == 0, (printed, told(tmp_path, ""))
+    assert "SyncError True" in printed
+    assert [line.replace("Sync", "Processor") for line in printed] == ["ProcessorError True"] * 3 + ["later 5"] * 3
+
+
+def test_the_timeout_is_the_same_on_all_processors(tmp_path: Path) -> None:
+    ended = job(2, tmp_path, "pybsp.run(lambda bsp: None, timeout=10 + RANK)")
+    assert ended.code != 0
+    (line,) = told(tmp_path, "UsageError")
+    assert "argument timeout: expected the same on all processors, got [10.0, 11.0]" in line
+
+
+def test_attach_takes_a_timeout(tmp_path: Path) -> None:
+    ended = job(
+        2,
+        tmp_path,
+        """
+        from mpi4py import MPI
+        try:
+            with pybsp.attach(MPI.COMM_WORLD, timeout=1) as bsp:
+                if bsp.pid == 1:
+                    until_told()
+                    time.sleep(0.5)
+                bsp.sync()
+        except pybsp.BSPError as error:
+            say(type(error).__name__)
+        MPI.COMM_WORLD.Barrier()
+        """,
+        PYBSP_WARN_AFTER="1",
+    )
+    assert (ended.code, sorted(ended.out.split())) == (0, ["ProcessorError", "SyncError"])
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "long", float("nan")])
+def test_a_wrong_timeout_is_refused(wrong: object) -> None:
+    with pytest.raises(UsageError, match="argument timeout: expected None or seconds, more than 0"):
+        pybsp.run(lambda bsp: None, timeout=wrong)  # type: ignore[arg-type]
+
+
+def test_virtual_processors_take_a_timeout_and_need_none() -> None:
+    assert pybsp.simulate(lambda bsp: bsp.sync() or bsp.pid, p=3, timeout=1e-9).results == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "read"),
+    [
+        ("PYBSP_WARN_AFTER", "-1", watch.warn_after),
+        ("PYBSP_WARN_AFTER", "soon", watch.warn_after),
+        ("PYBSP_REPORT_SIGNAL", "-1", signals.wanted),
+        ("PYBSP_REPORT_SIGNAL", "SIGNAL", signals.wanted),
+        ("PYBSP_REPORT_SIGNAL", "kill", signals.wanted),
+    ],
+)
+def test_a_wrong_setting_is_refused(
+    variable: str, value: str, read: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError, match=f"{variable}: expected .*{value!r}"):
+        read()
+
+
+# -- who reports, and when ----------------------------------------------------------------------------------------
+
+
+class Witness:
+    """Says what it was asked for."""
+
+    def __init__(self, patient: Iterable[int] = ()) -> None:
+        self.long, self.told = set(patient), 0
+
+    def tell(self) -> None:
+        self.told += 1
+
+    def patient(self, pids: Iterable[int]) -> set[int]:
+        return self.long & set(pids)
+
+    def say(self, waited: float, absent: Sequence[int]) -> str:
+        return f"{waited:g} s for {list(absent)}"
+
+
+def patience(pid: int, absent: set[int], present: set[int], witness: Witness, **limits: float) -> Patience:
+    """Of a processor of a job on two nodes of three."""
+    return Patience(pid, "aaabbb", lambda: Absence(absent, present), witness, **limits)
+
+
+@pytest.mark.parametrize(
+    ("pid", "absent", "present", "patient", "speaks"),
+    [
+        (0, {2}, {1, 3, 4, 5}, [], True),  # the lowest
+        (1, {2}, {0, 3, 4, 5}, [], False),
+        (1, {0}, {2, 3, 4, 5}, [], True),  # the lowest that has come
+        (3, {2}, {0, 1, 4, 5}, [], False),
+        (3, {5}, {0, 1, 2, 4}, [], True),  # the lowest of the node where somebody is missing
+        (4, {5}, {0, 1, 2, 3}, [], False),
+        (4, {2}, set(), [], True),  # nothing is known of the others
+        (4, {2}, set(), [3], False),  # but that one of its node waits as long
+        (5, set(), set(), [], True),
+        (5, {4}, {3}, [4], False),
+        (2, {0}, set(), [0], False),  # who waits in another exchange
+    ],
+)
+def test_the_lowest_reports_of_all_and_of_the_node_where_somebody_is_missing(
+    pid: int, absent: set[int], present: set[int], patient: list[int], speaks: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = patience(pid, absent, present, Witness(patient), warn_after=60)
+    assert one.overdue(100, 161) == float("inf")
+    assert capsys.readouterr().err == (f"pybsp: 61 s for {sorted(absent)}\n" if speaks else "")
+
+
+def test_a_wait_is_reported_once_and_the_next_one_again(capsys: pytest.CaptureFixture[str]) -> None:
+    witness = Witness()
+    one = patience(0, {1}, set(), witness, warn_after=60, timeout=200)
+    assert one.first == 60 * TELLS
+    assert one.overdue(100, 100 + 60 * TELLS) == 160  # others see that it waits
+    assert (witness.told, capsys.readouterr().err) == (1, "")
+    assert one.overdue(100, 160) == 300
+    assert one.overdue(100, 170) == 300
+    assert capsys.readouterr().err == "pybsp: 60 s for [1]\n"
+    assert one.overdue(500, 560) == 700
+    assert (witness.told, capsys.readouterr().err) == (2, "pybsp: 60 s for [1]\n")
+
+
+def test_one_ends_the_wait_and_the_others_a_second_later() -> None:
+    with pytest.raises(SyncError, match=r"timeout of 3 s: 3 s for \[2\]"):
+        patience(0, {2}, {1}, Witness(), timeout=3).overdue(0, 3)
+    other = patience(1, {2}, {0}, Witness(), timeout=3)
+    assert other.overdue(0, 3) == 3 + SLACK
+    with pytest.raises(SyncError):
+        other.overdue(0, 3 + SLACK)
+
+
+def test_a_wait_that_does_not_count_yet_is_asked_for_again() -> None:
+    one = patience(0, {1}, set(), Witness(), timeout=3)
+    assert one.overdue(float("inf"), 50) == 51
+    assert one.overdue(48, 50) == 50 + 3 * TELLS - 2
+
+
+# -- where others were seen ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seen() -> Iterable[watch.Watch]:
+    one = watch.Watch(alone=False)
+    one._superstep = lambda: "superstep 7"
+    yield one
+    one.end()
+
+
+def test_a_sighting_that_is_not_whole_is_not_believed(seen: watch.Watch) -> None:
+    assert seen._read(seen.address) is None
+    seen._write()
+    first = seen._read(seen.address)
+    assert first is not None
+    assert first.text.startswith("superstep 7, at ")
+    seen._superstep = lambda: "superstep 8"
+    seen._write()
+    second = seen._read(seen.address)
+    assert second is not None
+    assert second.text.startswith("superstep 8, at ")
+    os.pwrite(seen.address.file, b"torn", seen._turn * watch.ROOM + 30)
+    assert seen._read(seen.address) == first
+
+
+def test_a_text_that_is_too_long_is_cut(seen: watch.Watch) -> None:
+    seen._superstep = lambda: "\N{GREEK SMALL LETTER PI}" * watch.ROOM
+    seen._write()
+    found = seen._read(seen.address)
+    assert found is not None
+    assert found.text.count("\N{GREEK SMALL LETTER PI}") > watch.ROOM // 2 - 20
+
+
+def test_what_has_become_of_a_process_is_said() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        started = watch._stat(child.pid)[1]
+        address = watch.Address(watch._node(), child.pid, started, 99)
+        assert watch._state(address) == ""
+        assert watch._state(address._replace(started="1")) == "has ended"  # another process of that number
+        child.send_signal(signal.SIGSTOP)
+        until = time.monotonic() + 10
+        while watch._state(address) != "stopped" and time.monotonic() < until:
+            time.sleep(0.01)
+        assert watch._state(address) == "stopped"
+        child.kill()
+    assert watch._state(address) == "has ended"
+
+
+# -- the signal ---------------------------------------------------------------------------------------------------
+
+ASKED = """
+def main(bsp):
+    bsp.sync()
+    with bsp.superstep("stuck"):
+        (HERE / f"ready-{bsp.pid}").touch()
+        until_told("pybsp: processor", times=bsp.p)
+pybsp.run(main)
+"""
+
+
+@pytest.mark.parametrize("command", ["mpiexec", "pybsp run"])
+def test_a_signal_to_the_launcher_makes_all_ranks_print_their_places_and_stacks(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(HEAD + ASKED)
+    ours = [sys.executable, "-m", "pybsp", "run", "-n", "2", str(path)]
+    started = start([*mpiexec(2), *python(path)] if command == "mpiexec" else ours)
+    until = time.monotonic() + 30
+    while len(list(tmp_path.glob("ready-*"))) < 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    os.kill(started.pid, signal.SIGUSR1)
+    ended = finish(started, 30)
+    assert ended.code == 0, ended
+    for pid in (0, 1):
+        said = (tmp_path / f"said-{pid}").read_text()
+        assert "most recent call first" in said
+        assert "in until_told" in said
+        assert re.search(
+            rf'^pybsp: processor {pid} of 2, process \d+: superstep 1 \("stuck"\), at \S+program.py:\d+$',
+            said,
+            re.MULTILINE,
+        ), said
+
+
+def alone(program: str, **environment: str) -> Ended:
+    """Run a program without a launcher."""
+    return run([sys.executable, "-c", "import os, signal, pybsp\n" + dedent(program)], 30, **environment)
+
+
+def test_another_signal_may_be_asked_for_and_between_runs_it_is_answered_too() -> None:
+    ended = alone("pybsp.run(lambda bsp: None); os.kill(os.getpid(), signal.SIGALRM)", PYBSP_REPORT_SIGNAL="alrm")
+    assert (ended.code, ended.err.count("most recent call first")) == (0, 1)
+    assert re.search(r"^pybsp: process \d+: between runs, at <string>:2$", ended.err, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        "signal.signal(signal.SIGUSR1, lambda *a: print('mine'))",
+        "signal.signal(signal.SIGUSR1, signal.SIG_IGN); print('mine')",
+        "from mpi4py import MPI; import faulthandler, sys\n"
+        "faulthandler.register(signal.SIGUSR1, sys.stdout); print('mine', flush=True)",
+    ],
+)
+def test_a_handler_of_the_program_stays(theirs: str) -> None:
+    ended = alone(f"{theirs}\npybsp.run(lambda bsp: None)\nos.kill(os.getpid(), signal.SIGUSR1)")
+    assert (ended.code, ended.err, ended.out.splitlines()[0]) == (0, "", "mine")
+
+
+def test_no_handler_is_set_where_none_is_wanted() -> None:
+    ended = alone("pybsp.run(lambda bsp: None)\nos.kill(os.getpid(), signal.SIGUSR2)", PYBSP_REPORT_SIGNAL="none")
+    assert (ended.code, ended.err) == (-signal.SIGUSR2, "")
+    assert (
+        alone("pybsp.run(lambda bsp: None)\nprint(signal.getsignal(signal.SIGUSR1))", PYBSP_REPORT_SIGNAL="0").out
+        == "0\n"
+    )
+
+
+# -- keywords -----------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_keywords_is_that_of_the_functions() -> None:
+    assert keywords.__doc__ is not None
+    heading, *rows = [line for line in keywords.__doc__.splitlines() if line.startswith("    ") and line[4] != " "]
+    columns = {name: heading.index(f" {name} ") + 1 for name in ("run", "simulate", "attach")}
+    functions: dict[str, Callable[..., object]]
+    functions = {"run": pybsp.run, "simulate": pybsp.simulate, "attach": pybsp.attach}
+    for name, column in columns.items():
+        listed = {row.split()[0] for row in rows if row[column : column + 3].strip()}
+        found = inspect.signature(functions[name]).parameters.values()
+        assert listed == {one.name for one in found if one.kind is one.KEYWORD_ONLY}, name
+
+
+def test_a_keyword_that_may_have_been_meant_for_the_program_is_refused() -> None:
+    def main(bsp: pybsp.BSP, timeout: float = 0.0, *, checked: bool = False) -> tuple[float, bool]:
+        return timeout, checked
+
+    with pytest.raises(UsageError, match=r"argument timeout: expected it to be for pybsp\.run alone"):
+        pybsp.run(main, timeout=5)
+    with pytest.raises(UsageError, match=r"argument checked: expected it to be for pybsp\.simulate alone"):
+        pybsp.simulate(main, 5.0, p=1, checked=True)
+    assert pybsp.simulate(main, 5.0, p=1, timeout=7).results == [(5.0, False)]
