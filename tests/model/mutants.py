@@ -39,8 +39,8 @@ def changed(*changes: tuple[str, str]) -> type[Rank]:
 _NO_THROWING_AWAY = ("            yield from self.throw_away()\n", "")
 _OLD_COMMUNICATOR = ("self.comm = self.window = self.epoch", "self.window = self.epoch")
 _TAGS_FOR_SOME = (
-    '            yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)\n',
-    "            pass\n",
+    '                yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)\n',
+    "                pass\n",
 )
 _UNFINISHED_IN_USE = (
     "        used.update("

@@ -28,7 +28,7 @@ _LARGE = 2 * NEAR_ALONG  # bytes: read where they lie
 
 def played(script: Sequence[Superstep], record: list[Access]) -> list[Access]:
     """What this rank does."""
-    whole = MPITransport.duplicate(MPI.COMM_WORLD)
+    whole = MPITransport.duplicate(MPI.COMM_WORLD, "the model")
     record.clear()
     kept: list[Any] = []
     own = whole.pid

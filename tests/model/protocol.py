@@ -124,8 +124,9 @@ class Board(Stateful):
         used = 0
         last = None
         place = 0
-        for k in self.others:
-            yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)
+        if len(texts) < len(self.others):
+            for k in self.others:
+                yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)
         for k, where, text, laid in texts:
             if where == "room" and text != last:
                 place = self.room(used)
