@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import ref
 
 from . import agreement, ledger, process, settings, signals, simulation
 from .agreement import settle
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_running = False
 _runs_recorded = 0
 
 
@@ -86,7 +86,7 @@ def run(
         LauncherError: the launcher and the MPI library do not belong together.
     """
     global _running
-    inside, simulated = _running, None
+    inside, simulated, this = is_running(), None, _Run()
     try:
         if not callable(main):
             raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
@@ -95,7 +95,7 @@ def run(
         timeout = timeout_of("pybsp.run", timeout)
         ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
         check_keywords("pybsp.run", main, args, ours)
-        _running = True
+        _running = ref(this)
         simulated = simulation.settings()
         transport = None if simulated is not None else world_transport()
         if transport is None:
@@ -110,7 +110,20 @@ def run(
             tell_before_run(error)
         raise
     finally:
-        _running = inside
+        if not inside:
+            _running = None
+
+
+class _Run:
+    """A run that goes on: it ends with the call, even where an exception keeps the call from saying so."""
+
+
+_running: ref[_Run] | None = None
+
+
+def is_running() -> bool:
+    """Whether a run, BSP or LogP, goes on in this process."""
+    return _running is not None and _running() is not None
 
 
 @managed

@@ -79,7 +79,8 @@ class Managed(Generic[Entered]):
         try:
             self._generator.throw(error)
         except BaseException as raised:
-            if raised is not error:
+            # A generator turns a StopIteration that leaves it into a RuntimeError (PEP 479).
+            if raised is not error and not (isinstance(error, StopIteration) and raised.__cause__ is error):
                 raise
             error.with_traceback(trace)  # without the generator's frames
 

@@ -26,11 +26,11 @@ DEFAULTS = {
     LEDGER: "",
     CHECKED: "0",
     GRACE: "10",
+    WARN_AFTER: "60",
+    REPORT_SIGNAL: "SIGUSR1",
     WAIT: "polite",
     SHARED: "",
     AGGREGATE: "",
-    WARN_AFTER: "60",
-    REPORT_SIGNAL: "SIGUSR1",
 }
 
 OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL)  # agreed on at the beginning of each run

@@ -125,6 +125,8 @@ VALUES = {
     settings.WAIT: ("polite", "yield"),
     settings.SHARED: ("0", "100000000"),
     settings.AGGREGATE: ("0", "1"),
+    settings.WARN_AFTER: ("50", "60"),
+    settings.REPORT_SIGNAL: ("SIGUSR1", "SIGUSR2"),
 }
 
 

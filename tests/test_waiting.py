@@ -295,7 +295,7 @@ def test_one_that_comes_too_late_fails_the_run_on_all_and_a_later_run_works(
 def test_the_timeout_is_the_same_on_all_processors(tmp_path: Path) -> None:
     ended = job(2, tmp_path, "pybsp.run(lambda bsp: None, timeout=10 + RANK)")
     assert ended.code != 0
-    (line,) = told(tmp_path, "UsageError")
+    (line,) = told(tmp_path, "pybsp.errors.UsageError")
     assert "argument timeout: expected the same on all processors, got [10.0, 11.0]" in line
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import ref
 
 from .. import agreement, launch, process, settings, signals, simulation
 from ..agreement import Failure, failure_of, processor_error, settle
@@ -99,12 +100,12 @@ def run(
     if comm is not None:
         _callable(program)
         return _on_communicator(program, args, kwargs, machine, capacity, pace, comm)
-    inside, simulated = launch._running, None
+    inside, simulated, this = launch.is_running(), None, launch._Run()
     try:
         _callable(program)
         if inside:
             raise UsageError(f"{OPERATION}: a run is going on in this process; comm= takes a part of its ranks")
-        launch._running = True
+        launch._running = ref(this)
         simulated = simulation.settings()
         transport = None if simulated is not None else world_transport(OPERATION)
         if transport is None:
@@ -120,7 +121,8 @@ def run(
             tell_before_run(error)
         raise
     finally:
-        launch._running = inside
+        if not inside:
+            launch._running = None
 
 
 def _callable(program: object) -> None:
