@@ -10,8 +10,8 @@ not use the transport again, and neither do the others:
        or does not enter any more, no other completes.
     3. All meet on that communicator (`agree`): each tells each what it has to say, and waits for the others' words, but
        no longer than a grace period, after which the job is aborted.
-    4. What is still under way is thrown away: posted receives are cancelled, what arrives is received and forgotten,
-       until the sends of all processors are complete. Then the old communicator is empty, and is freed.
+    4. What is still under way is thrown away: posted receives are cancelled, and what arrives is received and forgotten
+       until a last, empty message has come from each. Then the old communicator is empty, and is freed.
 
 What follows takes a fresh communicator, boards and buffers. So nothing of a failed run can reach a later one.
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .waiting import Waiter
 
 NOTICE, WORD = 1, 2  # tags: that an exchange was left; what a processor says when all meet
+LAST = (1 << 15) - 1  # tag of the last message on what is given up, which no posted receive has; all libraries allow it
 SLACK = 1.0  # seconds that one who only learned of a failure waits longer than the one that failed: that one speaks
 
 
@@ -96,7 +97,9 @@ class Revocation:
         self._heard: dict[int, str] = {}  # notices
         self._words: list[Any] = []  # by pid, once this processor has said its own
         self._missing = set(range(self.p)) - {self.pid}
-        self._barrier: list[Any] | None = None
+        self._last: list[Any] = []  # requests of the last, empty messages on the members' communicator
+        self._open = set(self._missing)  # from whom that has not come
+        self._barrier: Any = None
 
     def look(self) -> None:
         """Let MPI move on; in a wait.
@@ -198,36 +201,44 @@ class Revocation:
         return test(None) or self._waiter.until(test, None, deadline, looks=False)
 
     def _throw_away(self, deadline: float) -> None:
-        """Empty the communicators that the members use."""
+        """Empty the communicator that the members use, and free it."""
         from mpi4py import MPI
 
-        comms = list({id(member.comm): member.comm for member in self.members}.values())
+        comm = self.members[0].comm  # of all of them
         receiving = [request for member in self.members for request in member.receiving()]
         sending = [request for member in self.members for request in member.sending()]
         for request in receiving:
             with_errors(request.Cancel, self._mpi_error)  # it may not be active
+        # A send that is complete need not have arrived. Messages of a pair keep their order: behind the last one nothing
+        # comes any more.
+        if not self._last:
+            nothing = [b"", 0, self._byte]
+            others = [pid for pid in range(self.p) if pid != self.pid]
+            self._last.extend(map(comm.Isend, repeat(nothing), others, repeat(LAST)))
         status = MPI.Status()
 
         def empty(requests: list[Any]) -> bool:
-            for comm in comms:
-                while (message := comm.Improbe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)) is not None:
-                    scrap = bytearray(status.Get_count(MPI.BYTE))
-                    message.Recv([scrap, len(scrap), MPI.BYTE])
+            while self._open and (message := comm.Improbe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)) is not None:
+                scrap = bytearray(status.Get_count(MPI.BYTE))
+                message.Recv([scrap, len(scrap), MPI.BYTE])
+                if status.Get_tag() == LAST:
+                    self._open.discard(status.Get_source())
             requests[:] = [request for request in requests if not with_errors(request.Test, self._mpi_error)]
-            return not requests
+            return not requests and not self._open
 
-        left = receiving + sending + self._sent
+        left = receiving + sending + self._sent + self._last
         if not self._until(lambda _: empty(left), deadline):
             raise TimeoutError("what was under way in the exchange did not end")
+        # Nobody gives up the communicator before all have seen its end.
         if self._barrier is None:
-            self._barrier = [self.comm.Ibarrier()]
-        barrier = self._barrier
-        if not self._until(lambda _: empty(barrier), deadline):
+            self._barrier = self.comm.Ibarrier()
+        if not self._until(lambda _: bool(self._barrier.Test()), deadline):
             raise TimeoutError("what was under way in the exchange did not end on all processors")
         for member in self.members:
             member.forget()
         self.members.clear()
         self._sent.clear()
+        comm.Free()
 
 
 def with_errors(call: Callable[[], Any], mpi_error: type[BaseException]) -> bool:

@@ -195,7 +195,8 @@ class Memory:
     ) -> Outcomes:
         """Throw away what arrives until these sends are complete, and so many ranks have entered the barrier.
 
-        What another has sent is seen at any time; but for certain when it has left its sender.
+        What another has sent is seen at any time; but for certain when it has left its sender, as in the code the last,
+        empty message of each sees to.
         """
         found: Outcomes = []
         for channel in channels:
