@@ -853,9 +853,9 @@ class BSP:
                 self._complete(self._begun, _clock(), grace)
         if self._failed is not None:
             return None
-        if error.__context__ is not None and not self._virtual:
+        if (error.__context__ is not None or self._part is not None) and not self._virtual:
             # It came while another was handled, perhaps while an exchange was left: on a full stack, or by a handler of
-            # a signal. Nobody knows then where this processor was.
+            # a signal; or on the way in or out of a part, which others are in. Nobody knows then where this one was.
             self._transport.revoke(error)
         try:
             # Of what is revoked the transport tells all, where no router can.

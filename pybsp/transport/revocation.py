@@ -209,8 +209,8 @@ class Revocation:
         sending = [request for member in self.members for request in member.sending()]
         for request in receiving:
             with_errors(request.Cancel, self._mpi_error)  # it may not be active
-        # A send that is complete need not have arrived. Messages of a pair keep their order: behind the last one nothing
-        # comes any more.
+        # A send that is complete need not have arrived. Messages of a pair keep their order: behind the last one comes
+        # nothing.
         if not self._last:
             nothing = [b"", 0, self._byte]
             others = [pid for pid in range(self.p) if pid != self.pid]
