@@ -6,6 +6,7 @@ tests/test_under_mpiexec.py, on MPI ranks. Both with checks off and on.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -17,6 +18,10 @@ from hypothesis import HealthCheck, settings
 import pybsp
 
 from .launching import Program
+
+# A shell ignores Ctrl-C in what it starts in the background, and programs that tests start would ignore it too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SIZES = (1, 2, 3, 4, 5, 8)
 
