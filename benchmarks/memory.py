@@ -27,11 +27,11 @@ from pybsp.cli import launcher
 
 
 def resident() -> int:
-    """Bytes of this process."""
-    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) << 10
-    raise RuntimeError("/proc/self/smaps_rollup has no Pss")
+    """Bytes of this process; without files, such as libraries, whose share depends on who else uses them at the time."""
+    found = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
+    if "Pss_Anon" not in found:
+        raise RuntimeError("/proc/self/smaps_rollup has no Pss_Anon")
+    return sum(int(found[name].split()[0]) << 10 for name in ("Pss_Anon", "Pss_Shmem"))
 
 
 def together(bsp: pybsp.BSP) -> int:

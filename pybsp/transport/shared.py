@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 CONTEXTS = 32  # boards of a processor; a part that is split off deeper meets by messages
 ROOM = 1 << 15  # bytes of a board's room, each parity
 SMALLEST = 1 << 10  # bytes of the smallest buffers of a heap; less is copied along with the manifest
+SOON = 4  # exchanges that data is kept for, at most, before it is watched
 RECENT = 8  # buffers of a size that are looked through for one that is used again
 GROWS = 1 << 20  # bytes that a heap is populated by beyond what is wanted
 LARGEST = 1 << 40  # bytes of a part, at most
@@ -444,7 +445,8 @@ class Board:
         self._fence = window.sync if WEAK else None
         self._lent, self._held = Lent(), Held(len(ranks))
         self._lending, self._holding = self._lent.data, self._held.entries  # empty, in most exchanges
-        self._got: list[tuple[int, int, Bytes]] = []  # number, whose, data of the last exchange that brought any
+        self._nobody = [0] * len(ranks)
+        self._got: list[tuple[int, int, Bytes]] = []  # number, whose, data of the last few exchanges
 
     def speak_outside(self) -> None:
         """There are other nodes, for which this processor may have something."""
@@ -697,23 +699,32 @@ class Board:
 
     def reads(self) -> bool:
         """Whether somebody here refers to data that others sent."""
-        self._hold()
+        self._hold(self.number + SOON)
         self._held.words(self.number)
         return bool(self._holding)
 
-    def _hold(self) -> None:
-        """What is still referred to of what came last is looked after from now on; most is not."""
-        if self._got:
-            for number, k, data in referred_to(self._got):
-                self._held.hold(k, number, data)
-            self._got.clear()
+    def _hold(self, number: int) -> None:
+        """Forget what is no longer referred to; what is for longer than a few exchanges is watched from now on.
+
+        Most data is not: to look at its reference count takes less time than to watch it.
+        """
+        late = number - SOON
+        recent = []
+        for entry in referred_to(self._got):
+            if entry[0] > late:
+                recent.append(entry)
+            else:
+                self._held.hold(entry[1], entry[0], entry[2])
+        self._got = recent
 
     def retire(self) -> None:
         """The part has ended: what may still be read of it is from now on the parent's."""
         parent = self._parent
         if parent is None:
             return
-        self._hold()
+        # In the order of exchanges, as what is held has to be: what comes from here counts as of the parent's last one.
+        self._hold(self.number + SOON)
+        parent._hold(parent.number + SOON)
         if self._lending:
             parent._lent.lend(parent.number, self._lent.clear())
         self._held.hand_over(parent._held, parent.number, [parent._ranks.index(rank) for rank in self._ranks])
@@ -739,14 +750,16 @@ class Board:
 
     def _say_held(self, parity: int) -> int:
         """Say of whose data which is still referred to here; returns the flag that says so, or 0."""
+        number = self.number
         if self._got:
-            self._hold()
-            if not self._holding:
-                return 0
-        words = self._held.words(self.number)
-        if not self._holding:
+            self._hold(number)
+        words = self._held.words(number) if self._holding else self._nobody
+        if not self._got and not self._holding:
             return 0
+        row = list(words)
+        for sent, k, _ in self._got:
+            row[k] |= 1 << number - sent
         holds = self._holds[self._own][parity]
-        for k, word in enumerate(words):
+        for k, word in enumerate(row):
             holds[k] = word
         return HOLDS
