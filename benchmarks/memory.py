@@ -27,7 +27,7 @@ from pybsp.cli import launcher
 
 
 def resident() -> int:
-    """Bytes of this process; without files, such as libraries, whose share depends on who else uses them at the time."""
+    """Bytes of this process; without files, as libraries, whose share depends on who else uses them at the time."""
     found = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
     if "Pss_Anon" not in found:
         raise RuntimeError("/proc/self/smaps_rollup has no Pss_Anon")
