@@ -99,6 +99,7 @@ class BSP:
         self._failed: BSPError | None = None  # agreed by all processors
         self._members: list[int] = []  # of a part: which of all processors they are
         self._part: BSP | None = None  # the part that is in use
+        self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts, by their size
         # The pools: what goes out with the next sync.
         # When checked no array lies in a record: views of those could not be poisoned.
         self._mail = Mail(self._pool, short=-1 if checked else SHORT)
@@ -948,11 +949,14 @@ class _Split:
         parent = self._parent
         members = agreement.parts(notes)[self._color]
         context = 1 + max(note[2] for note in notes)
+        machine = parent._machines.get(len(members))
+        if machine is None:  # to check its parameters takes a sixth of a split
+            machine = parent._machines[len(members)] = dataclasses.replace(parent.machine, p=len(members))
         transport = parent._transport.subset(members, context)
         self.part = BSP(
             transport,
             parent._router.part(transport, members),
-            dataclasses.replace(parent.machine, p=len(members)),
+            machine,
             parent._checked,
             parent._virtual,
             parent._measure,

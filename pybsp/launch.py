@@ -8,7 +8,6 @@ others, and so is a program that ends early.
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 import time
@@ -247,7 +246,7 @@ def _begin(
         mark(differing, quiet=transport.pid != 0)
         raise
     hosts = [said[0] for said in notes]
-    if hosts.count(hosts[transport.pid]) > (os.cpu_count() or 1):
+    if hosts.count(hosts[transport.pid]) > process.cores():
         transport.waiter.crowd()
     if notes[0][1].calibrated:
         transport.tune(notes[0][1].o_msg)

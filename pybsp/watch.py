@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .transport.mpi import MPITransport
     from .transport.waiting import Waiter
 
+RECENTLY = 1.0  # seconds since something was written, in which a run that begins leaves it at that
 LONGEST = 5.0  # seconds between two looks at where a program is, at most
 ROOM = 1024  # bytes of a copy
 NAMED = 8  # processors of which a report says where they are, at most
@@ -134,7 +135,8 @@ class Watch:
         self._waiter = transport.waiter
         transport.patience(self, [address.node for address in addresses], first, limit)
         if self.address.file >= 0:
-            self._write()
+            if time.monotonic() > _writer.wrote + RECENTLY:
+                self._write()
             _writer.write(min(first, limit) / 4)
 
     def end(self) -> None:
@@ -161,6 +163,7 @@ class Watch:
         head = _HEAD.pack(0, len(body), time.monotonic(), waits, self._long is not None)[_CHECKED:]
         record = crc32(head + body).to_bytes(_CHECKED, sys.byteorder) + head + body
         with self._writing:
+            _writer.wrote = time.monotonic()
             self._turn = 1 - self._turn
             with suppress(OSError):  # no memory is left: others read an older one
                 os.pwrite(self.address.file, record, self._turn * ROOM)
@@ -250,6 +253,7 @@ class _Writer:
     """The thread that writes down where this process is; from one run to the next, as to start it takes long."""
 
     def __init__(self) -> None:
+        self.wrote = -RECENTLY  # by `time.monotonic`, the last time
         self._period = LONGEST
         self._hurry = threading.Event()
         self._thread: threading.Thread | None = None

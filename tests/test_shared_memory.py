@@ -229,6 +229,29 @@ def test_a_context_is_used_again_by_other_parts(program: Program) -> None:
     assert ended_well(ranks(5, path)) == "done\n"
 
 
+def test_a_part_whose_board_has_no_room_on_one_processor_meets_by_messages(program: Program) -> None:
+    path = program("""
+        import numpy as np, pybsp
+        from pybsp.transport import shared
+        def main(bsp):
+            populate = shared.populate
+            shared.populate = lambda memory: bsp.pid != 1 and populate(memory)
+            for again in range(2):
+                with bsp.split(0) as part:
+                    here = part._transport._board is not None
+                    part.send(0, np.full(100_000, part.pid))
+                    part.sync()
+                    got = [int(m.payload[-1]) for m in part.inbox]
+                    assert got == ([0, 1, 2] if part.pid == 0 else []), got
+                    assert here == bool(again), here
+                shared.populate = populate
+            if bsp.pid == 0:
+                print("done")
+        pybsp.run(main)
+    """)
+    assert ended_well(ranks(3, path)) == "done\n"
+
+
 # -- the heap ----------------------------------------------------------------------------------------------------------
 
 ROOM = 1 << 20

@@ -7,7 +7,6 @@ fails tells the others by a message, which makes them leave what they wait in.
 from __future__ import annotations
 
 import dataclasses
-import os
 import socket
 import sys
 from collections.abc import Callable
@@ -249,7 +248,7 @@ def _begin(
         mark(differing, quiet=transport.pid != 0)
         raise
     hosts = [said[0] for said in notes]
-    if hosts.count(hosts[transport.pid]) > (os.cpu_count() or 1):
+    if hosts.count(hosts[transport.pid]) > process.cores():
         transport.waiter.crowd()
     for warning in warnings:
         print(f"pybsp: {warning}", file=sys.stderr)

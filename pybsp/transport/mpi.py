@@ -68,7 +68,7 @@ from .aggregated import Aggregated, Layout
 from .memory import BufferPool
 from .patience import Absence, Patience, Witness
 from .revocation import Member, Revocation, RevokedError
-from .shared import BY_MESSAGE, CONTEXTS, WITH_MANIFEST, Board, Node, abandon, wanted
+from .shared import BY_MESSAGE, CONTEXTS, NO_BOARD, WITH_MANIFEST, Board, Node, abandon, wanted
 from .sparse import SAYS, Sparse, tell_all
 from .waiting import Waiter
 
@@ -236,10 +236,11 @@ class MPITransport:
         if node is not None and context < CONTEXTS:
             near = [d for d in range(self.p) if ranks[d] in node.places]
             if len(near) > 1:
+                self._board = self._make_board(node, near, context, parent)
+            if self._board is not None:
                 self._near, self.pool = near, node.window.pool
                 for k, d in enumerate(near):
                     self._near_place[d] = k
-                self._board = self._make_board(node, near, context, parent)
         self._place = self.pool.place
         # Those of other nodes: one for all of a node, or each.
         groups = layout.groups(ranks) if layout is not None and context < CONTEXTS else []
@@ -249,12 +250,12 @@ class MPITransport:
         others = [] if groups else [(pid + k) % self.p for k in range(1, self.p)]
         self._peers = [d for d in others if d not in self._near]
         self._board_of_all = None if self._peers or self._far is not None else self._board
-        head_in = [self._bytes_in[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
-        head_out = [self._bytes_out[d * HEAD : (d + 1) * HEAD] for d in range(self.p)]
         tag = self._head_tag
-        self._receives += [comm.Recv_init([head_in[d], HEAD, MPI.BYTE], ranks[d], tag) for d in self._peers]
-        self._short.update((d, comm.Send_init([head_out[d], 8, MPI.BYTE], ranks[d], tag)) for d in self._peers)
-        self._long.update((d, comm.Send_init([head_out[d], HEAD, MPI.BYTE], ranks[d], tag)) for d in self._peers)
+        for d in self._peers:
+            into, out = (part[d * HEAD : (d + 1) * HEAD] for part in (self._bytes_in, self._bytes_out))
+            self._receives.append(comm.Recv_init([into, HEAD, MPI.BYTE], ranks[d], tag))
+            self._short[d] = comm.Send_init([out, 8, MPI.BYTE], ranks[d], tag)
+            self._long[d] = comm.Send_init([out, HEAD, MPI.BYTE], ranks[d], tag)
         self._all_short = list(self._short.values())
         self._quiet = self._receives + self._all_short
         self._heads_out: list[Any] = []  # of the last exchange: others have them, and nobody waited for the word of it
@@ -346,8 +347,8 @@ class MPITransport:
         abandon(self._node, revocation.comm)
         return self._over(revocation.comm, revocation.grace, Waiter())
 
-    def _make_board(self, node: Node, near: list[int], context: int, parent: Board | None) -> Board:
-        """Collective over those that are near."""
+    def _make_board(self, node: Node, near: list[int], context: int, parent: Board | None) -> Board | None:
+        """Collective over those that are near; None where one of them has no room for it."""
         ranks = [self._ranks[d] for d in near]
         own = self._ranks[self.pid]
         number = node.number(context)
@@ -364,6 +365,8 @@ class MPITransport:
             self._leaving.extend(map(self._comm.Isend, repeat(mine), there, repeat(tag)))
             self._wait([*self._arriving, *self._leaving])
             self._arriving, self._leaving = [], []
+            if NO_BOARD in numbers:
+                return None
             number = max(numbers)
         return node.board(ranks, own, context, number, parent, self.waiter)
 

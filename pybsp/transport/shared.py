@@ -26,9 +26,9 @@ Memory model: data is written before the status, and read after it. `Win.Sync` i
 sides; it wants an epoch, which `Lock_all` opens for good. Processors of the x86 family keep this order by themselves
 (of different words only a store and a later load change places), and Python changes none: it is left out there.
 
-A page of shared memory for which there is no room ends the process that touches it (SIGBUS). So boards are populated
-when the window is made, and the heap as it grows, by a call that fails instead (populating.py); the pages beyond stay
-free.
+A page of shared memory for which there is no room ends the process that touches it (SIGBUS). So a board is populated
+when it is first used, and the heap as it grows, by a call that fails instead (populating.py); the pages beyond stay
+free. Where a board cannot be had, those who would meet there send messages.
 
 Source of the window: Hoefler et al., *MPI + MPI: a new hybrid approach to parallel programming with MPI plus shared
 memory* (2013).
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
 CONTEXTS = 32  # boards of a processor; a part that is split off deeper meets by messages
+ASIDE = 1 << 11  # bytes of the heap's distance from a page: numpy puts large arrays at its begin, and copies to the
+# same place in a page take a tenth more time (loads there wait for stores)
 ROOM = 1 << 15  # bytes of a board's room, each parity
 SMALLEST = 1 << 10  # bytes of the smallest buffers of a heap; less is copied along with the manifest
 SOON = 4  # exchanges that data is kept for, at most, before it is watched
@@ -69,6 +71,7 @@ GROWS = 1 << 20  # bytes that a heap is populated by beyond what is wanted
 LARGEST = 1 << 40  # bytes of a part, at most
 SHARE = 0.45  # of the free shared memory, that the parts of a node's processors may fill
 
+NO_BOARD = -1  # instead of the number of an exchange there: there is no room for it
 WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # may change the order of loads and stores
 SOMETHING, HOLDS = 1 << 8, 1 << 9  # flags of a status, above the kind
 NUMBER = 16  # bits that the exchange's number is shifted by, above a status
@@ -112,20 +115,37 @@ class Window:
             for rank in range(comm.size)
         ]
         self.words = [part.cast("q") for part in self.parts]
-        heap = CONTEXTS * self.board
+        heap = CONTEXTS * self.board + ASIDE
         mine = self.parts[self.rank]
-        here = populate(mine[:heap])
-        if here:
-            for at in range(0, heap, self.board):
-                mine[at : at + self.board - 2 * ROOM] = bytes(self.board - 2 * ROOM)  # MPI does not promise zeros
+        # The boards of parts are made when they are first used, but where other nodes would have to know of a failure.
+        self._boards = CONTEXTS if among_others else 1
+        here = self._make(0, self._boards)
         # All or none; and nobody looks at a board before its zeros are there.
         if not comm.allreduce(here, MPI.LAND):
             self._window.Unlock_all()
             self._window.Free()
-            raise MemoryError(f"it has no room for {heap >> 10} KiB of each of {comm.size} processors")
+            room = self._boards * self.board
+            raise MemoryError(f"it has no room for {room >> 10} KiB of each of {comm.size} processors")
         self.pool = SharedPool(mine, heap, least, comm.size)
         if among_others:
             _among_others.append(self)
+
+    def make_board(self, context: int) -> bool:
+        """This rank's part of the board of a context is there from now on; False where there is no room for it."""
+        if context >= self._boards:
+            if not self._make(self._boards, context + 1):
+                return False
+            self._boards = context + 1
+        return True
+
+    def _make(self, first: int, end: int) -> bool:
+        memory = self.parts[self.rank][first * self.board : end * self.board]
+        if not populate(memory):
+            return False
+        head = self.board - 2 * ROOM
+        for at in range(0, len(memory), self.board):
+            memory[at : at + head] = bytes(head)  # MPI does not promise zeros
+        return True
 
     def free(self) -> None:
         """Collective. Nobody may read what lies there any more."""
@@ -224,9 +244,11 @@ class Node:
         return made
 
     def number(self, context: int) -> int:
-        """Of the last exchange of this rank in a context."""
+        """Of the last exchange of this rank in a context, whose board is there from now on; NO_BOARD: it cannot be."""
         board = self._boards.get(context)
-        return 0 if board is None else board.number
+        if board is not None:
+            return board.number
+        return 0 if self.window.make_board(context) else NO_BOARD
 
     def give_up(self) -> tuple[Window, list[Board]]:
         """Nothing is sent here any more: the window, and the boards whose data may still be read."""
