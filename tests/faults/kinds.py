@@ -29,6 +29,7 @@ import numpy as np
 
 import pybsp
 from pybsp import collectives, logp
+from pybsp.transport import shared
 from pybsp.transport.memory import BufferPool
 
 from .outcomes import ENDS, GOES_ON, GOES_ON_QUIETLY, Outcome, fails
@@ -731,3 +732,57 @@ def _() -> None:
 
     with pybsp.attach(MPI.COMM_WORLD, router=ROUTER) as bsp:
         KINDS["sys.exit with a number"].fault(bsp)
+
+
+@of_the_job("SIGSTOP, ended by a timeout", ENDS, media="bsp")
+def _() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if others_meet_the_victim(bsp):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        bsp.sync()
+
+    pybsp.run(main, router=ROUTER, timeout=1.0)
+
+
+# -- settings, and shared memory --------------------------------------------------------------------------------------
+
+
+@of_the_job("a setting of the run differs", fails(r"pybsp\.errors\.UsageError: .*PYBSP_CHECKED"))
+def _() -> None:
+    os.environ["PYBSP_CHECKED"] = "1" if RANK == VICTIM else "0"
+    run(good, 1.0)
+
+
+@of_the_job("a setting of the transport differs", fails(r"pybsp\.errors\.UsageError: .*PYBSP_WAIT"))
+def _() -> None:
+    os.environ["PYBSP_WAIT"] = "yield" if RANK == VICTIM else "sleep"
+    run(good, 1.0)
+
+
+@of_the_job("a setting is wrong on one", fails(r"pybsp\.errors\.UsageError: PYBSP_GRACE"))
+def _() -> None:
+    if RANK == VICTIM:
+        os.environ["PYBSP_GRACE"] = "soon"
+    run(good, 1.0)
+
+
+@of_the_job("no shared memory at the beginning", GOES_ON_QUIETLY)
+def _() -> None:
+    if RANK == VICTIM:
+        shared.populate = lambda memory: False  # as where /dev/shm is full
+    run(good, 1.0)
+
+
+@of_the_job("shared memory fills up in mid-run", GOES_ON_QUIETLY)
+def _() -> None:
+    def main(machine: Any) -> None:
+        if others_meet_the_victim(machine):
+            shared.populate = lambda memory: False
+            shared._free_bytes = lambda: 0
+        for number in range(4):
+            good(machine, float(number))
+            if ROUTER != "logp.run":
+                with machine.split(machine.pid % 2) as part:
+                    part.sync()
+
+    run(main)
