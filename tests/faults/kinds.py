@@ -766,10 +766,15 @@ def _() -> None:
     run(good, 1.0)
 
 
+def no_room(name: str, answer: Callable[..., Any]) -> None:
+    """What shared memory asks the system for is answered as where /dev/shm is full."""
+    setattr(shared, name, answer)
+
+
 @of_the_job("no shared memory at the beginning", GOES_ON_QUIETLY)
 def _() -> None:
     if RANK == VICTIM:
-        shared.populate = lambda memory: False  # as where /dev/shm is full
+        no_room("populate", lambda memory: False)
     run(good, 1.0)
 
 
@@ -777,8 +782,8 @@ def _() -> None:
 def _() -> None:
     def main(machine: Any) -> None:
         if others_meet_the_victim(machine):
-            shared.populate = lambda memory: False
-            shared._free_bytes = lambda: 0
+            no_room("populate", lambda memory: False)
+            no_room("_free_bytes", lambda: 0)
         for number in range(4):
             good(machine, float(number))
             if ROUTER != "logp.run":
