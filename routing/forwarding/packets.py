@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...transport import Bytes, Parcel, Parcels, Segment
 from ...transport.memory import ALIGN, BufferPool, aligned
-from ..parcels import parcel_of, pieces_of
+from ..parcels import parcel_of, pieces_of, undelivered
 from ..ranges import ranges
 
 CELL = ALIGN
@@ -173,16 +173,23 @@ def cut(parcels: Parcels, pid: int, packet: int, pool: BufferPool) -> Packets:
 
 
 def put_together(packets: Packets, pid: int, own: Parcel | None, pool: BufferPool) -> list[tuple[int, Parcel]]:
-    """The parcels that all packets here make, in the order of sources; `own` goes from this processor to itself."""
+    """The parcels that all packets here make, in the order of sources; `own` goes from this processor to itself.
+
+    Raises:
+        DeliveryError: packets are missing, are here twice, or belong elsewhere.
+    """
     arrived = [] if own is None else [(pid, own)]
     if not len(packets):
         return arrived
     table = packets.table
     table, text = packets.bundle(np.lexsort((table[:, NUMBER], table[:, SOURCE])), pool)
     sources, first = np.unique(table[:, SOURCE], return_index=True)
+    numbers = np.arange(len(table)) - np.repeat(first, np.diff(first, append=len(table)))
+    if (table[:, DEST] != pid).any() or (table[:, NUMBER] != numbers).any():
+        raise undelivered(pid, "packets")
     sizes = np.add.reduceat(table[:, CELLS], first, dtype=np.int64) * CELL
     end = 0
     for source, size in zip(sources.tolist(), sizes.tolist(), strict=True):
         start, end = end, end + size
-        arrived.append((source, parcel_of(text[start:end])))
+        arrived.append((source, parcel_of(text[start:end], pid)))
     return sorted(arrived, key=lambda pair: pair[0])

@@ -30,7 +30,7 @@ from ...transport import FREE, KIND, Arrival, Charge, Parcel, Parcels, Transport
 from ...transport.memory import ALIGN, BufferPool
 from ...transport.mpi import MPITransport
 from ...transport.virtual import VirtualTransport
-from ..parcels import parcel_of, pieces_of
+from ..parcels import parcel_of, pieces_of, undelivered
 from .combine_broadcast import combine_broadcast
 from .offline import learn, route_offline
 from .options import LogPRouting
@@ -333,16 +333,23 @@ def cut(parcel: Parcel, most: int) -> list[bytes]:
 
 
 def put_together(packets: Sequence[Packet], pid: int, own: Parcel | None, pool: BufferPool) -> list[tuple[int, Parcel]]:
-    """Parcels in the order of sources; `own` goes from this processor to itself."""
+    """Parcels in the order of sources; `own` goes from this processor to itself.
+
+    Raises:
+        DeliveryError: packets are missing, are here twice, or belong elsewhere.
+    """
     arrived: list[tuple[int, Parcel]] = [] if own is None else [(pid, own)]
     for source, of_source in itertools.groupby(
         sorted(packets, key=lambda packet: packet[:2]), lambda packet: packet[0]
     ):
-        chunks = [packet[3] for packet in of_source]
+        here = list(of_source)
+        chunks = [packet[3] for packet in here]
+        if [packet[1] for packet in here] != list(range(here[0][2])):
+            raise undelivered(pid, "packets")
         text = pool.take(sum(map(len, chunks)))
         at = 0
         for chunk in chunks:
             text[at : at + len(chunk)] = np.frombuffer(chunk, np.uint8)
             at += len(chunk)
-        arrived.append((source, parcel_of(text)))
+        arrived.append((source, parcel_of(text, pid)))
     return sorted(arrived, key=lambda pair: pair[0])
