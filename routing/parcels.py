@@ -25,7 +25,10 @@ def parcel_of(text: Bytes, pid: int) -> Parcel:
         DeliveryError: not all of it is here.
     """
     description = _Reader(text.data)
-    contents = pickle.load(description)
+    try:
+        contents = pickle.load(description)
+    except (pickle.UnpicklingError, EOFError):
+        raise undelivered(pid, "bytes") from None
     at = text.size - sum(aligned(length) for *_, length in contents)
     if at != aligned(description.at):
         raise undelivered(pid, "bytes")
