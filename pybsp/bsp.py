@@ -29,8 +29,6 @@ from .mail import PLAIN_NUMBERS, SHORT, Inbox, Mail
 from .outcome import managed
 from .outgoing import Outgoing
 from .queues import Freed, Queue
-from .routing import Router
-from .routing.direct import Direct
 from .transport import (
     END,
     FAIL,
@@ -53,6 +51,7 @@ from .transport import (
     Transport,
 )
 from .transport.memory import POISON
+from .transport.router import Direct, Router
 
 _NONE: dict[int, Parcel] = {}
 _EMPTY = Inbox()

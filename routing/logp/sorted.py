@@ -15,7 +15,8 @@ from ...logp.processor import Message
 from ...machine import LogPMachine
 from . import combine_broadcast
 from .combine_broadcast import combine_start
-from .phases import Phases, period, pipelined
+from .phases import Phases, period
+from .pipelined import pipelined
 from .sorting import choose, sort
 from .sorting.networks import depth
 from .sorting.steps import Keyed, sequential, transfer_time
