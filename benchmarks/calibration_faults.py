@@ -38,8 +38,8 @@ from pybsp.benchmarks.calibration.estimates import Flag
 from pybsp.benchmarks.calibration.machine_file import read
 from pybsp.benchmarks.emulated import Network, environment
 from pybsp.benchmarks.emulation.launch import find_mpiexec
-from pybsp.cli import launcher
 from pybsp.errors import LauncherError
+from pybsp.mpiexec import launcher
 
 TOKEN = "PYBSP_FAULT"  # in the environment of the ranks that a fault is for
 STOPPED, RUNS = 3e-3, 1e-3  # seconds that a slow rank is stopped, and runs, in turn

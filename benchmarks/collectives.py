@@ -37,9 +37,9 @@ from rich.console import Console
 from rich.table import Table
 
 import pybsp
-from pybsp.cli import launcher
 from pybsp.collectives import broadcast, broadcast_items, prefix, prefix_2d
 from pybsp.collectives.tree import degrees
+from pybsp.mpiexec import launcher
 
 Variant = Callable[[], Any]
 

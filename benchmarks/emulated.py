@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pybsp.benchmarks.collectives import cluster_script
-from pybsp.cli import launcher
+from pybsp.mpiexec import launcher
 
 EMULATORS = ("script", "pybsp")
 

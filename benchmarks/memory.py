@@ -23,7 +23,7 @@ import numpy as np
 
 import pybsp
 from pybsp import collectives
-from pybsp.cli import launcher
+from pybsp.mpiexec import launcher
 
 
 def resident() -> int:

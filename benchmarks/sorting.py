@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 import pybsp
-from pybsp.cli import launcher
 from pybsp.collectives.sample_sort import sample_sort
+from pybsp.mpiexec import launcher
 
 from .calibration.placement import processor
 

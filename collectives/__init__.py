@@ -16,20 +16,27 @@ pending when it is called, and what the inbox and the queues held before is gone
     plan.py, primitive.py       what all of them are made of; tree.py, groups.py, prefix_trees.py: who is above whom
 """
 
-from .allgather import allgather
-from .allreduce import allreduce
-from .bitonic_sort import bitonic_sort
-from .broadcast import broadcast
-from .broadcast_items import broadcast_items
-from .duplicate import duplicate
-from .gather import gather
-from .plan import Plan, Step
-from .prefix import prefix
-from .prefix_2d import prefix_2d
-from .reduce import reduce
-from .sample_sort import sample_sort
-from .scatter import scatter
-from .total_exchange import total_exchange
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .allgather import allgather
+    from .allreduce import allreduce
+    from .bitonic_sort import bitonic_sort
+    from .broadcast import broadcast
+    from .broadcast_items import broadcast_items
+    from .duplicate import duplicate
+    from .gather import gather
+    from .plan import Plan, Step
+    from .prefix import prefix
+    from .prefix_2d import prefix_2d
+    from .reduce import reduce
+    from .sample_sort import sample_sort
+    from .scatter import scatter
+    from .total_exchange import total_exchange
 
 __all__ = [
     "Plan",
@@ -48,3 +55,28 @@ __all__ = [
     "scatter",
     "total_exchange",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            ".allgather": ("allgather",),
+            ".allreduce": ("allreduce",),
+            ".bitonic_sort": ("bitonic_sort",),
+            ".broadcast": ("broadcast",),
+            ".broadcast_items": ("broadcast_items",),
+            ".duplicate": ("duplicate",),
+            ".gather": ("gather",),
+            ".plan": (
+                "Plan",
+                "Step",
+            ),
+            ".prefix": ("prefix",),
+            ".prefix_2d": ("prefix_2d",),
+            ".reduce": ("reduce",),
+            ".sample_sort": ("sample_sort",),
+            ".scatter": ("scatter",),
+            ".total_exchange": ("total_exchange",),
+        },
+        of_programs=True,
+    )

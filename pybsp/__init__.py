@@ -13,7 +13,7 @@ What is where:
     launch.py       run, attach: programs on MPI ranks
     keywords.py     what of their keywords is pybsp's
     watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
-    world.py        all ranks of a job, and how it ends
+    world.py        all ranks of a job, and how it ends; exits.py: also where there was no run
     leftovers.py    what dead jobs have left in shared memory
     simulation.py   simulate: programs on virtual processors
     logp/           LogP programs: on a simulated machine, and on MPI ranks
@@ -21,14 +21,16 @@ What is where:
     routing/        how messages get to their destinations
     collectives/    communication primitives
     benchmarks/     measurements and comparisons
-    cli.py          the command `pybsp`; supervise.py waits for the job that it starts
+    cli.py          the command `pybsp`; mpiexec.py finds what starts ranks, supervise.py waits for them
+    lazy.py         how package files load only what is used
 """
 
-from . import logp
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import exits
 from ._version import __version__
-from .arrays import Array, Ticket
-from .bsp import BSP
-from .cost import Cost, Superstep
 from .errors import (
     AbortError,
     BoundsError,
@@ -44,12 +46,20 @@ from .errors import (
     UnreceivedError,
     UsageError,
 )
-from .launch import attach, run
-from .ledger import Ledger, Record
-from .machine import BSPMachine, EBSPMachine, LogPMachine
-from .mail import Inbox, Message
-from .queues import Queue
-from .simulation import Simulation, simulate
+from .lazy import lazy
+
+if TYPE_CHECKING:
+    from . import logp
+    from . import routing as routing
+    from .arrays import Array, Ticket
+    from .bsp import BSP
+    from .cost import Cost, Superstep
+    from .launch import attach, run
+    from .ledger import Ledger, Record
+    from .machine import BSPMachine, EBSPMachine, LogPMachine
+    from .mail import Inbox, Message
+    from .queues import Queue
+    from .simulation import Simulation, simulate
 
 __all__ = [
     "BSP",
@@ -85,3 +95,23 @@ __all__ = [
     "run",
     "simulate",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            ".logp": (),
+            ".routing": (),
+            ".arrays": ("Array", "Ticket"),
+            ".bsp": ("BSP",),
+            ".cost": ("Cost", "Superstep"),
+            ".launch": ("attach", "run"),
+            ".ledger": ("Ledger", "Record"),
+            ".machine": ("BSPMachine", "EBSPMachine", "LogPMachine"),
+            ".mail": ("Inbox", "Message"),
+            ".queues": ("Queue",),
+            ".simulation": ("Simulation", "simulate"),
+        },
+    )
+
+exits.install()

@@ -18,19 +18,18 @@ from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 import numpy as np
+from greenlet import GreenletExit
 from numpy.typing import DTypeLike, NDArray
 
 from . import agreement, arrays, process, settings
 from .arrays import Array, Ticket
 from .errors import BSPError, CostError, UsageError, describe, where
-from .ledger import Ledger, Log, combine, shares
+from .ledger import COLUMNS, Ledger, Log, combine, shares
 from .machine import BSPMachine, EBSPMachine
 from .mail import PLAIN_NUMBERS, SHORT, Inbox, Mail
 from .outcome import managed
 from .outgoing import Outgoing
 from .queues import Freed, Queue
-from .routing import Router
-from .routing.direct import Direct
 from .transport import (
     END,
     FAIL,
@@ -53,6 +52,7 @@ from .transport import (
     Transport,
 )
 from .transport.memory import POISON
+from .transport.router import Direct, Router
 
 _NONE: dict[int, Parcel] = {}
 _EMPTY = Inbox()
@@ -60,7 +60,7 @@ _COUNTS = Charge(0.0, counts=True)  # on ranks, where no virtual clock runs
 _NOTHING = (0, 0, 0)  # words, messages, items
 _NO_TICKETS: dict[int, list[Ticket]] = {}
 _SYNCED = "called bsp.sync()"
-_COLUMNS, _CHUNK = Log.COLUMNS, Log.CHUNK
+_CHUNK = Log.CHUNK
 _clock = time.perf_counter
 
 
@@ -284,7 +284,7 @@ class BSP:
                 got = self._deliver(arrival) if arrival[2] else _NOTHING
                 left, leave = self._left, _clock()
                 words, messages, _ = sent
-                log.note(
+                log.note(  # by position, as below: names would take 35 ns
                     self._label_number,
                     self._work,
                     enter - left,
@@ -300,7 +300,7 @@ class BSP:
                 self._left = leave
                 return
             left, leave = self._left, _clock()
-            numbers, at = log.numbers, log.end
+            numbers, at = log.numbers, log.end  # columns by position, as in ledger.py: a name is a look-up
             if self._label_number:
                 numbers[at] = self._label_number
             if self._work:
@@ -310,7 +310,7 @@ class BSP:
             numbers[at + 3] = leave - left
             if sent is not _NOTHING:
                 numbers[at + 4], numbers[at + 6], _ = sent
-            log.end = at + _COLUMNS
+            log.end = at + COLUMNS
             if log.end == _CHUNK:
                 log.turn()
             self._left = leave
@@ -477,16 +477,16 @@ class BSP:
         if seconds is None:
             seconds = enter - self._left
         self._log.note(
-            self._label_number,
-            self._work,
-            seconds,
-            measured,
-            words_out,
-            words_in,
-            messages_out,
-            messages_in,
-            items_out,
-            items_in,
+            label=self._label_number,
+            work=self._work,
+            seconds=seconds,
+            measured=measured,
+            words_out=words_out,
+            words_in=words_in,
+            messages_out=messages_out,
+            messages_in=messages_in,
+            items_out=items_out,
+            items_in=items_in,
         )
         self._work = 0.0
         self._left = leave
@@ -1020,7 +1020,7 @@ class _Split:
 
 def _killed(error: BaseException | None) -> bool:
     """Whether the virtual machine is being taken down around this processor."""
-    return type(error).__name__ == "GreenletExit"
+    return isinstance(error, GreenletExit)
 
 
 def _rows(table: NDArray[np.float64]) -> Parcel:
@@ -1031,7 +1031,7 @@ def _rows(table: NDArray[np.float64]) -> Parcel:
 def _table(parcel: Parcel) -> NDArray[np.float64]:
     data = parcel[REPLIES].data
     assert data is not None
-    return data.view(np.float64).reshape(-1, Log.COLUMNS)
+    return data.view(np.float64).reshape(-1, COLUMNS)
 
 
 def checks_wanted(checked: bool | None) -> bool:

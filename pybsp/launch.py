@@ -21,9 +21,10 @@ from .agreement import settle
 from .bsp import BSP, _killed, checks_wanted, grace_period
 from .errors import BSPError, UsageError, describe
 from .keywords import check_keywords, timeout_of
+from .lazy import ready
 from .machine import BSPMachine, machine_in_force
 from .outcome import managed
-from .routing import Routing, named, resolved, router
+from .routing.choice import Routing, named, resolved, router
 from .transport import BEGIN
 from .transport.mpi import MPITransport
 from .watch import Watch, warn_after
@@ -172,6 +173,7 @@ def _session(
 ) -> Iterator[BSP]:
     """From the beginning of a run, agreed by all, to its end, agreed by all."""
     bsp: BSP | None = None
+    ready()
     begin_session()
     signals.install()
     watch = Watch(alone=transport.p == 1)

@@ -76,7 +76,13 @@ class Record(NamedTuple):
     items: int = 0
 
 
-_pack_row = struct.Struct("=10d").pack_into  # of a log
+# The columns of a processor's rows.
+LABEL, WORK, SECONDS, MEASURED, WORDS_OUT, WORDS_IN, MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN = range(10)
+COLUMNS = 10
+# Of combined rows these are others; the last is not used.
+MESSAGES, ITEMS, WORDS = MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT
+
+_pack_row = struct.Struct(f"={COLUMNS}d").pack_into  # of a log
 _GATHERED = 1 << 16  # rows that a processor is sent to combine at a time: 5 MiB
 _COMBINING = 64  # processors that combine, at most: of very many, each would have a few rows
 
@@ -97,26 +103,25 @@ class Counts:
         rows = self._log.table(self._next)
         self._next += len(rows)
         self.supersteps += len(rows)
-        self.h += int(np.maximum(rows[:, 4], rows[:, 5]).sum())
-        self.messages += int(np.maximum(rows[:, 6], rows[:, 7]).sum())
-        self.work += float(rows[:, 1].sum())
+        self.h += int(np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN]).sum())
+        self.messages += int(np.maximum(rows[:, MESSAGES_OUT], rows[:, MESSAGES_IN]).sum())
+        self.work += float(rows[:, WORK].sum())
 
 
 class Log:
     """What one processor notes of its supersteps, and, once the ledger was asked for, what all did in them.
 
     Attributes:
-        numbers: the open chunk: flat rows of `COLUMNS` numbers, of which those up to `end` are filled; zeros beyond.
-            Counts are exact up to 2^53.
+        numbers: the open chunk: flat rows of `COLUMNS` numbers (LABEL, WORK, ...), of which those up to `end` are
+            filled; zeros beyond. Counts are exact up to 2^53.
         labels: this processor's labels, numbered as they came.
         combined: supersteps, from the first on, whose rows are no longer this processor's: those of all processors
             have taken their place, in the form of `combine`, and never change again.
         names: the labels in the combined rows, by number.
     """
 
-    COLUMNS = 10  # label, work, seconds, measured; words, messages and items of queues, each out and in
     ROWS = 1024  # of a chunk
-    CHUNK = ROWS * COLUMNS
+    CHUNK = ROWS * COLUMNS  # numbers of one
 
     def __init__(self) -> None:
         self._full: list[memoryview[float]] = []
@@ -160,7 +165,7 @@ class Log:
             items_out,
             items_in,
         )
-        self.end = at = at + self.COLUMNS
+        self.end = at = at + COLUMNS
         if at == self.CHUNK:
             self.turn()
 
@@ -170,7 +175,7 @@ class Log:
         self._open()
 
     def __len__(self) -> int:
-        return len(self._full) * self.ROWS + self.end // self.COLUMNS
+        return len(self._full) * self.ROWS + self.end // COLUMNS
 
     @contextmanager
     def counting(self) -> Iterator[Counts]:
@@ -187,18 +192,18 @@ class Log:
         while first < last:
             number, row = divmod(first, self.ROWS)
             chunk = self._full[number] if number < len(self._full) else self.numbers
-            piece = np.asarray(chunk).reshape(self.ROWS, self.COLUMNS)[row : row + last - first]
+            piece = np.asarray(chunk).reshape(self.ROWS, COLUMNS)[row : row + last - first]
             yield piece
             first += len(piece)
 
     def table(self, first: int, last: int | None = None) -> NDArray[np.float64]:
         """The rows from `first` to before `last` (None: to the end), shape (supersteps, 10): a copy."""
         pieces = list(self.pieces(first, len(self) if last is None else last))
-        return np.concatenate(pieces) if pieces else np.empty((0, self.COLUMNS))
+        return np.concatenate(pieces) if pieces else np.empty((0, COLUMNS))
 
     def fresh_labels(self, last: int) -> list[str]:
         """The labels, not yet among `names`, of the rows before `last` that are not combined yet."""
-        most = max((int(piece[:, 0].max()) for piece in self.pieces(self.combined, last)), default=-1)
+        most = max((int(piece[:, LABEL].max()) for piece in self.pieces(self.combined, last)), default=-1)
         return list(islice(self.labels, len(self.names), most + 1))
 
     def update_counts(self) -> None:
@@ -223,19 +228,20 @@ def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
         tables: of each processor, shape (supersteps, 10).
 
     Returns:
-        shape (supersteps, 10): processor 0's label; the maxima of work, seconds, measured, words out, words in,
-        messages and items of queues (each of out and in); the words of all; nothing.
+        shape (supersteps, 10): processor 0's label; the maxima of work, seconds, measured, words out and words in, and
+        of MESSAGES and ITEMS of queues (each of out and in); the WORDS of all; nothing.
     """
     rest = iter(tables)
     most = np.array(next(rest))
-    labels, words = most[:, 0].copy(), most[:, 4].copy()
+    labels, words = most[:, LABEL].copy(), most[:, WORDS_OUT].copy()
     for other in rest:
         np.maximum(most, other, out=most)
-        words += other[:, 4]
-    most[:, 0] = labels
-    most[:, 6] = np.maximum(most[:, 6], most[:, 7])
-    most[:, 7] = np.maximum(most[:, 8], most[:, 9])
-    most[:, 8], most[:, 9] = words, 0.0
+        words += other[:, WORDS_OUT]
+    most[:, LABEL] = labels
+    messages = np.maximum(most[:, MESSAGES_OUT], most[:, MESSAGES_IN])
+    items = np.maximum(most[:, ITEMS_OUT], most[:, ITEMS_IN])
+    most[:, MESSAGES], most[:, ITEMS], most[:, WORDS] = messages, items, words
+    most[:, -1] = 0.0
     return most
 
 
@@ -277,46 +283,33 @@ class Ledger(Sequence[Record]):
         if isinstance(chosen, range):
             return [self[number] for number in chosen]
         chunk, row = divmod(chosen, Log.ROWS)
-        return self._record(*self._chunks[chunk][row].tolist())
+        return self._record(self._chunks[chunk][row].tolist())
 
     def __iter__(self) -> Iterator[Record]:
         for chunk in self._chunks:
             for row in chunk.tolist():
-                yield self._record(*row)
+                yield self._record(row)
 
-    def _record(
-        self,
-        label: float,
-        work: float,
-        seconds: float,
-        measured: float,
-        words_out: float,
-        words_in: float,
-        messages: float,
-        items: float,
-        words: float,
-        _: float,
-    ) -> Record:
+    def _record(self, row: Sequence[float]) -> Record:
         """The record of a combined row.
 
         On virtual processors `seconds` is what the clock took for computing, work and parts included; on MPI ranks
         the work that a program charges is what a prediction is to be made from.
         """
-        h = max(words_out, words_in)
-        computing = work / self.machine.r if work and not self.virtual else seconds
-        predicted = self.machine.elapsed(computing, h, messages, words, items)
+        work, h = row[WORK], max(row[WORDS_OUT], row[WORDS_IN])
+        computing = work / self.machine.r if work and not self.virtual else row[SECONDS]
         return Record(
-            self._names[int(label)],
-            work,
-            seconds,
-            int(messages),
-            int(words_out),
-            int(words_in),
-            int(h),
-            int(words),
-            predicted,
-            measured,
-            int(items),
+            label=self._names[int(row[LABEL])],
+            work=work,
+            seconds=row[SECONDS],
+            messages=int(row[MESSAGES]),
+            h_out=int(row[WORDS_OUT]),
+            h_in=int(row[WORDS_IN]),
+            h=int(h),
+            M=int(row[WORDS]),
+            predicted=self.machine.elapsed(computing, h, row[MESSAGES], row[WORDS], row[ITEMS]),
+            measured=row[MEASURED],
+            items=int(row[ITEMS]),
         )
 
     @property
@@ -327,12 +320,12 @@ class Ledger(Sequence[Record]):
     @property
     def measured(self) -> float:
         """Seconds of all supersteps as measured (each superstep's slowest processor)."""
-        return float(sum(seconds for chunk in self._chunks for seconds in chunk[:, 3].tolist()))
+        return float(sum(seconds for chunk in self._chunks for seconds in chunk[:, MEASURED].tolist()))
 
     @property
     def h(self) -> int:
         """Words: the sum of h over the supersteps."""
-        return sum(int(np.maximum(chunk[:, 4], chunk[:, 5]).sum()) for chunk in self._chunks)
+        return sum(int(np.maximum(chunk[:, WORDS_OUT], chunk[:, WORDS_IN]).sum()) for chunk in self._chunks)
 
     def __repr__(self) -> str:
         return f"<ledger: {len(self)} supersteps, h = {self.h} words in all>"

@@ -12,11 +12,12 @@ from . import agreement, ledger
 from .bsp import BSP, _killed, checks_wanted
 from .errors import ProcessorError, SyncError, UsageError, describe, where
 from .keywords import check_keywords, timeout_of
+from .lazy import ready
 from .ledger import Ledger, Log, combine
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .outcome import note_place
-from .routing import Routing, name_of, resolved
-from .routing import router as make_router
+from .routing.choice import Routing, name_of, resolved
+from .routing.choice import router as make_router
 from .settings import LEDGER, text
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
 
@@ -105,6 +106,7 @@ def simulate(
     found, warning = _machine(machine, p)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
+    ready()
     routing = resolved(router, found)
     line = where()  # a virtual processor's own frames end inside pybsp
     scheduler = Scheduler()

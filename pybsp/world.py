@@ -317,22 +317,30 @@ def install_hook() -> None:
         return
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        global _ending
-        if _ending:  # called by the program's hook, which the outer one of ours has called
-            previous(kind, error, trace)
-            return
-        _ending = True
-        try:
-            _uncaught(error, lambda: previous(kind, error, trace))
-        finally:
-            _ending = False
+        uncaught(error, lambda: previous(kind, error, trace))
 
     _hooks.append(hook)
     sys.excepthook = hook
 
 
-def _uncaught(error: BaseException, say: Callable[[], Any]) -> None:
-    """An exception that nobody caught: print it once in the job, and leave no rank behind."""
+def uncaught(error: BaseException, say: Callable[[], Any]) -> None:
+    """An exception that nobody caught: print it once in the job, and leave no rank behind.
+
+    Args:
+        say: has the hook print it that was there before the one that calls this.
+    """
+    global _ending
+    if _ending:  # called by the program's hook, which the outer one of ours has called
+        say()
+        return
+    _ending = True
+    try:
+        _end(error, say)
+    finally:
+        _ending = False
+
+
+def _end(error: BaseException, say: Callable[[], Any]) -> None:
     if not process.takes_part():
         say()
         return
@@ -474,14 +482,9 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0]
 
 
-def _leave_without_run() -> None:
+def leave_without_run() -> None:
     """At exit, where there was no run: others may be about to wait for this rank, in their first one."""
     if _abandoned and process.takes_part():
         abort_job()
     if _world is None and process.takes_part():
         process.leave()
-
-
-if launched()[0] > 1:
-    install_hook()
-    atexit.register(_leave_without_run)

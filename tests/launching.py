@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from pybsp.cli import launcher
+from pybsp.mpiexec import launcher
 
 Program = Callable[[str], Path]  # writes a program: the fixture of that name
 

@@ -155,7 +155,7 @@ def _kept(raw: str) -> str:
 
 
 def _start(options: argparse.Namespace) -> int:
-    from pybsp.cli import launcher
+    from pybsp.mpiexec import launcher
 
     from .harness import LAUNCHES, finish
     from .samples import read

@@ -1,7 +1,29 @@
 """What the papers argue against, for comparison; one algorithm a file."""
 
-from .bitonic_sort_few import bitonic_sort_few
-from .broadcast_one_at_a_time import broadcast_one_at_a_time
-from .prefix_pipelined import prefix_pipelined
+from __future__ import annotations
 
-__all__ = ["bitonic_sort_few", "broadcast_one_at_a_time", "prefix_pipelined"]
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .bitonic_sort_few import bitonic_sort_few
+    from .broadcast_one_at_a_time import broadcast_one_at_a_time
+    from .prefix_pipelined import prefix_pipelined
+
+__all__ = [
+    "bitonic_sort_few",
+    "broadcast_one_at_a_time",
+    "prefix_pipelined",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            ".bitonic_sort_few": ("bitonic_sort_few",),
+            ".broadcast_one_at_a_time": ("broadcast_one_at_a_time",),
+            ".prefix_pipelined": ("prefix_pipelined",),
+        },
+        of_programs=True,
+    )

@@ -13,10 +13,12 @@ from ...cost import Cost, Machine
 from .. import dissemination
 from ..plan import Plan, Step, joined
 from ..primitive import integer, primitive, processor
-from . import mesh_broadcast as mesh
-from . import tree_broadcast as tree
+from .mesh_broadcast import counted as counted_on_mesh
+from .mesh_broadcast import levels as levels_on_mesh
 from .partition import checked_machine
-from .tree_broadcast import FanOuts, Trees, checked_fan_outs, trimmed
+from .tree_broadcast import FanOuts, Trees, cheapest, checked_fan_outs, leaders, trimmed
+from .tree_broadcast import counted as counted_by_tree
+from .tree_broadcast import levels as levels_by_tree
 
 TREE, MESH = "words by tree", "words by mesh"  # how phase 2 broadcasts
 
@@ -81,10 +83,10 @@ def _plan(p: int, k: int, fan_outs: FanOuts, redistributed: bool, root: int) -> 
     # 1. The root sends each packet to the first processor of its group.
     group = np.repeat(position, groups)
     start = (np.cumsum(groups) - groups)[group].astype(np.int32)
-    heads = np.unique(tree.leaders(start, p, root))
+    heads = np.unique(leaders(start, p, root))
     steps = [Step.of(root, heads, bounds[packet], bounds[packet + 1])]
     # 2. Each of these broadcasts its packet in its group.
-    for sources, destinations in (mesh if redistributed else tree).levels(start, fan_outs, root):
+    for sources, destinations in (levels_on_mesh if redistributed else levels_by_tree)(start, fan_outs, root):
         held = packet[group[destinations]]
         steps.append(Step.of(sources, destinations, bounds[held], bounds[held + 1]))
     # 3. The packets are permuted: from the groups, each of one packet, to the blocks, each of all packets.
@@ -123,12 +125,12 @@ def choose(machine: Machine, words: int) -> tuple[str, FanOuts]:
     largest = int(groups.max())
 
     def by_tree(size: int, fan_out: int) -> float:
-        return machine.predict(tree.counted(trees, size, fan_out))
+        return machine.predict(counted_by_tree(trees, size, fan_out))
 
     def by_mesh(size: int, fan_out: int) -> float:
-        return sum(map(machine.predict, mesh.counted(trees, size, fan_out)))
+        return sum(map(machine.predict, counted_on_mesh(trees, size, fan_out)))
 
-    (seconds, fan_outs), (others, other) = tree.cheapest(largest, by_tree), tree.cheapest(largest, by_mesh)
+    (seconds, fan_outs), (others, other) = cheapest(largest, by_tree), cheapest(largest, by_mesh)
     return (TREE, fan_outs) if seconds <= others else (MESH, other)
 
 

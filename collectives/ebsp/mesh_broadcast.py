@@ -13,9 +13,9 @@ from ...cost import Cost, Machine, Superstep
 from .. import dissemination
 from ..plan import Numbers, Plan, Step, joined
 from ..primitive import integer, primitive, processor
-from . import tree_broadcast as tree
 from .partition import checked_machine
-from .tree_broadcast import FanOuts, Trees, checked_fan_outs, trimmed
+from .tree_broadcast import FanOuts, Trees, cheapest, checked_fan_outs, edges, sizes, trimmed
+from .tree_broadcast import counted as counted_by_tree
 
 Given = Sequence[int] | Literal["cheapest"] | None
 
@@ -27,8 +27,8 @@ def levels(start: Numbers, fan_outs: FanOuts, root: int) -> list[tuple[Numbers, 
     """
     found = []
     ends = np.searchsorted(start, start, "right")  # of the trees
-    for size, fan_out in tree.sizes(fan_outs):
-        parents, children = tree.edges(start, size, fan_out, root)
+    for size, fan_out in sizes(fan_outs):
+        parents, children = edges(start, size, fan_out, root)
         # The group that each child's leader serves: it begins at `first` and has `groups` groups of `size` in it.
         first = start[children] + (children - start[children]) // (size * fan_out) * (size * fan_out)
         end = np.minimum(first + size * fan_out, ends[children])
@@ -49,7 +49,7 @@ def levels(start: Numbers, fan_outs: FanOuts, root: int) -> list[tuple[Numbers, 
 
 def counted(trees: Trees, size: int, fan_out: int) -> list[Superstep]:
     """What the supersteps of a level are charged for, in trees with their first processors as roots."""
-    far = tree.counted(trees, size, fan_out)
+    far = counted_by_tree(trees, size, fan_out)
     near = far._replace(locality=far.messages)
     if size == 1:
         return [near]
@@ -71,7 +71,7 @@ def choose(machine: Machine, words: int) -> FanOuts:
     def price(size: int, fan_out: int) -> float:
         return sum(map(machine.predict, counted(trees, size, fan_out)))
 
-    return tree.cheapest(machine.p, price)[1]
+    return cheapest(machine.p, price)[1]
 
 
 def plan(p: int, fan_outs: Sequence[int] | None = None, root: int = 0) -> Plan:

@@ -23,15 +23,21 @@ a BSP machine (`pybsp.routing.logp_on_bsp`).
     wording.py      what the errors at the end of a program say
 """
 
-from .checking import Check, check
-from .engine import Simulation
-from .launch import run
-from .processor import Message, Processor, Program
-from .schedule import Schedule
-from .simulation import simulate
-from .trace import Trace
+from __future__ import annotations
 
-_check = Trace._check  # of all invariants of the model: _check(trace)
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .checking import Check, check
+    from .engine import Simulation
+    from .launch import run
+    from .processor import Message, Processor, Program
+    from .schedule import Schedule
+    from .simulation import simulate
+    from .trace import Trace
+    from .trace import _check as _check
 
 __all__ = [
     "Check",
@@ -45,3 +51,27 @@ __all__ = [
     "run",
     "simulate",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            ".checking": (
+                "Check",
+                "check",
+            ),
+            ".engine": ("Simulation",),
+            ".launch": ("run",),
+            ".processor": (
+                "Message",
+                "Processor",
+                "Program",
+            ),
+            ".schedule": ("Schedule",),
+            ".simulation": ("simulate",),
+            ".trace": (
+                "Trace",
+                "_check",
+            ),
+        },
+    )

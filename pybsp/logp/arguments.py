@@ -1,4 +1,4 @@
-"""Arguments of a processor's methods, the same on every machine."""
+"""Arguments of a processor's methods, the same on every machine; and how its capacity may be kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import operator
 from typing import Any
 
 from ..errors import UsageError
+
+CAPACITIES = ("global", "per-pair", None)  # of MPI ranks: see ranks.py
 
 
 def whole(value: Any) -> int | None:

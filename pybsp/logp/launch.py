@@ -38,7 +38,8 @@ from ..world import (
     usable_mpi,
     world_transport,
 )
-from .ranks import CAPACITIES, RankProcessor
+from .arguments import CAPACITIES
+from .ranks import RankProcessor
 from .simulation import machine_in_force, simulate
 from .termination import Detection
 

@@ -36,7 +36,7 @@ from ..transport import DRAIN, MAIL, Parcel, Segment
 from ..transport.mpi import MPITransport
 from ..transport.waiting import SPIN
 from . import wording
-from .arguments import destination, whole_steps
+from .arguments import CAPACITIES, destination, whole_steps
 from .processor import Message
 from .wire import (
     BYTES,
@@ -58,7 +58,6 @@ from .wire import (
 )
 
 SLOTS = 8
-CAPACITIES = ("global", "per-pair", None)
 LEAVING = 64  # messages that MPI has not sent yet, at most: MPICH takes a time for each that grows with their number
 NAP = 200e-6  # seconds, the longest sleep while time passes: others may wait for a credit
 SLACK = 60e-6  # seconds by which the system prolongs a sleep; what is left after it is spun, as a yield may take long

@@ -151,3 +151,6 @@ class Trace:
 
 def _within(values: Steps, end: int) -> NDArray[np.bool_]:
     return (values >= 0) & (values < end)
+
+
+_check = Trace._check  # of all invariants of the model: _check(trace)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import UsageError
 from ...machine import BSPMachine, EBSPMachine
-from .packets import CELL
+from ...transport.memory import ALIGN as CELL
 
 PACKET = 1024  # bytes
 LARGEST = 1 << 40

@@ -2,7 +2,8 @@
 
 Each algorithm is a LogP subprogram, which runs on simulated machines, on MPI ranks, and in the routers of BSP runs:
 
-    phases.py               messages told apart by phase; sends at agreed times
+    phases.py               messages told apart by phase
+    pipelined.py            sends at agreed times
     combine_broadcast.py    combine-and-broadcast along a tree, which is also how processors synchronise
     sorted.py               any h-relation, by sorting (Theorem 2)
     offline.py              an h-relation known to all, decomposed into 1-relations

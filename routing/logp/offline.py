@@ -15,7 +15,8 @@ from ...logp.processor import Message, Processor
 from ...machine import LogPMachine
 from ..decomposition import decompose, relation
 from .combine_broadcast import combine_broadcast, common_start
-from .phases import Phases, period, pipelined
+from .phases import Phases, period
+from .pipelined import pipelined
 
 Ints = NDArray[np.int64]
 

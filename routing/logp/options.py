@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import UsageError
-from ...logp.ranks import CAPACITIES
+from ...logp.arguments import CAPACITIES
 from ...logp.schedule import SCHEDULES
 from ...machine import BSPMachine, EBSPMachine, LogPMachine
 

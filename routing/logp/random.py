@@ -15,7 +15,8 @@ from ...errors import UsageError
 from ...logp.processor import Message
 from ...machine import LogPMachine
 from .combine_broadcast import combine_broadcast, combine_start, common_start
-from .phases import Phases, pipelined, wait_until
+from .phases import Phases, wait_until
+from .pipelined import pipelined
 from .sorted import route_sorted
 
 Counts = NDArray[np.int64]

@@ -15,9 +15,10 @@ from ...logp.processor import Message
 from ...machine import LogPMachine
 from . import combine_broadcast
 from .combine_broadcast import combine_start
-from .phases import Phases, period, pipelined
-from .sorting import choose, sort
+from .phases import Phases, period
+from .pipelined import pipelined
 from .sorting.networks import depth
+from .sorting.plans import choose, sort
 from .sorting.steps import Keyed, sequential, transfer_time
 
 # Bytes in a message of step 1 that say how much is received: a constant, as the model's messages are short.

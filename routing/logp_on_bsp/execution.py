@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...logp import Simulation, Trace
+from ...logp.engine import Simulation
+from ...logp.trace import Trace
 from ...machine import LogPMachine
 
 

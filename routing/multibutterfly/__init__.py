@@ -17,19 +17,65 @@ For the packet simulator the network is `pybsp.routing.networks.Multibutterfly`.
 
 from __future__ import annotations
 
-from .expansion import Measured as Measured
-from .expansion import least_d as least_d
-from .expansion import least_delta as least_delta
-from .expansion import measure as measure
-from .expansion import repetitions as repetitions
-from .lemmas import Lemmas as Lemmas
-from .network import Multibutterfly as Multibutterfly
-from .network import share as share
-from .protocol import BlockedError as BlockedError
-from .protocol import Outcome as Outcome
-from .protocol import Parameters as Parameters
-from .protocol import Protocol as Protocol
-from .protocol import h_bar as h_bar
-from .route import route as route
-from .wiring import LocalWiring as LocalWiring
-from .wiring import Wiring as Wiring
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .expansion import Measured, least_d, least_delta, measure, repetitions
+    from .lemmas import Lemmas
+    from .network import Multibutterfly, share
+    from .parameters import Parameters
+    from .protocol import BlockedError, Outcome, Protocol, h_bar
+    from .route import route
+    from .wiring import LocalWiring, Wiring
+
+__all__ = [
+    "BlockedError",
+    "Lemmas",
+    "LocalWiring",
+    "Measured",
+    "Multibutterfly",
+    "Outcome",
+    "Parameters",
+    "Protocol",
+    "Wiring",
+    "h_bar",
+    "least_d",
+    "least_delta",
+    "measure",
+    "repetitions",
+    "route",
+    "share",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            ".expansion": (
+                "Measured",
+                "least_d",
+                "least_delta",
+                "measure",
+                "repetitions",
+            ),
+            ".lemmas": ("Lemmas",),
+            ".network": (
+                "Multibutterfly",
+                "share",
+            ),
+            ".parameters": ("Parameters",),
+            ".protocol": (
+                "BlockedError",
+                "Outcome",
+                "Protocol",
+                "h_bar",
+            ),
+            ".route": ("route",),
+            ".wiring": (
+                "LocalWiring",
+                "Wiring",
+            ),
+        },
+    )

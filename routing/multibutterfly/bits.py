@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 
 from ...errors import UsageError
 from .network import Multibutterfly
-from .protocol import Parameters, Protocol, h_bar, ranges_of
+from .parameters import Parameters
+from .protocol import Protocol, h_bar, ranges_of
 from .wiring import Ints, LocalWiring
 
 

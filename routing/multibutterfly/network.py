@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import RoutingError, UsageError
 from ..relation import Relation
 from ..seeds import generator
-from .wiring import Ints, Narrow
+
+Ints = NDArray[np.int64]
+Narrow = NDArray[np.int32]
 
 SWEEPS = 4  # of swaps, over the edges of a splitter
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...errors import UsageError
 from ...machine import BSPMachine, EBSPMachine
-from ..forwarding.packets import CELL
-from .protocol import Parameters
+from ...transport.memory import ALIGN as CELL
+from .parameters import Parameters
 
 
 @dataclass(frozen=True)

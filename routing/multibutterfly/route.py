@@ -8,7 +8,8 @@ from ...errors import RoutingError, UsageError
 from ..relation import Relation
 from .lemmas import Lemmas
 from .network import Multibutterfly
-from .protocol import Outcome, Parameters, Protocol
+from .parameters import Parameters
+from .protocol import Outcome, Protocol
 from .wiring import LocalWiring
 
 DEFAULT = Parameters()

@@ -28,7 +28,7 @@ from ...errors import UsageError
 from ..relation import Relation
 from .bits import Count, count
 from .network import Multibutterfly
-from .protocol import Parameters
+from .parameters import Parameters
 from .wiring import Ints
 
 

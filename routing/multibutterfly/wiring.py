@@ -12,16 +12,14 @@ A process holds the nodes of some rows, in all columns. The numbers by which it 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from .network import Multibutterfly
-
-Ints = NDArray[np.int64]
-Narrow = NDArray[np.int32]
+from .network import Ints as Ints
+from .network import Multibutterfly
+from .network import Narrow as Narrow
 
 
 class Wiring(Protocol):

@@ -1,60 +1,82 @@
 """Networks of processors, on which relations are routed packet by packet, with exact numbers of steps.
 
     network.py      what a network is; `Network.route`
-    simulator.py    how packets move
+    graph.py        what packets move on
+    simulator.py    how they move
     ports.py        networks given by the neighbours of each node
     fit.py          which p fit
+    bits.py         bits of many numbers
     efficiency.py   what a BSP computer on a hypercube needs, by formulas
 
-and a file for each network. `network(name, p)` makes those of NETWORKS.
+and a file for each network. `network(name, p)` makes those of NETWORKS (by_name.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from typing import TYPE_CHECKING
 
-from ...errors import RoutingError
-from .application_cube import ApplicationCube as ApplicationCube
-from .array import Array as Array
-from .array import LinearArray as LinearArray
-from .array import SquareArray as SquareArray
-from .butterfly import Butterfly as Butterfly
-from .cube_connected_cycles import CubeConnectedCycles as CubeConnectedCycles
-from .fat_tree import FatTree as FatTree
-from .hypercube import Hypercube as Hypercube
-from .mesh import Mesh as Mesh
-from .mesh_of_trees import MeshOfTrees as MeshOfTrees
-from .multibutterfly import Multibutterfly as Multibutterfly
-from .network import Network as Network
-from .pruned_butterfly import PrunedButterfly as PrunedButterfly
-from .shuffle_exchange import ShuffleExchange as ShuffleExchange
-from .simulator import Traffic as Traffic
+from ...lazy import lazy
 
-# Each is made from the number of processors alone; what else a class takes has a default.
-NETWORKS: dict[str, Callable[[int], Network]] = {
-    "linear-array": LinearArray,
-    "2d-array": partial(SquareArray, d=2),
-    "3d-array": partial(SquareArray, d=3),
-    "snake-mesh": partial(Mesh, indexing="snake"),
-    "peano-mesh": partial(Mesh, indexing="peano"),
-    "hypercube": Hypercube,
-    "butterfly": Butterfly,
-    "cube-connected-cycles": CubeConnectedCycles,
-    "shuffle-exchange": ShuffleExchange,
-    "mesh-of-trees": MeshOfTrees,
-    "pruned-butterfly": PrunedButterfly,
-    "fat-tree": FatTree,
-    "multibutterfly": Multibutterfly,
-}
+if TYPE_CHECKING:
+    from .application_cube import ApplicationCube
+    from .array import Array, LinearArray, SquareArray
+    from .butterfly import Butterfly
+    from .by_name import NETWORKS, network
+    from .cube_connected_cycles import CubeConnectedCycles
+    from .fat_tree import FatTree
+    from .hypercube import Hypercube
+    from .mesh import Mesh
+    from .mesh_of_trees import MeshOfTrees
+    from .multibutterfly import Multibutterfly
+    from .network import Network
+    from .pruned_butterfly import PrunedButterfly
+    from .shuffle_exchange import ShuffleExchange
+    from .simulator import Traffic
 
+__all__ = [
+    "NETWORKS",
+    "ApplicationCube",
+    "Array",
+    "Butterfly",
+    "CubeConnectedCycles",
+    "FatTree",
+    "Hypercube",
+    "LinearArray",
+    "Mesh",
+    "MeshOfTrees",
+    "Multibutterfly",
+    "Network",
+    "PrunedButterfly",
+    "ShuffleExchange",
+    "SquareArray",
+    "Traffic",
+    "network",
+]
 
-def network(name: str, p: int) -> Network:
-    """The network of this name with p processors.
-
-    Raises:
-        RoutingError: there is none of that name, or p does not fit it; the text names what would.
-    """
-    if not isinstance(name, str) or name not in NETWORKS:
-        raise RoutingError(f"network: name: expected one of {', '.join(sorted(NETWORKS))}, got {name!r}")
-    return NETWORKS[name](p)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            ".application_cube": ("ApplicationCube",),
+            ".array": (
+                "Array",
+                "LinearArray",
+                "SquareArray",
+            ),
+            ".butterfly": ("Butterfly",),
+            ".by_name": (
+                "NETWORKS",
+                "network",
+            ),
+            ".cube_connected_cycles": ("CubeConnectedCycles",),
+            ".fat_tree": ("FatTree",),
+            ".hypercube": ("Hypercube",),
+            ".mesh": ("Mesh",),
+            ".mesh_of_trees": ("MeshOfTrees",),
+            ".multibutterfly": ("Multibutterfly",),
+            ".network": ("Network",),
+            ".pruned_butterfly": ("PrunedButterfly",),
+            ".shuffle_exchange": ("ShuffleExchange",),
+            ".simulator": ("Traffic",),
+        },
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .bits import bit_length
 from .fit import fit
 from .network import Ints
 from .ports import Ported
@@ -75,8 +76,3 @@ class Butterfly(Ported):
         """2^n: cut where a bit of the row is changed. That this is least: Bornstein and others, *On the bisection width
         and expansion of butterfly networks*, 2001."""
         return 1 << self.n
-
-
-def bit_length(x: Ints) -> Ints:
-    """How many bits each of these numbers below 2^53 has, leading zeros not counted."""
-    return np.frexp(x.astype(np.float64))[1].astype(np.int64)

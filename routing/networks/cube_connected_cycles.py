@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .butterfly import bit_length
+from .bits import bit_length
 from .fit import fit
 from .network import Ints
 from .ports import Ported

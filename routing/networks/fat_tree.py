@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ...errors import UsageError
-from .butterfly import bit_length
+from .bits import bit_length
 from .fit import fit
 from .network import Ints, Network
 

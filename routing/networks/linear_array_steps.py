@@ -34,13 +34,10 @@ packets from processors up to i to processors from j on. **No schedule takes few
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from ..relation import Relation
-    from .network import Ints
+from ..relation import Relation
+from .graph import Ints
 
 
 def least_steps(relation: Relation) -> int:

@@ -1,44 +1,32 @@
-"""What a network is: nodes, links, processors on some of the nodes, and the way of a packet."""
+"""What a network is: processors on some nodes of a graph, its figures, and how it routes a relation."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import RoutingError, UsageError
+from ..relation import Relation
 from ..seeds import Seed, generator
-
-if TYPE_CHECKING:
-    from ..relation import Relation
-    from .simulator import Traffic
-
-Ints = NDArray[np.int64]
+from .graph import Graph
+from .graph import Ints as Ints
+from .simulator import Traffic, simulate
 
 
-class Network:
-    """A directed graph whose links carry one packet in a step, and a rule by which packets find their ends.
+class Network(Graph):
+    """A graph with processors on some of its nodes.
 
     Subclasses set the attributes, and say where a packet goes (`step`), how far it is (`distance`), and the figures.
 
     Attributes:
-        name: for people.
         p: processors.
-        nodes: number of nodes.
-        tails, heads: the nodes at which each link begins and ends, shape (links,); two links for an edge.
         places: the node of each processor, shape (p,).
+        name, nodes, tails, heads: a `Graph`'s.
     """
 
-    name: str
     p: int
-    nodes: int
-    tails: Ints
-    heads: Ints
     places: Ints
-
-    def __repr__(self) -> str:
-        return f"<{self.name}>"
 
     # -- where packets end
 
@@ -52,20 +40,6 @@ class Network:
         """The nodes of which two phases draw those between: the places, if the network says no other."""
         return self.places
 
-    # -- the way of a packet
-
-    def begin(self, at: Ints, to: Ints, rng: np.random.Generator) -> Ints:
-        """What `step` remembers of each packet (a whole number), before its first; shape (m,)."""
-        return np.zeros(len(at), np.int64)
-
-    def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """The link by which each packet goes on from node `at`, which is not its end `to`; and what is remembered."""
-        raise NotImplementedError
-
-    def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
-        """The links that each packet takes from `at` to `to`, at most `diameter`; `state` as `step` at `at` left it."""
-        raise NotImplementedError
-
     # -- figures
 
     @property
@@ -76,11 +50,6 @@ class Network:
     @property
     def delta(self) -> float:
         """delta(p) of *BSP vs LogP*, Table 1, with constant 1: steps beside those."""
-        raise NotImplementedError
-
-    @property
-    def diameter(self) -> int:
-        """The most links that `step` has a packet take."""
         raise NotImplementedError
 
     @property
@@ -121,9 +90,6 @@ class Network:
 
         Source: store-and-forward routing as in *Experiences with a model for parallel computation*, section 2.1.
         """
-        from ..relation import Relation
-        from .simulator import simulate
-
         if not isinstance(relation, Relation):
             raise UsageError(f"{self.name}: route: relation: expected a Relation, got {relation!r:.80}")
         if relation.p != self.p:

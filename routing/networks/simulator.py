@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import UsageError
-from .butterfly import bit_length
-from .network import Ints, Network
+from .bits import bit_length
+from .graph import Graph, Ints
 
 QUEUES = ("fifo", "furthest-first")
 PORTS = ("multi", "single")
@@ -74,7 +74,7 @@ class Traffic(NamedTuple):
 
 
 def simulate(
-    network: Network,
+    network: Graph,
     begin: Ints,
     end: Ints,
     queue: str = "fifo",
@@ -156,7 +156,7 @@ def simulate(
     return Traffic(t, delivered, queues.longest, load, through)
 
 
-def _left(network: Network, furthest: int, at: Ints, end: Ints, state: Ints, packets: Ints) -> Ints | None:
+def _left(network: Graph, furthest: int, at: Ints, end: Ints, state: Ints, packets: Ints) -> Ints | None:
     """How far each packet has to go, where queues go by that."""
     return network.distance(at[packets], end[packets], state[packets]) if furthest else None
 

@@ -11,7 +11,8 @@ import pytest
 from pybsp import LogPMachine
 from pybsp.logp import Message, Processor, simulate
 from pybsp.routing.logp.combine_broadcast import combine_broadcast, common_start
-from pybsp.routing.logp.phases import Phases, period, pipelined, wait_until
+from pybsp.routing.logp.phases import Phases, period, wait_until
+from pybsp.routing.logp.pipelined import pipelined
 
 SCHEDULES = ("latest", "earliest", "adversary", "random")
 # Capacity 1, 2, 3 and more; o = 0, G < 2o, o = G, and a G that does not divide L. With (11, 2, 4) an acquisition may

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pybsp.bsp import BSP
-from pybsp.routing.direct import Direct
 from pybsp.transport import SYNC
+from pybsp.transport.router import Direct
 
 from ..forms import OURS, Array, Batch, Form, Job, Made, Work, against, each, layout, values
 

@@ -6,6 +6,29 @@ plans.py       which steps sort, what they take, which to choose; sort
 bounds.py      what the AKS network and Cubesort would take
 """
 
-from .plans import Plan, choose, sort
+from __future__ import annotations
 
-__all__ = ["Plan", "choose", "sort"]
+from typing import TYPE_CHECKING
+
+from ....lazy import lazy
+
+if TYPE_CHECKING:
+    from .plans import Plan, choose, sort
+
+__all__ = [
+    "Plan",
+    "choose",
+    "sort",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            ".plans": (
+                "Plan",
+                "choose",
+                "sort",
+            ),
+        },
+    )

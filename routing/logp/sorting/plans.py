@@ -16,7 +16,8 @@ from functools import lru_cache
 
 from ....logp.processor import Message
 from ....machine import LogPMachine
-from ..phases import Phases, period, pipelined
+from ..phases import Phases, period
+from ..pipelined import pipelined
 from .networks import network
 from .steps import (
     IDLE,

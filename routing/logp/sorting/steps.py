@@ -13,7 +13,8 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from ....machine import LogPMachine
-from ..phases import Phases, period, pipelined
+from ..phases import Phases, period
+from ..pipelined import pipelined
 
 Keyed = tuple[int, Any]  # key and item
 Send = tuple[int, int, Any]  # slot, destination, payload

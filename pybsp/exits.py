@@ -1,0 +1,36 @@
+"""How a rank ends that has made no run yet: under a launcher, what watches over that from the import of pybsp on.
+
+What there is to do then is world.py's, which a run loads, and an exception that nobody has caught.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from types import TracebackType
+
+from . import process
+
+
+def install() -> None:
+    """See exceptions that nobody catches, and the end of this process, where a launcher has started several."""
+    if process.launched()[0] == 1:
+        return
+    previous = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        from . import world
+
+        world.uncaught(error, lambda: previous(kind, error, trace))
+
+    sys.excepthook = hook
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    """At exit: others may be about to wait for this rank, in their first run."""
+    world = sys.modules.get(f"{__package__}.world")
+    if world is not None:
+        world.leave_without_run()
+    elif process.takes_part():
+        process.leave()

@@ -1,0 +1,88 @@
+"""Which router a run has: from what `router=` says, through what is known of the machine, to the router itself."""
+
+from __future__ import annotations
+
+from ..errors import RoutingError
+from ..machine import BSPMachine, EBSPMachine
+from ..transport import Transport
+from ..transport.router import Direct, Router
+from ..transport.sparse import pays_from
+from .forwarding.options import Forwarding, hypercube_router, two_phase_router
+from .logp.options import ALGORITHMS, LogPRouting
+from .multibutterfly.options import MultibutterflyRouting, multibutterfly_router
+from .sparse import Sparse
+
+Routing = str | LogPRouting | Forwarding | MultibutterflyRouting  # what `router=` of a run may be
+
+_ROUTINGS: dict[str, Routing] = {
+    "direct": "direct",
+    "sparse": "sparse",
+    "two-phase": two_phase_router(),
+    "hypercube": hypercube_router(),
+    "multibutterfly": multibutterfly_router(),
+    **{f"logp-{name}": LogPRouting(name) for name in ALGORITHMS},
+}
+
+
+def named(routing: Routing) -> Routing:
+    """What was asked for by its name, if it was.
+
+    Raises:
+        RoutingError: there is none of that name.
+    """
+    if isinstance(routing, LogPRouting | Forwarding | MultibutterflyRouting):
+        return routing
+    if not isinstance(routing, str) or routing not in _ROUTINGS:
+        raise RoutingError(
+            f"router: expected one of {', '.join(sorted(_ROUTINGS))} or what a function pybsp.routing.*_router gives, "
+            f"got {routing!r}"
+        )
+    return _ROUTINGS[routing]
+
+
+def name_of(routing: Routing) -> str:
+    """Its name, for the ledger."""
+    return routing if isinstance(routing, str) else routing.name
+
+
+def resolved(routing: Routing, machine: BSPMachine | EBSPMachine, apart: bool = True) -> Routing:
+    """What was asked for, with all that a router needs to know of the machine.
+
+    On a machine that was measured `direct` becomes `sparse` from the p on where heads to all would cost more than a
+    sparse exchange with few partners; unless some processors meet in shared memory, which `sparse` makes no use of.
+    (l is more than a latency, and o_msg more than what a head takes: rather both alike.)
+
+    Args:
+        apart: whether no two processors do.
+
+    Raises:
+        RoutingError: there is none of that name.
+        UsageError: the LogP machine in force cannot be used.
+    """
+    chosen = named(routing)
+    if not isinstance(chosen, str):
+        return chosen.on(machine)
+    if chosen == "direct" and apart and isinstance(machine, BSPMachine) and machine.calibrated:
+        return "sparse" if machine.p >= pays_from(machine.l, machine.o_msg) else "direct"
+    return chosen
+
+
+def router(routing: Routing, transport: Transport) -> Router:
+    """The router over a transport; `routing` has been resolved."""
+    if isinstance(routing, str):
+        return Sparse(transport) if routing == "sparse" else Direct(transport)
+    if isinstance(routing, Forwarding):
+        if routing.name == "two-phase":
+            from .forwarding.two_phase import TwoPhase
+
+            return TwoPhase(transport, routing)
+        from .forwarding.hypercube import Hypercube
+
+        return Hypercube(transport, routing)
+    if isinstance(routing, MultibutterflyRouting):
+        from .multibutterfly.router import MultibutterflyRouter
+
+        return MultibutterflyRouter(transport, routing)
+    from .logp.router import LogPRouter
+
+    return LogPRouter(transport, routing)

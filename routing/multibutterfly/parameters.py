@@ -1,0 +1,35 @@
+"""What the protocol on a multibutterfly is run with."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...errors import UsageError
+
+
+class Parameters(NamedTuple):
+    """Of the protocol (protocol.py).
+
+    R: neighbours that an input selects; a power of two greater than 4, at most d.
+    Z: repetitions in phase 1; Theorem 2 asks for log(32d/R) / log(1/(1 - delta)): see `expansion.repetitions`.
+    Y: repetitions in phase 2; Theorem 2 asks for more than 2.
+    in_turn: phase 2 for the lower side after that for the upper; of a whole network, not of some of its columns.
+    """
+
+    R: int = 8
+    Z: int = 200
+    Y: int = 3
+    in_turn: bool = False
+
+    def check(self, d: int) -> None:
+        """Raises UsageError where they do not fit a multibutterfly with d."""
+        if not isinstance(self.R, (int, np.integer)) or self.R <= 4 or self.R & (self.R - 1):
+            raise UsageError(f"Parameters: R: expected a power of two greater than 4, got {self.R}; 8 is the least")
+        if d < self.R:
+            raise UsageError(
+                f"Parameters: R: expected at most d = {d} edges, got {self.R}; d from {self.R} on would do"
+            )
+        if not all(isinstance(times, (int, np.integer)) and times >= 1 for times in (self.Z, self.Y)):
+            raise UsageError(f"Parameters: Z, Y: expected whole numbers of at least 1, got {self.Z} and {self.Y}")
