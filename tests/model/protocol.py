@@ -22,13 +22,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pybsp.transport import KINDS, SYNC
-from pybsp.transport.lending import AGES
-from pybsp.transport.shared import BY_MESSAGE, HOLDS, NUMBER, SOMETHING
+from pybsp.transport import SYNC
+from pybsp.transport.wire import AGES, BY_MESSAGE, HAS, HOLDS, KINDS, SOMETHING, STATUS_NUMBER, TAG_NUMBER
 
 from .machine import DeliveryError, Memory, Program, RaisedError, RevokedError, Stateful, Step, WrongError
 
-HAS = 1  # in a slot's tag, below the number
 COUNTED = 3  # mask of the number in a head; 0xFFFF in the code, where more than four exchanges are run
 SIZES = {"mail": 1, "note": 2, "data": 3, "laid": 4, "late": 5, "send": 6, "release": 7}
 
@@ -95,7 +93,7 @@ class Board(Stateful):
 
     def meet(self, kind: int) -> Program:
         self.number += 1
-        word = self.number << NUMBER | kind
+        word = self.number << STATUS_NUMBER | kind
         quiet = True
         held = yield from self.held()
         if held:
@@ -126,7 +124,7 @@ class Board(Stateful):
         place = 0
         if len(texts) < len(self.others):
             for k in self.others:
-                yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)
+                yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_NUMBER)
         for k, where, text, laid in texts:
             if where == "room" and text != last:
                 place = self.room(used)
@@ -136,7 +134,7 @@ class Board(Stateful):
                 place = laid if where == "heap" else BY_MESSAGE
             last = text
             yield self.do("write", self.slot(self.own, k, "place"), place)
-            yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1 | HAS)
+            yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_NUMBER | HAS)
             yield self.do("write", self.slot(self.own, k, "size"), SIZES[text[3]])
         if data:
             self.sent.append((self.number, data))
@@ -144,12 +142,12 @@ class Board(Stateful):
 
     def say(self, what: int) -> Program:
         held = yield from self.held()
-        yield self.do("write", self.status(self.own), self.number << NUMBER | what | held)
+        yield self.do("write", self.status(self.own), self.number << STATUS_NUMBER | what | held)
 
     def come(self) -> Program:
         """As `wait`."""
         for k in self.others:
-            yield self.wait("least", self.status(k), self.number << NUMBER)
+            yield self.wait("least", self.status(k), self.number << STATUS_NUMBER)
 
     def gather(self, kind: int) -> Program:
         yield from self.come()
@@ -196,8 +194,8 @@ class Board(Stateful):
     def manifest(self, k: int) -> Program:
         """What a slot says: place and size; None: there is nothing."""
         tag = yield self.do("read", self.slot(k, self.own, "tag"))
-        if tag >> 1 != self.number:
-            raise DeliveryError(f"a slot of exchange {tag >> 1} in exchange {self.number}")
+        if tag >> TAG_NUMBER != self.number:
+            raise DeliveryError(f"a slot of exchange {tag >> TAG_NUMBER} in exchange {self.number}")
         if not tag & HAS:
             return None
         place = yield self.do("read", self.slot(k, self.own, "place"))
@@ -252,7 +250,7 @@ class Board(Stateful):
         yield self.do("write", self.release("word"), word)
 
     def led(self) -> Program:
-        yield self.wait("least", self.release("word"), self.number << NUMBER)
+        yield self.wait("least", self.release("word"), self.number << STATUS_NUMBER)
 
 
 class Transport(Stateful):
