@@ -94,7 +94,7 @@ MUTANTS = (
     Mutant(
         "an old manifest is taken: the number in a slot is not compared",
         "board, for itself",
-        (_TAGS_FOR_SOME, ("if tag >> 1 != self.number:", "if False:")),
+        (_TAGS_FOR_SOME, ("if tag >> TAG_NUMBER != self.number:", "if False:")),
     ),
     Mutant("the flag of holds is not set", "board", (("        return HOLDS\n", "        return 0\n"),)),
     Mutant(

@@ -1,4 +1,5 @@
-"""What one rank does in the protocol: the steps of pybsp/transport/shared.py, mpi.py and revocation.py, and no others.
+"""What one rank does in the protocol: the steps of pybsp/transport/board.py, heads.py, flight.py and revocation.py, as
+media/near.py, messages.py and mixed.py put them together, and no others.
 
 Classes and methods have the names of the code that they stand for. Everything else is as small as it can be: a text is
 a tuple that says what it is, who said it, to whom and when; so is data; the place of a text is the cell that holds it.
@@ -43,7 +44,7 @@ class World(NamedTuple):
         raises: exceptions that are raised inside exchanges.
         raisers: who may raise them; empty: anyone.
         lost: whether the rank that raises may never come to the meeting.
-        led: whether the first rank leads, as in aggregated.py; another node says something or nothing.
+        led: whether the first rank leads, as in leaders.py; another node says something or nothing.
     """
 
     p: int
@@ -59,7 +60,7 @@ class World(NamedTuple):
 
 
 class Board(Stateful):
-    """As shared.Board; slots have three words for each destination: place, tag and size."""
+    """As board.Board; slots have three words for each destination: place, tag and size."""
 
     def __init__(self, rank: Rank, ranks: Sequence[int], context: int, number: int, parent: Board | None) -> None:
         self.cell, self.do, self.wait = rank.memory.cell, rank.do, rank.wait
@@ -254,7 +255,7 @@ class Board(Stateful):
 
 
 class Transport(Stateful):
-    """As mpi.MPITransport: those of one's node meet on a board, the others by messages."""
+    """As the media: those of one's node meet on a board, the others by messages."""
 
     def __init__(self, rank: Rank, ranks: Sequence[int], context: int, parent: Transport | None) -> None:
         self.rank, self.do, self.wait = _Same(rank), rank.do, rank.wait
@@ -317,7 +318,7 @@ class Transport(Stateful):
                 arrived = yield from self.receive([], ())
         else:
             trades = all_near and not begins and what != "note"
-            sends = yield from self.post_out(said, trades)
+            sends = yield from self.hand_over(said)
             if begins:
                 yield from rank.write_ahead(position)
             if trades:
@@ -334,7 +335,7 @@ class Transport(Stateful):
                 yield Step("write", (board.room(k, before=1), 0), local=True)
 
     def trade(self, sends: tuple[tuple[int, int], ...]) -> Program:
-        """As `_trade`, from `gather` on."""
+        """As `Near.exchange`, from `gather` on."""
         board = self.board
         assert board is not None
         found = yield from board.gather(SYNC)
@@ -361,13 +362,11 @@ class Transport(Stateful):
         arrived = yield from self.receive(words, sends)
         return arrived
 
-    def post_out(self, said: Said, trades: bool) -> Program:
-        """As `_post_out`; or what `_trade` does of that."""
+    def hand_over(self, said: Said) -> Program:
+        """As `_hand_over`."""
         rank, board = self.rank.it, self.board
         near = [d for d, _, _ in said.texts if d in self.near]
         sends: list[tuple[int, int]] = []
-        if trades:
-            yield from self.post_data(sends, said)
         if board is not None:
             where = {"laid": "heap", "late": "message"}.get(said.what.rstrip("*+"), "room")
             texts = [(self.near.index(d), where, text, cell) for d, text, cell in said.texts if d in self.near]
@@ -394,14 +393,10 @@ class Transport(Stateful):
         for d, text, cell in said.texts:
             if text[3] == "late" or (text[3] == "laid" and d in self.peers):
                 yield from self.isend(sends, d, "manifest", cell)
-        if not trades:
-            yield from self.post_data(sends, said)
-        return tuple(sends)
-
-    def post_data(self, sends: list[tuple[int, int]], said: Said) -> Program:
         for d, text, cell in said.texts:
             if text[3] == "send" or (text[3] == "data" and d in self.peers):
                 yield from self.isend(sends, d, "data", cell)
+        return tuple(sends)
 
     def isend(self, sends: list[tuple[int, int]], d: int, tag: str, cell: int) -> Program:
         channel = self.channel(d, tag)
@@ -485,7 +480,7 @@ class Transport(Stateful):
             sends = self.unfinished.pop(0)
             yield from self.rank.it.poison(tuple(cell for _, cell in sends))
 
-    # -- a leader, and those that it leads (aggregated.py)
+    # -- a leader, and those that it leads (leaders.py)
 
     def exchange_led(self, said: Said, position: int) -> Program:
         rank, board = self.rank.it, self.board
