@@ -5,7 +5,7 @@
 
 Seconds of an empty superstep, of one in which every processor sends 64 words, or 64 KiB, to every other one, and of one
 in which each sends 8 words to the next; a round's time is the slowest processor's. Medians, and the median of the
-rounds' ratios with its interval of 95 %. The rule of `transport/aggregated.py` (`pays`) comes from these tables.
+rounds' ratios with its interval of 95 %. The rule of `transport/layout.py` (`pays`) comes from these tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import pybsp
 from pybsp.benchmarks.compare.summary import ratio
 from pybsp.benchmarks.emulated import EMULATORS, Network, command, environment
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
-from pybsp.transport.mpi import load, under_launcher
+from pybsp.transport.launcher import load, under_launcher
 
 SETTING = "PYBSP_AGGREGATE"
 ROUNDS = 31

@@ -49,7 +49,7 @@ from pybsp.benchmarks.calibration.sampling import timer
 from pybsp.benchmarks.emulated import EMULATORS, Network, command, environment
 from pybsp.errors import BSPError
 from pybsp.routing import named
-from pybsp.transport.mpi import under_launcher
+from pybsp.transport.launcher import under_launcher
 
 BYTES = (8, 16, 32, 64)
 DEGREES = (1, 2, 5, 10, 20, 50, 100, 150, 200, 300, 400)

@@ -26,7 +26,8 @@ from .machine import BSPMachine, machine_in_force
 from .outcome import managed
 from .routing.choice import Routing, named, resolved, router
 from .transport import BEGIN
-from .transport.mpi import MPITransport
+from .transport.medium import MPITransport
+from .transport.mpi import duplicate
 from .watch import Watch, warn_after
 from .world import (
     agreed,
@@ -144,7 +145,7 @@ def attach(
     timeout = timeout_of("pybsp.attach", timeout)
     install_hook()
     require_launcher(usable_mpi("pybsp.attach").COMM_WORLD.size)
-    transport = MPITransport.duplicate(comm, "pybsp.attach", graceful=grace_or_default)
+    transport = duplicate(comm, "pybsp.attach", graceful=grace_or_default)
     made: BSP | None = None
     usable = False
     try:

@@ -27,7 +27,7 @@ from .agreement import pids
 from .errors import UsageError, place_of
 
 if TYPE_CHECKING:
-    from .transport.mpi import MPITransport
+    from .transport.medium import MPITransport
     from .transport.waiting import Waiter
 
 RECENTLY = 1.0  # seconds since something was written, in which a run that begins leaves it at that
@@ -37,7 +37,7 @@ NAMED = 8  # processors of which a report says where they are, at most
 NEVER = float("inf")
 
 # Where a thread waits for other processors; the second, for the thread that does so (`bsp.end`).
-_WAITS = {("pybsp.transport.waiting", "until"), ("pybsp.transport.mpi", "complete")}
+_WAITS = {("pybsp.transport.waiting", "until"), ("pybsp.transport.medium", "complete")}
 
 running: list[Watch] = []  # of this process, those of inner runs last
 

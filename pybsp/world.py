@@ -27,7 +27,9 @@ from .errors import BSPError, LauncherError, SyncError, UsageError, describe, wh
 from .outcome import note_place, outcome
 from .process import launched
 from .transport import EXIT, FAIL, KIND, Arrival
-from .transport.mpi import DRAIN, WATCH, MPITransport, abort_job, check_launcher, load
+from .transport.launcher import DRAIN, abort_job, check_launcher, load
+from .transport.medium import MPITransport
+from .transport.mpi import WATCH, duplicate
 from .transport.revocation import Revocation
 
 _world: MPITransport | None = None  # of all ranks; made by the first run, used by all
@@ -71,7 +73,7 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
             return None
         require_launcher(mpi.COMM_WORLD.size)
         line = where()
-        _world = MPITransport.duplicate(
+        _world = duplicate(
             mpi.COMM_WORLD, operation, watch=lambda: _all_may_come(operation, line), graceful=grace_or_default
         )
         _world_open = True
@@ -380,7 +382,7 @@ def _meeting_place(error: BaseException) -> MPITransport:
         with _guard(lambda: text if time.monotonic() > until else None):
             module = load()
     assert module is not None
-    return MPITransport.duplicate(module.COMM_WORLD, "pybsp.run", grace_or_default(), graceful=grace_or_default)
+    return duplicate(module.COMM_WORLD, "pybsp.run", grace_or_default(), graceful=grace_or_default)
 
 
 @contextmanager

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..transport import Transport
-from ..transport.mpi import MPITransport
+from ..transport.medium import MPITransport
 
 
 class Sparse:
-    """Supersteps by dynamic sparse data exchange (pybsp/transport/sparse.py) on MPI ranks; elsewhere as `direct`.
+    """Supersteps by dynamic sparse data exchange (pybsp/transport/media/sparse.py) on MPI ranks; elsewhere as `direct`.
 
     All go by messages: also processors of one node do not meet in shared memory, nor does one speak for others.
 
@@ -20,7 +20,7 @@ class Sparse:
     name = "sparse"
 
     def __init__(self, transport: Transport) -> None:
-        self.route = transport.exchange_sparse if isinstance(transport, MPITransport) else transport.exchange
+        self.route = transport.sparse.exchange if isinstance(transport, MPITransport) else transport.exchange
 
     def part(self, transport: Transport, members: Sequence[int]) -> Sparse:
         return Sparse(transport)

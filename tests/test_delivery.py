@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from pybsp.transport.shared import CONTEXTS, SLOT, Board, _board_bytes
+from pybsp.transport.board import Board
 from pybsp.transport.waiting import Waiter
+from pybsp.transport.wire import CONTEXTS, SLOT, TAG, board_bytes
 
 from .launching import Program, ended_well, failed_once, mpiexec, python, ranks
 
@@ -30,10 +31,10 @@ class Huge:
 
 def boards() -> tuple[Board, Board]:
     """Two processors' boards, in this process."""
-    size = CONTEXTS * _board_bytes(2)
+    size = CONTEXTS * board_bytes(2)
     parts = [memoryview(bytearray(size)) for _ in range(2)]
     window: Any = SimpleNamespace(
-        size=2, board=_board_bytes(2), parts=parts, words=[part.cast("q") for part in parts], sync=None
+        size=2, board=board_bytes(2), parts=parts, words=[part.cast("q") for part in parts], sync=None
     )
     first, second = (Board(window, [0, 1], own, 0, 0, None, Waiter("spin")) for own in (0, 1))
     return first, second
@@ -51,8 +52,8 @@ def test_the_size_of_a_manifest_on_a_board_does_not_wrap(monkeypatch: pytest.Mon
 
 CHUNKED = """
     import numpy as np, pybsp
-    from pybsp.transport import aggregated, mpi
-    mpi.CHUNK = aggregated.CHUNK = 1000
+    from pybsp.transport import wire
+    wire.CHUNK = 1000
     def main(bsp):
         p, pid = bsp.p, bsp.pid
         for d in range(p):
@@ -76,7 +77,7 @@ CHUNKED = """
         ("direct", {"PYBSP_SHARED": "0"}),
         ("sparse", {}),
         ("direct", {"PRETENDED_NODES": "2", "PYBSP_AGGREGATE": "1"}),
-        ("direct", {"PYBSP_SHARED": str(CONTEXTS * _board_bytes(4))}),  # shared memory without a heap
+        ("direct", {"PYBSP_SHARED": str(CONTEXTS * board_bytes(4))}),  # shared memory without a heap
     ],
 )
 def test_manifests_longer_than_a_message_may_be_arrive(
@@ -114,7 +115,7 @@ def test_many_queues_to_one_processor_of_a_node_arrive(program: Program, queues:
 
 LOSING = """
     import os, numpy as np, pybsp
-    from pybsp.transport import mpi, shared, sparse
+    from pybsp.transport.flight import InFlight
     def lose(bsp):
         if bsp.pid == 0:
             @
@@ -128,16 +129,16 @@ LOSING = """
     pybsp.run(main, router=os.environ.get("ROUTER", "direct"))
 """
 SHORTER = """
-            whole = mpi.MPITransport._send
-            mpi.MPITransport._send = lambda self, messages, tag: whole(self, [(r, d[:-8]) for r, d in messages], tag)
+            whole = InFlight.send
+            InFlight.send = lambda self, messages, use: whole(self, [(r, d[:-8]) for r, d in messages], use)
 """
 MEDIA = {
-    "messages, a head of before": ("bsp._transport._number -= 1", {"PYBSP_SHARED": "0"}),
+    "messages, a head of before": ("bsp._transport._heads.number -= 1", {"PYBSP_SHARED": "0"}),
     "messages, less data": (SHORTER.strip(), {"PYBSP_SHARED": "0"}),
-    "sparse, a head of before": ("bsp._transport._sparse_number -= 2", {"ROUTER": "sparse"}),
+    "sparse, a head of before": ("bsp._transport.sparse._number -= 2", {"ROUTER": "sparse"}),
     "sparse, less data": (SHORTER.strip(), {"ROUTER": "sparse"}),
     "aggregated, a head of before": (
-        "bsp._transport._far._number -= 1",
+        "bsp._transport._leaders._number -= 1",
         {"PRETENDED_NODES": "2", "PYBSP_AGGREGATE": "1"},
     ),
 }
@@ -161,7 +162,7 @@ def test_what_is_said_to_nobody_on_a_board_is_an_error_to_those_it_was_for() -> 
     first, second = boards()
     first.enter(1, [(1, b"manifest")], [])
     second.enter(1, [], [])
-    first._own_slots[1][SLOT + 1] = 0  # what a lost store would leave
+    first._own_slots[1][SLOT + TAG] = 0  # what a lost store would leave
     with pytest.raises(pybsp.DeliveryError, match=r"in exchange 1 .* had said in exchange 0"):
         second.gather(1)
     second.finish()

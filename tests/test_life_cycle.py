@@ -196,7 +196,7 @@ def test_what_is_set_on_processor_0_alone_counts_for_all(program: Program, tmp_p
             def main(bsp):
                 bsp.sync()
                 transport = bsp._transport
-                return bsp._checked, transport.waiter._adapts, transport._board, grace_period()
+                return bsp._checked, transport.waiter._adapts, transport.board, grace_period()
             assert pybsp.run(main) == (True, False, None, 7)
         """),
     )

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybsp.transport.shared import BY_MESSAGE, SMALLEST, SharedPool
+from pybsp.transport.heap import SMALLEST, SharedPool
+from pybsp.transport.wire import BY_MESSAGE
 
 from .launching import Program, ended_well, ranks
 
@@ -107,7 +108,8 @@ EXCHANGING = """
             part.sync()
             assert [int(m.payload[0]) for m in part.inbox] == (list(range(pid % 2, p, 2)) if part.pid == 0 else [])
         if pid == 0:
-            print(len(bsp._transport._near))
+            board = bsp._transport.board
+            print(0 if board is None else len(board.words))
     pybsp.run(main)
 """
 
@@ -161,11 +163,11 @@ def test_holding_on_to_little_keeps_little(program: Program) -> None:
                 if k % 90 == 0:
                     kept.append((k, bsp.inbox[0].payload))
                 assert all((payload == number).all() for number, payload in kept)
-            assert len(bsp._transport._board._lending) < 10
+            assert len(bsp._transport.board._lending) < 10
             kept.clear()
             bsp.sync()
             bsp.sync()
-            assert not bsp._transport._board._lending
+            assert not bsp._transport.board._lending
             return bsp.pid
         if pybsp.run(main) == 0:
             print("little")
@@ -232,19 +234,19 @@ def test_a_context_is_used_again_by_other_parts(program: Program) -> None:
 def test_a_part_whose_board_has_no_room_on_one_processor_meets_by_messages(program: Program) -> None:
     path = program("""
         import numpy as np, pybsp
-        from pybsp.transport import shared
+        from pybsp.transport import window
         def main(bsp):
-            populate = shared.populate
-            shared.populate = lambda memory: bsp.pid != 1 and populate(memory)
+            populate = window.populate
+            window.populate = lambda memory: bsp.pid != 1 and populate(memory)
             for again in range(2):
                 with bsp.split(0) as part:
-                    here = part._transport._board is not None
+                    here = part._transport.board is not None
                     part.send(0, np.full(100_000, part.pid))
                     part.sync()
                     got = [int(m.payload[-1]) for m in part.inbox]
                     assert got == ([0, 1, 2] if part.pid == 0 else []), got
                     assert here == bool(again), here
-                shared.populate = populate
+                window.populate = populate
             if bsp.pid == 0:
                 print("done")
         pybsp.run(main)

@@ -68,7 +68,8 @@ def raw_path(output: str) -> str:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from pybsp.transport.mpi import launched, under_launcher
+    from pybsp.process import launched
+    from pybsp.transport.launcher import under_launcher
 
     if options.samples is not None:
         return _again(options)

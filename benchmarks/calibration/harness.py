@@ -37,7 +37,7 @@ import pybsp
 from pybsp.errors import LauncherError, UsageError
 from pybsp.logp.processor import Processor
 from pybsp.machine import BSPMachine, EBSPMachine, LogPMachine
-from pybsp.transport.mpi import load
+from pybsp.transport.launcher import load
 
 from . import placement, plan, signature
 from .layers import Layer, LogPLayer, RawLayer

@@ -23,7 +23,7 @@ import pybsp
 from pybsp.benchmarks.emulated import EMULATORS, Network, command, environment
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
 from pybsp.errors import BSPError, UsageError
-from pybsp.transport.mpi import under_launcher
+from pybsp.transport.launcher import under_launcher
 
 from . import plots
 from .figures import FIGURES, MPICH, OPEN_MPI, found, wanted

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pybsp.transport import SYNC
-from pybsp.transport.sparse import Sparse
+from pybsp.transport.sparse import SparseExchange
 
 Box = deque[tuple[int, bytes, "_Request"]]
 
@@ -59,7 +59,7 @@ class _Network:
 
 
 class _Comm:
-    """What `Sparse` uses of a communicator."""
+    """What `SparseExchange` uses of a communicator."""
 
     def __init__(self, network: _Network, rank: int) -> None:
         self._network, self._rank = network, rank
@@ -103,7 +103,7 @@ def messages(p: int, partners: int) -> int:
     exchanges = []
     for pid in ranks:
         heads = {(pid + 1 + k) % p: b"head of %d" % pid for k in range(partners)}
-        made = Sparse(_Comm(network, pid), ranks, pid, (0, 1), 1, heads, {}, SYNC)  # type: ignore[arg-type]
+        made = SparseExchange(_Comm(network, pid), ranks, pid, (0, 1), 1, heads, {}, SYNC)  # type: ignore[arg-type]
         made._status, made._testall = _Status(), _all_done  # type: ignore[assignment]
         made.begin()
         exchanges.append(made)

@@ -21,7 +21,8 @@ from ..errors import BSPError, ProcessorError, UsageError
 from ..machine import LogPMachine
 from ..outcome import outcome
 from ..transport import END, FAIL, KIND, LOGP, Arrival
-from ..transport.mpi import MPITransport
+from ..transport.medium import MPITransport
+from ..transport.mpi import duplicate
 from ..transport.revocation import RevokedError
 from ..watch import Watch, warn_after
 from ..world import (
@@ -142,7 +143,7 @@ def _on_communicator(
     """On the ranks of a communicator, as `pybsp.attach`."""
     install_hook()
     require_launcher(usable_mpi(OPERATION).COMM_WORLD.size)
-    transport = MPITransport.duplicate(comm, OPERATION, graceful=grace_or_default)
+    transport = duplicate(comm, OPERATION, graceful=grace_or_default)
     usable = False
     try:
         result = _session(transport, program, args, kwargs, machine, capacity, pace, world=False)

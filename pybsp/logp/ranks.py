@@ -33,7 +33,7 @@ import numpy as np
 from ..errors import BSPError, DeadlockError, ProcessorError, UsageError
 from ..machine import LogPMachine
 from ..transport import DRAIN, MAIL, Parcel, Segment
-from ..transport.mpi import MPITransport
+from ..transport.medium import MPITransport
 from ..transport.waiting import SPIN
 from . import wording
 from .arguments import CAPACITIES, destination, whole_steps

@@ -14,7 +14,7 @@ import numpy as np
 from ..mail import Inbox, Mail
 from ..transport import MAIL, Bytes, Segment
 from ..transport.memory import ALIGN, BufferPool
-from ..transport.mpi import CHUNK
+from ..transport.wire import CHUNK
 
 SLOT = 1024  # bytes of one MPI message; what is longer follows in others
 HEAD = Struct("=BBHIq")  # kind, form, length of what follows, source, messages from the destination that arrived here

@@ -5,17 +5,37 @@ a *parcel* for each processor that it has something for, and gets what the other
 between two processors. Everything above - routers, the BSP interface - is built from these, so another transport is
 one more class here.
 
-    mpi.py         the processors are MPI ranks
-    shared.py      where MPI ranks of one node meet, in shared memory
-    aggregated.py  how MPI ranks of one node meet those of others, by one message for all of them
-    sparse.py      how MPI ranks with few partners meet, without messages to all
-    revocation.py  what happens when an exception leaves an exchange
     virtual.py     the processors are greenlets in this process, and time is the machine's
+    mpi.py         the processors are MPI ranks: the transport of all, and which medium a transport has
+    medium.py      what all media have in common
+    media/         the media: one class each, with an exchange of its own
+    wire.py        what MPI ranks say to each other, bit by bit; no other file knows a layout
+
+of MPI ranks, on one node
+
+    window.py      shared memory of the ranks of a node
+    board.py       where they meet in it
+    neighbours.py  what a processor leaves there for others, and finds
+    heap.py        what a program sends, in shared memory
+    lending.py     data in shared memory: what is read by others, and what of theirs is read here
+    populating.py  memory whose pages are made before they are touched
+
+of MPI ranks, by messages
+
+    heads.py       one from each processor to each
+    layout.py      which ranks are on which node
+    leaders.py     one from each node to each, in place of those
+    sparse.py      how ranks with few partners meet, without messages to all
+    flight.py      what follows: posted, received, seen off
+    delivery.py    what an exchange brings, put where it is to be read
+
+and beside exchanges
+
+    launcher.py    the MPI library, and whether it belongs to the launcher
+    revocation.py  what happens when an exception leaves an exchange
     waiting.py     how an MPI rank waits without standing in the way of the others
     patience.py    what becomes of a wait that takes long
     memory.py      buffers that are used again when nobody holds on to them
-    lending.py     data in shared memory: what is read by others, and what of theirs is read here
-    populating.py  memory whose pages are made before they are touched
 """
 
 from __future__ import annotations
@@ -33,10 +53,6 @@ SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS =
 FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies that follows"
 FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are to pass on"
 KIND = 15  # the mask of the kind without the flags
-NUMBER = 8  # bits that the number of an exchange is shifted by in a word, above a kind; 16 bits of it are there
-LENGTH = 24  # and bytes of what follows, above it
-NUMBERS = 0xFFFF
-KINDS = (1 << NUMBER) - 1  # the mask of the kind with its flags
 
 # Streams: a parcel has at most one segment of each. Queues have JOINED and up, one stream each.
 MAIL, PUTS, GETS, REPLIES = range(4)

@@ -12,8 +12,8 @@ from functools import partial
 from weakref import ref
 
 from .memory import Bytes
+from .wire import AGES
 
-AGES = 62  # exchanges that data is told apart by, as long as somebody reads it: a word has so many bits and a sign
 OLDEST = 1 << AGES
 
 

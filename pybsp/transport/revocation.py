@@ -29,14 +29,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BSPError, ProcessorError
 from ..failures import Failure, failure_of, processor_error
+from .wire import FAILURE, LAST, NOTICE
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
     from .waiting import Waiter
 
-NOTICE, WORD = 1, 2  # tags: that an exchange was left; what a processor says when all meet
-LAST = (1 << 15) - 1  # tag of the last message on what is given up, which no posted receive has; all libraries allow it
 SLACK = 1.0  # seconds that one who only learned of a failure waits longer than the one that failed: that one speaks
 
 
@@ -159,7 +158,7 @@ class Revocation:
         if not self._words:
             self._words = [None] * self.p
             self._words[self.pid] = failure
-            self._post(WORD, pickle.dumps(failure, 5))
+            self._post(FAILURE, pickle.dumps(failure, 5))
         if not self._until(self._all_said, deadline):
             told = "".join(f"; processor {pid} left an exchange by {what}" for pid, what in sorted(self._heard.items()))
             raise TimeoutError(f"processors {sorted(self._missing)[:16]} did not come to where failures are told{told}")
@@ -174,7 +173,7 @@ class Revocation:
     def _all_said(self, _: object) -> bool:
         while self._missing and (said := self._next()) is not None:
             source, tag, what = said
-            if tag == WORD:
+            if tag == FAILURE:
                 self._words[source] = what
                 self._missing.discard(source)
             else:

@@ -22,20 +22,16 @@ import pickle
 import sys
 from collections.abc import Sequence
 from itertools import repeat
-from struct import pack, unpack_from
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeliveryError
-from . import KIND
+from . import KIND, wire
+from .wire import EXCHANGE, FLAGS, LARGEST, LEAST, SPARSE_WORD
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
     from .waiting import Waiter
-
-SAYS = 1 << 8  # a flag beside the kind: this processor says something to all
-WORDS = 32  # bytes of what a dissemination carries
-HEADER = 16  # of a head: the number of the exchange, and bytes of what follows in its place
 
 
 def rounds(p: int) -> int:
@@ -68,7 +64,7 @@ def pays_from(latency: float, o_msg: float) -> int:
     return high
 
 
-class Sparse:
+class SparseExchange:
     """One exchange, as one processor sees it.
 
     Args:
@@ -77,7 +73,7 @@ class Sparse:
         number: of the exchange, which its messages carry.
         heads: by destination.
         sizes: of those that follow as messages of their own, empty here.
-        kind: what this processor is doing, with its flags, SAYS where it says something.
+        kind: what this processor is doing, with its flags, wire.SAYS where it says something.
 
     Attributes:
         arrived: heads by source.
@@ -109,8 +105,8 @@ class Sparse:
         self.late: list[tuple[int, int]] = []
         self._number = number
         self._round = -1
-        self._out, self._in = (memoryview(bytearray(WORDS)).cast("q") for _ in range(2))
-        self._heads = [(ranks[d], pack("2q", number, sizes.get(d, 0)) + head) for d, head in heads.items()]
+        self._out, self._in = (memoryview(bytearray(SPARSE_WORD)).cast("q") for _ in range(2))
+        self._heads = [(ranks[d], wire.sparse_head(number, sizes.get(d, 0), head)) for d, head in heads.items()]
         self.sending: list[Any] = []
         self.receiving: list[Any] = []
 
@@ -128,28 +124,32 @@ class Sparse:
             head = memoryview(bytearray(status.Get_count(byte)))
             message.Recv([head, len(head), byte])
             source = self._pids[status.Get_source()]
-            number, size = unpack_from("2q", head)
+            number, size, manifest = wire.read_sparse_head(head)
             self._check(source, number)
             if size:
                 self.late.append((source, size))
             else:
-                self.arrived[source] = head[HEADER:]
-        # 2. The dissemination; the largest and the smallest may be combined twice, so any p will do.
+                self.arrived[source] = manifest
+        # 2. The dissemination; the largest and the smallest may be combined twice, so any p will do. It begins when all
+        # heads of this processor have been received: synchronous sends end only then. So when a processor has heard of
+        # all others, by way of however many, nothing of this exchange is under way to it any more.
         p = len(self._ranks)
         while self._testall(self.sending) and self._testall(self.receiving):
             if self._round >= 0:
-                self._check((self._pid - (1 << self._round)) % p, self._in[3])
-                self.least, self.most = min(self.least, self._in[0]), max(self.most, self._in[1])
-                self.flags |= self._in[2]
+                self._check((self._pid - (1 << self._round)) % p, self._in[EXCHANGE])
+                self.least, self.most = min(self.least, self._in[LEAST]), max(self.most, self._in[LARGEST])
+                self.flags |= self._in[FLAGS]
             self._round += 1
             if self._round == rounds(p):
                 return True
             before, behind = (self._pid - (1 << self._round)) % p, (self._pid + (1 << self._round)) % p
-            self._out[0], self._out[1], self._out[2], self._out[3] = self.least, self.most, self.flags, self._number
+            out = self._out
+            out[LEAST], out[LARGEST], out[FLAGS], out[EXCHANGE] = self.least, self.most, self.flags, self._number
+            # One word in and one out at a time: those of two rounds between the same two stay in order, in MPI.
             self.receiving.clear()
             self.sending.clear()
-            self.receiving.extend(map(comm.Irecv, [[self._in, WORDS, byte]], [self._ranks[before]], [word_tag]))
-            self.sending.extend(map(comm.Isend, [[self._out, WORDS, byte]], [self._ranks[behind]], [word_tag]))
+            self.receiving.extend(map(comm.Irecv, [[self._in, SPARSE_WORD, byte]], [self._ranks[before]], [word_tag]))
+            self.sending.extend(map(comm.Isend, [[self._out, SPARSE_WORD, byte]], [self._ranks[behind]], [word_tag]))
         return False
 
     def awaited(self) -> list[int]:

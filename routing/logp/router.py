@@ -27,8 +27,8 @@ from ...logp.ranks import RankProcessor
 from ...logp.schedule import schedule_of
 from ...machine import LogPMachine
 from ...transport import FREE, KIND, Arrival, Charge, Parcel, Parcels, Transport
+from ...transport.medium import MPITransport
 from ...transport.memory import ALIGN, BufferPool
-from ...transport.mpi import MPITransport
 from ...transport.virtual import VirtualTransport
 from ..parcels import parcel_of, pieces_of, undelivered
 from .combine_broadcast import combine_broadcast

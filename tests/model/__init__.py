@@ -2,7 +2,7 @@
 exception leaves an exchange. All orders in which 2 or 3 ranks can take its steps are explored.
 
     machine.py       steps, cells, and the explorer: a state is what all cells hold and where each rank is
-    protocol.py      what one rank does, step by step, as shared.py, lending.py, mpi.py and revocation.py have it
+    protocol.py      what one rank does, step by step, as the files of pybsp/transport have it
     worlds.py        what is explored: how many ranks and exchanges, what they may say, where exceptions may come
     mutants.py       wrong protocols, each a line or two of protocol.py changed; all are found
     accesses.py      records what the code does to a board's words, by the model's names

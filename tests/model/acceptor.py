@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import groupby, islice, product
 from typing import Any
 
-from pybsp.transport.shared import BY_MESSAGE
+from pybsp.transport.wire import BY_MESSAGE
 
 from .accesses import Access
 from .machine import Memory, Places, Program, Step

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pybsp.transport import shared
-from pybsp.transport.shared import ROOM, SLOT
+from pybsp.transport.board import Board
+from pybsp.transport.window import Window
+from pybsp.transport.wire import ROOM, SLOT, WORD
 
 Access = tuple[str, tuple[Any, ...], int]
 SLOT_WORDS = ("place", "tag", "size")
@@ -25,9 +26,9 @@ RELEASE_WORDS = ("word", "place", "size")
 
 def watch(record: Callable[[Access], None]) -> None:
     """Record the accesses of all boards that are made from now on, in this process."""
-    window_made, board_made = shared.Window.__init__, shared.Board.__init__
+    window_made, board_made = Window.__init__, Board.__init__
 
-    def window(self: shared.Window, *arguments: Any) -> None:
+    def window(self: Window, *arguments: Any) -> None:
         window_made(self, *arguments)
         board = self.board
         self.words = [
@@ -35,12 +36,12 @@ def watch(record: Callable[[Access], None]) -> None:
             for rank, words in enumerate(self.words)
         ]
 
-    def board(self: shared.Board, window: shared.Window, *arguments: Any) -> None:
+    def board(self: Board, window: Window, *arguments: Any) -> None:
         board_made(self, window, *arguments)
         self._own_part = _Text(self._own_part, window, record)  # type: ignore[assignment]
 
-    shared.Window.__init__ = window  # type: ignore[method-assign, assignment]
-    shared.Board.__init__ = board  # type: ignore[method-assign, assignment]
+    Window.__init__ = window  # type: ignore[method-assign, assignment]
+    Board.__init__ = board  # type: ignore[method-assign, assignment]
 
 
 def named(at: int, rank: int, size: int, board: int) -> tuple[Any, ...]:
@@ -50,7 +51,7 @@ def named(at: int, rank: int, size: int, board: int) -> tuple[Any, ...]:
         size: processors of the window.
         board: bytes of a board.
     """
-    context, at = divmod(at, board // 8)
+    context, at = divmod(at, board // WORD)
     if at < 2:
         return "status", context, rank, at
     at -= 2
@@ -99,7 +100,7 @@ class _Words:
 class _Text:
     """A processor's own part, where it writes manifests."""
 
-    def __init__(self, part: memoryview, window: shared.Window, record: Callable[[Access], None]) -> None:
+    def __init__(self, part: memoryview, window: Window, record: Callable[[Access], None]) -> None:
         self._part, self._window, self._record = part, window, record
 
     def __setitem__(self, at: slice, text: bytes) -> None:

@@ -39,7 +39,7 @@ def changed(*changes: tuple[str, str]) -> type[Rank]:
 _NO_THROWING_AWAY = ("            yield from self.throw_away()\n", "")
 _OLD_COMMUNICATOR = ("self.comm = self.window = self.epoch", "self.window = self.epoch")
 _TAGS_FOR_SOME = (
-    '                yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)\n',
+    '                yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_NUMBER)\n',
     "                pass\n",
 )
 _UNFINISHED_IN_USE = (
@@ -73,7 +73,8 @@ MUTANTS = (
         (
             (
                 "        used = 0\n        last",
-                '        yield self.do("write", self.status(self.own), self.number << NUMBER | kind | SOMETHING)\n'
+                "        word = self.number << STATUS_NUMBER | kind | SOMETHING\n"
+                '        yield self.do("write", self.status(self.own), word)\n'
                 "        used = 0\n        last",
             ),
         ),
@@ -84,7 +85,7 @@ MUTANTS = (
         (
             (
                 "        held = yield from self.held()\n        yield self.do",
-                '        yield self.do("write", self.status(self.own), self.number << NUMBER | what)\n'
+                '        yield self.do("write", self.status(self.own), self.number << STATUS_NUMBER | what)\n'
                 "        held = yield from self.held()\n        yield self.do",
             ),
         ),
@@ -93,7 +94,7 @@ MUTANTS = (
     Mutant(
         "an old manifest is taken: the number in a slot is not compared",
         "board, for itself",
-        (_TAGS_FOR_SOME, ("if tag >> 1 != self.number:", "if False:")),
+        (_TAGS_FOR_SOME, ("if tag >> TAG_NUMBER != self.number:", "if False:")),
     ),
     Mutant("the flag of holds is not set", "board", (("        return HOLDS\n", "        return 0\n"),)),
     Mutant(

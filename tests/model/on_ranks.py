@@ -18,17 +18,19 @@ import numpy as np
 from mpi4py import MPI
 
 from pybsp.transport import GETS, MAIL, PUTS, SYNC, Parcel, Segment
-from pybsp.transport.mpi import NEAR_ALONG, MPITransport
+from pybsp.transport.medium import MPITransport
+from pybsp.transport.mpi import duplicate
+from pybsp.transport.neighbours import ALONG
 
 from .accesses import Access, watch
 
 Superstep = tuple[list[int], list[str], list[bool]]
-_LARGE = 2 * NEAR_ALONG  # bytes: read where they lie
+_LARGE = 2 * ALONG  # bytes: read where they lie
 
 
 def played(script: Sequence[Superstep], record: list[Access]) -> list[Access]:
     """What this rank does."""
-    whole = MPITransport.duplicate(MPI.COMM_WORLD, "the model")
+    whole = duplicate(MPI.COMM_WORLD, "the model")
     record.clear()
     kept: list[Any] = []
     own = whole.pid

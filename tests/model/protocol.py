@@ -1,4 +1,5 @@
-"""What one rank does in the protocol: the steps of pybsp/transport/shared.py, mpi.py and revocation.py, and no others.
+"""What one rank does in the protocol: the steps of pybsp/transport/board.py, heads.py, flight.py and revocation.py, as
+media/near.py, messages.py and mixed.py put them together, and no others.
 
 Classes and methods have the names of the code that they stand for. Everything else is as small as it can be: a text is
 a tuple that says what it is, who said it, to whom and when; so is data; the place of a text is the cell that holds it.
@@ -22,13 +23,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pybsp.transport import KINDS, SYNC
-from pybsp.transport.lending import AGES
-from pybsp.transport.shared import BY_MESSAGE, HOLDS, NUMBER, SOMETHING
+from pybsp.transport import SYNC
+from pybsp.transport.wire import AGES, BY_MESSAGE, HAS, HOLDS, KINDS, SOMETHING, STATUS_NUMBER, TAG_NUMBER
 
 from .machine import DeliveryError, Memory, Program, RaisedError, RevokedError, Stateful, Step, WrongError
 
-HAS = 1  # in a slot's tag, below the number
 COUNTED = 3  # mask of the number in a head; 0xFFFF in the code, where more than four exchanges are run
 SIZES = {"mail": 1, "note": 2, "data": 3, "laid": 4, "late": 5, "send": 6, "release": 7}
 
@@ -45,7 +44,7 @@ class World(NamedTuple):
         raises: exceptions that are raised inside exchanges.
         raisers: who may raise them; empty: anyone.
         lost: whether the rank that raises may never come to the meeting.
-        led: whether the first rank leads, as in aggregated.py; another node says something or nothing.
+        led: whether the first rank leads, as in leaders.py; another node says something or nothing.
     """
 
     p: int
@@ -61,7 +60,7 @@ class World(NamedTuple):
 
 
 class Board(Stateful):
-    """As shared.Board; slots have three words for each destination: place, tag and size."""
+    """As board.Board; slots have three words for each destination: place, tag and size."""
 
     def __init__(self, rank: Rank, ranks: Sequence[int], context: int, number: int, parent: Board | None) -> None:
         self.cell, self.do, self.wait = rank.memory.cell, rank.do, rank.wait
@@ -95,7 +94,7 @@ class Board(Stateful):
 
     def meet(self, kind: int) -> Program:
         self.number += 1
-        word = self.number << NUMBER | kind
+        word = self.number << STATUS_NUMBER | kind
         quiet = True
         held = yield from self.held()
         if held:
@@ -126,7 +125,7 @@ class Board(Stateful):
         place = 0
         if len(texts) < len(self.others):
             for k in self.others:
-                yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1)
+                yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_NUMBER)
         for k, where, text, laid in texts:
             if where == "room" and text != last:
                 place = self.room(used)
@@ -136,7 +135,7 @@ class Board(Stateful):
                 place = laid if where == "heap" else BY_MESSAGE
             last = text
             yield self.do("write", self.slot(self.own, k, "place"), place)
-            yield self.do("write", self.slot(self.own, k, "tag"), self.number << 1 | HAS)
+            yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_NUMBER | HAS)
             yield self.do("write", self.slot(self.own, k, "size"), SIZES[text[3]])
         if data:
             self.sent.append((self.number, data))
@@ -144,12 +143,12 @@ class Board(Stateful):
 
     def say(self, what: int) -> Program:
         held = yield from self.held()
-        yield self.do("write", self.status(self.own), self.number << NUMBER | what | held)
+        yield self.do("write", self.status(self.own), self.number << STATUS_NUMBER | what | held)
 
     def come(self) -> Program:
         """As `wait`."""
         for k in self.others:
-            yield self.wait("least", self.status(k), self.number << NUMBER)
+            yield self.wait("least", self.status(k), self.number << STATUS_NUMBER)
 
     def gather(self, kind: int) -> Program:
         yield from self.come()
@@ -196,8 +195,8 @@ class Board(Stateful):
     def manifest(self, k: int) -> Program:
         """What a slot says: place and size; None: there is nothing."""
         tag = yield self.do("read", self.slot(k, self.own, "tag"))
-        if tag >> 1 != self.number:
-            raise DeliveryError(f"a slot of exchange {tag >> 1} in exchange {self.number}")
+        if tag >> TAG_NUMBER != self.number:
+            raise DeliveryError(f"a slot of exchange {tag >> TAG_NUMBER} in exchange {self.number}")
         if not tag & HAS:
             return None
         place = yield self.do("read", self.slot(k, self.own, "place"))
@@ -252,11 +251,11 @@ class Board(Stateful):
         yield self.do("write", self.release("word"), word)
 
     def led(self) -> Program:
-        yield self.wait("least", self.release("word"), self.number << NUMBER)
+        yield self.wait("least", self.release("word"), self.number << STATUS_NUMBER)
 
 
 class Transport(Stateful):
-    """As mpi.MPITransport: those of one's node meet on a board, the others by messages."""
+    """As the media: those of one's node meet on a board, the others by messages."""
 
     def __init__(self, rank: Rank, ranks: Sequence[int], context: int, parent: Transport | None) -> None:
         self.rank, self.do, self.wait = _Same(rank), rank.do, rank.wait
@@ -319,7 +318,7 @@ class Transport(Stateful):
                 arrived = yield from self.receive([], ())
         else:
             trades = all_near and not begins and what != "note"
-            sends = yield from self.post_out(said, trades)
+            sends = yield from self.hand_over(said)
             if begins:
                 yield from rank.write_ahead(position)
             if trades:
@@ -336,7 +335,7 @@ class Transport(Stateful):
                 yield Step("write", (board.room(k, before=1), 0), local=True)
 
     def trade(self, sends: tuple[tuple[int, int], ...]) -> Program:
-        """As `_trade`, from `gather` on."""
+        """As `Near.exchange`, from `gather` on."""
         board = self.board
         assert board is not None
         found = yield from board.gather(SYNC)
@@ -363,13 +362,11 @@ class Transport(Stateful):
         arrived = yield from self.receive(words, sends)
         return arrived
 
-    def post_out(self, said: Said, trades: bool) -> Program:
-        """As `_post_out`; or what `_trade` does of that."""
+    def hand_over(self, said: Said) -> Program:
+        """As `_hand_over`."""
         rank, board = self.rank.it, self.board
         near = [d for d, _, _ in said.texts if d in self.near]
         sends: list[tuple[int, int]] = []
-        if trades:
-            yield from self.post_data(sends, said)
         if board is not None:
             where = {"laid": "heap", "late": "message"}.get(said.what.rstrip("*+"), "room")
             texts = [(self.near.index(d), where, text, cell) for d, text, cell in said.texts if d in self.near]
@@ -396,14 +393,10 @@ class Transport(Stateful):
         for d, text, cell in said.texts:
             if text[3] == "late" or (text[3] == "laid" and d in self.peers):
                 yield from self.isend(sends, d, "manifest", cell)
-        if not trades:
-            yield from self.post_data(sends, said)
-        return tuple(sends)
-
-    def post_data(self, sends: list[tuple[int, int]], said: Said) -> Program:
         for d, text, cell in said.texts:
             if text[3] == "send" or (text[3] == "data" and d in self.peers):
                 yield from self.isend(sends, d, "data", cell)
+        return tuple(sends)
 
     def isend(self, sends: list[tuple[int, int]], d: int, tag: str, cell: int) -> Program:
         channel = self.channel(d, tag)
@@ -487,7 +480,7 @@ class Transport(Stateful):
             sends = self.unfinished.pop(0)
             yield from self.rank.it.poison(tuple(cell for _, cell in sends))
 
-    # -- a leader, and those that it leads (aggregated.py)
+    # -- a leader, and those that it leads (leaders.py)
 
     def exchange_led(self, said: Said, position: int) -> Program:
         rank, board = self.rank.it, self.board

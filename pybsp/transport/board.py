@@ -1,0 +1,436 @@
+"""Where the processors of one node that share a transport meet: a board in shared memory (window.py, wire.py).
+
+In an exchange each writes what it does into its own part, its *status* last, and waits for the statuses of the others.
+What it says and sends lies beside it, or is read where it lies in its heap: data is copied once on a node, and received
+by knowing where it is.
+
+Memory model: data is written before the status, and read after it. `Win.Sync` is the barrier between the two on both
+sides. Processors of the x86 family keep this order by themselves (of different words only a store and a later load
+change places), and Python changes none: it is left out there.
+
+The rules of the protocol stand at their lines. tests/model explores all orders in which ranks can take these steps.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import DeliveryError
+from . import wire
+from .lending import Held, Lent
+from .memory import ALIGN, Bytes, referred_to
+from .wire import (
+    BY_MESSAGE,
+    BYTES,
+    HAS,
+    HOLDS,
+    KINDS,
+    ROOM,
+    SLOT,
+    SOMETHING,
+    STATUS_NUMBER,
+    TAG,
+    TAG_NUMBER,
+)
+
+if TYPE_CHECKING:
+    from .waiting import Waiter
+    from .window import Window
+
+WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # may change the order of loads and stores
+SOON = 4  # exchanges that data is kept for, at most, before it is watched
+TURNS = 100  # that others get on the core before waiting goes on as in waiting.py
+
+
+class Board:
+    """Where the processors of one node that share a transport meet, as one of them sees it.
+
+    Numbers of exchanges in a context only grow, also from one part of the processors to the next that uses the context:
+    a part begins at the largest number that any of its members has used there. So a status that an earlier part has
+    left behind is never taken for one of this part.
+
+    Args:
+        window: of the node.
+        ranks: in the window, of those processors that are on this node.
+        own: which of them this one is.
+        context: of the transport.
+        number: of the last exchange; of all the same, and no less than any of them has used in this context.
+        parent: the board of the processors that these are a part of.
+        waiter: how this one waits.
+
+    Attributes:
+        words: what each of them was doing in the last exchange that was not quiet, with flags.
+        release: the leader's words for that; the first processor of the board is the leader, where they have one.
+    """
+
+    def __init__(
+        self,
+        window: Window,
+        ranks: Sequence[int],
+        own: int,
+        context: int,
+        number: int,
+        parent: Board | None,
+        waiter: Waiter,
+    ) -> None:
+        of = [window.words[rank] for rank in ranks]
+        lies = wire.board(window.size, context)
+        self.number = number
+        self._window, self._own, self._parent, self._waiter = window, own, parent, waiter
+        self._ranks = list(ranks)
+        self.words = [0] * len(ranks)
+        self._parts = [window.parts[rank] for rank in ranks]
+        self._others = [k for k in range(len(ranks)) if k != own]
+        # Nobody but processor k writes its status, holds and slots; and nobody but the first one the release.
+        self._status = [words[lies.status] for words in of]
+        self._mine = self._status[own]
+        self._theirs = [self._status[k] for k in self._others]
+        self.release = of[0][lies.release]
+        self._holds = [[words[row] for row in lies.holds] for words in of]
+        self._slots = [[words[slots] for slots in lies.slots] for words in of]
+        self._own_part, self._own_slots = self._parts[own], self._slots[own]
+        self._tags = [SLOT * k + TAG for k in self._others]
+        self._neighbours = [(k, self._status[k], self._slots[k], self._parts[k]) for k in self._others]
+        self._rooms = lies.rooms
+        self._free = 0  # where this exchange's room has nothing yet
+        self._fence = window.sync if WEAK else None
+        self._lent, self._held = Lent(), Held(len(ranks))
+        self._lending, self._holding = self._lent.data, self._held.entries  # empty, in most exchanges
+        self._nobody = [0] * len(ranks)
+        self._got: list[tuple[int, int, Bytes]] = []  # number, whose, data of the last few exchanges
+
+    def speak_outside(self) -> None:
+        """There are other nodes, for which this processor may have something."""
+        self._tags.append(SLOT * len(self._ranks) + TAG)
+
+    def meet(self, kind: int) -> bool:
+        """An exchange in which this processor says nothing.
+
+        Returns:
+            Whether all did the same, and nobody said anything.
+        """
+        number = self.number = self.number + 1
+        word = number << STATUS_NUMBER | kind
+        # Two of everything are enough: who enters exchange k + 2 has seen all others in k + 1, and they came there
+        # when they were done with reading what k had brought. So nobody reads any more what is written over here.
+        parity = number & 1
+        quiet = True
+        if (self._got or self._holding) and (flag := self._say_held(parity)):
+            word, quiet = word | flag, False
+        if self._fence:
+            self._fence()
+        self._mine[parity] = word
+        # Equal means that the other is in this exchange, does the same, and says, sends and holds nothing. One that
+        # does anything else has another word, for which one waits below; none has a smaller one for good.
+        for status in self._theirs:
+            tries = self._waiter.tries
+            while status[parity] != word:
+                tries -= 1
+                if not tries:
+                    quiet = False
+                    break
+        if not quiet:
+            self.wait()
+            if word & HOLDS or any(status[parity] != word for status in self._theirs):
+                self.finish()
+                return False
+        if self._fence:
+            self._fence()
+        if self._lending:
+            self._lent.clear()  # nobody holds anything: all that was lent is free
+        return True
+
+    def enter(self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]) -> list[tuple[int, bytes]]:
+        """Say what this processor does, and hand over manifests.
+
+        Args:
+            manifests: (for which processor of the board, text); the number after the last is for other nodes.
+            data: that the manifests refer to in this processor's part.
+
+        Returns:
+            The manifests that have to go as messages, since there was no room.
+        """
+        number = self.number = self.number + 1
+        parity = number & 1
+        slots, at = self._own_slots[parity], self._rooms[parity]
+        end = at + ROOM
+        part = self._own_part
+        late = []
+        last, last_at = None, 0
+        tag = number << TAG_NUMBER
+        # Who says anything writes a tag for every other processor, so that none takes what is missing for nothing: a
+        # tag with another number is an error there (DeliveryError).
+        if len(manifests) < len(self._tags):  # else each gets one below
+            for at_tag in self._tags:
+                slots[at_tag] = tag
+        for k, manifest in manifests:
+            size = len(manifest)
+            if manifest is last and last_at != BY_MESSAGE:  # a note to all
+                place = last_at
+            elif at + size <= end:
+                place = at
+                part[at : at + size] = manifest
+                at += size + ALIGN - 1 & -ALIGN
+            else:
+                place = self._lay(manifest, data)
+                if place == BY_MESSAGE:
+                    late.append((k, manifest))
+            last, last_at = manifest, place
+            slot = SLOT * k
+            slots[slot] = place
+            slots[slot + TAG] = tag | HAS
+            slots[slot + BYTES] = size
+        if data:
+            self._lent.lend(number, data)  # before anybody can read it
+        self._free = at
+        word = number << STATUS_NUMBER | kind | SOMETHING  # as `_say` does
+        if self._got or self._holding:
+            word |= self._say_held(parity)
+        # The status comes last: who sees it finds all that is written above.
+        if self._fence:
+            self._fence()
+        self._mine[parity] = word
+        return late
+
+    def say(self, kind: int) -> int:
+        """Enter an exchange in which this processor says nothing; returns its status."""
+        self.number += 1
+        self._free = self._rooms[self.number & 1]
+        return self._say(kind)
+
+    def let_go(self, text: bytes | None) -> bool:
+        """As the leader, with all others here: let them go on.
+
+        Args:
+            text: for all; None where all did the same and nobody said anything: then they see this one's status.
+
+        Returns:
+            False if the text has to go as messages, since there was no room.
+        """
+        # One release serves both parities: the leader writes the next one when all have entered the next exchange, and
+        # who has entered that one has read this.
+        place, release = 0, self.release
+        word = self._mine[self.number & 1]
+        if text is not None:
+            # It lies behind this leader's own manifests, in the room of this parity. That is written over in the
+            # exchange after the next, when all have entered the next one, and so have read this.
+            word |= SOMETHING
+            size, place = len(text), self._free
+            if size <= self._rooms[self.number & 1] + ROOM - place:
+                self._parts[self._own][place : place + size] = text
+            else:
+                data: list[Bytes] = []
+                place = self._lay(text, data)
+                if data:
+                    self._lent.lend(self.number, data)
+            release[1], release[2] = place, size
+        if self._fence:
+            self._fence()
+        release[0] = word  # last, as a status
+        return place != BY_MESSAGE
+
+    def wait(self, deadline: float | None = None) -> bool:
+        """Wait for all others; False if the deadline (of `time.perf_counter`) came first."""
+        here, turn = self.here, os.sched_yield
+        if self._waiter.tries == 1:
+            # More ranks than cores: the others need this core, one look for each turn of theirs is enough.
+            for _ in range(TURNS):
+                if here():
+                    return True
+                turn()
+        return here() or self._waiter.until(here, None, deadline)
+
+    def gather(self, kind: int) -> list[tuple[int, memoryview]] | None:
+        """Wait for all others; the short way on, where all do the same and nothing comes by message.
+
+        Returns:
+            (from whom, manifest); or None: `finish` and `manifests` say more.
+        """
+        number = self.number
+        # A number in a status only grows: a larger one means that the other is ahead, and left this exchange behind.
+        parity, least, own = number & 1, number << STATUS_NUMBER, SLOT * self._own
+        for status in self._theirs:
+            tries = self._waiter.tries
+            while status[parity] < least:
+                tries -= 1
+                if not tries:
+                    self.wait()
+                    break
+        if self._fence:
+            self._fence()  # what lies beside a status is read after it
+        found = []
+        reading = 1  # what is sent in this exchange is still to be read
+        for k, status, slots_of, part in self._neighbours:
+            word = status[parity]
+            if word & KINDS != kind:
+                return None
+            if word & SOMETHING:
+                slots = slots_of[parity]
+                tag = slots[own + TAG]
+                if tag >> TAG_NUMBER != number:
+                    raise self._undelivered(k, tag >> TAG_NUMBER)
+                if tag & HAS:
+                    at = slots[own]
+                    if at < 0:
+                        return None
+                    found.append((k, part[at : at + slots[own + BYTES]]))
+            if word & HOLDS:
+                reading |= self._holds[k][parity][self._own]
+        # All others have said in this exchange what they hold: what none of them holds is free.
+        if self._lending:
+            self._lent.release(number, reading)
+        return found
+
+    def here(self, _: object = None) -> bool:
+        """Whether all others have entered the exchange."""
+        parity, least = self.number & 1, self.number << STATUS_NUMBER
+        for status in self._theirs:
+            tries = self._waiter.tries
+            while status[parity] < least:
+                tries -= 1
+                if not tries:
+                    return False
+        return True
+
+    def behind(self) -> list[int]:
+        """Those that have not entered the exchange."""
+        parity, least = self.number & 1, self.number << STATUS_NUMBER
+        return [k for k in self._others if self._status[k][parity] < least]
+
+    def led(self) -> bool:
+        """Whether the leader has let this processor go on."""
+        least, release = self.number << STATUS_NUMBER, self.release
+        tries = self._waiter.tries
+        while release[0] < least:
+            tries -= 1
+            if not tries:
+                return False
+        return True
+
+    def finish(self) -> None:
+        """All others are here: what was read by all is used again."""
+        if self._fence:
+            self._fence()
+        parity = self.number & 1
+        self.words = [status[parity] for status in self._status]
+        if not self._lending:
+            return
+        reading = 1
+        for k in self._others:
+            if self.words[k] & HOLDS:
+                reading |= self._holds[k][parity][self._own]
+        self._lent.release(self.number, reading)
+
+    def manifests(self, outside: bool = False) -> list[tuple[int, int, int]]:
+        """Those that there are for this processor: from whom, where they lie in its part, or BY_MESSAGE; and bytes.
+
+        Args:
+            outside: instead what there is for other nodes.
+
+        Raises:
+            DeliveryError: somebody says something, and does not say to this one what.
+        """
+        parity, own = self.number & 1, SLOT * (len(self._ranks) if outside else self._own)
+        found = []
+        for k in self._others:
+            if self.words[k] & SOMETHING:
+                slots = self._slots[k][parity]
+                tag = slots[own + TAG]
+                if tag >> TAG_NUMBER != self.number:
+                    raise self._undelivered(k, tag >> TAG_NUMBER)
+                if tag & HAS:
+                    found.append((k, slots[own], slots[own + BYTES]))
+        return found
+
+    def _undelivered(self, k: int, number: int) -> DeliveryError:
+        return DeliveryError(
+            f"in exchange {self.number} on a node processor {self._own} of its board found what processor {k} had said "
+            f"in exchange {number}"
+        )
+
+    def text(self, k: int, at: int, size: int) -> memoryview:
+        """Bytes of a processor's part."""
+        return self._parts[k][at : at + size]
+
+    def read(self, k: int, at: int, size: int) -> Bytes:
+        """Data in a processor's part, as it lies there."""
+        # It stays its sender's memory: as long as anything here refers to it, the words of `holds` say so.
+        data: Bytes = np.ndarray(size, np.uint8, self._parts[k], at)
+        self._got.append((self.number, k, data))
+        return data
+
+    def forget(self) -> None:
+        """Nothing is sent any more: what was is its readers' to keep."""
+        self._lent.clear()
+
+    def reads(self) -> bool:
+        """Whether somebody here refers to data that others sent."""
+        self._hold(self.number + SOON)
+        self._held.words(self.number)
+        return bool(self._holding)
+
+    def _hold(self, number: int) -> None:
+        """Forget what is no longer referred to; what is for longer than a few exchanges is watched from now on.
+
+        Most data is not: to look at its reference count takes less time than to watch it.
+        """
+        late = number - SOON
+        recent = []
+        for entry in referred_to(self._got):
+            if entry[0] > late:
+                recent.append(entry)
+            else:
+                self._held.hold(entry[1], entry[0], entry[2])
+        self._got = recent
+
+    def retire(self) -> None:
+        """The part has ended: what may still be read of it is from now on the parent's."""
+        parent = self._parent
+        if parent is None:
+            return
+        # In the order of exchanges, as what is held has to be: what comes from here counts as of the parent's last one.
+        self._hold(self.number + SOON)
+        parent._hold(parent.number + SOON)
+        if self._lending:
+            parent._lent.lend(parent.number, self._lent.clear())
+        self._held.hand_over(parent._held, parent.number, [parent._ranks.index(rank) for rank in self._ranks])
+
+    def _say(self, what: int) -> int:
+        word = self.number << STATUS_NUMBER | what
+        parity = self.number & 1
+        if self._got or self._holding:
+            word |= self._say_held(parity)
+        if self._fence:
+            self._fence()
+        self._mine[parity] = word
+        return word
+
+    def _lay(self, text: bytes, data: list[Bytes]) -> int:
+        """Put a text that the room has no place for in a buffer, which is added to `data`; returns where it lies."""
+        buffer = self._window.pool.take(len(text))
+        place = self._window.pool.place(buffer)
+        if place != BY_MESSAGE:
+            buffer[:] = np.frombuffer(text, np.uint8)
+            data.append(buffer)
+        return place
+
+    def _say_held(self, parity: int) -> int:
+        """Say of whose data which is still referred to here; returns the flag that says so, or 0."""
+        number = self.number
+        if self._got:
+            self._hold(number)
+        words = self._held.words(number) if self._holding else self._nobody
+        if not self._got and not self._holding:
+            return 0
+        row = list(words)
+        for sent, k, _ in self._got:
+            row[k] |= 1 << number - sent  # at most SOON: what is older is in the words
+        holds = self._holds[self._own][parity]
+        for k, word in enumerate(row):
+            holds[k] = word
+        return HOLDS

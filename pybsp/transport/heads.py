@@ -1,0 +1,209 @@
+"""Heads: one small message from each processor to each other one, in every exchange, by persistent requests.
+
+That takes half the time of an Alltoall, and one latency instead of log p of them. A head says what the sender is doing,
+and how long its manifest is, which lies behind that where it fits (wire.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DeliveryError
+from . import MAIL, Segment, made
+from .wire import (
+    HEAD,
+    INLINE,
+    KINDS,
+    MAIL_ALONE,
+    NUMBER,
+    NUMBERS,
+    SAID,
+    SIZE,
+    STRIDE,
+    Arrived,
+    loads,
+)
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from .waiting import Waiter
+
+PREFIX = HEAD - INLINE  # bytes of a head's word
+
+
+class Heads:
+    """Those of one transport, as one processor sees them. `open` makes the requests.
+
+    Args:
+        comm, ranks, pid: of the transport.
+        tag: of heads.
+        peers: to whom they go, and from whom they come; the first sends come first.
+
+    Attributes:
+        number: of the last exchange.
+    """
+
+    def __init__(self, comm: MPI.Intracomm, ranks: Sequence[int], pid: int, tag: int, peers: Sequence[int]) -> None:
+        from mpi4py import MPI
+
+        self._comm, self._ranks, self._pid, self._tag, self.peers = comm, ranks, pid, tag, peers
+        self._startall, self._testall = MPI.Prequest.Startall, MPI.Request.Testall
+        # One place of HEAD bytes for each processor; that of this one has its own word, to be compared with the others.
+        self._bytes_in, self._bytes_out = (memoryview(bytearray(len(ranks) * HEAD)) for _ in range(2))
+        self._words_in, self._words_out = self._bytes_in.cast("q"), self._bytes_out.cast("q")
+        self._at = [d * STRIDE for d in range(len(ranks))]
+        self.receiving: list[Any] = []
+        self._short: dict[int, Any] = {}  # sends of a word alone, by processor
+        self._long: dict[int, Any] = {}  # of a word and a manifest
+        self._all_short: list[Any] = []
+        self._quiet: list[Any] = []  # what an exchange starts in which this processor says nothing
+        self._out: list[Any] = []  # sends of the last exchange: others have them, and nobody waited for the word of it
+        self._connected = False
+        self.number = 0
+
+    def open(self) -> None:
+        from mpi4py import MPI
+
+        for d in self.peers:
+            into, out = (part[d * HEAD : (d + 1) * HEAD] for part in (self._bytes_in, self._bytes_out))
+            self.receiving.append(self._comm.Recv_init([into, HEAD, MPI.BYTE], self._ranks[d], self._tag))
+            self._short[d] = self._comm.Send_init([out, PREFIX, MPI.BYTE], self._ranks[d], self._tag)
+            self._long[d] = self._comm.Send_init([out, HEAD, MPI.BYTE], self._ranks[d], self._tag)
+        self._all_short = list(self._short.values())
+        self._quiet = self.receiving + self._all_short
+
+    # -- an exchange -------------------------------------------------------------------------------------------------
+
+    def meet(self, kind: int, waiter: Waiter) -> bool:
+        """An exchange in which this processor says nothing.
+
+        Returns:
+            Whether all did the same, and nobody said anything.
+        """
+        testall = self._testall
+        if self._out and not testall(self._out):  # as `see_off`
+            waiter.until(testall, self._out)
+        number = self.number = self.number + 1 & NUMBERS
+        word, words = kind | number << NUMBER, self._words_out
+        for at in self._at:
+            words[at] = word
+        self._words_in[self._pid * STRIDE] = word
+        self._out = self._all_short
+        # The receives are posted only now: what was received in the last exchange has been read. A head of the next
+        # exchange that comes before waits in MPI; it cannot overtake this exchange's, with the same tag.
+        self._startall(self._quiet)
+        # Only for what others send: testing those requests alone takes half the time.
+        if not testall(self.receiving):
+            waiter.until(testall, self.receiving)
+        self.let_go(waiter)
+        return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
+
+    def send(self, kind: int, manifests: Sequence[bytes], says: bool, waiter: Waiter) -> list[tuple[int, bytes]]:
+        """Begin an exchange.
+
+        Args:
+            manifests: for each of the peers; empty: none.
+            says: whether this processor has anything for itself, or for all.
+
+        Returns:
+            The manifests that have to go as messages, by rank.
+        """
+        self.see_off(waiter)
+        number = self.number = self.number + 1 & NUMBERS
+        said = kind | number << NUMBER
+        heads, long = [], []
+        for d, manifest in zip(self.peers, manifests, strict=True):
+            size = len(manifest)
+            self._words_out[d * STRIDE] = said | size << SIZE
+            if 0 < size <= INLINE:
+                at = d * HEAD + PREFIX
+                self._bytes_out[at : at + size] = manifest
+                heads.append(self._long[d])
+            else:
+                heads.append(self._short[d])
+                if size:
+                    long.append((self._ranks[d], manifest))
+        self._words_in[self._pid * STRIDE] = said | says << SIZE
+        self._out = heads
+        self._startall(self.receiving + heads)
+        return long
+
+    def here(self, _: object = None) -> bool:
+        """Whether those of all others have come."""
+        return bool(self._testall(self.receiving))
+
+    def let_go(self, waiter: Waiter) -> None:
+        """Do not wait for the word that heads have arrived; but for the first ones, which open connections."""
+        if self._testall(self._out):
+            self._out = []
+        elif not self._connected:
+            self.see_off(waiter)
+        self._connected = True
+
+    def see_off(self, waiter: Waiter) -> None:
+        """Before their memory is used again: the next exchange writes there."""
+        if self._out and not self._testall(self._out):
+            waiter.until(self._testall, self._out)
+
+    def mail_alone(self, kind: int) -> Arrived | None:
+        """The short way where all do the same, and what they send is mail in their heads; else None."""
+        arrived: Arrived = []
+        said = kind | self.number << NUMBER
+        for s, word in enumerate(self._words_in[::STRIDE].tolist()):
+            if word & SAID != said:
+                return None
+            size = word >> SIZE
+            if size and s != self._pid:
+                if size > INLINE:
+                    return None
+                at = s * HEAD + PREFIX
+                found = loads(self._bytes_in[at : at + size])
+                if len(found) != MAIL_ALONE:
+                    return None
+                arrived.append((s, {MAIL: made(Segment, found)}))
+        return arrived
+
+    def read(self, kinds: list[int], manifests: dict[int, memoryview], late: list[tuple[int, int]]) -> None:
+        """What the heads say.
+
+        Args:
+            kinds: by processor; gets what the peers do.
+            manifests: by source; gets those that are here.
+            late: gets source and bytes of those that come as messages.
+
+        Raises:
+            DeliveryError: a head is of another exchange.
+        """
+        for s in self.peers:
+            word = self._words_in[s * STRIDE]
+            if word >> NUMBER & NUMBERS != self.number:
+                raise DeliveryError(
+                    f"in exchange {self.number} processor {self._pid} got what processor {s} had said in exchange "
+                    f"{word >> NUMBER & NUMBERS}"
+                )
+            kinds[s] = word & KINDS
+            size = word >> SIZE
+            if size > INLINE:
+                late.append((s, size))
+            elif size:
+                at = s * HEAD + PREFIX
+                manifests[s] = self._bytes_in[at : at + size]
+
+    # -- its requests ------------------------------------------------------------------------------------------------
+
+    def awaited(self) -> list[int]:
+        """Those whose heads have not come."""
+        return [d for d, one in zip(self.peers, self.receiving, strict=False) if not one.Get_status()]
+
+    @property
+    def sending(self) -> list[Any]:
+        return [*self._short.values(), *self._long.values()]
+
+    def free(self) -> None:
+        while self.receiving:
+            self.receiving.pop().Free()
+        for requests in (self._short, self._long):
+            while requests:
+                requests.popitem()[1].Free()

@@ -1,0 +1,99 @@
+"""The MPI library and the launcher that started this process: whether they belong together, and the end of the job."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from types import ModuleType
+from typing import NoReturn
+
+from .. import process
+from ..errors import LauncherError
+from ..process import SIZES, launched
+
+DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
+
+
+def under_launcher() -> bool:
+    """Whether a launcher started this process: one that says how many there are, or PMIx (as srun has it)."""
+    return "PMIX_RANK" in os.environ or any(os.environ.get(size, "").isdigit() for size in SIZES)
+
+
+def load() -> ModuleType:
+    """The module mpi4py.MPI, with MPI initialised.
+
+    MPI that a host program set up is used as it is. Where pybsp is first, it asks for SERIALIZED threads: one thread
+    calls MPI at a time, and MULTIPLE costs MPICH 2 us a call.
+
+    Raises:
+        ImportError, RuntimeError: no MPI library can be loaded.
+        LauncherError: the library cannot start under this launcher.
+    """
+    import mpi4py
+
+    # Open MPI's UCX component prints an error at each window, before another component makes it.
+    os.environ.setdefault("OMPI_MCA_osc", "^ucx")
+    level = mpi4py.rc.thread_level
+    if level == "multiple":  # mpi4py's default: nobody asked for anything else
+        level = "serialized"
+    if "mpi4py.MPI" not in sys.modules:
+        mpi4py.rc.thread_level = level
+        initialize, finalize = mpi4py.rc.initialize, mpi4py.rc.finalize
+        # Look first which library it is: MPICH's init would end the process under Open MPI's launcher. And where mpi4py
+        # finalizes MPI, it does so in processes too that this one has forked, which speak as this rank then.
+        mpi4py.rc.initialize = mpi4py.rc.finalize = False
+        with warnings.catch_warnings():
+            # mpi4py warns on each rank of a launcher that does not belong to the library; _foreign says what to do.
+            warnings.filterwarnings("ignore", message="suspicious MPI", category=RuntimeWarning)
+            from mpi4py import MPI
+        mpi4py.rc.initialize, mpi4py.rc.finalize = initialize, finalize
+    from mpi4py import MPI
+
+    if not MPI.Is_initialized():  # as above, or the host has set mpi4py.rc.initialize = False
+        speaks_pmix = os.environ.get("MPIR_CVAR_PMI_VERSION", "").lower() == "pmix"
+        if "OMPI_COMM_WORLD_SIZE" in os.environ and "MPICH" in MPI.Get_library_version() and not speaks_pmix:
+            raise _foreign(launched()[0], "the MPI library would see none of the others")
+        MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
+        process.at_end(lambda: None if MPI.Is_finalized() else MPI.Finalize())
+    return MPI
+
+
+def threads_allowed() -> bool:
+    """Whether another thread than the main one may call MPI, one at a time."""
+    from mpi4py import MPI
+
+    return bool(MPI.Query_thread() >= MPI.THREAD_SERIALIZED)
+
+
+def check_launcher(size: int) -> None:
+    """Raise LauncherError where a launcher started several processes and the library sees one."""
+    expected, _ = launched()
+    if size == 1 and expected > 1:
+        raise _foreign(expected, "MPI says of each that it is rank 0 of 1")
+
+
+def _foreign(expected: int, why: str) -> LauncherError:
+    from mpi4py import MPI
+
+    library = " ".join(MPI.Get_library_version().rstrip("\x00").split("\n")[0].split(",")[0].split())
+    launcher = "MPICH's (Hydra)" if "PMI_SIZE" in os.environ else "Open MPI's"
+    return LauncherError(
+        f"pybsp: the launcher started {expected} processes, but {why}: the launcher is {launcher}, the MPI library "
+        f"that Python loads is {library!r}. Use the mpiexec that belongs to the library (`pybsp run -n {expected} "
+        f"program.py` finds the one beside {sys.executable}), or set MPI4PY_MPIABI / install the wheel that belongs to "
+        "the launcher"
+    )
+
+
+def abort_job() -> NoReturn:
+    """End all ranks of the job, also those outside of a communicator that is in use."""
+    from mpi4py import MPI
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    time.sleep(DRAIN)
+    if MPI.Is_initialized() and not MPI.Is_finalized():
+        MPI.COMM_WORLD.Abort(1)
+    os._exit(1)  # MPICH's Abort can return before the launcher has ended this process

@@ -1,0 +1,67 @@
+"""On which nodes the ranks of a communicator are, and whether messages between nodes are aggregated (leaders.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from .. import settings
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from .window import Node
+
+SAVED = 6  # messages that a processor has to save; docs/figures.md has what that comes from
+
+
+def wanted() -> bool | None:
+    """PYBSP_AGGREGATE: whether messages between nodes are aggregated; None: where that pays."""
+    text = settings.text(settings.AGGREGATE)
+    if text not in ("", "0", "1"):
+        raise UsageError(
+            f"PYBSP_AGGREGATE: expected 1 for one message from node to node, or 0 for one from each rank to each, "
+            f"got {text!r}"
+        )
+    return None if not text else text == "1"
+
+
+def pays(sizes: Sequence[int]) -> bool:
+    """Whether aggregated messages take less time; same on all processors.
+
+    A leader, as any other, sends so many messages less as the other nodes have processors beside their leaders; that
+    has to be worth a second meeting on the board.
+
+    Args:
+        sizes: of the groups.
+    """
+    return sum(sizes) - len(sizes) - (max(sizes) - 1) >= SAVED
+
+
+class Layout(NamedTuple):
+    """Where the ranks of a communicator are; same on all of them.
+
+    nodes: the node of each rank.
+    wish: what PYBSP_AGGREGATE says: 0, if any rank has that.
+    """
+
+    nodes: Sequence[int]
+    wish: bool | None
+
+    @classmethod
+    def of(cls, comm: MPI.Intracomm, node: Node | None) -> Layout:
+        """Collective."""
+        found = comm.allgather((comm.rank if node is None else min(node.places), wanted()))
+        wishes = {wish for _, wish in found}
+        return cls([number for number, _ in found], next((w for w in (False, True) if w in wishes), None))
+
+    def groups(self, ranks: Sequence[int]) -> list[list[int]]:
+        """The processors of each node, for the ranks of a transport; none where their messages are not aggregated."""
+        found: dict[int, list[int]] = {}
+        for pid, rank in enumerate(ranks):
+            found.setdefault(self.nodes[rank], []).append(pid)
+        groups = list(found.values())
+        if self.wish is False or not 1 < len(groups) < len(ranks):
+            return []
+        return groups if self.wish or pays([len(members) for members in groups]) else []

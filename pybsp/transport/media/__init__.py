@@ -1,0 +1,9 @@
+"""One class a medium: how the processors of a transport meet.
+
+alone.py        one processor
+near.py         all on a board
+messages.py     all by heads
+mixed.py        those of this node on a board, the others by heads
+aggregated.py   those of this node on a board, which one of them speaks for
+sparse.py       by messages to partners alone, beside one of these
+"""

@@ -1,0 +1,96 @@
+"""The processors of a transport meet on a board of each node, and one of each speaks for it to the other nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from .. import FREE, KIND, QUIET, Arrival, Charge, Parcels, wire
+from ..flight import InFlight
+from ..leaders import Leaders
+from ..medium import Communicator, MPITransport
+from ..memory import Bytes
+from ..neighbours import Neighbours
+from ..wire import DATA, MANIFESTS
+
+
+class Aggregated(MPITransport):
+    """Processors of several nodes, some of which have more than one.
+
+    Args:
+        groups: the processors of each node, as `Layout` has them.
+        neighbours: None where this one is alone on its node.
+    """
+
+    def __init__(
+        self,
+        on: Communicator,
+        ranks: list[int],
+        pid: int,
+        context: int,
+        flight: InFlight,
+        neighbours: Neighbours | None,
+        groups: Sequence[Sequence[int]],
+    ) -> None:
+        super().__init__(on, ranks, pid, context, flight, neighbours)
+        self._neighbours = neighbours
+        self._leaders = self._persistent = Leaders(ranks, pid, context, groups, self.board, flight)
+
+    def exchange(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        try:
+            if self._unfinished:
+                self._flight.see_off(1, self.waiter)
+            if parcels or note is not None or grace is not None or kind & ~KIND:
+                self._hand_over(kind, note, parcels)
+                return self._finish(kind, note, parcels, grace)
+            if self._leaders.meet(kind, self.waiter):
+                return QUIET
+            return self._receive(kind, None, parcels)
+        except BaseException as error:
+            return self.left(error, kind, note)
+
+    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+        flight, ranks, neighbours = self._flight, self._ranks, self._neighbours
+        texts: list[tuple[int, bytes]] = []
+        shared: list[Bytes] = []
+        messages: list[tuple[int, Bytes]] = []
+        here = {self.pid}
+        if neighbours is not None:
+            texts, shared, messages = neighbours.describe(note, parcels)
+            here.update(neighbours.near)
+        manifests: dict[int, bytes] = {}
+        for d, parcel in parcels.items():
+            if d not in here:
+                late: list[Bytes] = []
+                manifests[d] = wire.manifest(note, parcel, self.along, late)
+                messages += [(ranks[d], data) for data in late]
+        plain = b"" if note is None else wire.note_to_all(note)
+        late_texts = self._leaders.enter(kind, plain, manifests, texts, shared)
+        # What is longer goes from rank to rank, while the leaders meet.
+        if neighbours is not None:
+            flight.send(neighbours.by_rank(late_texts), MANIFESTS)
+        flight.send(messages, DATA)
+
+    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+        if not self._leaders.wait(self.waiter, None if grace is None else time.perf_counter() + grace):
+            raise TimeoutError
+        return self._receive(kind, note, parcels)
+
+    def _receive(self, kind: int, note: object, parcels: Parcels) -> Arrival:
+        """With all others here."""
+        kinds = [kind] * self.p
+        manifests: dict[int, memoryview] = {}
+        late: list[tuple[int, int]] = []
+        if self._neighbours is not None:
+            self._neighbours.read(kinds, manifests, late)
+        manifests.update(self._leaders.read(kinds))
+        return self._delivery.complete(kinds, note, parcels.get(self.pid), manifests, late, self.waiter)
+
+    def _awaited(self) -> tuple[list[int], list[int]]:
+        near = [] if self._neighbours is None else self._neighbours.near
+        absent = [] if self._neighbours is None else self._neighbours.awaited()
+        # Who is missing on this node is known on it; of other nodes only their leaders are waited for.
+        missing = [self._ranks[d] for d in absent] or self._leaders.awaited()
+        return missing, [self._ranks[d] for d in near]

@@ -1,0 +1,84 @@
+"""All processors of a transport meet by messages."""
+
+from __future__ import annotations
+
+import time
+
+from .. import FREE, KIND, QUIET, Arrival, Charge, Parcels, made, wire
+from ..delivery import NOT_JOINED
+from ..flight import InFlight
+from ..heads import Heads
+from ..medium import Communicator, MPITransport
+from ..memory import Bytes
+from ..wire import DATA, HEADS, MANIFESTS
+
+
+class ByMessages(MPITransport):
+    """Processors of different nodes, or of one where no shared memory is to be had."""
+
+    def __init__(self, on: Communicator, ranks: list[int], pid: int, context: int, flight: InFlight) -> None:
+        super().__init__(on, ranks, pid, context, flight)
+        # Each begins with the next one, so that not all send to the same processor at once.
+        peers = [(pid + k) % self.p for k in range(1, self.p)]
+        self._heads = self._persistent = Heads(on.comm, ranks, pid, wire.tag(context, HEADS), peers)
+
+    def exchange(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        try:
+            if self._unfinished:
+                self._flight.see_off(1, self.waiter)
+            if parcels or note is not None or grace is not None or kind & ~KIND:
+                self._hand_over(kind, note, parcels)
+                return self._finish(kind, note, parcels, grace)
+            if self._heads.meet(kind, self.waiter):
+                return QUIET
+            return self._receive(kind, None, parcels)
+        except BaseException as error:
+            return self.left(error, kind, note)
+
+    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+        flight, ranks, along = self._flight, self._ranks, self.along
+        flight.posted = 0
+        plain = b"" if note is None else wire.note_to_all(note)
+        manifests: list[bytes] = []
+        messages: list[tuple[int, Bytes]] = []
+        late: list[Bytes] = []
+        for d in self._heads.peers:
+            sent = parcels.get(d)
+            if sent is None:
+                manifests.append(plain)
+                continue
+            manifests.append(wire.manifest(note, sent, along, late))
+            if late:
+                messages += [(ranks[d], data) for data in late]
+                late.clear()
+        long = self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
+        # What is longer goes behind all heads, which everybody waits for; without waiting.
+        if long:
+            flight.send(long, MANIFESTS)
+        if messages:
+            flight.send(messages, DATA)
+
+    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+        heads = self._heads
+        deadline = None if grace is None else time.perf_counter() + grace
+        if not heads.here() and not self.waiter.until(heads.here, None, deadline):
+            raise TimeoutError
+        heads.let_go(self.waiter)
+        if note is None and not self._flight.leaving and not kind & ~KIND and self.pid not in parcels:
+            arrived = heads.mail_alone(kind)
+            if arrived is not None:
+                return made(Arrival, (None, None, arrived, NOT_JOINED))
+        return self._receive(kind, note, parcels)
+
+    def _receive(self, kind: int, note: object, parcels: Parcels) -> Arrival:
+        """With all heads here."""
+        kinds = [kind] * self.p
+        manifests: dict[int, memoryview] = {}
+        late: list[tuple[int, int]] = []
+        self._heads.read(kinds, manifests, late)
+        return self._delivery.complete(kinds, note, parcels.get(self.pid), manifests, late, self.waiter)
+
+    def _awaited(self) -> tuple[list[int], list[int]]:
+        return [self._ranks[d] for d in self._heads.awaited()], [self._ranks[d] for d in self._heads.peers]

@@ -1,0 +1,87 @@
+"""Some processors of a transport meet on a board, and those of other nodes by messages."""
+
+from __future__ import annotations
+
+import time
+
+from .. import FREE, Arrival, Charge, Parcels, wire
+from ..board import Board
+from ..flight import InFlight
+from ..heads import Heads
+from ..medium import Communicator, MPITransport
+from ..memory import Bytes
+from ..neighbours import Neighbours
+from ..wire import DATA, HEADS, MANIFESTS
+
+
+class Mixed(MPITransport):
+    """Processors of several nodes, each of which has heads for all of other nodes."""
+
+    board: Board
+
+    def __init__(
+        self, on: Communicator, ranks: list[int], pid: int, context: int, flight: InFlight, neighbours: Neighbours
+    ) -> None:
+        super().__init__(on, ranks, pid, context, flight, neighbours)
+        self._neighbours = neighbours
+        # Each begins with the next one, so that not all send to the same processor at once.
+        others = [(pid + k) % self.p for k in range(1, self.p)]
+        peers = [d for d in others if d not in neighbours.near]
+        self._heads = self._persistent = Heads(on.comm, ranks, pid, wire.tag(context, HEADS), peers)
+
+    def exchange(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        try:
+            if self._unfinished:
+                self._flight.see_off(1, self.waiter)
+            self._hand_over(kind, note, parcels)
+            return self._finish(kind, note, parcels, grace)
+        except BaseException as error:
+            return self.left(error, kind, note)
+
+    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+        flight, ranks = self._flight, self._ranks
+        flight.posted = 0
+        # 1. Those on this node find manifests, and data, in shared memory.
+        texts, shared, messages = self._neighbours.describe(note, parcels)
+        long = self._neighbours.by_rank(self.board.enter(kind, texts, shared))
+        # 2. The heads for the others, with the manifests that fit.
+        plain = b"" if note is None else wire.note_to_all(note)
+        manifests: list[bytes] = []
+        late: list[Bytes] = []
+        for d in self._heads.peers:
+            sent = parcels.get(d)
+            if sent is None:
+                manifests.append(plain)
+                continue
+            manifests.append(wire.manifest(note, sent, self.along, late))
+            if late:
+                messages += [(ranks[d], data) for data in late]
+                late.clear()
+        long += self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
+        # 3. What is longer, behind all heads, which everybody waits for; without waiting.
+        flight.send(long, MANIFESTS)
+        flight.send(messages, DATA)
+
+    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+        deadline = None if grace is None else time.perf_counter() + grace
+        if not self._here() and not self.waiter.until(self._here, None, deadline):
+            raise TimeoutError
+        self._heads.let_go(self.waiter)
+        self.board.finish()
+        kinds = [kind] * self.p
+        manifests: dict[int, memoryview] = {}
+        long: list[tuple[int, int]] = []
+        self._neighbours.read(kinds, manifests, long)
+        self._heads.read(kinds, manifests, long)
+        return self._delivery.complete(kinds, note, parcels.get(self.pid), manifests, long, self.waiter)
+
+    def _here(self, _: object = None) -> bool:
+        """Whether all others have come."""
+        return self._heads.here() and self.board.here()
+
+    def _awaited(self) -> tuple[list[int], list[int]]:
+        absent = [*self._neighbours.awaited(), *self._heads.awaited()]
+        known = [*self._neighbours.near, *self._heads.peers]
+        return [self._ranks[d] for d in absent], [self._ranks[d] for d in known]

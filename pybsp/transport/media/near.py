@@ -1,0 +1,94 @@
+"""All processors of a transport meet on a board."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from .. import FREE, KIND, QUIET, Arrival, Charge, Parcels, made, wire
+from ..board import Board
+from ..delivery import NOT_JOINED
+from ..flight import InFlight
+from ..medium import Communicator, MPITransport
+from ..neighbours import Neighbours
+from ..wire import DATA, MANIFESTS
+
+
+class Near(MPITransport):
+    """Processors of one node. The place of each on the board is its pid.
+
+    Only where room and heap are full is anything sent as a message; it is seen off in the same exchange, as waiting on
+    a board moves nothing on.
+    """
+
+    moves_by_mpi: ClassVar[bool] = False
+    board: Board
+
+    def __init__(
+        self, on: Communicator, ranks: list[int], pid: int, context: int, flight: InFlight, neighbours: Neighbours
+    ) -> None:
+        super().__init__(on, ranks, pid, context, flight, neighbours)
+        self._neighbours = neighbours
+        flight.leaves = -1
+
+    def exchange(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        try:
+            if self._unfinished:
+                self._flight.see_off(1, self.waiter)
+            if note is not None or grace is not None:
+                self._hand_over(kind, note, parcels)
+                return self._finish(kind, note, parcels, grace)
+            board = self.board
+            if not parcels and not kind & ~KIND:
+                if board.meet(kind):  # the superstep in which this processor sends nothing
+                    return QUIET
+                return self._receive(kind, None, parcels)
+            # As `_hand_over`, `_finish` and `_receive` do, in fewer steps: most exchanges end here.
+            flight = self._flight
+            flight.posted = 0
+            texts, shared, messages = self._neighbours.describe(None, parcels)
+            late = board.enter(kind, texts, shared)
+            if late or messages:
+                flight.send(self._neighbours.by_rank(late), MANIFESTS)
+                flight.send(messages, DATA)
+            manifests = board.gather(kind)
+            if manifests is not None and not flight.leaving:
+                arrived = wire.parcels_here(manifests, board)
+                if arrived is not None:
+                    own = self.pid
+                    if own in parcels:
+                        arrived.append((own, parcels[own]))  # handed over
+                        arrived.sort(key=wire.source)
+                    kinds = [kind] * self.p if kind & ~KIND else None
+                    return made(Arrival, (kinds, None, arrived, NOT_JOINED))
+            board.finish()
+            return self._receive(kind, None, parcels)
+        except BaseException as error:
+            return self.left(error, kind, note)
+
+    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+        flight = self._flight
+        flight.posted = 0
+        texts, shared, messages = self._neighbours.describe(note, parcels)
+        late = self.board.enter(kind, texts, shared)
+        flight.send(self._neighbours.by_rank(late), MANIFESTS)
+        flight.send(messages, DATA)
+
+    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+        if not self.board.wait(None if grace is None else time.perf_counter() + grace):
+            raise TimeoutError
+        self.board.finish()
+        return self._receive(kind, note, parcels)
+
+    def _receive(self, kind: int, note: object, parcels: Parcels) -> Arrival:
+        """With all others here, and `Board.finish` called."""
+        kinds = [kind] * self.p
+        manifests: dict[int, memoryview] = {}
+        late: list[tuple[int, int]] = []
+        self._neighbours.read(kinds, manifests, late)
+        return self._delivery.complete(kinds, note, parcels.get(self.pid), manifests, late, self.waiter)
+
+    def _awaited(self) -> tuple[list[int], list[int]]:
+        return [self._ranks[d] for d in self._neighbours.awaited()], self._ranks

@@ -1,0 +1,447 @@
+"""What all media of MPI ranks have in common: how a transport begins and ends, and what happens when it is left.
+
+A medium is how the processors of a transport meet. There is one class for each, with an exchange of its own (media/);
+mpi.py chooses one when a transport is made. They are put together from
+
+    board.py, neighbours.py    shared memory
+    heads.py                   a small message from each to each
+    leaders.py                 a message from each node to each
+    sparse.py                  messages to partners, and a dissemination
+    flight.py                  what follows, as messages
+    delivery.py                what all that brings
+
+Only tests and non-blocking calls are used, see waiting.py. Transports of different processors share one communicator; a
+context, part of the tag, keeps them apart, so a split needs no MPI collective.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from ..errors import AbortError, ProcessorError
+from ..failures import Failure
+from . import FAIL, FREE, SYNC, Arrival, Charge, Parcel, Parcels, wire
+from .delivery import Delivery
+from .flight import InFlight
+from .launcher import abort_job, threads_allowed
+from .layout import Layout
+from .memory import BufferPool
+from .neighbours import Neighbours
+from .patience import Absence, Patience, Witness
+from .revocation import Member, Revocation, RevokedError
+from .waiting import Waiter
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from .board import Board
+
+ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on each side is cheaper than a message
+MOST_ALONG = 1 << 14  # and where a measured machine says that messages are dear
+COPYING = 1e-10  # seconds that copying a byte takes
+PROBES = 8  # until what has come is found: the first lets MPI fetch it
+
+
+class Communicator(Protocol):
+    """What the transports on one communicator share (mpi.py)."""
+
+    comm: MPI.Intracomm
+    layout: Layout
+    waiter: Waiter
+    revocation: Revocation | None
+    whole: MPITransport  # that of all ranks
+
+    def transport(self, ranks: Sequence[int], pid: int, context: int, parent: MPITransport) -> MPITransport:
+        """Of some of a transport's processors; collective over them."""
+
+    def pair(self, ranks: Sequence[int], context: int) -> MPITransport:
+        """Of this processor, the first, and one other, by messages."""
+
+    def sparse(
+        self, transport: MPITransport, ranks: Sequence[int], context: int, flight: InFlight, delivery: Delivery
+    ) -> SparseExchanges:
+        """How the processors of a transport meet by messages to partners alone."""
+
+    def renewed(self) -> MPITransport:
+        """The transport of all, on another communicator."""
+
+    def free(self) -> None:
+        """Collective."""
+
+
+class Persistent(Protocol):
+    """What has persistent requests: heads.py, leaders.py."""
+
+    receiving: list[Any]
+
+    @property
+    def sending(self) -> list[Any]: ...
+
+    def open(self) -> None:
+        """Make them."""
+
+    def see_off(self, waiter: Waiter) -> None:
+        """Wait until those of the last exchange are complete."""
+
+    def free(self) -> None:
+        """None is active any more."""
+
+
+class SparseExchanges(Protocol):
+    """See media/sparse.py."""
+
+    def exchange(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival: ...
+
+    def awaited(self) -> list[int] | None:
+        """Ranks that are waited for; None: no such exchange goes on."""
+
+    def receiving(self) -> Sequence[Any]: ...
+
+    def sending(self) -> Sequence[Any]: ...
+
+
+class MPITransport(ABC):
+    """The ranks of one communicator, or some of them. See `Transport` for what its methods promise.
+
+    Args:
+        on: what is shared with the other transports there.
+        ranks: of its processors, by pid.
+        pid: this one.
+        context: tells it apart from others of these processors.
+        flight: its messages.
+        neighbours: its processors on this node, where they meet in shared memory.
+
+    Attributes:
+        along: bytes of data that go along with a manifest to another node, at most.
+        pool: for what is sent.
+    """
+
+    moves_by_mpi: ClassVar[bool] = True  # what goes on meanwhile (`begin`) does so only while MPI is called
+
+    def __init__(
+        self,
+        on: Communicator,
+        ranks: Sequence[int],
+        pid: int,
+        context: int,
+        flight: InFlight,
+        neighbours: Neighbours | None = None,
+    ) -> None:
+        self.p, self.pid = len(ranks), pid
+        self.waiter = on.waiter
+        self.pool: BufferPool
+        self.along = ALONG
+        self._on, self._ranks, self._context = on, list(ranks), context
+        self._flight, self._unfinished = flight, flight.unfinished
+        self.board: Board | None = None
+        if neighbours is None:
+            self._delivery = Delivery(self._ranks, pid, flight)
+            self.pool = self._delivery.memory
+        else:
+            self.board = neighbours.board
+            flight.moving = on.waiter.moving
+            self._delivery = Delivery(self._ranks, pid, flight, neighbours.board, neighbours.places)
+            self.pool = neighbours.pool
+        self._persistent: Persistent | None = None
+        self._pairs: dict[int, MPITransport] = {}  # of this processor and one other; made by the first swap
+        self._sparse: SparseExchanges | None = None
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> None:
+        """Make the persistent requests. A revocation finds them from here on, however few there are by then."""
+        if self._on.revocation is not None:
+            self._on.revocation.members.append(self)
+        if self._persistent is not None:
+            self._persistent.open()
+
+    # -- exchanges ---------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def exchange(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        """As `Transport` has it. Whatever leaves it goes through `left`."""
+
+    @abstractmethod
+    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+        """Begin an exchange: hand over what this processor says and sends."""
+
+    @abstractmethod
+    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+        """End it: wait for the others, and receive.
+
+        Raises:
+            TimeoutError: not all have come within the grace period.
+        """
+
+    @property
+    def sparse(self) -> SparseExchanges:
+        """How these processors meet by messages to partners alone; all of them meet so instead, or none."""
+        if self._sparse is None:
+            self._sparse = self._on.sparse(self, self._ranks, self._context, self._flight, self._delivery)
+        return self._sparse
+
+    def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
+        try:
+            if self._unfinished:
+                self._flight.see_off(1, self.waiter)
+            self._hand_over(kind, note, parcels)
+        except BaseException as error:
+            self.left(error, kind, note)
+        if not self.moves_by_mpi or not threads_allowed():
+            return partial(self._complete, kind, note, parcels)
+        # Messages move on only while MPI is called: a thread does so. It sleeps, as the program computes. Only one
+        # thread calls MPI: between `begin` and what completes it the program exchanges nothing.
+        waiter, own = self.waiter, Waiter("sleep")
+        self.waiter = own
+        self.waiter.look, self.waiter.moving = waiter.look, waiter.moving
+        own.patience, own.overdue, own.since = waiter.patience, waiter.overdue, float("inf")
+        future: Future[Arrival] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self._finish(kind, note, parcels, None))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._thread = threading.Thread(target=work, name="pybsp exchange", daemon=True)
+        self._thread.start()
+
+        def complete(charge: Charge = FREE, grace: float | None = None) -> Arrival:
+            own.since = time.perf_counter()  # nobody waited before
+            try:
+                return future.result(grace)
+            except FutureTimeout:
+                return self.left(TimeoutError(), kind, note)
+            except BaseException as error:
+                return self.left(error, kind, note)
+            finally:
+                self._halt()
+                self.waiter = waiter
+
+        return complete
+
+    def _complete(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        """End an exchange that was begun."""
+        try:
+            return self._finish(kind, note, parcels, grace)
+        except BaseException as error:
+            return self.left(error, kind, note)
+
+    def _halt(self) -> None:
+        """The exchange that a thread has gone on with is over, or revoked: then it ends at its next look."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def swap(
+        self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None
+    ) -> tuple[int, Any, Parcel]:
+        pair = self._pairs.get(partner)
+        if pair is None:
+            # In the same context, by messages: two processors meet in the same order, there and here, and MPI keeps it.
+            ranks = [self._ranks[self.pid], self._ranks[partner]]
+            pair = self._pairs[partner] = self._on.pair(ranks, self._context)
+        arrival = pair.exchange(kind, note, {1: parcel} if parcel else {}, grace=grace)
+        return (
+            kind if arrival.kinds is None else arrival.kinds[1],
+            None if arrival.notes is None else arrival.notes[1],
+            arrival.parcels[0][1] if arrival.parcels else {},
+        )
+
+    def subset(self, members: Sequence[int], context: int) -> MPITransport:
+        try:
+            ranks = [self._ranks[m] for m in members]
+            part = self._on.transport(ranks, members.index(self.pid), context, self)
+        except BaseException as error:
+            self.left(error)
+            raise
+        part.along = self.along
+        return part
+
+    # -- what others know of it --------------------------------------------------------------------------------------
+
+    @property
+    def comm(self) -> MPI.Intracomm:
+        return self._on.comm
+
+    @property
+    def apart(self) -> bool:
+        """Whether no two processors of the communicator meet in shared memory."""
+        nodes = self._on.layout.nodes
+        return len(set(nodes)) == len(nodes)
+
+    def tune(self, o_msg: float) -> None:
+        """A message is measured to take so many seconds of a processor's time."""
+        self.along = min(max(ALONG, int(o_msg / (2 * COPYING))), MOST_ALONG)
+
+    def channel(self) -> tuple[MPI.Intracomm, list[int], int]:
+        """The communicator, the ranks by pid, and the first of two tags, for messages outside of exchanges."""
+        return self._on.comm, self._ranks, wire.tag(self._context, wire.BESIDE)
+
+    def time(self) -> float:
+        return time.perf_counter()
+
+    def patience(self, witness: Witness, nodes: Sequence[object], warn_after: float, timeout: float) -> None:
+        """Report a wait that takes longer than `warn_after`, end one that takes longer than `timeout`; see patience.py.
+
+        Args:
+            witness: gives the words.
+            nodes: of each processor, something that tells its node.
+            warn_after, timeout: seconds.
+        """
+        patience = Patience(self.pid, nodes, self._absence, witness, warn_after, timeout)
+        self.waiter.patience, self.waiter.overdue = patience.first, patience.overdue
+
+    def _absence(self) -> Absence:
+        """Who has not come to whichever exchange goes on, on this communicator."""
+        absent: set[int] = set()
+        known: set[int] = set()
+        for member in () if self._on.revocation is None else self._on.revocation.members:
+            missing, seen = member.awaited()
+            if missing:  # others are idle
+                absent.update(missing)
+                known.update(seen)
+        return Absence(absent, known - absent - {self.pid})
+
+    # -- when it is left by an exception, see revocation.py ----------------------------------------------------------
+
+    def left(self, error: BaseException, kind: int = 0, note: object = None) -> Arrival:
+        """An exception has left an exchange, of that kind and note.
+
+        Returns:
+            Where this processor tells of a failure: what all say.
+
+        Raises:
+            the exception where it came from here; what all know of where another processor was left by one.
+        """
+        revocation = self._on.revocation
+        if revocation is None:
+            raise error
+        if not isinstance(error, RevokedError):
+            revocation.revoke(error)
+            raise error
+        try:
+            if kind == FAIL and revocation.settled is None and isinstance(note, Failure):
+                words = revocation.agree(note, revocation.grace())
+                kinds = [FAIL if isinstance(word, Failure) else SYNC for word in words]
+                if self.p == revocation.p:
+                    return Arrival(kinds, words, (), {})
+            elif revocation.cause is None:
+                revocation.agree(None)
+            revocation.refuse()
+        except TimeoutError as late:
+            if kind == FAIL:
+                raise
+            self.abort(f"pybsp: processor {self.pid} learned of a failure: {late}; ending the job (PYBSP_GRACE)")
+        raise AssertionError  # the two do not return
+
+    def abort(self, message: str) -> None:
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.size == 1:
+            raise AbortError(message)  # nobody else to end, and perhaps a notebook to keep
+        print(message, file=sys.stderr)
+        abort_job()
+
+    @property
+    def settled(self) -> ProcessorError | None:
+        return None if self._on.revocation is None else self._on.revocation.settled
+
+    @property
+    def revoked(self) -> bool:
+        return self._on.revocation is not None and self._on.revocation.cause is not None
+
+    def revoke(self, cause: BaseException) -> None:
+        if self._on.revocation is not None:
+            self._on.revocation.revoke(cause)
+
+    def hear(self) -> None:
+        """Learn of what another processor has left, without waiting."""
+        try:
+            if self._on.revocation is not None:
+                for _ in range(PROBES):
+                    self._on.revocation.look()
+        except BaseException as error:
+            self.left(error)
+
+    def beside(self, member: Member) -> None:
+        """Something else has requests on the communicator, until the transport is freed or `alone` is called."""
+        if self._on.revocation is not None:
+            self._on.revocation.members.append(member)
+
+    def alone(self, member: Member) -> None:
+        """It has none any more."""
+        if self._on.revocation is not None and member in self._on.revocation.members:
+            self._on.revocation.members.remove(member)
+
+    def renewed(self) -> MPITransport:
+        """A transport of the same processors, on a fresh communicator and in fresh shared memory.
+
+        Collective, after a revocation that is settled.
+        """
+        return self._on.renewed()
+
+    # -- a revocation's view, see `Member` ---------------------------------------------------------------------------
+
+    def awaited(self) -> tuple[list[int], list[int]]:
+        awaited = None if self._sparse is None else self._sparse.awaited()
+        return self._awaited() if awaited is None else (awaited, [])
+
+    def _awaited(self) -> tuple[list[int], list[int]]:
+        """As `awaited`, in exchanges of this medium."""
+        return [], []
+
+    def receiving(self) -> list[Any]:
+        persistent = () if self._persistent is None else self._persistent.receiving
+        sparse = () if self._sparse is None else self._sparse.receiving()
+        return [*persistent, *self._flight.receiving(), *sparse]
+
+    def sending(self) -> list[Any]:
+        persistent = () if self._persistent is None else self._persistent.sending
+        sparse = () if self._sparse is None else self._sparse.sending()
+        return [*persistent, *self._flight.sending(), *sparse]
+
+    def give_up(self) -> None:
+        self._halt()
+        self._flight.give_up()
+
+    def forget(self) -> None:
+        if self._persistent is not None:
+            self._persistent.free()
+        self._flight.forget()
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def free(self) -> None:
+        if self.revoked:
+            # What it held on the communicator is gone, once that is settled; shared memory stays while it is read.
+            return
+        try:
+            for pair in self._pairs.values():
+                pair.free()
+            self._flight.see_off(0, self.waiter)
+            if self._persistent is not None:
+                self._persistent.see_off(self.waiter)
+        except RevokedError:
+            return
+        if self._persistent is not None:
+            self._persistent.free()
+        if self._on.revocation is not None:
+            self._on.revocation.members.remove(self)
+        if self.board is not None:
+            self.board.retire()
+        if self is self._on.whole:
+            self._on.free()

@@ -1,0 +1,81 @@
+"""The processors of a transport on this node, on their board: what they get there, and what they left there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import Parcels, wire
+from .board import Board
+from .memory import BufferPool, Bytes
+from .wire import BY_MESSAGE, KINDS
+
+# Bytes of data, at most, that go along with a manifest on a node: beyond that it is packed where it is read.
+ALONG = 1 << 14
+
+Texts = list[tuple[int, bytes]]  # (place on the board, manifest)
+Messages = list[tuple[int, Bytes]]  # (rank, data)
+
+
+class Neighbours:
+    """Those of one processor, itself among them.
+
+    Args:
+        board: theirs.
+        ranks, pid: of the transport.
+        near: these processors, by their places on the board.
+        pool: buffers in this processor's part.
+
+    Attributes:
+        places: of all processors of the transport; -1: on another node.
+    """
+
+    def __init__(self, board: Board, ranks: Sequence[int], pid: int, near: Sequence[int], pool: BufferPool) -> None:
+        self.board, self.near, self.pool = board, near, pool
+        self.places = [-1] * len(ranks)
+        for k, d in enumerate(near):
+            self.places[d] = k
+        self._ranks, self._pid, self._place = ranks, pid, pool.place
+
+    def describe(self, note: object, parcels: Parcels) -> tuple[Texts, list[Bytes], Messages]:
+        """What this processor has for them: manifests, data that lies in shared memory, data that does not."""
+        texts: Texts = []
+        shared: list[Bytes] = []
+        messages: Messages = []
+        late: list[Bytes] = []
+        own, place, places = self._pid, self._place, self.places
+        if note is not None:
+            plain = wire.note_to_all(note)
+            texts = [(k, plain) for k, d in enumerate(self.near) if d != own and d not in parcels]
+        for d, parcel in parcels.items():
+            k = places[d]
+            if k >= 0 and d != own:
+                texts.append((k, wire.manifest(note, parcel, ALONG, late, place, shared)))
+                if late:
+                    messages += [(self._ranks[d], data) for data in late]
+                    late.clear()
+        return texts, shared, messages
+
+    def by_rank(self, texts: Texts) -> list[tuple[int, bytes]]:
+        """For whom manifests are that have to go as messages."""
+        return [(self._ranks[self.near[k]], text) for k, text in texts]
+
+    def read(self, kinds: list[int], manifests: dict[int, memoryview], late: list[tuple[int, int]]) -> None:
+        """What they say, with all of them here.
+
+        Args:
+            kinds: by processor; gets what they do.
+            manifests: by source; gets those that are here.
+            late: gets source and bytes of those that come as messages.
+        """
+        near, board = self.near, self.board
+        for k, word in enumerate(board.words):
+            kinds[near[k]] = word & KINDS
+        for k, at, size in board.manifests():
+            if at == BY_MESSAGE:
+                late.append((near[k], size))
+            else:
+                manifests[near[k]] = board.text(k, at, size)
+
+    def awaited(self) -> list[int]:
+        """Those that have not come."""
+        return [self.near[k] for k in self.board.behind()]

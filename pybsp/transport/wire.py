@@ -1,0 +1,470 @@
+"""What MPI ranks say to each other, bit by bit. No other file knows a layout; docs/explanation/wire.md has pictures.
+
+All words are signed integers of 8 bytes in the processor's own order. A *kind* is what a processor is doing, with its
+flags, as `Transport.exchange` has it; a *manifest* says what one processor sends to another one in an exchange.
+
+    tags           which message of which transport
+    heads          the word with which a message begins that every other processor gets in each exchange
+    manifests      three layouts, told apart by their length once they are unpickled
+    the board      words in shared memory, and where they lie
+    aggregated     what the processors of a node have for others, and what leaders say to each other
+    sparse         heads to partners alone, and the words of the dissemination
+    revocation     tags of what is sent when an exchange was left
+
+Functions here are the layouts' specification. Where a call would cost too much the constants are used in their place:
+in the quiet exchanges of board.py and heads.py, where each word is compared as a whole.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from operator import itemgetter
+from struct import pack, unpack_from
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from . import MAIL, Parcel, Segment, made
+from .memory import Bytes
+
+if TYPE_CHECKING:
+    from .board import Board
+
+WORD = 8  # bytes
+CHUNK = 1 << 30  # bytes of one MPI message, at most: counts beyond 2^31 do not work everywhere
+
+dumps, loads = pickle.dumps, pickle.loads  # always of protocol 5
+
+
+def chunks(data: Any) -> Iterable[Any]:
+    """Of bytes, as many as a message may have: they go one after the other, with the same tag."""
+    size = len(data)
+    if size <= CHUNK:
+        return (data,) if size else ()
+    data = memoryview(data)
+    return [data[at : at + CHUNK] for at in range(0, size, CHUNK)]
+
+
+# -- tags: 12 of each context, on the communicator that all transports of some ranks share ----------------------------
+#
+# A context is the number of a transport among those that share processors. Messages of two transports never have the
+# same tag; those of one, with the same tag and between the same two, MPI keeps in their order.
+
+TAGS = 12
+HEADS, MANIFESTS, DATA = 0, 1, 2
+BESIDE = 3  # and 4: of what runs beside exchanges (LogP)
+SPARSE_HEADS = 5  # and 6: of exchanges with even and with odd numbers
+SPARSE_WORDS, SPARSE_TOLD = 7, 8
+LEADERS, LEADER_TEXTS = 9, 10
+NO_MESSAGE = 11  # nothing has this one
+
+
+def tag(context: int, use: int) -> int:
+    """Of messages of a transport for one of the uses above."""
+    return TAGS * context + use
+
+
+# -- heads ------------------------------------------------------------------------------------------------------------
+#
+# bits  0 to  7   kind and flags
+#       8 to 23   number of the exchange, modulo 2^16: enough, as nobody is two exchanges ahead of another
+#      24 to 62   bytes of the manifest, or of what follows
+#
+# A manifest of at most INLINE bytes lies behind the word; a longer one follows as a message of its own.
+
+NUMBER, SIZE = 8, 24  # what these are shifted by
+KINDS = (1 << NUMBER) - 1
+NUMBERS = 0xFFFF
+SAID = KINDS | NUMBERS << NUMBER  # all but the size
+# Bytes of a head: one word, and the manifest where it fits. Over TCP, libfabric reports a longer message as sent only
+# when it has been acknowledged, a second latency later.
+HEAD = 128
+STRIDE = HEAD // WORD
+INLINE = HEAD - WORD
+
+
+def head(kind: int, number: int, size: int = 0) -> int:
+    """The word of a head."""
+    return kind | (number & NUMBERS) << NUMBER | size << SIZE
+
+
+def parts_of(word: int) -> tuple[int, int, int]:
+    """Kind, number (modulo 2^16) and bytes in the word of a head."""
+    return word & KINDS, word >> NUMBER & NUMBERS, word >> SIZE
+
+
+# -- manifests --------------------------------------------------------------------------------------------------------
+#
+# A pickle, of protocol 5, of one of these, the shortest that serves:
+#
+#   (meta, words, messages, None)              mail without data, and no note
+#   (note, ((stream, meta, words, messages), ...))
+#                                              segments without data
+#   (note, ((stream, meta, words, messages, size, at), ...))
+#                                              and with it: its bytes, and where they are
+#
+# note: for all processors; in an exchange each manifest of a processor has the same one. The rest as `Segment` has it.
+# at: a place in the sender's part of shared memory, counted in bytes; BY_MESSAGE; or WITH_MANIFEST, which all segments
+# have if one has it: then their data lies behind the pickle, in their order.
+# Bytes count: what fits into a head takes no message of its own.
+
+BY_MESSAGE, WITH_MANIFEST = -1, -2  # the first also as the place of a manifest on a board
+MAIL_ALONE = 4  # length of the first; the others have two
+NO_DATA = 4  # and of an entry without data
+
+Contents = list[tuple[int, Any, int, int, int, int]]  # of a manifest: stream, meta, words, messages, size, at
+Arrived = list[tuple[int, Parcel]]  # by source, ascending
+
+
+def note_to_all(note: object) -> bytes:
+    """A manifest of nothing but a note."""
+    return dumps((note, ()), 5)
+
+
+def manifest(
+    note: object,
+    parcel: Parcel,
+    along: int,
+    late: list[Bytes],
+    place: Callable[[Bytes], int] | None = None,
+    shared: list[Bytes] | None = None,
+) -> bytes:
+    """The manifest of a parcel, with which a little data goes along.
+
+    Args:
+        along: bytes of data that do, at most.
+        late: gets the data that is to go as messages.
+        place: says where data lies in shared memory, if its destination can read it there.
+        shared: gets the data that does.
+    """
+    if note is None and len(parcel) == 1:
+        mail = parcel.get(MAIL)
+        if mail is not None and mail[3] is None:
+            return dumps(mail[:], 5)  # a tuple, which takes fewer bytes than a named one
+    brief = []
+    for stream, segment in parcel.items():
+        if segment[3] is not None:
+            break
+        brief.append((stream, segment[0], segment[1], segment[2]))
+    else:
+        return dumps((note, brief), 5)
+    if len(parcel) == 1 and segment[3] is not None and segment[3].size > along and place is not None:
+        # One piece of data, as below.
+        at = place(segment[3])
+        if at != BY_MESSAGE and shared is not None:
+            shared.append(segment[3])
+            return dumps((note, [(stream, segment[0], segment[1], segment[2], segment[3].size, at)]), 5)
+    total, found = contents(parcel)
+    if total <= along:
+        found = [(*entry[:5], WITH_MANIFEST) for entry in found]
+        data_along = [segment.data.data for segment in parcel.values() if segment.data is not None]
+        return dumps((note, found), 5) + b"".join(data_along)
+    for k, (stream, (meta, words, messages, data)) in enumerate(parcel.items()):
+        if data is not None and data.size:
+            at = BY_MESSAGE if place is None else place(data)
+            if at == BY_MESSAGE or shared is None:
+                late.append(data)
+            else:
+                found[k] = stream, meta, words, messages, data.size, at
+                shared.append(data)
+    return dumps((note, found), 5)
+
+
+def contents(parcel: Parcel) -> tuple[int, Contents]:
+    """What is in a parcel, with the bytes of all its data before it."""
+    total, found = 0, []
+    for stream, (meta, words, messages, data) in parcel.items():
+        size = 0 if data is None else data.size
+        total += size
+        found.append((stream, meta, words, messages, size, BY_MESSAGE))
+    return total, found
+
+
+def read(text: memoryview) -> tuple[Any, tuple[int, Contents]]:
+    """The note of a manifest, and the contents with the bytes of all data before them."""
+    found = loads(text)
+    if len(found) == MAIL_ALONE:
+        return None, (0, [(MAIL, *found[:3], 0, BY_MESSAGE)])
+    note, entries = found
+    if entries and len(entries[0]) == NO_DATA:
+        return note, (0, [(*entry, 0, BY_MESSAGE) for entry in entries])
+    return note, (sum(entry[4] for entry in entries), entries)
+
+
+def data_with(text: memoryview, total: int, found: Contents) -> Bytes | None:
+    """The data that lies behind a manifest; None where it goes another way."""
+    if not found or found[0][5] != WITH_MANIFEST:
+        return None
+    return np.frombuffer(text, np.uint8, total, len(text) - total)
+
+
+def parcels_here(texts: list[tuple[int, memoryview]], board: Board) -> Arrived | None:
+    """The parcels of manifests whose data came with them, or is to be read where it lies: those of a board.
+
+    None where there is a note, or data that goes as messages.
+    """
+    arrived = []
+    for k, text in texts:
+        found = loads(text)
+        if len(found) == MAIL_ALONE:
+            arrived.append((k, {MAIL: made(Segment, found)}))
+            continue
+        note, entries = found
+        if note is not None:
+            return None
+        parcel = {}
+        end = len(text)
+        for entry in reversed(entries):
+            if len(entry) == NO_DATA:
+                stream, meta, words, messages = entry
+                data = None
+            else:
+                stream, meta, words, messages, size, at = entry
+                if at >= 0:
+                    data = board.read(k, at, size)
+                elif at == WITH_MANIFEST:
+                    end -= size
+                    data = np.frombuffer(text, np.uint8, size, end).copy()  # the manifest's memory is used again
+                elif size:
+                    return None
+                else:
+                    data = None
+            parcel[stream] = made(Segment, (meta, words, messages, data))
+        arrived.append((k, parcel))
+    return arrived
+
+
+source = itemgetter(0)  # of what has arrived
+
+
+# -- the board --------------------------------------------------------------------------------------------------------
+#
+# A processor's part of a node's shared memory holds a board for each of CONTEXTS contexts, and a heap behind them. On a
+# board of a node with n processors lie, of each parity of an exchange's number where two are said:
+#
+#   status   2 words          what this processor is doing: below
+#   release  3 words          of a leader: as its status; where a text for all lies; bytes of it
+#   holds    2 x n words      for each processor of the board, which of its data is still read here: below
+#   slots    2 x (n + 1) x 3  for each processor of the board, and then for all other nodes: where the manifest for it
+#                             begins in this part; its tag; bytes
+#   rooms    2 x ROOM bytes   manifests, and small data behind them; the text of a release
+#
+# status: bits  0 to  7   kind and flags
+#         8               SOMETHING: this processor says or sends something
+#         9               HOLDS: and some word of its holds is not 0
+#        16 to 62         number of the exchange, which only grows: whoever is ahead has a larger status
+# tag:    bit   0         HAS: there is a manifest in the slot
+#         1 to 62         number of the exchange
+# holds:  bit   k         data that came k exchanges ago is read
+#        62 = AGES        data that is older is
+
+CONTEXTS = 32  # boards of a processor; a part that is split off deeper meets by messages
+ROOM = 1 << 15  # bytes of a board's room, each parity
+SLOT = 3  # words
+TAG, BYTES = 1, 2  # of which these are the second and the third
+HAS = 1
+SOMETHING, HOLDS = 1 << 8, 1 << 9
+STATUS_NUMBER = 16  # bits that the number is shifted by in a status
+TAG_NUMBER = 1  # and in a tag
+AGES = 62  # exchanges that data is told apart by, as long as somebody reads it: a word has so many bits and a sign
+NO_BOARD = -1  # instead of the number of an exchange there: there is no room for it
+
+
+def status(kind: int, number: int, flags: int = 0) -> int:
+    """Of a processor that has entered an exchange."""
+    return kind | flags | number << STATUS_NUMBER
+
+
+class BoardLayout(NamedTuple):
+    """Where things lie in a processor's part, for one context: words, but rooms, which are in bytes.
+
+    Pairs are by parity.
+    """
+
+    status: slice
+    release: slice
+    holds: tuple[slice, slice]
+    slots: tuple[slice, slice]
+    rooms: tuple[int, int]
+
+
+@cache
+def board(size: int, context: int) -> BoardLayout:
+    """That of a node with so many processors in its window."""
+    at = board_bytes(size) // WORD * context
+    row, slots = size, (size + 1) * SLOT
+    status, release, holds = at, at + 2, at + 5
+    first = holds + 2 * row
+    end = board_bytes(size) * (context + 1)
+    return BoardLayout(
+        slice(status, release),
+        slice(release, holds),
+        (slice(holds, holds + row), slice(holds + row, first)),
+        (slice(first, first + slots), slice(first + slots, first + 2 * slots)),
+        (end - 2 * ROOM, end - ROOM),
+    )
+
+
+def board_bytes(size: int) -> int:
+    """Of a board, on a node with so many processors in its window; the words before the rooms end with a cache line."""
+    return (5 * WORD + 2 * size * WORD + 2 * (size + 1) * SLOT * WORD + 63 & -64) + 2 * ROOM
+
+
+# -- aggregated -------------------------------------------------------------------------------------------------------
+#
+# What a processor has for other nodes, n nodes in all (*outgoing*):
+#
+#   2 x n words     for each node where its chunk begins and ends in this text; 0 and 0 where there is nothing for it
+#   chunks          1 word          how many manifests there are
+#                   2 words each    for whom, by its place on that node, or EVERYONE, which comes last; bytes
+#                   manifests       one behind the other
+#
+# A message from leader to leader is a word as of a head, and behind it, of so many bytes as that says, a *body*. If
+# all processors of the node do the same and have nothing for the other one, there is none, and the kind in the word is
+# that of all. A body of more than MOST - 8 bytes goes as a message of its own.
+#
+#   words           for each processor of the sender's node, as of a head: kind, and bytes of its chunk
+#   chunks          those for the receiver's node
+#
+# What a leader lays down for its node (the text of a release): the words of all leaders, by node, and the bodies, by
+# node. Its own node's word has no body.
+
+MOST = 1 << 13  # bytes of a message from leader to leader
+LEADER_STRIDE = MOST // WORD
+EVERYONE = -1  # of a node, but for those that have a manifest of their own
+
+
+def outgoing(
+    note: bytes, manifests: Mapping[int, bytes], groups: Sequence[Sequence[int]], others: Sequence[int]
+) -> bytes:
+    """What a processor has for other nodes.
+
+    Args:
+        note: for all processors that no manifest is for; empty: nothing.
+        manifests: by processor of another node.
+        groups: the processors of each node.
+        others: the other nodes.
+    """
+    table = [0] * (2 * len(groups))
+    at = first = WORD * len(table)
+    found = []
+    shared = 0  # where the chunk ends that only has the note, the same for several nodes
+    if note:
+        found = [pack("3q", 1, EVERYONE, len(note)), note]
+        shared = at = first + 3 * WORD + len(note)
+    for g in others:
+        members = groups[g]
+        entries = [(k, manifests[d]) for k, d in enumerate(members) if d in manifests]
+        if not entries:
+            table[2 * g : 2 * g + 2] = (first, shared) if note else (0, 0)
+            continue
+        if note and len(entries) < len(members):
+            entries.append((EVERYONE, note))
+        numbers = [len(entries)]
+        for k, text in entries:
+            numbers += k, len(text)
+        chunk = b"".join([pack(f"{len(numbers)}q", *numbers), *(text for _, text in entries)])
+        found.append(chunk)
+        table[2 * g : 2 * g + 2] = at, at + len(chunk)
+        at += len(chunk)
+    return b"".join([pack(f"{len(table)}q", *table), *found])
+
+
+def chunk_table(text: bytes | memoryview, nodes: int) -> tuple[int, ...]:
+    """Where the chunks of an outgoing text begin and end, node by node."""
+    return unpack_from(f"{2 * nodes}q", text)
+
+
+def body(kinds: Sequence[int], sizes: Sequence[int], found: Sequence[bytes | memoryview]) -> bytes:
+    """Of a message to another leader: what each processor of the node does, and the chunks, of those sizes."""
+    each = [kind | size << SIZE for kind, size in zip(kinds, sizes, strict=True)]
+    return b"".join([pack(f"{len(each)}q", *each), *found])
+
+
+def release_text(heads: Sequence[int], bodies: Sequence[bytes | memoryview]) -> bytes:
+    """What a leader lays down for all of its node; bodies only of those nodes whose word says so."""
+    return b"".join([pack(f"{len(heads)}q", *heads), *bodies])
+
+
+def read_release(
+    text: bytes | memoryview, groups: Sequence[Sequence[int]], own: int, place: int, kinds: list[int]
+) -> dict[int, memoryview]:
+    """The manifests for a processor from other nodes, by source.
+
+    Args:
+        groups: the processors of each node.
+        own: its node; place: on that node.
+        kinds: by processor; gets those of other nodes.
+    """
+    text = memoryview(text)
+    found: dict[int, memoryview] = {}
+    heads = unpack_from(f"{len(groups)}q", text)
+    at = WORD * len(heads)
+    for g, members in enumerate(groups):
+        kind, _, size = parts_of(heads[g])
+        if g == own:
+            continue
+        if not size:
+            for s in members:
+                kinds[s] = kind
+            continue
+        words = unpack_from(f"{len(members)}q", text, at)
+        at += WORD * len(words)
+        for s, word in zip(members, words, strict=True):
+            kinds[s] = word & KINDS
+            if word >> SIZE:
+                mine = _manifest_in(text, at, place)
+                if mine is not None:
+                    found[s] = mine
+                at += word >> SIZE
+    return found
+
+
+def _manifest_in(text: memoryview, at: int, place: int) -> memoryview | None:
+    """A processor's manifest in a chunk."""
+    (count,) = unpack_from("q", text, at)
+    entries = unpack_from(f"{2 * count}q", text, at + WORD)
+    at += WORD + 2 * WORD * count
+    for k in range(0, 2 * count, 2):
+        size = entries[k + 1]
+        if entries[k] in (place, EVERYONE):
+            return text[at : at + size]
+        at += size
+    return None
+
+
+# -- sparse -----------------------------------------------------------------------------------------------------------
+#
+# A head to a partner: the number of the exchange; 0, and the manifest behind it; or the bytes of the manifest, which
+# follows as a message of its own.
+#
+# A word of the dissemination is four: the least kind, the largest kind (both without flags), the flags of all, with
+# SAYS where any says something to all; and the number of the exchange.
+
+SPARSE_HEADER = 2 * WORD
+SPARSE_WORD = 4 * WORD
+LEAST, LARGEST, FLAGS, EXCHANGE = range(4)
+SAYS = 1 << 8  # a flag beside the kind: this processor says something to all
+
+
+def sparse_head(number: int, size: int, text: bytes) -> bytes:
+    """A head; size: of the manifest where it follows, else 0."""
+    return pack("2q", number, size) + text
+
+
+def read_sparse_head(text: memoryview) -> tuple[int, int, memoryview]:
+    """Number, bytes of what follows, and the manifest."""
+    number, size = unpack_from("2q", text)
+    return number, size, text[SPARSE_HEADER:]
+
+
+# -- revocation -------------------------------------------------------------------------------------------------------
+#
+# NOTICE and WORD go over a communicator that is used for nothing else. A notice is a pickle of what left the exchange,
+# in words; a word one of a `Failure`, or None. LAST goes over the communicator that is given up, and is empty: MPI
+# keeps the order of two ranks' messages, so behind it nothing comes.
+
+NOTICE, FAILURE = 1, 2
+LAST = (1 << 15) - 1  # which no posted receive has; all libraries allow it

@@ -1,0 +1,145 @@
+"""What goes over the wire: the page has the layouts' constants, and what is packed is read again."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybsp.transport import GETS, MAIL, PUTS, Parcel, Segment, wire
+from pybsp.transport.medium import ALONG
+from pybsp.transport.neighbours import ALONG as NEAR_ALONG
+
+PAGE = (Path(__file__).parent.parent / "docs" / "explanation" / "wire.md").read_text()
+
+
+def rows(section: str) -> dict[str, list[str]]:
+    """Of the tables of a section of the page: their rows, by the first cell."""
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    return {first: others for first, *others in cells}
+
+
+def test_the_page_has_the_tags() -> None:
+    told = rows("Tags")
+    del told["use"], told["---"]
+    uses = [
+        wire.HEADS,
+        wire.MANIFESTS,
+        wire.DATA,
+        (wire.BESIDE, wire.BESIDE + 1),
+        (wire.SPARSE_HEADS, wire.SPARSE_HEADS + 1),
+        wire.SPARSE_WORDS,
+        wire.SPARSE_TOLD,
+        wire.LEADERS,
+        wire.LEADER_TEXTS,
+        wire.NO_MESSAGE,
+    ]
+    assert [cell for (cell,) in told.values()] == [str(use).strip("()") for use in uses]
+    numbers = [int(number) for (cell,) in told.values() for number in cell.split(", ")]
+    assert numbers == list(range(wire.TAGS))  # no two uses share one, nor two contexts
+    assert f"tag = {wire.TAGS} × context + use" in PAGE
+    assert wire.tag(3, wire.DATA) == 3 * wire.TAGS + wire.DATA
+
+
+def test_the_page_has_the_bits_of_words() -> None:
+    assert list(rows("The word of a head"))[2:] == [
+        f"0 to {wire.NUMBER - 1}",
+        f"{wire.NUMBER} to {wire.SIZE - 1}",
+        f"{wire.SIZE} to 62",
+    ]
+    board = list(rows("The board"))
+    bits = [wire.KINDS.bit_length() - 1, wire.SOMETHING.bit_length() - 1, wire.HOLDS.bit_length() - 1]
+    assert board[-4:] == [f"0 to {bits[0]}", str(bits[1]), str(bits[2]), f"{wire.STATUS_NUMBER} to 62"]
+    assert f"shifted by {wire.TAG_NUMBER}, and whether there is a manifest (bit {wire.HAS.bit_length() - 1})" in PAGE
+
+
+def test_the_page_has_the_sizes() -> None:
+    page = " ".join(PAGE.split())
+    for text in (
+        f"modulo {wire.NUMBERS + 1}",
+        f"at most {wire.HEAD} bytes: a manifest of up to {wire.INLINE}",
+        f"{wire.BY_MESSAGE} for a message of its own, {wire.WITH_MANIFEST} for behind the manifest",
+        f"as up to {ALONG} bytes are to other nodes and up to {NEAR_ALONG} on a node",
+        f"longer than 2^{wire.CHUNK.bit_length() - 1} bytes goes in pieces",
+        f"a board for each of {wire.CONTEXTS} contexts",
+        f"| {wire.ROOM} bytes |",
+        f"| {wire.SLOT} (n + 1) |",
+        f"bit {wire.AGES}: older data is",
+        f"Up to {wire.MOST} bytes are one message",
+        f"({wire.SAYS}: somebody says something to all)",
+        f"**Notices** (tag {wire.NOTICE}) and what each processor says when all meet (tag {wire.FAILURE})",
+        f"has tag {wire.LAST}",
+    ):
+        assert text in page, text
+
+
+def test_what_lies_on_a_board_does_not_overlap() -> None:
+    for size in (2, 3, 7):
+        used: list[range] = []
+        for context in (0, 1, wire.CONTEXTS - 1):
+            lies = wire.board(size, context)
+            words = [lies.status, lies.release, *lies.holds, *lies.slots]
+            assert [part.stop - part.start for part in words] == [2, 3, size, size] + [wire.SLOT * (size + 1)] * 2
+            used += [range(part.start * wire.WORD, part.stop * wire.WORD) for part in words]
+            used += [range(room, room + wire.ROOM) for room in lies.rooms]
+            assert used[-1].stop == wire.board_bytes(size) * (context + 1)
+        used.sort(key=lambda part: part.start)
+        assert all(one.stop <= another.start for one, another in itertools.pairwise(used))
+
+
+@given(st.integers(0, 255), st.integers(0, 1 << 40), st.integers(0, 1 << 37))
+def test_the_word_of_a_head_is_read_again(kind: int, number: int, size: int) -> None:
+    word = wire.head(kind, number, size)
+    assert wire.parts_of(word) == (kind, number & wire.NUMBERS, size)
+    assert word < 1 << 63
+    assert word & wire.SAID == wire.head(kind, number)
+
+
+def segments(data: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[Parcel]:
+    one = st.builds(
+        lambda meta, words, found: Segment(meta, words, 0, None if found is None else np.frombuffer(found, np.uint8)),
+        st.lists(st.integers()),
+        st.integers(0, 99),
+        data,
+    )
+    return st.dictionaries(st.sampled_from([MAIL, PUTS, GETS]), one, min_size=1)
+
+
+@given(segments(st.none() | st.binary(max_size=60)), st.none() | st.text(max_size=5), st.sampled_from([0, 1000]))
+def test_a_manifest_is_read_again(parcel: Parcel, note: str | None, along: int) -> None:
+    late: list[object] = []
+    text = memoryview(wire.manifest(note, parcel, along, late))  # type: ignore[arg-type]
+    said, (total, found) = wire.read(text)
+    assert said == note
+    assert [entry[:4] for entry in found] == [(stream, *segment[:3]) for stream, segment in parcel.items()]
+    data = [b"" if segment.data is None else bytes(segment.data) for segment in parcel.values()]
+    assert [entry[4] for entry in found] == [len(one) for one in data]
+    behind = wire.data_with(text, total, found)
+    if along:
+        assert not late
+        assert b"".join(data) == (b"" if behind is None else bytes(behind))
+    else:
+        assert total == 0 or behind is None
+        assert [bytes(one) for one in late] == [one for one in data if one]  # type: ignore[call-overload]
+
+
+@given(st.booleans(), st.dictionaries(st.integers(2, 6), st.binary(min_size=1, max_size=9)))
+def test_what_is_said_to_other_nodes_reaches_whom_it_is_for(says: bool, manifests: dict[int, bytes]) -> None:
+    groups, note = [[0, 1], [2, 3, 4], [5, 6]], b"to all" * says
+    text = wire.outgoing(note, manifests, groups, [1, 2])
+    table = wire.chunk_table(text, len(groups))
+    for g in (1, 2):
+        chunk = text[table[2 * g] : table[2 * g + 1]]
+        body = wire.body([5, 6], [0, len(chunk)], [chunk])  # processor 1 says it
+        released = wire.release_text([wire.head(5, 1, len(body)), *[wire.head(7, 1)] * 2], [body])
+        for place, d in enumerate(groups[g]):
+            kinds = [0] * 7
+            found = wire.read_release(released, groups, g, place, kinds)
+            expected = manifests.get(d, note)
+            assert {s: bytes(manifest) for s, manifest in found.items()} == ({1: expected} if expected else {})
+            assert kinds[:2] == [5, 6]
+            assert all(kinds[other] == 7 for other in groups[3 - g])
