@@ -29,7 +29,7 @@ import numpy as np
 
 import pybsp
 from pybsp import collectives, logp
-from pybsp.transport import shared
+from pybsp.transport import heap, window
 from pybsp.transport.memory import BufferPool
 
 from .outcomes import ENDS, GOES_ON, GOES_ON_QUIETLY, Outcome, fails
@@ -766,15 +766,18 @@ def _() -> None:
     run(good, 1.0)
 
 
-def no_room(name: str, answer: Callable[..., Any]) -> None:
-    """What shared memory asks the system for is answered as where /dev/shm is full."""
-    setattr(shared, name, answer)
+def no_room() -> None:
+    """From now on the system answers as where /dev/shm is full."""
+    for module in (heap, window):
+        for name, answer in (("populate", lambda memory: False), ("free_bytes", lambda: 0)):
+            if hasattr(module, name):
+                setattr(module, name, answer)
 
 
 @of_the_job("no shared memory at the beginning", GOES_ON_QUIETLY)
 def _() -> None:
     if RANK == VICTIM:
-        no_room("populate", lambda memory: False)
+        no_room()
     run(good, 1.0)
 
 
@@ -782,8 +785,7 @@ def _() -> None:
 def _() -> None:
     def main(machine: Any) -> None:
         if others_meet_the_victim(machine):
-            no_room("populate", lambda memory: False)
-            no_room("_free_bytes", lambda: 0)
+            no_room()
         for number in range(4):
             good(machine, float(number))
             if ROUTER != "logp.run":
