@@ -126,6 +126,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fast(*ids): a plain `pytest` runs only these cases of this test")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Run all tests in two processes, where there are two cores: half of them start ranks, half compute on one core."""
+    two = config.pluginmanager.hasplugin("xdist") and (os.cpu_count() or 1) > 1
+    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+    if two and not named and config.option.numprocesses is None and not config.option.usepdb:
+        config.option.numprocesses, config.option.dist = 2, "worksteal"
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "spmd" not in metafunc.fixturenames:
         return
@@ -142,6 +151,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name != "test_under_mpiexec.py")  # they take longest
     if config.getoption("--all") or any("::" in argument for argument in config.args):  # who names a test wants it
         return
     fast = [tiers.is_fast(item) for item in items]

@@ -108,6 +108,7 @@ def test_a_processor_raises_under_mpiexec(program: Program) -> None:
     assert sys.version_info < (3, 11) or '(on processor 3 of 8, in superstep 1 ("exchange"))' in ended.err
 
 
+@pytest.mark.whole
 def test_a_processor_raises_under_pybsp_run(program: Program) -> None:
     ended = run([sys.executable, "-m", "pybsp", "run", "-n", "4", str(program(RAISES))], LIMIT, PYBSP_GRACE=LONG)
     failed_once(ended, "ValueError: boom")
@@ -201,6 +202,7 @@ def test_a_processor_raises_under_pytest_and_the_session_goes_on(tmp_path: Path)
     assert ended.code != 0
 
 
+@pytest.mark.whole
 def test_two_processors_raise_at_once_and_the_lowest_speaks(program: Program) -> None:
     ended = ranks(
         6,
@@ -242,6 +244,7 @@ def test_a_processor_raises_inside_a_part(program: Program) -> None:
     assert set(texts.values()) == {"ProcessorError: processor 3 failed in superstep 1: ValueError: boom"}
 
 
+@pytest.mark.whole
 def test_a_processor_raises_before_the_first_run(program: Program) -> None:
     ended = ranks(
         4,
@@ -256,6 +259,7 @@ def test_a_processor_raises_before_the_first_run(program: Program) -> None:
     assert sorted(said(ended)) == [0, 1, 3]
 
 
+@pytest.mark.whole
 def test_all_raise_before_the_first_run_and_one_speaks(program: Program) -> None:
     failed_once(ranks(4, program("undefined\npybsp.run(lambda bsp: None)")), "NameError")
 
@@ -410,6 +414,7 @@ def test_others_are_stuck_in_something_else(program: Program, tmp_path: Path, st
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_others_are_stuck_in_a_part(program: Program, tmp_path: Path) -> None:
     path = program("""
         def main(bsp):
@@ -574,6 +579,7 @@ def signalled(program: Program, tmp_path: Path, number: signal.Signals, rank: in
     return ended
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("waiting", WAITING)
 @pytest.mark.parametrize("rank", [None, 1], ids=["launcher", "rank"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

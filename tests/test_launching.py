@@ -32,6 +32,7 @@ sys.stdout.flush()
 """
 
 
+@pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [1, 2, 3, 8])
 def test_mpiexec_starts_as_many_processors_as_it_says(program: Program, p: int) -> None:
     assert sorted(ended_well(ranks(p, program(SIZE))).split("\n")[:-1]) == [f"p {p} {pid}" for pid in range(p)]
@@ -161,6 +162,7 @@ def test_a_thread_level_that_the_host_asks_for_is_asked_for(program: Program) ->
     ended_well(ranks(2, path))
 
 
+@pytest.mark.fast("funneled")
 @pytest.mark.parametrize("level", ["single", "funneled", "serialized", "multiple"])
 def test_the_hosts_thread_level_is_left_alone(program: Program, level: str) -> None:
     path = program(f"""
@@ -211,6 +213,7 @@ def test_mpi_that_the_host_left_uninitialised_is_initialised(program: Program) -
     ended_well(ranks(2, path))
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(120)
 def test_attaching_5000_times_does_not_run_out_of_communicators(program: Program) -> None:
     path = program("""
@@ -260,6 +263,7 @@ def test_attached_machines_of_different_communicators_nest_and_alternate(program
     ended_well(ranks(4, path))
 
 
+@pytest.mark.whole
 def test_attached_machines_may_be_routed_by_logp_messages(program: Program) -> None:
     path = program("""
         from mpi4py import MPI
@@ -290,6 +294,7 @@ def test_run_may_be_called_many_times(program: Program) -> None:
 # -- the user's hook ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("after, chaining")
 @pytest.mark.parametrize("place", ["before the import", "after the import", "after, chaining"])
 def test_the_users_excepthook_is_called_once_in_the_job(program: Program, place: str) -> None:
     chain = "previous(kind, error, trace)" if place == "after, chaining" else "None"
@@ -312,6 +317,7 @@ sys.excepthook = mine
 # -- waiting -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("yield", "sleep")
 @pytest.mark.parametrize("mode", ["polite", "spin", "yield", "sleep"])
 def test_every_way_to_wait_works(program: Program, mode: str) -> None:
     path = program("""
@@ -334,6 +340,7 @@ def test_a_wrong_way_to_wait_is_an_error_that_is_printed_once(program: Program, 
     assert ended.err.count(line) == 1
 
 
+@pytest.mark.whole
 def test_more_ranks_than_cores_synchronise_quickly(program: Program) -> None:
     """A rank that spins takes the core from the one that it waits for: in the same circumstances it takes longer."""
     path = program("""

@@ -360,6 +360,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.fast("a rank is killed")
 @as_root
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_the_next_run_removes_what_a_killed_job_has_left(private: Private, program: Program, ending: str) -> None:
@@ -391,6 +392,7 @@ def test_the_next_run_leaves_a_live_job_alone(private: Private, program: Program
         finish(job.process, LIMIT)
 
 
+@pytest.mark.whole
 @as_root
 def test_jobs_start_while_others_remove(private: Private) -> None:
     removing = "from pybsp.leftovers import remove\nprint('removing', flush=True)\nwhile True: remove()"
