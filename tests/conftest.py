@@ -151,6 +151,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    unlike = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if unlike:
+        raise pytest.UsageError(f"a case's name must be the same in every process, got {unlike[0]}; give it an id")
     items.sort(key=lambda item: item.path.name != "test_under_mpiexec.py")  # they take longest
     if config.getoption("--all") or any("::" in argument for argument in config.args):  # who names a test wants it
         return

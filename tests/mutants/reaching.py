@@ -56,11 +56,9 @@ class Map:
 
 def parts() -> list[str]:
     """What is run at once, for a map that is made in several goes."""
-    tests = ROOT / "tests"
-    folders = sorted({str(path.parent.relative_to(ROOT)) for path in tests.glob("*/test_*.py")})
-    single = sorted(str(path.relative_to(ROOT)) for path in tests.glob("test_*.py"))
+    paths = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("**/test_*.py"))
     ranks = [f"{STARTERS[0]}::test_spmd_tests_pass_on_mpi_ranks[{p}]" for p in SIZES]
-    return [*folders, *(path for path in single if path != STARTERS[0]), *ranks]
+    return [*(path for path in paths if path != STARTERS[0]), *ranks]
 
 
 def make(path: Path) -> None:
