@@ -12,12 +12,12 @@ import pytest
 from pybsp.errors import UsageError
 from pybsp.transport.aggregated import Layout, pays, wanted
 
-from .launching import Ended, Program, ended_well, failed_once, mpiexec, python, run
+from .launching import LIMIT, Ended, Program, ended_well, failed_once, mpiexec, python, run
 from .test_shared_memory import EXCHANGING, KEEPING
 
 HERE = Path(__file__).parent
 SPMD = ("messages", "random_programs", "begin_end", "split", "room", "sparse", "lifecycle", "put_get", "queues")
-LIMIT = 900  # seconds for one p
+SESSION = 1200  # seconds for one p
 
 
 def pretending(node: int, wish: str = "1") -> dict[str, str]:
@@ -26,13 +26,13 @@ def pretending(node: int, wish: str = "1") -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(paths), "PRETENDED_NODES": str(node), "PYBSP_AGGREGATE": wish}
 
 
-def ranks(p: int, node: int, path: Path, *arguments: str, limit: float = 60, **environment: str) -> Ended:
+def ranks(p: int, node: int, path: Path, *arguments: str, limit: float = LIMIT, **environment: str) -> Ended:
     """Run a program on p ranks, `node` of them on each node."""
     return run([*mpiexec(p), *python(path, *arguments)], limit, **{**pretending(node), **environment})
 
 
 @pytest.mark.fast("5-2-1-")
-@pytest.mark.timeout(LIMIT + 30)
+@pytest.mark.timeout(SESSION + 30)
 @pytest.mark.parametrize(
     ("p", "node", "wish", "fences"),
     [(4, 2, "1", "1"), (5, 2, "1", ""), (8, 3, "1", ""), (3, 1, "0", ""), (4, 3, "0", ""), (3, 3, "0", "1")],
@@ -45,7 +45,7 @@ def test_spmd_tests_pass_on_pretended_nodes(
     tests = [str(HERE / "spmd" / f"test_{name}.py") for name in SPMD]
     done = run(
         [*command, *tests],
-        LIMIT,
+        SESSION,
         PRETENDED_WEAK=fences,
         **pretending(node, wish),
     )
@@ -180,7 +180,7 @@ def test_parts_across_nodes_and_within(program: Program, p: int, node: int) -> N
 def test_the_benchmark_measures_both_ways(tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
     command = [*mpiexec(4), *python("-m", "pybsp.benchmarks.aggregation", "--rounds", "2", "--json", str(kept))]
-    done = run(command, 60, **pretending(2))
+    done = run(command, **pretending(2))
     assert done.code == 0, done.err
     rows = json.loads(kept.read_text())[0]["rows"]
     assert [len(row["each"]) for row in rows] == [len(row["aggregated"]) for row in rows] == [2, 2, 2, 2]
@@ -222,7 +222,7 @@ FAILING = """
 @pytest.mark.fast("4")
 @pytest.mark.parametrize("which", [0, 1, 2, 4])  # leaders: 0, 2, and 4, which is alone
 def test_a_processor_raises(program: Program, which: int) -> None:
-    done = ranks(5, 2, program(FAILING), "raises", str(which), PYBSP_GRACE="100")
+    done = ranks(5, 2, program(FAILING), "raises", str(which), PYBSP_GRACE="1000")
     failed_once(done, "ValueError: boom")
     text = f'<ProcessorError: processor {which} failed in superstep 3 ("exchange"): ValueError: boom>'
     assert done.out.count(text) == 4, done.out
@@ -231,7 +231,7 @@ def test_a_processor_raises(program: Program, which: int) -> None:
 @pytest.mark.whole
 @pytest.mark.parametrize("which", [0, 1, 2, 4])
 def test_a_processor_ends_early(program: Program, which: int) -> None:
-    done = ranks(5, 2, program(FAILING), "returns", str(which), PYBSP_GRACE="100")
+    done = ranks(5, 2, program(FAILING), "returns", str(which), PYBSP_GRACE="1000")
     failed_once(done, "pybsp.errors.SyncError")
     assert re.search(rf"processors? {which} .*ended", done.err), done.err
 
@@ -239,7 +239,7 @@ def test_a_processor_ends_early(program: Program, which: int) -> None:
 @pytest.mark.fast("3")
 @pytest.mark.parametrize("which", [0, 3])
 def test_a_rank_that_is_gone_or_does_not_come_ends_the_job(program: Program, which: int) -> None:
-    assert ranks(5, 2, program(FAILING), "dies", str(which), PYBSP_GRACE="100").code
+    assert ranks(5, 2, program(FAILING), "dies", str(which), PYBSP_GRACE="1000").code
     other = 2 if which == 3 else which
     done = ranks(5, 2, program(FAILING), "sleeps", str(other), PYBSP_GRACE="1")
     failed_once(done, "ValueError: boom")
@@ -285,7 +285,7 @@ def test_a_failure_in_a_part_reaches_all(program: Program) -> None:
             sys.stdout.write(f"<{error}>\\n")
             raise
     """)
-    done = ranks(5, 2, path, PYBSP_GRACE="100")
+    done = ranks(5, 2, path, PYBSP_GRACE="1000")
     failed_once(done, "ValueError: boom")
     assert done.out.count("<processor 3 failed in superstep 1: ValueError: boom>") == 3, done.out
 

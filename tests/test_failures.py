@@ -13,11 +13,10 @@ from textwrap import dedent
 
 import pytest
 
-from .launching import Ended, failed_once, finish, mpiexec, python, run, start
+from .launching import LIMIT, Ended, failed_once, finish, mpiexec, python, run, start
 
 GRACE = "1"  # seconds, where a test waits for it
-LONG = "100"  # where it must not come to that
-LIMIT = 90  # seconds for a job that ends by itself
+LONG = "1000"  # where it must not come to that
 
 Program = Callable[..., Path]
 

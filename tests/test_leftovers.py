@@ -23,7 +23,7 @@ import pytest
 from pybsp import leftovers
 from pybsp.leftovers import Removed, remove
 
-from .launching import Program, ended_well, finish, mpiexec, python, run, start
+from .launching import LIMIT, Program, ended_well, finish, mpiexec, python, run, start
 
 if sys.platform != "linux":
     pytest.skip("only Linux has /dev/shm and leases", allow_module_level=True)
@@ -32,7 +32,6 @@ ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not ROOT or which("unshare") is None, reason="needs root, and unshare")
 PYBSP_RUN = python("-m", "pybsp", "run")
 NOBODY = 65534
-LIMIT = 60  # seconds for a job
 
 SEEN = {  # as the libraries have left them
     "MPICH": "mpich_shm_26ae2230_0",

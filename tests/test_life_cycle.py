@@ -17,11 +17,10 @@ import pytest
 import pybsp
 from pybsp import outcome, settings
 
-from .launching import Ended, failed_once, mpiexec, python, run
+from .launching import LIMIT, Ended, failed_once, mpiexec, python, run
 
 GRACE = "1"  # seconds, where a test waits for it
-LONG = "100"  # where it must not come to that
-LIMIT = 60  # seconds for a job that ends by itself
+LONG = "1000"  # where it must not come to that
 
 Program = Callable[[str], Path]
 
@@ -47,7 +46,7 @@ def ranks(p: int, path: Path, grace: str = LONG, **environment: str) -> Ended:
 
 def none_left(path: Path) -> bool:
     """Whether no process that runs the program is left, or soon will be."""
-    until = time.monotonic() + 3
+    until = time.monotonic() + 30
     while True:
         commands = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
         if str(path) not in commands or time.monotonic() > until:

@@ -17,7 +17,7 @@ from pybsp.benchmarks.calibration import command, machine_file
 from pybsp.benchmarks.calibration.samples import Writer, read
 from pybsp.cli import main
 
-from ..launching import finish, mpiexec, python, run, start
+from ..launching import LIMIT, finish, mpiexec, python, run, start
 
 PYBSP = python("-m", "pybsp")
 EXCHANGES = """
@@ -36,7 +36,7 @@ pybsp.run(main)
 """
 
 
-def calibrate(*options: str, limit: float = 100) -> tuple[int, str, str]:
+def calibrate(*options: str, limit: float = LIMIT) -> tuple[int, str, str]:
     ended = run([*PYBSP, "calibrate", *options], limit)
     return ended.code, ended.out, ended.err
 
@@ -182,14 +182,14 @@ def ranks(path: Path) -> list[int]:
     return found
 
 
-def no_rank_is_left(path: Path, limit: float = 60) -> None:
+def no_rank_is_left(path: Path, limit: float = LIMIT) -> None:
     until = time.monotonic() + limit
     while ranks(path):
         assert time.monotonic() < until, "ranks are left"
         time.sleep(0.1)
 
 
-def wait_for_samples(raw: Path, rows: int = 200, limit: float = 120) -> None:
+def wait_for_samples(raw: Path, rows: int = 200, limit: float = LIMIT) -> None:
     until = time.monotonic() + limit
     while not raw.exists() or raw.read_text().count("\n") < rows:
         assert time.monotonic() < until, "no samples came"
@@ -329,7 +329,7 @@ def test_ranks_of_mpiexec_are_not_started_again(tmp_path: Path) -> None:
         (["-n", "2"], "-n: these are ranks of mpiexec already"),
         (["--resume"], "no samples to go on"),
     ):
-        ended = run([*mpiexec(2), *PYBSP, "calibrate", *options, "-o", str(tmp_path / "machine.json")], 60)
+        ended = run([*mpiexec(2), *PYBSP, "calibrate", *options, "-o", str(tmp_path / "machine.json")])
         assert ended.code != 0
         assert said in ended.err
         assert "Traceback" not in ended.err
