@@ -1,40 +1,57 @@
 """Programs on every kind of processor: fixture `spmd` runs one on virtual processors, or on the ranks of this job.
 
 The tests in tests/spmd/ run twice: in a plain `pytest` on virtual processors, for each p; and under mpiexec, started by
-tests/test_under_mpiexec.py, on MPI ranks. Both with checks off and on.
+tests/test_under_mpiexec.py, on MPI ranks. Both with checks off and on. A plain `pytest` runs a part of these cases, and
+`pytest --all` all of them (tiers.py).
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-import pybsp
+# Tests start programs by the hundred. Where Python is told to write no bytecode (PYTHONDONTWRITEBYTECODE), each of them
+# would compile pybsp anew, which takes longer than what it does: so there the bytecode goes to a folder of pytest.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(__file__).parent.parent / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    del os.environ["PYTHONDONTWRITEBYTECODE"]
 
+import pybsp
+from pybsp.transport.waiting import Waiter
+
+from . import tiers
 from .launching import Program
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 # A shell ignores Ctrl-C in what it starts in the background, and programs that tests start would ignore it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-SIZES = (1, 2, 3, 4, 5, 8)
 
 # No test depends on how fast a machine is, examples of hypothesis neither.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
 
-class Spmd:
+class Spmd(tiers.Way):
     """Runs a program on p processors, wherever this session runs them."""
+
+    variants = 2
 
     def __init__(self, p: int, checked: bool, mpi: bool) -> None:
         self.p, self.checked, self.mpi = p, checked, mpi
+        self.variant, self.id = int(checked), f"p{p}-checked" if checked else f"p{p}"
 
     def __call__(self, main: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
         """The results of all processors, by pid (on MPI: on every rank)."""
@@ -67,37 +84,82 @@ class Spmd:
         return raised
 
     def _on_ranks(self, main: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        from mpi4py import MPI
-
         outcome: tuple[Any, Any] = (None, None)
         try:
             outcome = (pybsp.run(main, *args, checked=self.checked, **kwargs), None)
         except Exception as error:
             outcome = (None, error)
-        return MPI.COMM_WORLD.allgather(outcome)
+        return gathered(outcome)
 
 
-def _under_mpi(config: pytest.Config) -> bool:
+def gathered(value: Any) -> list[Any]:
+    """The values of all ranks. A blocking call of MPI would spin on a core that the other ranks need."""
+    import numpy as np
+    from mpi4py import MPI
+
+    comm, waiter = MPI.COMM_WORLD, Waiter()
+    waiter.crowd()
+
+    def wait(request: MPI.Request) -> None:
+        request.Test() or waiter.until(MPI.Request.Test, request)
+
+    text = MPI.pickle.dumps(value)
+    sizes = np.empty(comm.size, np.int64)
+    wait(comm.Iallgather(np.array([len(text)]), sizes))
+    texts = bytearray(int(sizes.sum()))
+    wait(comm.Iallgatherv(text, (texts, sizes)))
+    ends = np.cumsum(sizes)
+    return [MPI.pickle.loads(texts[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+
+
+def under_mpi(config: pytest.Config) -> bool:
+    """Whether this session is one of ranks."""
     return bool(config.getoption("--with-mpi") or config.getoption("--only-mpi"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run the whole matrix of cases (tests/tiers.py), not a part")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "whole: only `pytest --all` runs this test")
+    config.addinivalue_line("markers", "fast(*ids): a plain `pytest` runs only these cases of this test")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Run all tests in two processes, where there are two cores: half of them start ranks, half compute on one core."""
+    two = config.pluginmanager.hasplugin("xdist") and (os.cpu_count() or 1) > 1
+    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+    if two and not named and config.option.numprocesses is None and not config.option.usepdb:
+        config.option.numprocesses, config.option.dist = 2, "worksteal"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "spmd" not in metafunc.fixturenames:
         return
-    mpi = _under_mpi(metafunc.config)
+    mpi = under_mpi(metafunc.config)
     if mpi:
         from mpi4py import MPI
 
         sizes: tuple[int, ...] = (MPI.COMM_WORLD.size,)
     else:
-        sizes = SIZES
+        sizes = tiers.SIZES
     marks = [pytest.mark.mpi] if mpi else []
-    cases = [
-        pytest.param(Spmd(p, checked, mpi), id=f"p{p}{'-checked' if checked else ''}", marks=marks)
-        for p in sizes
-        for checked in (False, True)
-    ]
-    metafunc.parametrize("spmd", cases)
+    cases = [Spmd(p, checked, mpi) for p in sizes for checked in (False, True)]
+    metafunc.parametrize("spmd", [pytest.param(spmd, id=spmd.id, marks=marks) for spmd in cases])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    unlike = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if unlike:
+        raise pytest.UsageError(f"a case's name must be the same in every process, got {unlike[0]}; give it an id")
+    items.sort(key=lambda item: item.path.name != "test_under_mpiexec.py")  # they take longest
+    if config.getoption("--all") or any("::" in argument for argument in config.args):  # who names a test wants it
+        return
+    fast = [tiers.is_fast(item) for item in items]
+    config.hook.pytest_deselected(items=[item for item, taken in zip(items, fast, strict=True) if not taken])
+    items[:] = [item for item, taken in zip(items, fast, strict=True) if taken]
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from pybsp.mpiexec import launcher
 
+LIMIT = 240  # seconds for a job that ends by itself: it takes some, beside others that keep the cores busy too
+
 Program = Callable[[str], Path]  # writes a program: the fixture of that name
 
 
@@ -42,7 +44,7 @@ def start(command: list[str], **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def finish(job: subprocess.Popen[str], limit: float = 120) -> Ended:
+def finish(job: subprocess.Popen[str], limit: float = LIMIT) -> Ended:
     """Wait for a command; one that hangs fails the test with what it printed."""
     try:
         out, err = job.communicate(timeout=limit)
@@ -53,7 +55,7 @@ def finish(job: subprocess.Popen[str], limit: float = 120) -> Ended:
     return Ended(job.returncode, out, err)
 
 
-def run(command: list[str], limit: float = 120, **environment: str) -> Ended:
+def run(command: list[str], limit: float = LIMIT, **environment: str) -> Ended:
     """Start a command and wait for it."""
     return finish(start(command, **environment), limit)
 
@@ -63,7 +65,7 @@ def python(program: Path | str, *arguments: str) -> list[str]:
     return [sys.executable, str(program), *arguments]
 
 
-def ranks(p: int, path: Path, limit: float = 120, **environment: str) -> Ended:
+def ranks(p: int, path: Path, limit: float = LIMIT, **environment: str) -> Ended:
     """Run a program on p ranks."""
     return run([*mpiexec(p), *python(path)], limit, **environment)
 

@@ -9,6 +9,13 @@ from pathlib import Path
 
 import pytest
 
+LIMIT = 240  # seconds for one test
+OPTIONS = [
+    *("--only-mpi", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"),
+    # With more ranks than cores a thread for each test, to end it or to watch it, takes longer than the test.
+    *(f"--timeout={LIMIT}", "--timeout-method=signal", "--capture=no"),
+]
+
 
 def main() -> int:
     directory = Path(sys.argv[1])
@@ -17,7 +24,7 @@ def main() -> int:
     os.dup2(log, 1)
     os.dup2(log, 2)
     # A directory of its own: pytest's shared one is cleaned up by every session, and the ranks would race there.
-    code = int(pytest.main([*sys.argv[2:], f"--basetemp={directory / f'temporary-{rank}'}"]))
+    code = int(pytest.main([*OPTIONS, *sys.argv[2:], f"--basetemp={directory / f'temporary-{rank}'}"]))
     (directory / f"exit-{rank}").write_text(str(code))
     return code
 

@@ -12,12 +12,12 @@ import pytest
 from pybsp.errors import UsageError
 from pybsp.transport.layout import Layout, pays, wanted
 
-from .launching import Ended, Program, ended_well, failed_once, mpiexec, python, run
+from .launching import LIMIT, Ended, Program, ended_well, failed_once, mpiexec, python, run
 from .test_shared_memory import EXCHANGING, KEEPING
 
 HERE = Path(__file__).parent
 SPMD = ("messages", "random_programs", "begin_end", "split", "room", "sparse", "lifecycle", "put_get", "queues")
-LIMIT = 900  # seconds for one p
+SESSION = 1200  # seconds for one p
 
 
 def pretending(node: int, wish: str = "1") -> dict[str, str]:
@@ -26,22 +26,26 @@ def pretending(node: int, wish: str = "1") -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(paths), "PRETENDED_NODES": str(node), "PYBSP_AGGREGATE": wish}
 
 
-def ranks(p: int, node: int, path: Path, *arguments: str, limit: float = 60, **environment: str) -> Ended:
+def ranks(p: int, node: int, path: Path, *arguments: str, limit: float = LIMIT, **environment: str) -> Ended:
     """Run a program on p ranks, `node` of them on each node."""
     return run([*mpiexec(p), *python(path, *arguments)], limit, **{**pretending(node), **environment})
 
 
-@pytest.mark.timeout(LIMIT + 30)
+@pytest.mark.fast("5-2-1-")
+@pytest.mark.timeout(SESSION + 30)
 @pytest.mark.parametrize(
     ("p", "node", "wish", "fences"),
     [(4, 2, "1", "1"), (5, 2, "1", ""), (8, 3, "1", ""), (3, 1, "0", ""), (4, 3, "0", ""), (3, 3, "0", "1")],
 )
-def test_spmd_tests_pass_on_pretended_nodes(p: int, node: int, wish: str, fences: str, tmp_path: Path) -> None:
-    command = [*mpiexec(p), *python(HERE / "one_rank.py", str(tmp_path), "--only-mpi", "-x", "-q")]
+def test_spmd_tests_pass_on_pretended_nodes(
+    p: int, node: int, wish: str, fences: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    every = ["--all"] if pytestconfig.getoption("--all") else []
+    command = [*mpiexec(p), *python(HERE / "one_rank.py", str(tmp_path), *every)]
     tests = [str(HERE / "spmd" / f"test_{name}.py") for name in SPMD]
     done = run(
-        [*command, "-p", "no:cacheprovider", "--timeout=180", *tests],
-        LIMIT,
+        [*command, *tests],
+        SESSION,
         PRETENDED_WEAK=fences,
         **pretending(node, wish),
     )
@@ -72,20 +76,24 @@ def test_a_leader_sends_one_message_to_each_other_node(program: Program) -> None
     assert lines[4] == "4 [[0, 1, 2], [3, 4, 5]] 0 0 None"
 
 
+@pytest.mark.fast("2150000-4-2")
 @pytest.mark.parametrize(("p", "node"), [(4, 2), (5, 3)])
 @pytest.mark.parametrize("size", ["", "2150000", "3000000"])  # room and heap, next to no heap, a small heap
 def test_what_does_not_fit_goes_as_messages(program: Program, p: int, node: int, size: str) -> None:
     assert ended_well(ranks(p, node, program(EXCHANGING), PYBSP_SHARED=size)) == f"{node}\n"
 
 
+@pytest.mark.whole
 def test_without_shared_memory_each_is_on_its_own(program: Program) -> None:
     assert ended_well(ranks(4, 2, program(EXCHANGING), PYBSP_SHARED="0")) == "0\n"
 
 
+@pytest.mark.whole
 def test_what_a_program_holds_on_to_is_not_written_over(program: Program) -> None:
     assert ended_well(ranks(5, 2, program(KEEPING))) == "kept\n"
 
 
+@pytest.mark.fast("2150000")
 @pytest.mark.parametrize("size", ["", "2150000"])
 def test_long_notes_and_many_manifests_reach_all(program: Program, size: str) -> None:
     """Manifests that fit neither into a message between leaders, nor into a board's room, nor all into its heap."""
@@ -114,6 +122,7 @@ def test_long_notes_and_many_manifests_reach_all(program: Program, size: str) ->
     assert ended_well(ranks(5, 2, path, PYBSP_SHARED=size)) == "reached\n"
 
 
+@pytest.mark.fast("300000")
 @pytest.mark.parametrize("items", [7_500, 300_000])  # a superstep does not wait for 60 kB, but for more
 def test_data_that_goes_from_rank_to_rank_arrives_between_quiet_supersteps(program: Program, items: int) -> None:
     path = program("""
@@ -163,15 +172,17 @@ SPLITTING = """
 """
 
 
+@pytest.mark.fast("5-2")
 @pytest.mark.parametrize(("p", "node"), [(5, 2), (7, 3)])
 def test_parts_across_nodes_and_within(program: Program, p: int, node: int) -> None:
     assert ended_well(ranks(p, node, program(SPLITTING))) == "done\n"
 
 
+@pytest.mark.whole
 def test_the_benchmark_measures_both_ways(tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
     command = [*mpiexec(4), *python("-m", "pybsp.benchmarks.aggregation", "--rounds", "2", "--json", str(kept))]
-    done = run(command, 60, **pretending(2))
+    done = run(command, **pretending(2))
     assert done.code == 0, done.err
     rows = json.loads(kept.read_text())[0]["rows"]
     assert [len(row["each"]) for row in rows] == [len(row["aggregated"]) for row in rows] == [2, 2, 2, 2]
@@ -210,29 +221,33 @@ FAILING = """
 """
 
 
+@pytest.mark.fast("4")
 @pytest.mark.parametrize("which", [0, 1, 2, 4])  # leaders: 0, 2, and 4, which is alone
 def test_a_processor_raises(program: Program, which: int) -> None:
-    done = ranks(5, 2, program(FAILING), "raises", str(which), PYBSP_GRACE="100")
+    done = ranks(5, 2, program(FAILING), "raises", str(which), PYBSP_GRACE="1000")
     failed_once(done, "ValueError: boom")
     text = f'<ProcessorError: processor {which} failed in superstep 3 ("exchange"): ValueError: boom>'
     assert done.out.count(text) == 4, done.out
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("which", [0, 1, 2, 4])
 def test_a_processor_ends_early(program: Program, which: int) -> None:
-    done = ranks(5, 2, program(FAILING), "returns", str(which), PYBSP_GRACE="100")
+    done = ranks(5, 2, program(FAILING), "returns", str(which), PYBSP_GRACE="1000")
     failed_once(done, "pybsp.errors.SyncError")
     assert re.search(rf"processors? {which} .*ended", done.err), done.err
 
 
+@pytest.mark.fast("3")
 @pytest.mark.parametrize("which", [0, 3])
 def test_a_rank_that_is_gone_or_does_not_come_ends_the_job(program: Program, which: int) -> None:
-    assert ranks(5, 2, program(FAILING), "dies", str(which), PYBSP_GRACE="100").code
+    assert ranks(5, 2, program(FAILING), "dies", str(which), PYBSP_GRACE="1000").code
     other = 2 if which == 3 else which
     done = ranks(5, 2, program(FAILING), "sleeps", str(other), PYBSP_GRACE="1")
     failed_once(done, "ValueError: boom")
 
 
+@pytest.mark.fast("_send_out")
 @pytest.mark.parametrize("step", ["_send_out", "read"])
 def test_a_leader_that_fails_in_the_middle_of_an_exchange_ends_the_job(program: Program, step: str) -> None:
     path = program("""
@@ -255,6 +270,7 @@ def test_a_leader_that_fails_in_the_middle_of_an_exchange_ends_the_job(program: 
     failed_once(ranks(5, 2, path, step, PYBSP_GRACE="1"), "MemoryError: full")
 
 
+@pytest.mark.whole
 def test_a_failure_in_a_part_reaches_all(program: Program) -> None:
     path = program("""
         import sys, pybsp
@@ -271,7 +287,7 @@ def test_a_failure_in_a_part_reaches_all(program: Program) -> None:
             sys.stdout.write(f"<{error}>\\n")
             raise
     """)
-    done = ranks(5, 2, path, PYBSP_GRACE="100")
+    done = ranks(5, 2, path, PYBSP_GRACE="1000")
     failed_once(done, "ValueError: boom")
     assert done.out.count("<processor 3 failed in superstep 1: ValueError: boom>") == 3, done.out
 
@@ -288,12 +304,14 @@ def test_a_wish_that_is_none_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
         wanted()
 
 
+@pytest.mark.whole
 def test_a_wrong_wish_fails_the_job(program: Program) -> None:
     done = ranks(4, 2, program("import pybsp\npybsp.run(lambda bsp: None)"), PYBSP_AGGREGATE="yes")
     assert done.code
     assert "PYBSP_AGGREGATE: expected" in done.err
 
 
+@pytest.mark.whole
 def test_a_refusal_of_processor_0_is_heard_by_all(program: Program) -> None:
     path = program("""
         import os

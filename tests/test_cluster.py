@@ -11,7 +11,7 @@ import pytest
 from .clusters import ENVIRONMENT, missing, on_hosts
 from .launching import python, run
 
-pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
+pytestmark = [pytest.mark.whole, pytest.mark.skipif(bool(missing), reason=missing)]
 
 LIMIT = 120  # seconds of a job; others may have to end theirs first
 

@@ -142,6 +142,7 @@ pybsp.run(main)
 """
 
 
+@pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_every_form_reads_what_it_should(p: int, tmp_path: Path) -> None:
     program = tmp_path / "expected.py"
@@ -161,6 +162,7 @@ def test_forms_that_do_not_read_the_same_are_an_error(tmp_path: Path) -> None:
     assert "made up: 'wrong' did not read what 'right' read on processor 1, in repetition 1" in ended.err
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_the_json_has_what_the_table_has(p: int, tmp_path: Path) -> None:
     path = tmp_path / "found.json"
@@ -202,6 +204,7 @@ def test_the_json_has_what_the_table_has(p: int, tmp_path: Path) -> None:
         assert again.out == ended.out
 
 
+@pytest.mark.whole
 def test_it_runs_on_the_ranks_of_a_launcher(tmp_path: Path) -> None:
     path = tmp_path / "found.json"
     ended = run([*mpiexec(2), *COMPARE, *TINY, "--only", "empty", "words=64", "growth", "--json", str(path)], 120)
@@ -212,6 +215,7 @@ def test_it_runs_on_the_ranks_of_a_launcher(tmp_path: Path) -> None:
     assert ended.out.count("figures to reach") == 1
 
 
+@pytest.mark.whole
 @on_hosts
 def test_it_runs_across_emulated_hosts(tmp_path: Path) -> None:
     path = tmp_path / "found.json"
@@ -227,6 +231,7 @@ def test_it_runs_across_emulated_hosts(tmp_path: Path) -> None:
     assert empty["forms"]["pybsp"]["median"] > 1e-3  # what takes less did not cross the network
 
 
+@pytest.mark.whole
 def test_another_mpi_library_than_asked_for_is_refused() -> None:
     ended = run([*COMPARE, "-n", "1", *TINY, "--only", "empty"], 60)
     assert ended.code == 0, ended.err

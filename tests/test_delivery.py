@@ -71,6 +71,7 @@ CHUNKED = """
 """
 
 
+@pytest.mark.fast("sparse-environment1", "direct-environment2")
 @pytest.mark.parametrize(
     ("router", "environment"),
     [
@@ -85,13 +86,14 @@ def test_manifests_longer_than_a_message_may_be_arrive(
 ) -> None:
     path = str(HERE / "pretended")
     paths = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
-    ended = ranks(4, program(CHUNKED.replace("@", router)), 60, PYTHONPATH=paths, **environment)
+    ended = ranks(4, program(CHUNKED.replace("@", router)), PYTHONPATH=paths, **environment)
     assert ended_well(ended) == "all\n"
 
 
 # -- many small pieces ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("640-100")
 @pytest.mark.parametrize(("queues", "size"), [(48, 1000), (300, 200), (640, 100)])
 def test_many_queues_to_one_processor_of_a_node_arrive(program: Program, queues: int, size: int) -> None:
     path = program(f"""
@@ -151,7 +153,7 @@ def test_what_arrives_is_held_against_what_was_said(program: Program, medium: st
     paths = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
     p = 4 if "aggregated" in medium else 2
     failed_once(
-        ranks(p, program(LOSING.replace("@", loss)), 60, PYBSP_GRACE="5", PYTHONPATH=paths, **environment),
+        ranks(p, program(LOSING.replace("@", loss)), PYBSP_GRACE="5", PYTHONPATH=paths, **environment),
         "pybsp.errors.DeliveryError",
     )
 
@@ -173,6 +175,7 @@ def test_what_is_said_to_nobody_on_a_board_is_an_error_to_those_it_was_for() -> 
 # -- shared memory that is full ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("1000")
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="a /dev/shm of its own needs root")
 @pytest.mark.parametrize("words", [10, 1000, 3000, 100_000])
 def test_shared_memory_that_fills_up_in_mid_run_is_no_end(program: Program, words: int) -> None:

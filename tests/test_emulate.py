@@ -269,6 +269,7 @@ def test_a_command_is_needed() -> None:
     assert "pybsp emulate: expected a command after --, as in -- python program.py, got none" in ended.err
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "option", [("-n", "0"), ("-n", "65"), ("--rate", "200"), ("--latency", "2"), ("--change", "1s")]
 )
@@ -311,6 +312,7 @@ sys.exit(7)
 """
 
 
+@pytest.mark.whole
 @on_hosts
 @pytest.mark.timeout(150)
 def test_a_program_runs_across_hosts_with_the_given_network(tmp_path: Path) -> None:
@@ -336,6 +338,7 @@ def test_a_program_runs_across_hosts_with_the_given_network(tmp_path: Path) -> N
     assert found[4] == repr("a line\n")
 
 
+@pytest.mark.whole
 @on_hosts
 @pytest.mark.timeout(150)
 def test_ranks_of_one_host_share_it(tmp_path: Path) -> None:
@@ -362,6 +365,7 @@ pybsp.run(main)
 """
 
 
+@pytest.mark.whole
 @on_hosts
 @pytest.mark.timeout(150)
 def test_a_failure_on_one_host_ends_the_job_on_all(tmp_path: Path) -> None:
@@ -420,6 +424,7 @@ def left(token: str) -> list[str]:
     return found
 
 
+@pytest.mark.fast("ctrl-c")
 @on_hosts
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize(

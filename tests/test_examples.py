@@ -43,6 +43,7 @@ def test_every_example_is_tested() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SMALL) == set(TINY)
 
 
+@pytest.mark.fast("linear_algebra-pybsp run -n 2", "wordcount-mpiexec -n 3")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SMALL)
 def test_agrees_with_the_sequential_result(name: str, way: str) -> None:
@@ -52,6 +53,7 @@ def test_agrees_with_the_sequential_result(name: str, way: str) -> None:
     assert ended.out.count("agrees with") == 1
 
 
+@pytest.mark.fast("heat")
 @pytest.mark.parametrize("name", TINY)
 def test_runs_on_more_processors_than_the_input_has_items(name: str) -> None:
     ways = ([*mpiexec(5), sys.executable], WAYS["pybsp simulate -p 7"])
@@ -61,6 +63,7 @@ def test_runs_on_more_processors_than_the_input_has_items(name: str) -> None:
         assert ended.out.count("agrees with") == 1
 
 
+@pytest.mark.whole
 def test_pagerank_of_the_whole_library_prints_its_ranking_and_its_cost() -> None:
     ended = run([*mpiexec(4), *python(EXAMPLES / "pagerank.py")], PYBSP_MACHINE="")
     assert ended.code == 0, ended.err
@@ -97,6 +100,7 @@ def test_a_wrong_result_makes_the_job_exit_non_zero(tmp_path: Path) -> None:
     assert ended.err.count("ArithmeticError: heat: differs from the sequential result") == 1
 
 
+@pytest.mark.whole
 def test_pagerank_ranks_alike_for_every_p(capsys: pytest.CaptureFixture[str]) -> None:
     rankings = [pybsp.simulate(pagerank.main, 60, p=p).results[0] for p in (1, 2, 5, 61)]
     for ranking in rankings:

@@ -13,11 +13,10 @@ from textwrap import dedent
 
 import pytest
 
-from .launching import Ended, failed_once, finish, mpiexec, python, run, start
+from .launching import LIMIT, Ended, failed_once, finish, mpiexec, python, run, start
 
 GRACE = "1"  # seconds, where a test waits for it
-LONG = "100"  # where it must not come to that
-LIMIT = 90  # seconds for a job that ends by itself
+LONG = "1000"  # where it must not come to that
 
 Program = Callable[..., Path]
 
@@ -108,6 +107,7 @@ def test_a_processor_raises_under_mpiexec(program: Program) -> None:
     assert sys.version_info < (3, 11) or '(on processor 3 of 8, in superstep 1 ("exchange"))' in ended.err
 
 
+@pytest.mark.whole
 def test_a_processor_raises_under_pybsp_run(program: Program) -> None:
     ended = run([sys.executable, "-m", "pybsp", "run", "-n", "4", str(program(RAISES))], LIMIT, PYBSP_GRACE=LONG)
     failed_once(ended, "ValueError: boom")
@@ -201,6 +201,7 @@ def test_a_processor_raises_under_pytest_and_the_session_goes_on(tmp_path: Path)
     assert ended.code != 0
 
 
+@pytest.mark.whole
 def test_two_processors_raise_at_once_and_the_lowest_speaks(program: Program) -> None:
     ended = ranks(
         6,
@@ -242,6 +243,7 @@ def test_a_processor_raises_inside_a_part(program: Program) -> None:
     assert set(texts.values()) == {"ProcessorError: processor 3 failed in superstep 1: ValueError: boom"}
 
 
+@pytest.mark.whole
 def test_a_processor_raises_before_the_first_run(program: Program) -> None:
     ended = ranks(
         4,
@@ -256,6 +258,7 @@ def test_a_processor_raises_before_the_first_run(program: Program) -> None:
     assert sorted(said(ended)) == [0, 1, 3]
 
 
+@pytest.mark.whole
 def test_all_raise_before_the_first_run_and_one_speaks(program: Program) -> None:
     failed_once(ranks(4, program("undefined\npybsp.run(lambda bsp: None)")), "NameError")
 
@@ -410,6 +413,7 @@ def test_others_are_stuck_in_something_else(program: Program, tmp_path: Path, st
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_others_are_stuck_in_a_part(program: Program, tmp_path: Path) -> None:
     path = program("""
         def main(bsp):
@@ -574,6 +578,7 @@ def signalled(program: Program, tmp_path: Path, number: signal.Signals, rank: in
     return ended
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("waiting", WAITING)
 @pytest.mark.parametrize("rank", [None, 1], ids=["launcher", "rank"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

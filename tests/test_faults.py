@@ -14,6 +14,7 @@ from .faults.running import caught, left, suits, tried
 SEED = 13
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "error", "every"),
     [
@@ -31,18 +32,21 @@ def test_runs_recover_from_exceptions_inside_of_exchanges(name: str, error: str,
     assert tally.outcomes["recovered"] > tally.outcomes.total() // 2, tally
 
 
+@pytest.mark.whole
 def test_an_interrupt_inside_of_an_exchange_ends_the_job() -> None:
     tally = tried(MEDIA["messages"], library(), "interrupt", every=1500, visits=2, seed=SEED, victim=1)
     assert tally.wrong == []
     assert set(tally.outcomes) == {"ended"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["shared memory", "messages"])
 def test_what_is_caught_on_all_processors_is_recovered_from(name: str) -> None:
     kinds = [kind for kind in KINDS.values() if kind.recovers and suits(kind, MEDIA[name])]
     assert caught(kinds, MEDIA[name], library()) == ""
 
 
+@pytest.mark.fast("raise, unpickling at the receiver-aggregated", "raise, in the body of a split-hypercube")
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

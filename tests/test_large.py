@@ -61,6 +61,7 @@ def available() -> int:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), 0)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("operation", ["send", "put"])
 @pytest.mark.timeout(200)
 def test_one_message_of_more_than_2_gib(operation: str, tmp_path: Path) -> None:

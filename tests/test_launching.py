@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .launching import Ended, Program, mpiexec, python, ranks, run
-
-LIMIT = 90  # seconds for a job
+from .launching import LIMIT, Ended, Program, mpiexec, python, ranks, run
 
 
 def ended_well(ended: Ended) -> str:
@@ -32,6 +30,7 @@ sys.stdout.flush()
 """
 
 
+@pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [1, 2, 3, 8])
 def test_mpiexec_starts_as_many_processors_as_it_says(program: Program, p: int) -> None:
     assert sorted(ended_well(ranks(p, program(SIZE))).split("\n")[:-1]) == [f"p {p} {pid}" for pid in range(p)]
@@ -161,6 +160,7 @@ def test_a_thread_level_that_the_host_asks_for_is_asked_for(program: Program) ->
     ended_well(ranks(2, path))
 
 
+@pytest.mark.fast("funneled")
 @pytest.mark.parametrize("level", ["single", "funneled", "serialized", "multiple"])
 def test_the_hosts_thread_level_is_left_alone(program: Program, level: str) -> None:
     path = program(f"""
@@ -211,7 +211,7 @@ def test_mpi_that_the_host_left_uninitialised_is_initialised(program: Program) -
     ended_well(ranks(2, path))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.whole
 def test_attaching_5000_times_does_not_run_out_of_communicators(program: Program) -> None:
     path = program("""
         from mpi4py import MPI
@@ -222,7 +222,7 @@ def test_attaching_5000_times_does_not_run_out_of_communicators(program: Program
                 bsp.sync()
                 assert bsp.inbox[0].payload == k
     """)
-    ended_well(ranks(2, path, limit=100))
+    ended_well(ranks(2, path))
 
 
 def test_attaching_does_not_disturb_the_hosts_messages(program: Program) -> None:
@@ -260,6 +260,7 @@ def test_attached_machines_of_different_communicators_nest_and_alternate(program
     ended_well(ranks(4, path))
 
 
+@pytest.mark.whole
 def test_attached_machines_may_be_routed_by_logp_messages(program: Program) -> None:
     path = program("""
         from mpi4py import MPI
@@ -290,6 +291,7 @@ def test_run_may_be_called_many_times(program: Program) -> None:
 # -- the user's hook ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("after, chaining")
 @pytest.mark.parametrize("place", ["before the import", "after the import", "after, chaining"])
 def test_the_users_excepthook_is_called_once_in_the_job(program: Program, place: str) -> None:
     chain = "previous(kind, error, trace)" if place == "after, chaining" else "None"
@@ -312,6 +314,7 @@ sys.excepthook = mine
 # -- waiting -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("yield", "sleep")
 @pytest.mark.parametrize("mode", ["polite", "spin", "yield", "sleep"])
 def test_every_way_to_wait_works(program: Program, mode: str) -> None:
     path = program("""
@@ -334,6 +337,7 @@ def test_a_wrong_way_to_wait_is_an_error_that_is_printed_once(program: Program, 
     assert ended.err.count(line) == 1
 
 
+@pytest.mark.whole
 def test_more_ranks_than_cores_synchronise_quickly(program: Program) -> None:
     """A rank that spins takes the core from the one that it waits for: in the same circumstances it takes longer."""
     path = program("""
@@ -368,7 +372,7 @@ def test_a_ledger_that_cannot_be_written_is_an_error_once_and_no_hang(tmp_path: 
     assert ended.code != 0
     assert ended.err.count("Traceback") == 1, ended.err
     assert "PYBSP_LEDGER: expected a file that can be written" in ended.err
-    early = run([sys.executable, "-m", "pybsp", "run", "-n", "2", "--ledger", nowhere, str(program)], 30)
+    early = run([sys.executable, "-m", "pybsp", "run", "-n", "2", "--ledger", nowhere, str(program)])
     assert early.code == 2
 
 
@@ -391,7 +395,7 @@ def test_a_ledger_that_can_no_longer_be_written_costs_no_result(tmp_path: Path, 
         "say(pybsp.run(main, 1))\n"
     )
     ledger = folder / "ledger.json"
-    ended = run([sys.executable, "-m", "pybsp", start[0], "--ledger", str(ledger), *start[1:], str(program)], 60)
+    ended = run([sys.executable, "-m", "pybsp", start[0], "--ledger", str(ledger), *start[1:], str(program)])
     assert ended.code == 0, ended
     assert set(ended.out.split()) == {"40", "41"}
     assert ended.err.count(f"the ledger of this run could not be written to {ledger}") == 1, ended.err
@@ -404,5 +408,5 @@ def test_a_ledger_that_can_no_longer_be_written_costs_no_result(tmp_path: Path, 
 def test_a_program_may_finalize_mpi_itself_after_its_runs(p: int, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("import pybsp\npybsp.run(lambda bsp: bsp.sync())\nfrom mpi4py import MPI\nMPI.Finalize()\n")
-    ended = run([*mpiexec(p), *python(program)], 30)
+    ended = run([*mpiexec(p), *python(program)])
     assert ended.code == 0, ended.err

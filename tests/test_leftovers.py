@@ -23,7 +23,7 @@ import pytest
 from pybsp import leftovers
 from pybsp.leftovers import Removed, remove
 
-from .launching import Program, ended_well, finish, mpiexec, python, run, start
+from .launching import LIMIT, Program, ended_well, finish, mpiexec, python, run, start
 
 if sys.platform != "linux":
     pytest.skip("only Linux has /dev/shm and leases", allow_module_level=True)
@@ -32,7 +32,6 @@ ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not ROOT or which("unshare") is None, reason="needs root, and unshare")
 PYBSP_RUN = python("-m", "pybsp", "run")
 NOBODY = 65534
-LIMIT = 60  # seconds for a job
 
 SEEN = {  # as the libraries have left them
     "MPICH": "mpich_shm_26ae2230_0",
@@ -360,6 +359,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.fast("a rank is killed")
 @as_root
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_the_next_run_removes_what_a_killed_job_has_left(private: Private, program: Program, ending: str) -> None:
@@ -391,6 +391,7 @@ def test_the_next_run_leaves_a_live_job_alone(private: Private, program: Program
         finish(job.process, LIMIT)
 
 
+@pytest.mark.whole
 @as_root
 def test_jobs_start_while_others_remove(private: Private) -> None:
     removing = "from pybsp.leftovers import remove\nprint('removing', flush=True)\nwhile True: remove()"

@@ -17,11 +17,10 @@ import pytest
 import pybsp
 from pybsp import outcome, settings
 
-from .launching import Ended, failed_once, mpiexec, python, run
+from .launching import LIMIT, Ended, failed_once, mpiexec, python, run
 
 GRACE = "1"  # seconds, where a test waits for it
-LONG = "100"  # where it must not come to that
-LIMIT = 60  # seconds for a job that ends by itself
+LONG = "1000"  # where it must not come to that
 
 Program = Callable[[str], Path]
 
@@ -47,7 +46,7 @@ def ranks(p: int, path: Path, grace: str = LONG, **environment: str) -> Ended:
 
 def none_left(path: Path) -> bool:
     """Whether no process that runs the program is left, or soon will be."""
-    until = time.monotonic() + 3
+    until = time.monotonic() + 30
     while True:
         commands = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
         if str(path) not in commands or time.monotonic() > until:
@@ -66,6 +65,7 @@ EARLY = {
 }
 
 
+@pytest.mark.fast("before the others come", "well, which the others wait for")
 @pytest.mark.parametrize("case", EARLY)
 def test_a_rank_that_ends_without_a_run_is_missed_once_by_all(program: Program, case: str) -> None:
     before, first, end, wait = EARLY[case]
@@ -92,6 +92,7 @@ def test_a_rank_that_ends_without_a_run_is_missed_once_by_all(program: Program, 
     assert none_left(path)
 
 
+@pytest.mark.whole
 def test_ranks_that_end_one_after_the_other_without_a_run_end_well(program: Program) -> None:
     ended = ranks(
         3,
@@ -143,6 +144,7 @@ def test_all_settings_are_listed_and_in_the_readme() -> None:
     assert readers == []
 
 
+@pytest.mark.fast("PYBSP_LEDGER", "PYBSP_AGGREGATE")
 @pytest.mark.parametrize("name", VALUES)
 def test_a_setting_that_differs_is_an_error_that_names_both_values(program: Program, tmp_path: Path, name: str) -> None:
     for value in VALUES[settings.MACHINE]:
@@ -216,6 +218,7 @@ def test_a_logp_run_agrees_on_its_settings(program: Program) -> None:
 # -- processes that a rank has started ---------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("sys.exit(5)-5")
 @pytest.mark.parametrize(("end", "code"), [("sys.exit(5)", 5), ("1 // 0", 1), ("os._exit(0)", 0)])
 def test_a_forked_child_takes_no_part(program: Program, end: str, code: int) -> None:
     path = program(f"""
@@ -247,6 +250,7 @@ CHILDREN = {
 }
 
 
+@pytest.mark.fast("a spawned process-before", "a forked process-after")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("kind", CHILDREN)
 def test_a_run_in_a_process_that_a_rank_has_started_is_refused_there(program: Program, kind: str, when: str) -> None:
@@ -274,6 +278,7 @@ def test_a_run_in_a_process_that_a_rank_has_started_is_refused_there(program: Pr
     assert "LauncherError: pybsp.run: this process was started by processor 1 of 2, and is no processor" in ended.err
 
 
+@pytest.mark.whole
 def test_a_script_may_start_one_program_after_the_other(program: Program) -> None:
     path = program("""
         import pybsp
@@ -299,6 +304,7 @@ def test_a_program_that_is_executed_in_place_of_another_is_the_rank(program: Pro
     assert (ended.code, ended.err) == (0, "")
 
 
+@pytest.mark.whole
 def test_a_rank_may_start_a_job_of_its_own(program: Program) -> None:
     launcher = mpiexec(2)
     path = program(f"""
@@ -395,6 +401,7 @@ RAISES = {
 }
 
 
+@pytest.mark.fast("slots-run", "frozen-logp")
 @pytest.mark.parametrize("how", RAISES)
 @pytest.mark.parametrize("kind", REFUSING)
 def test_an_exception_that_refuses_attributes_keeps_its_place(program: Program, kind: str, how: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from .clusters import EMULATOR, ENVIRONMENT, missing
 from .launching import python, run
 
-pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
+pytestmark = [pytest.mark.whole, pytest.mark.skipif(bool(missing), reason=missing)]
 
 
 @pytest.mark.timeout(150)

@@ -7,9 +7,8 @@ from textwrap import dedent
 
 import pytest
 
-from .launching import Ended, failed_once, mpiexec, python, run
+from .launching import LIMIT, Ended, failed_once, mpiexec, python, run
 
-LIMIT = 60  # seconds for a job that ends by itself
 ALGORITHMS = ("sorted", "offline", "random")
 
 

@@ -7,6 +7,7 @@ import pytest
 from pybsp.benchmarks import memory
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("shared", ["0", ""])
 def test_memory_stays_flat_and_a_large_exchange_takes_little_more_than_twice_its_data(
     shared: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -35,6 +35,7 @@ KEEPING = """
 """
 
 
+@pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [2, 3])
 def test_what_a_program_holds_on_to_is_not_written_over(program: Program, p: int) -> None:
     assert ended_well(ranks(p, program(KEEPING))) == "kept\n"
@@ -189,6 +190,7 @@ def test_what_is_said_to_all_reaches_all_where_the_heap_is_full(program: Program
     assert ended_well(ranks(3, path, PYBSP_SHARED="2150000")) == "said\n"
 
 
+@pytest.mark.fast("3000000-3")
 @pytest.mark.parametrize(("size", "near"), [("", 3), ("3000000", 3), ("0", 0), ("5000", 0)])
 def test_what_does_not_fit_goes_as_messages(program: Program, size: str, near: int) -> None:
     done = ranks(3, program(EXCHANGING), PYBSP_SHARED=size)

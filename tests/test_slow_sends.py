@@ -89,6 +89,7 @@ SLOW = """
 """
 
 
+@pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [2, 3])
 def test_what_is_being_sent_is_left_alone(program: Program, p: int) -> None:
     assert ended_well(ranks(p, program(SLOW), PYBSP_SHARED="0")) == "left alone\n"

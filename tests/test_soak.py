@@ -29,6 +29,7 @@ def test_random_programs_on_virtual_processors(p: int) -> None:
         all_of(seed, p)
 
 
+@pytest.mark.whole
 def test_random_programs_on_ranks() -> None:
     """By messages on five ranks, in shared memory, on nodes that are pretended, with aggregation."""
     ended = run([*SOAK, "--jobs", "4", "--seed", "9"], 250)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from .conftest import SIZES
-from .launching import mpiexec
+from .launching import mpiexec, python
+from .tiers import SIZES
 
 HERE = Path(__file__).parent
 LIMIT = 1500  # seconds for one p; a hanging test is ended by pytest-timeout before
@@ -19,12 +18,9 @@ LIMIT = 1500  # seconds for one p; a hanging test is ended by pytest-timeout bef
 
 @pytest.mark.timeout(LIMIT + 30)
 @pytest.mark.parametrize("p", SIZES)
-def test_all_spmd_tests_pass_on_mpi_ranks(p: int, tmp_path: Path) -> None:
-    command = [
-        *mpiexec(p),
-        *(sys.executable, str(HERE / "one_rank.py"), str(tmp_path), "--only-mpi", "-x", "-q"),
-        *("-p", "no:cacheprovider", "--timeout=180", str(HERE / "spmd")),
-    ]
+def test_spmd_tests_pass_on_mpi_ranks(p: int, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    every = ["--all"] if pytestconfig.getoption("--all") else []
+    command = [*mpiexec(p), *python(HERE / "one_rank.py", str(tmp_path), *every, str(HERE / "spmd"))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as job:
         try:
             output, _ = job.communicate(timeout=LIMIT)

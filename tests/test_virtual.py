@@ -33,6 +33,7 @@ def test_4096_processors() -> None:
     assert [(r.h, r.M) for r in done.ledger] == [(0, 0), (1, 4096), (1, 4096)]
 
 
+@pytest.mark.whole
 def test_4096_processors_split_into_pairs() -> None:
     def main(bsp: pybsp.BSP) -> int:
         with bsp.split(bsp.pid // 2) as pair:
@@ -281,6 +282,7 @@ def test_a_processor_that_exits_alone_is_no_good_end() -> None:
         pybsp.simulate(main, p=3)
 
 
+@pytest.mark.whole
 def test_registering_does_not_take_time_by_the_square_of_p() -> None:
     def main(bsp: pybsp.BSP) -> int:
         x = bsp.array(1)

@@ -89,6 +89,7 @@ if comm.rank == 0:
 """
 
 
+@pytest.mark.whole
 def test_clocks_of_ranks_of_one_host_are_found_to_agree(tmp_path: Path) -> None:
     """They are one clock, which the last rank reads with what was added on purpose."""
     path = tmp_path / "clocks.py"

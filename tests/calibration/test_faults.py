@@ -18,18 +18,21 @@ from tests.launching import mpiexec, start
 RATES = ("--quick", "--only", "rate", "--budget", "8")
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="ranks are found by /proc")
 def test_a_slow_rank_is_flagged(tmp_path: Path) -> None:
     flags = calibrated(faults()["slow-rank"], tmp_path / "machine.json", RATES)
     assert "processor 1" in {flag.about for flag in flags if flag.code == "slow-processor"}
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not say which cores there are")
 def test_more_ranks_than_cores_are_flagged(tmp_path: Path) -> None:
     flags = calibrated(faults()["oversubscribed"], tmp_path / "machine.json", RATES)
     assert "oversubscribed" in {flag.code for flag in flags}
 
 
+@pytest.mark.whole
 def test_two_ranks_on_two_cores_are_not_oversubscribed(tmp_path: Path) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("there is one core")

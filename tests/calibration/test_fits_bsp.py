@@ -139,6 +139,7 @@ def test_the_same_samples_give_the_same_bits() -> None:
     assert first.g != other.g
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("launches", "batches", "launch"), [(1, 6, 0.0), (3, 5, 0.0), (3, 5, 0.03)])
 def test_intervals_cover_the_truth_in_93_to_97_percent(launches: int, batches: int, launch: float) -> None:
     # Of 600 data sets of three figures each; benchmarks/calibration_coverage.py has 2,000 of more kinds.

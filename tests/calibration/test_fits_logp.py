@@ -215,6 +215,7 @@ def test_nothing_comes_of_nothing() -> None:
     assert fit_logp([Sample(Point("logp", "round-trip", "raw", "", 8), 0, 0, 1, 1e-5, 0.0)], "raw") is None
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "noise",
     [

@@ -100,6 +100,7 @@ def test_e_bsp_parameters_come_back_and_predict_unbalanced_supersteps(tmp_path: 
     assert (loaded.p, loaded.g1, loaded.error_median) == (8, fit.g1.value, fit.errors["ebsp"].median)
 
 
+@pytest.mark.whole
 def test_the_same_machine_gives_the_same_bits(raw: Raw, found: Calibration, tmp_path: Path) -> None:
     again = measured(tmp_path / "raw.csv", MACHINE, LOGP)
     assert again.samples == raw.samples
@@ -107,6 +108,7 @@ def test_the_same_machine_gives_the_same_bits(raw: Raw, found: Calibration, tmp_
     assert analyse(raw) == found
 
 
+@pytest.mark.whole
 def test_launches_follow_each_other_in_one_file(tmp_path: Path) -> None:
     raw = measured(tmp_path / "raw.csv", MACHINE, only=("bsp",), launches=3)
     assert {sample.launch for sample in raw.samples} == {0, 1, 2}
@@ -137,6 +139,7 @@ def test_visits_go_on_until_each_point_is_known_whichever_comes_last(tmp_path: P
     assert event["points"] == [["bsp", "exchange", "bsp", "", 24 - steady, 0]]
 
 
+@pytest.mark.whole
 def test_an_interrupted_launch_is_gone_on_with(tmp_path: Path, raw: Raw) -> None:
     path = tmp_path / "raw.csv"
     measured(path, MACHINE, LOGP)
@@ -163,6 +166,7 @@ def test_an_interrupted_launch_is_gone_on_with(tmp_path: Path, raw: Raw) -> None
     assert not {"cut", "unfinished"} & {flag.code for flag in calibration.flags}
 
 
+@pytest.mark.whole
 def test_nothing_is_gone_on_with_that_was_asked_for_differently(tmp_path: Path) -> None:
     path = tmp_path / "raw.csv"
     measured(path, MACHINE, only=("bsp",))

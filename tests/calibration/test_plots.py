@@ -114,6 +114,7 @@ def test_what_was_not_measured_is_said_in_its_place(found: Calibration) -> None:
     assert any("LogP signature: it was not measured" in text for text in said)
 
 
+@pytest.mark.whole
 def test_a_single_point_and_unknown_figures_can_be_drawn(tmp_path: Path) -> None:
     found = calibration()
     assert found.bsp is not None
@@ -124,6 +125,7 @@ def test_a_single_point_and_unknown_figures_can_be_drawn(tmp_path: Path) -> None
     plots.page(calibration(), Raw(dict(ABOUT), [Sample(point, 0, 0, 1, 1e-5, 0.0)]), tmp_path / "page.png")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_the_page_is_written_as_the_file_s_name_says(tmp_path: Path, kind: str, begin: bytes) -> None:
     plots.page(calibration(), raw(), tmp_path / f"page.{kind}")
@@ -143,6 +145,7 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
         plots.page(calibration(), None, tmp_path / "page.png")
 
 
+@pytest.mark.whole
 def test_show_draws_from_the_samples_beside_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     machine, page = str(tmp_path / "machine.json"), tmp_path / "page.svg"
     machine_file.write(calibration(), machine)

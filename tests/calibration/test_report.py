@@ -179,6 +179,7 @@ def test_show_names_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.Capt
     assert "none.json" in capsys.readouterr().err
 
 
+@pytest.mark.whole
 def test_show_ends_well_when_its_reader_has_seen_enough(tmp_path: Path) -> None:
     path = tmp_path / "machine.json"
     machine_file.write(calibration(), path)

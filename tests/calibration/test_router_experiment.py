@@ -66,6 +66,7 @@ def test_the_papers_model_gives_the_papers_table() -> None:
         assert 1e6 * found[1] == pytest.approx(b, abs=0.6)
 
 
+@pytest.mark.whole
 def test_it_runs_on_the_ranks_of_a_launcher(tmp_path: object) -> None:
     path = f"{tmp_path}/found.json"
     arguments = ["--h", "1", "30", "--repetitions", "2", "--bytes", "8", "--by", "mail", "queue", "--output", path]

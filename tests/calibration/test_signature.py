@@ -257,6 +257,7 @@ def told(p: int, path: Path, text: str) -> Any:
     return json.loads(ended.out)
 
 
+@pytest.mark.whole
 def test_all_points_of_quick_are_measured_on_two_ranks(tmp_path: Path) -> None:
     start, raw, ours = zip(
         *told(

@@ -53,6 +53,7 @@ def test_virtual_processors_give_the_machine_back_exactly(p: int, nodes: tuple[i
         assert sample.batch in (0, 1)
 
 
+@pytest.mark.whole
 def test_measuring_twice_gives_the_same_samples() -> None:
     first, again = (pybsp.simulate(all_points, None, p=3, machine=replace(MACHINE, p=3)) for _ in range(2))
     assert first.results == again.results
@@ -204,6 +205,7 @@ def taken(found: dict[str, Any], experiment: str, typical: Callable[[list[float]
     return {point: float(typical(values)) for point, values in points.items()}
 
 
+@pytest.mark.fast("2")
 def test_all_ranks_have_the_same_samples_of_all_points(measured: dict[str, Any]) -> None:
     assert measured["equal"]
     seen = {sample.point for sample in measured["samples"]}

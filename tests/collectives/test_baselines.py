@@ -20,6 +20,7 @@ from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
 from ..costs import assert_ledger_is, machine
 
 
+@pytest.mark.fast("1")
 @pytest.mark.parametrize("which", range(3))
 def test_the_ledger_is_the_cost_for_every_p(which: int) -> None:
     for p in range(1, 65):

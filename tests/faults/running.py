@@ -46,7 +46,7 @@ def left_behind(mark: str) -> list[int]:
     return found
 
 
-def gone(mark: str, limit: float = 5) -> list[int]:
+def gone(mark: str, limit: float = 30) -> list[int]:
     """Those that are still there after a while; they are killed."""
     until = time.monotonic() + limit
     while (left := left_behind(mark)) and time.monotonic() < until:
@@ -157,7 +157,7 @@ def suits(kind: Kind, medium: Medium) -> bool:
     return kind.media == "all" or ("PYBSP_SHARED", "0") in medium.environment
 
 
-def left(kind: Kind, medium: Medium, library: Library, limit: float = 60) -> str:
+def left(kind: Kind, medium: Medium, library: Library, limit: float = 240) -> str:
     """A job with a kind of fault that nobody catches: what is wrong with its end, or ""."""
     return _shown(["left", kind.name], kind.outcome, medium, library, limit)
 

@@ -868,7 +868,7 @@ PAYLOADS = [
 ]
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: repr(payload)[:40])
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: repr(payload)[:40].partition(" at 0x")[0])
 def test_payloads_arrive_as_in_bsp(payload: Any) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         bsp.send(1 - bsp.pid, payload)

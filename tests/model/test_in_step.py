@@ -52,6 +52,7 @@ def acceptor(script: Script, p: int, rank: int) -> Acceptor:
     return Acceptor(world, rank, [says[rank] for _, says, _ in script], [drops[rank] for _, _, drops in script])
 
 
+@pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [2, 3])
 def test_the_code_does_what_the_model_does(p: int) -> None:
     for number, script in enumerate(scripts(p)):

@@ -8,6 +8,9 @@ from .mutants import MUTANTS, Mutant, rank_of
 from .worlds import QUICK, explored
 
 
+@pytest.mark.fast(
+    "board, full", "board and messages", "messages of three", "leader of three", "parts of three", "broken twice"
+)
 @pytest.mark.parametrize("name", QUICK)
 def test_nothing_is_wrong_in_any_order_of_steps(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     world = QUICK[name]
@@ -19,6 +22,7 @@ def test_nothing_is_wrong_in_any_order_of_steps(name: str, capsys: pytest.Captur
         print(f" {name}: {found.states} states", end=" ")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.wrong)
 def test_a_wrong_protocol_is_found(mutant: Mutant) -> None:
     assert explored(QUICK[mutant.world], rank_of(mutant)).wrong

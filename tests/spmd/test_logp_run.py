@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,20 +15,23 @@ import pybsp
 from pybsp import logp
 from pybsp.logp.processor import Program
 from pybsp.logp.ranks import LEAVING, PATIENCE, RankProcessor
-from tests.conftest import SIZES, _under_mpi
+from tests.conftest import gathered, under_mpi
+from tests.tiers import SIZES, Way
 
 from .programs import caught, plain
 
 MODES = (("global", False), ("per-pair", False), (None, False), ("global", True))
 
 
-class LogP(NamedTuple):
+class LogP(Way):
     """Runs a LogP program on p processors, wherever this session runs them."""
 
-    p: int
-    mpi: bool
-    capacity: str | None
-    pace: bool
+    def __init__(self, p: int, mpi: bool, variant: int = 0) -> None:
+        self.p, self.mpi = p, mpi
+        self.capacity: str | None
+        self.capacity, self.pace = MODES[variant]
+        self.variant, self.variants = variant, len(MODES) if mpi else 1
+        self.id = f"{self.capacity}{'-paced' * self.pace}" if mpi else f"p{p}"
 
     def __call__(self, program: Program, machine: pybsp.LogPMachine | None = None) -> list[Any]:
         """The results of all processors, by pid (on MPI: on every rank)."""
@@ -51,36 +54,43 @@ class LogP(NamedTuple):
         return [None] * self.p
 
     def _on_ranks(self, program: Program, machine: pybsp.LogPMachine | None) -> list[tuple[Any, Any]]:
-        from mpi4py import MPI
-
         outcome: tuple[Any, Any] = (None, None)
         try:
             outcome = (logp.run(program, machine=machine, capacity=self.capacity, pace=self.pace), None)
         except Exception as error:
             outcome = (None, error)
-        return MPI.COMM_WORLD.allgather(outcome)
+        return gathered(outcome)
+
+
+class Ranks(Way):
+    """The ranks of this job, for tests of what only they do."""
+
+    mpi, variant, variants, id = True, 0, 1, "mpi"
+    allgather = staticmethod(gathered)
+
+    def __init__(self) -> None:
+        from mpi4py import MPI
+
+        self.comm: Any = MPI.COMM_WORLD
+        self.rank, self.size = self.comm.rank, self.comm.size
+        self.p = self.size
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    mpi = _under_mpi(metafunc.config)
+    mpi = under_mpi(metafunc.config)
     if "ranks" in metafunc.fixturenames:  # a test of what only MPI ranks do
         if mpi:
-            from mpi4py import MPI
-
-            metafunc.parametrize("ranks", [pytest.param(MPI.COMM_WORLD, id="mpi", marks=pytest.mark.mpi)])
+            metafunc.parametrize("ranks", [pytest.param(Ranks(), id=Ranks.id, marks=pytest.mark.mpi)])
         else:
             metafunc.parametrize("ranks", [pytest.param(None, marks=pytest.mark.skip("on MPI ranks only"))])
     elif "machine" in metafunc.fixturenames:
-        cases = [pytest.param(LogP(p, False, None, True), id=f"p{p}") for p in SIZES]
+        cases = [LogP(p, False) for p in SIZES]
         if mpi:
             from mpi4py import MPI
 
-            cases = [
-                pytest.param(LogP(MPI.COMM_WORLD.size, True, capacity, pace), id=f"{capacity}{'-paced' * pace}")
-                for capacity, pace in MODES
-            ]
-            cases = [pytest.param(*case.values, id=case.id, marks=pytest.mark.mpi) for case in cases]
-        metafunc.parametrize("machine", cases)
+            cases = [LogP(MPI.COMM_WORLD.size, True, variant) for variant in range(len(MODES))]
+        marks = [pytest.mark.mpi] if mpi else []
+        metafunc.parametrize("machine", [pytest.param(case, id=case.id, marks=marks) for case in cases])
 
 
 def others(proc: logp.Processor) -> list[int]:
@@ -505,7 +515,7 @@ def in_flight(log: list[tuple[float, int]]) -> int:
 
 @pytest.mark.parametrize("capacity", ["global", "per-pair", None])
 def test_in_flight_by_the_clock_is_never_above_the_capacity(
-    ranks: Any, capacity: str | None, monkeypatch: pytest.MonkeyPatch
+    ranks: Ranks, capacity: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All send to one that now and then looks away; processes of one host share a clock."""
     each = 60
@@ -552,7 +562,7 @@ def test_in_flight_by_the_clock_is_never_above_the_capacity(
             p = ranks.size
             if capacity == "global":
                 assert most <= C
-                assert ranks.bcast(credits) in (None if p < 3 else C, *range(1, C + 1))
+                assert ranks.allgather(credits)[0] in (None if p < 3 else C, *range(1, C + 1))
                 seen = stalls > 0 or p - 1 <= C or p == 2
             elif capacity == "per-pair":
                 assert most <= C * (p - 1)
@@ -565,7 +575,7 @@ def test_in_flight_by_the_clock_is_never_above_the_capacity(
             assert attempt < 9
 
 
-def test_no_wait_lasts_longer_than_until_the_deadline(ranks: Any) -> None:
+def test_no_wait_lasts_longer_than_until_the_deadline(ranks: Ranks) -> None:
     def program(proc: RankProcessor) -> Any:
         if proc.pid == 1:
             time.sleep(0.3)
@@ -587,7 +597,7 @@ def test_no_wait_lasts_longer_than_until_the_deadline(ranks: Any) -> None:
         assert payload == "late"
 
 
-def test_without_a_capacity_mpi_holds_few_messages_that_have_not_left(ranks: Any) -> None:
+def test_without_a_capacity_mpi_holds_few_messages_that_have_not_left(ranks: Ranks) -> None:
     """MPICH takes a time for each of them that grows with their number: 20 s for 20,000."""
     number = 3000
 
@@ -607,7 +617,7 @@ def test_without_a_capacity_mpi_holds_few_messages_that_have_not_left(ranks: Any
     assert logp.run(program, capacity=None) <= LEAVING
 
 
-def test_paced_submissions_and_acquisitions_keep_the_gap(ranks: Any) -> None:
+def test_paced_submissions_and_acquisitions_keep_the_gap(ranks: Ranks) -> None:
     machine = pybsp.LogPMachine(ranks.size, 40, 3, 10, step=1e-4)
     number = 8
 
@@ -629,7 +639,7 @@ def test_paced_submissions_and_acquisitions_keep_the_gap(ranks: Any) -> None:
     assert all(seconds >= ((number - 1) * 10 + 3) * 1e-4 for seconds in communicating)
 
 
-def test_without_pace_nothing_waits_for_the_clock(ranks: Any) -> None:
+def test_without_pace_nothing_waits_for_the_clock(ranks: Ranks) -> None:
     def program(proc: logp.Processor) -> Any:
         begin = time.perf_counter()
         for _ in range(100):
@@ -640,7 +650,7 @@ def test_without_pace_nothing_waits_for_the_clock(ranks: Any) -> None:
     assert logp.run(program, machine=pybsp.LogPMachine(ranks.size, 4, 1, 2, step=1.0)) < 50
 
 
-def test_time_is_counted_in_steps_of_the_machine(ranks: Any) -> None:
+def test_time_is_counted_in_steps_of_the_machine(ranks: Ranks) -> None:
     def program(proc: logp.Processor) -> Any:
         begin, clock = proc.time, time.perf_counter()
         time.sleep(0.05)
@@ -651,7 +661,7 @@ def test_time_is_counted_in_steps_of_the_machine(ranks: Any) -> None:
     assert 49 <= steps <= 1000 * seconds + 1
 
 
-def test_arguments_must_be_the_same_on_all_processors(ranks: Any) -> None:
+def test_arguments_must_be_the_same_on_all_processors(ranks: Ranks) -> None:
     last = ranks.rank == ranks.size - 1
     for arguments, name in (({"capacity": None if last else "global"}, "capacity"), ({"pace": last}, "pace")):
         found = caught(logp.run, lambda proc: None, **arguments)
@@ -667,7 +677,7 @@ def test_arguments_must_be_the_same_on_all_processors(ranks: Any) -> None:
         assert "called pybsp.run, at" in found.text
 
 
-def test_processor_0s_machine_is_used_by_all(ranks: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_processor_0s_machine_is_used_by_all(ranks: Ranks, capfd: pytest.CaptureFixture[str]) -> None:
     machine = pybsp.LogPMachine(1000, 5, 1, 2, step=0.1 * (1 + ranks.rank))
     used = ranks.allgather(logp.run(lambda proc: proc.machine, machine=machine))
     assert used == [pybsp.LogPMachine(ranks.size, 5, 1, 2, step=0.1)] * ranks.size
@@ -680,7 +690,7 @@ def test_processor_0s_machine_is_used_by_all(ranks: Any, capfd: pytest.CaptureFi
         assert "G = 1 is below 2" in printed[1]
 
 
-def test_a_run_within_a_run_is_refused(ranks: Any) -> None:
+def test_a_run_within_a_run_is_refused(ranks: Ranks) -> None:
     def program(proc: logp.Processor) -> Any:
         return caught(logp.run, program).text, caught(pybsp.run, program).text
 
@@ -689,13 +699,13 @@ def test_a_run_within_a_run_is_refused(ranks: Any) -> None:
     assert "a run is going on" in pybsp.run(lambda bsp: caught(logp.run, program).text)
 
 
-def test_programs_on_disjoint_subsets_do_not_disturb_one_another(ranks: Any) -> None:
+def test_programs_on_disjoint_subsets_do_not_disturb_one_another(ranks: Ranks) -> None:
     """The ranks below the middle stop in theirs until those above have ended several, one of them in a deadlock."""
     if ranks.size < 2:
         return
     middle = ranks.size // 2
     low = ranks.rank < middle
-    half = ranks.Split(low)
+    half = ranks.comm.Split(low)
 
     def program(proc: logp.Processor, stops: bool) -> Any:
         got = []
@@ -703,9 +713,9 @@ def test_programs_on_disjoint_subsets_do_not_disturb_one_another(ranks: Any) -> 
             for dest in others(proc):
                 proc.send(dest, (low, number))
             if number == 10 and stops:
-                while not ranks.Iprobe(source=middle + proc.pid, tag=1):
+                while not ranks.comm.Iprobe(source=middle + proc.pid, tag=1):
                     time.sleep(1e-3)
-                ranks.recv(source=middle + proc.pid, tag=1)
+                ranks.comm.recv(source=middle + proc.pid, tag=1)
             got += [proc.recv().payload for _ in others(proc)]
         return got
 
@@ -715,6 +725,6 @@ def test_programs_on_disjoint_subsets_do_not_disturb_one_another(ranks: Any) -> 
     found = caught(logp.run, lambda proc: None if low else proc.recv(), comm=half)
     assert found.kind is (None if low else pybsp.DeadlockError)
     if middle <= ranks.rank < 2 * middle:
-        ranks.send(None, ranks.rank - middle, tag=1)
+        ranks.comm.send(None, ranks.rank - middle, tag=1)
     assert logp.run(lambda proc: proc.p) == ranks.size
     half.Free()

@@ -176,7 +176,9 @@ def test_any_sequence_of_calls_gives_what_it_says(spmd: Spmd, calls: list[tuple[
 
 
 @pytest.mark.parametrize(
-    "values", ["too few", 3, None, {"a": 1}, np.float64(1), iter(()), np.zeros((0, 2)), "string"], ids=str
+    "values",
+    ["too few", 3, None, {"a": 1}, np.float64(1), iter(()), np.zeros((0, 2)), "string"],
+    ids=["too few", "number", "None", "dict", "float64", "iterator", "array", "string"],
 )
 def test_values_that_are_not_one_for_each_are_refused_everywhere(spmd: Spmd, values: Any) -> None:
     def main(bsp: pybsp.BSP) -> None:

@@ -1,0 +1,46 @@
+"""A pytest plugin for the map (reaching.py): coverage is told which test runs, in this process and those it starts.
+
+python -m pytest -p tests.mutants.contexts: it runs the fast tier, and of each test that has no case there, the first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import coverage
+import pytest
+
+from .. import tiers
+
+VARIABLE = "PYBSP_TEST"  # the test, where processes that it starts see it: the static context of reaching.CONFIGURATION
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    fast = [tiers.is_fast(item) for item in items]
+    if not config.getoption("--only-mpi"):
+        known = {item.location for item, taken in zip(items, fast, strict=True) if taken}
+        for number, item in enumerate(items):
+            if item.location not in known:
+                known.add(item.location)
+                fast[number] = True
+    items[:] = [item for item, taken in zip(items, fast, strict=True) if taken]
+    config.option.all = True  # these, and not again a part of them
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    name = item.nodeid
+    if item.config.getoption("--only-mpi"):
+        from mpi4py import MPI
+
+        name = f"{MPI.COMM_WORLD.size} ranks: {name}"
+    else:
+        os.environ[VARIABLE] = name
+    running = coverage.Coverage.current()
+    if running:
+        running.switch_context(name)
+    yield
+    if running:
+        running.switch_context("")
