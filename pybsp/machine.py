@@ -359,7 +359,7 @@ class EBSPMachine(_Saved):
     def linear_array(cls, p: int) -> EBSPMachine:
         """A linear array, in packet steps: min{min(k1, k2)*L, M} + p - 2 (*The E-BSP model*, Theorem 3).
 
-        Routing takes no more, in whatever order queues send (`pybsp.routing.networks.linear_array_steps`).
+        Routing takes no more, in whatever order queues send (docs/ebsp-networks.md).
         """
         return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="linear array")
 

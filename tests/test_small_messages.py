@@ -12,7 +12,7 @@ from .launching import ended_well, mpiexec, run
 
 @pytest.mark.parametrize("profile", [[], ["--profile"]])
 def test_it_prints_the_phases_and_a_profile_if_wanted(profile: list[str]) -> None:
-    command = [*mpiexec(2), sys.executable, "-m", "pybsp.benchmarks.small_messages", "--rounds", "50", *profile]
+    command = [*mpiexec(2), sys.executable, "-m", "pybsp.benchmarks.studies.small_messages", "--rounds", "50", *profile]
     printed = ended_well(run(command))
     seconds = dict(re.findall(r"^\| (\w+) +\| *([0-9.]+) *\|", printed, re.MULTILINE))
     assert set(seconds) == {"fill", "send", "sync", "read"}

@@ -14,7 +14,6 @@ clock.py        how far two ranks' clocks are apart
 
 fits/           from samples to figures; pure functions, no machine
 analysis.py     from a raw file to a calibration, to the same bits each time
-synthetic.py    samples from a machine whose parameters are known
 
 harness.py      the run: launches, budget, resumption, progress
 machine_file.py what is written for programs to predict by

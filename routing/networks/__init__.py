@@ -4,7 +4,6 @@
     simulator.py    how packets move
     ports.py        networks given by the neighbours of each node
     fit.py          which p fit
-    efficiency.py   what a BSP computer on a hypercube needs, by formulas
 
 and a file for each network. `network(name, p)` makes those of NETWORKS.
 """

@@ -10,7 +10,7 @@ import pytest
 from pybsp.benchmarks.calibration.estimates import Estimate
 from pybsp.benchmarks.calibration.machine_file import write
 from pybsp.benchmarks.calibration.results import Calibration
-from pybsp.benchmarks.calibration_on_cluster import (
+from pybsp.benchmarks.studies.calibration_on_cluster import (
     Setting,
     Verdicts,
     measure_all,

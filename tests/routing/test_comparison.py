@@ -11,8 +11,16 @@ import pytest
 
 import pybsp
 from pybsp import BSPMachine
-from pybsp.benchmarks import routing_comparison
-from pybsp.benchmarks.routing_comparison import NETWORKS, RELATIONS, WORDS, on_networks, on_routers, program, studied
+from pybsp.benchmarks.studies import routing_comparison
+from pybsp.benchmarks.studies.routing_comparison import (
+    NETWORKS,
+    RELATIONS,
+    WORDS,
+    on_networks,
+    on_routers,
+    program,
+    studied,
+)
 from pybsp.errors import RoutingError
 from pybsp.routing import Relation
 from pybsp.routing.forwarding import hypercube, two_phase
@@ -120,7 +128,7 @@ def test_ranks_measure_what_is_to_be_compared(tmp_path: Path) -> None:
     result = tmp_path / "found.json"
     command = [
         "-m",
-        "pybsp.benchmarks.routing_comparison",
+        "pybsp.benchmarks.studies.routing_comparison",
         "--worker",
         str(result),
         "--on",

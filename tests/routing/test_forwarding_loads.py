@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import pybsp
-from pybsp.benchmarks import forwarding
+from pybsp.benchmarks.studies import forwarding
 from pybsp.routing import Relation, relations
 from pybsp.routing.forwarding import hypercube, two_phase
 from pybsp.routing.forwarding.intermediates import intermediates

@@ -1,0 +1,167 @@
+"""What the routers that forward carry, exchange by exchange, by count: for relations that are easy, and hard.
+
+    python -m pybsp.benchmarks.studies.forwarding [-p 13 16 64 256 1024] [--h 64] [--seed 0] [--json FILE]
+
+Nothing is sent: all figures are made from the routers' formulas, which tests hold equal to what they send. h_i is what
+one processor sends or receives in exchange i, at most, in packets of a word. `greedy` goes along the dimensions of the
+cube too, but straight to the ends: it is what the first phase is for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from pybsp.routing import Relation, relations
+from pybsp.routing.forwarding import hypercube, two_phase
+from pybsp.routing.forwarding.load import Ints, exchanged
+
+PROCESSORS = (13, 16, 64, 256, 1024)
+PACKETS = (4, 16, 64, 256, 1024)
+SEEDS = 5
+
+
+class Row(NamedTuple):
+    """A relation on a router.
+
+    rounds: exchanges.
+    most: the largest h_i.
+    total: the sum of h_i, by which g is multiplied.
+    words: that all processors send, over those of the relation.
+    """
+
+    p: int
+    relation: str
+    h: int
+    router: str
+    rounds: int
+    most: int
+    total: int
+    words: float
+
+
+def studied(p: int, h: int, seed: int) -> dict[str, Relation]:
+    """Relations of h packets from each processor, on average, where p admits them."""
+    found = {
+        "random": relations.random_relation(p, h, seed),
+        "all to one": relations.all_to_one(p, h),
+        "one to all": relations.one_to_all(p, h),
+    }
+    if p & p - 1 == 0:
+        found["bit reversal"] = relations.bit_reversal(p, h)
+        if p.bit_length() % 2:
+            found["transpose"] = relations.transpose(p, h)
+    return found
+
+
+def rows(p: int, h: int, seed: int) -> list[Row]:
+    """All relations on all routers."""
+    routers: dict[str, Callable[[Relation], Ints]] = {
+        "direct": lambda r: exchanged(p, r.sources, r.destinations, r.sources * 0 + 1)[None],
+        "two-phase": lambda r: two_phase.loads(r, seed=seed),
+        "hypercube": lambda r: hypercube.loads(r, seed=seed),
+        "greedy": hypercube.greedy_loads,
+    }
+    found = []
+    for name, relation in studied(p, h, seed).items():
+        direct = int(routers["direct"](relation)[:, :, 0].sum())
+        for router, loads in routers.items():
+            of = loads(relation)
+            h_i = of[:, :, :2].max(axis=(1, 2))
+            words = float(of[:, :, 0].sum()) / direct
+            found.append(Row(p, name, relation.h, router, len(of), int(h_i.max()), int(h_i.sum()), words))
+    return found
+
+
+class Balance(NamedTuple):
+    """How a relation's cost depends on how many packets it is cut into, over that of infinitely many.
+
+    packets: of each processor; none has its own.
+    two_phase, hypercube: the sum of h_i over h, mean over seeds.
+    """
+
+    p: int
+    packets: int
+    two_phase: float
+    hypercube: float
+
+
+def balance(p: int, packets: int, seed: int) -> Balance:
+    """A shift by one: any other relation in which nobody keeps anything gives the same on average."""
+    sources = np.tile(np.arange(p), packets)
+    relation = Relation(sources, (sources + 1) % p, p)
+
+    def mean(loads: Callable[..., Ints]) -> float:
+        totals = [loads(relation, seed=seed + k)[:, :, :2].max(axis=(1, 2)).sum() for k in range(SEEDS)]
+        return float(np.mean(totals)) / packets
+
+    return Balance(p, packets, mean(two_phase.loads), mean(hypercube.loads))
+
+
+def show_balance(console: Console, found: list[Balance]) -> None:
+    """The table, with the limits."""
+    title = f"sum of h_i over h, by packets of a processor; mean of {SEEDS} seeds"
+    table = Table(title=title, box=box.MARKDOWN)
+    for name in ("p", "packets", "two-phase", "2(1 - 1/p)", "hypercube", "n"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for p, packets, both, cube in found:
+        n = p.bit_length() - 1
+        limit = str(n) if p == 1 << n else ""
+        table.add_row(str(p), str(packets), f"{both:.2f}", f"{2 - 2 / p:.2f}", f"{cube:.2f}", limit)
+    console.print(table)
+
+
+def show(console: Console, found: list[Row]) -> None:
+    """The table."""
+    table = Table(title="h_i in packets; words over those of direct", box=box.MARKDOWN)
+    for name in ("p", "relation", "h", "router", "rounds", "largest h_i", "over h", "sum of h_i", "over h", "words"):
+        table.add_column(name, justify="left" if name in ("relation", "router") else "right", no_wrap=True)
+    for row in found:
+        table.add_row(
+            str(row.p),
+            row.relation,
+            str(row.h),
+            row.router,
+            str(row.rounds),
+            str(row.most),
+            f"{row.most / row.h:.2f}",
+            str(row.total),
+            f"{row.total / row.h:.2f}",
+            f"{row.words:.2f}",
+        )
+    console.print(table)
+
+
+def main() -> None:
+    """Count, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-p", type=int, nargs="+", default=PROCESSORS, help="default 13 16 64 256 1024")
+    parser.add_argument("--h", type=int, default=64, help="packets a processor (default 64)")
+    parser.add_argument("--seed", type=int, default=0, help="of relations and routers (default 0)")
+    parser.add_argument("--json", metavar="FILE", help="keep the figures")
+    options = parser.parse_args()
+    if min(*options.p, options.h) < 2:
+        parser.error("-p and --h are whole numbers of at least 2")
+    found = [row for p in options.p for row in rows(p, options.h, options.seed)]
+    console = Console()
+    if not console.is_terminal:
+        console.width = 140
+    show(console, found)
+    balances = [balance(p, packets, options.seed) for p in (4, 16, 64) for packets in PACKETS]
+    show_balance(console, balances)
+    if options.json:
+        content: dict[str, Any] = {"seed": options.seed, "rows": [row._asdict() for row in found]}
+        content["balance"] = [row._asdict() for row in balances]
+        Path(options.json).write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
