@@ -12,7 +12,6 @@ import json
 import math
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from rich.console import Console
 
 import pybsp
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
-from pybsp.benchmarks.studies.emulated import EMULATORS, Network, command, environment
+from pybsp.benchmarks.studies.frame import EMULATORS, Network, library, on_ranks
 from pybsp.errors import BSPError, UsageError
 from pybsp.transport.mpi import under_launcher
 
@@ -102,7 +101,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plot", metavar="FILE", help="draw it (.pdf, .png, .svg); needs matplotlib")
     parser.add_argument("--show", nargs="+", metavar="FILE", help="print what --json kept, of several runs together")
     parser.add_argument("--verbose", action="store_true", help="say what is being measured")
-    parser.add_argument("--worker", metavar="FILE", help=argparse.SUPPRESS)
     return parser
 
 
@@ -171,12 +169,9 @@ def chosen(only: Sequence[str] | None, sizes: str) -> list[Work]:
 
 
 def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    if options.worker or under_launcher():
+    if under_launcher():
         run = on_these(options)
         if run is None:
-            return 0
-        if options.worker:
-            Path(options.worker).write_text(json.dumps(run))
             return 0
         runs = [run]
     else:
@@ -210,12 +205,15 @@ def started(p: int, options: argparse.Namespace, arguments: Sequence[str]) -> di
             link["ranks_per_host"],
             emulator=link["emulator"],
         )
-    with tempfile.TemporaryDirectory(prefix="pybsp-compare-") as scratch:
-        result = Path(scratch) / "run.json"
-        program = [sys.executable, "-m", "pybsp.benchmarks.against_mpi", *arguments, "--worker", str(result)]
-        subprocess.run(command(program, p, network), check=True, env=environment())
-        run: dict[str, Any] = json.loads(result.read_text())
+    run: dict[str, Any] = on_ranks(asked, list(arguments), n=p, network=network)
     return run
+
+
+def asked(arguments: list[str]) -> dict[str, Any] | None:
+    """What the ranks of this job find that were started with some arguments; collective."""
+    options = _parser().parse_args(arguments)
+    _complete(options)
+    return on_these(options)
 
 
 def on_these(options: argparse.Namespace) -> dict[str, Any] | None:
@@ -232,10 +230,10 @@ def program(bsp: pybsp.BSP, options: argparse.Namespace) -> dict[str, Any] | Non
     """Measure all works that are asked for; collective."""
     from mpi4py import MPI
 
-    library = " ".join(MPI.Get_library_version().strip("\x00 \n").split("\n")[0].split(",")[0].split())
-    family = next((name for name in FAMILIES.values() if name in library), library)
+    loaded = library()
+    family = next((name for name in FAMILIES.values() if name in loaded), loaded)
     if options.mpi is not None and family != FAMILIES[options.mpi]:
-        why = f"--mpi {options.mpi}: Python loads {library!r}; use a Python that has the other MPI library"
+        why = f"--mpi {options.mpi}: Python loads {loaded!r}; use a Python that has the other MPI library"
         return {"refused": why} if bsp.pid == 0 else None
     pace = QUICK if options.quick else PACE
     # Ranks of several hosts begin a latency apart.
@@ -256,7 +254,7 @@ def program(bsp: pybsp.BSP, options: argparse.Namespace) -> dict[str, Any] | Non
     run = {
         "p": bsp.p,
         "network": options.network,
-        "library": library,
+        "library": loaded,
         "family": family,
         "threads": names[MPI.Query_thread()],
         "calibrated": getattr(bsp.machine, "calibrated", True),

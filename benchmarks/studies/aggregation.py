@@ -10,17 +10,11 @@ rounds' ratios with its interval of 95 %. The rule of `transport/aggregated.py` 
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,11 +22,11 @@ import numpy as np
 import pybsp
 from pybsp.benchmarks.against_mpi.summary import ratio
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
-from pybsp.benchmarks.studies.emulated import EMULATORS, Network, command, environment
 from pybsp.transport.mpi import load, under_launcher
 
+from .frame import EMULATORS, Network, Study, cells, on_ranks, table
+
 SETTING = "PYBSP_AGGREGATE"
-ROUNDS = 31
 LASTS = 0.05  # seconds that a round of either lasts about
 
 
@@ -93,58 +87,40 @@ def measured(rounds: int) -> list[dict[str, Any]]:
     return found
 
 
-def show(runs: Sequence[dict[str, Any]]) -> None:
-    """One table of all runs, as Markdown."""
-    print("| nodes | what | each to each | aggregated | ratio (95 %) |\n|---|---|---|---|---|")
+def rows(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Of all runs, a row for each work."""
     for run in runs:
         for row in run["rows"]:
             over = ratio(row["aggregated"], row["each"])
             each, aggregated = (f"{1e3 * np.median(row[way]):.3g} ms" for way in ("each", "aggregated"))
             interval = f"{over.median:.3g} ({over.low:.3g} to {over.high:.3g})"
-            print("|", " | ".join([run["where"], row["work"], each, aggregated, interval]), "|")
+            yield cells((run["where"], row["work"], each, aggregated, interval))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pybsp.benchmarks.studies.aggregation", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--hosts", type=int, default=4, help="emulated hosts (default 4)")
-    parser.add_argument("--ranks-per-host", type=int, nargs="+", default=[2], metavar="R", help="default 2")
-    parser.add_argument("--latency", default="1ms", help="between the hosts, one way (default 1ms)")
-    parser.add_argument("--rate", default="200mbit", help="of each host's line (default 200mbit)")
-    parser.add_argument("--emulator", choices=EMULATORS, default="pybsp")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
-    parser.add_argument("--json", metavar="FILE", help="keep all samples")
-    parser.add_argument("--worker", metavar="FILE", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if under_launcher() and not options.worker:
+def main(arguments: Sequence[str] | None = None) -> None:
+    study = Study(__doc__, keep="--json")
+    study.add_argument("--hosts", type=int, default=4, help="emulated hosts")
+    study.add_argument("--ranks-per-host", type=int, nargs="+", default=[2], metavar="R")
+    study.add_argument("--latency", default="1ms", help="between the hosts, one way")
+    study.add_argument("--rate", default="200mbit", help="of each host's line")
+    study.add_argument("--emulator", choices=EMULATORS, default="pybsp")
+    study.add_argument("--rounds", type=int, default=31)
+    options = study.begin(arguments)
+    runs = []
+    if under_launcher():
         comm = load().COMM_WORLD
-        runs = [{"where": f"{comm.size} ranks", "rows": measured(options.rounds)}]
+        runs.append({"where": f"{comm.size} ranks", "rows": measured(options.rounds)})
         if comm.rank:
-            return 0
-    elif options.worker:
-        rows = measured(options.rounds)
-        if load().COMM_WORLD.rank == 0:
-            Path(options.worker).write_text(json.dumps(rows))
-        return 0
+            return
     else:
-        runs = []
+        latency, rate = round(1e6 * parse_time(options.latency)), round(1e-6 * parse_rate(options.rate))
         for ranks in options.ranks_per_host:
-            latency, rate = round(1e6 * parse_time(options.latency)), round(1e-6 * parse_rate(options.rate))
             network = Network(options.hosts, latency, rate, ranks, emulator=options.emulator)
-            with tempfile.TemporaryDirectory() as folder:
-                result = Path(folder) / "rows.json"
-                program = [sys.executable, "-m", "pybsp.benchmarks.studies.aggregation", "--worker", str(result)]
-                program += ["--rounds", str(options.rounds)]
-                subprocess.run(
-                    command(program, options.hosts * ranks, network), check=True, timeout=600, env=environment()
-                )
-                rows = json.loads(result.read_text())
-            runs.append({"where": f"{options.hosts} x {ranks}, {options.latency}, {options.rate}", "rows": rows})
-    show(runs)
-    if options.json:
-        Path(options.json).write_text(json.dumps(runs, indent=1) + "\n")
-    return 0
+            found = on_ranks(measured, options.rounds, n=options.hosts * ranks, network=network, limit=600)
+            runs.append({"where": f"{options.hosts} x {ranks}, {options.latency}, {options.rate}", "rows": found})
+    study.show(table("", "nodes | what | each to each | aggregated | ratio (95 %)", rows(runs)))
+    study.end(runs)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -20,31 +20,26 @@ without the sorting.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import math
 import operator
-import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, LogPMachine
-from pybsp.benchmarks.studies.files import load_pyplot, markdown_table
 from pybsp.logp import Processor, Simulation
 from pybsp.routing.logp import offline, random, sorted
 from pybsp.routing.logp.combine_broadcast import bound as synchronisation_bound
 from pybsp.routing.logp.combine_broadcast import combine_broadcast
 from pybsp.routing.logp.phases import Phases, period
 from pybsp.routing.logp_on_bsp import logp_on_bsp
+
+from .frame import Study, cells, table
 
 o, G = 1, 4
 BETA = 1.0
@@ -251,28 +246,29 @@ def compare(values: dict[str, tuple[int, ...]], middle: Setting) -> list[Point]:
 def axis_table(points: Sequence[Point], axis: str, middle: Setting) -> Table:
     """Slowdowns along one axis: simulated, and the bound."""
     rest = ", ".join(f"{name} = {getattr(middle, field)}" for name, field in AXES.items() if name != axis)
-    table = markdown_table(f"Slowdown over {axis}, simulated (bound); {rest}, G = {G}, o = {o}", axis, *SIMULATIONS)
-    along = [point for point in points if point.axis == axis]
-    for value in dict.fromkeys(point.value for point in along):
-        cells = (point.slowdown for point in along if point.value == value)
-        table.add_row(str(value), *(f"{cell.simulated:.2f} ({cell.predicted:.2f})" for cell in cells))
-    return table
+    rows: dict[int, list[str]] = {}
+    for point in points:
+        if point.axis == axis:
+            cell = f"{point.slowdown.simulated:.2f} ({point.slowdown.predicted:.2f})"
+            rows.setdefault(point.value, [str(point.value)]).append(cell)
+    title = f"Slowdown over {axis}, simulated (bound); {rest}, G = {G}, o = {o}"
+    return table(title, cells((axis, *SIMULATIONS)), map(cells, rows.values()))
 
 
 def constants_table(points: Sequence[Point]) -> Table:
     """The largest of slowdown over the paper's expression, and over the bound."""
-    table = markdown_table("Largest ratios", "simulation", "over the paper's expression", "where", "over the bound")
+    rows = []
     for name in SIMULATIONS:
         of = [point for point in points if point.simulation == name]
         worst = max(of, key=lambda point: point.slowdown.simulated / point.slowdown.expression)
         constant = worst.slowdown.simulated / worst.slowdown.expression
         bound = max(point.slowdown.simulated / point.slowdown.predicted for point in of)
         where = f"p = {worst.setting.p}, L/G = {worst.setting.ratio}, h = {worst.setting.h}"
-        table.add_row(name, f"{math.ceil(100 * constant) / 100:.2f}", where, f"{math.ceil(100 * bound) / 100:.2f}")
-    return table
+        rows.append(f"{name} | {math.ceil(100 * constant) / 100:.2f} | {where} | {math.ceil(100 * bound) / 100:.2f}")
+    return table("Largest ratios", "simulation | over the paper's expression | where | over the bound", rows)
 
 
-def draw(pyplot: Any, file: str, points: Sequence[Point], middle: Setting) -> None:
+def draw(pyplot: Any, points: Sequence[Point], middle: Setting) -> Any:
     """Slowdown over L/G, h and p, a row for each direction; bounds are dashed, the paper's expressions dotted."""
     figure, axes = pyplot.subplots(2, 3, figsize=(15, 9), sharey="row", layout="constrained")
     for row, direction in zip(axes, ("LogP on BSP", "BSP on LogP"), strict=True):
@@ -295,54 +291,23 @@ def draw(pyplot: Any, file: str, points: Sequence[Point], middle: Setting) -> No
         row[0].set_yticks(ticks, labels=[str(tick) for tick in ticks])
         row[0].set_ylabel("slowdown")
         row[-1].legend(loc="upper left", fontsize=8)
-    figure.savefig(file)
+    return figure
 
 
 def main() -> None:
     """Simulate, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plot", metavar="FILE", help="draw the curves, as .png, .svg or .pdf; needs matplotlib")
-    parser.add_argument("--output", metavar="FILE", help="keep all points, as JSON")
-    parser.add_argument("--quick", action="store_true", help="few small points, in a second")
-    options = parser.parse_args()
-    pyplot = load_pyplot() if options.plot else None
+    study = Study(__doc__, keep="--output", plot="the curves", quick="few small points, in a second")
+    options = study.begin()
     values, middle = (QUICK, Setting(8, 4, 8)) if options.quick else (VALUES, MIDDLE)
     points = compare(values, middle)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 250
-    for axis in AXES:
-        console.print(axis_table(points, axis, middle))
-    console.print(constants_table(points))
-    if options.output:
-        kept = {
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "host": platform.node(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "pybsp": pybsp.__version__,
-            "G": G,
-            "o": o,
-            "points": [
-                {
-                    "simulation": point.simulation,
-                    "axis": point.axis,
-                    **point.setting._asdict(),
-                    **point.slowdown._asdict(),
-                }
-                for point in points
-            ],
-        }
-        Path(options.output).write_text(json.dumps(kept, indent=1) + "\n")
-    if options.plot:
-        draw(pyplot, options.plot, points, middle)
-    above = [
-        point for point in points if point.slowdown.certain and point.slowdown.simulated > point.slowdown.predicted
+    study.show(*(axis_table(points, axis, middle) for axis in AXES), constants_table(points))
+    kept = [
+        {"simulation": of.simulation, "axis": of.axis, **of.setting._asdict(), **of.slowdown._asdict()} for of in points
     ]
+    study.end({"G": G, "o": o, "points": kept}, lambda pyplot: draw(pyplot, points, middle))
+    above = [of for of in points if of.slowdown.certain and of.slowdown.simulated > of.slowdown.predicted]
     if above:
-        sys.exit(
-            "above the bound: " + "; ".join(f"{point.simulation}, {point.axis} = {point.value}" for point in above)
-        )
+        sys.exit("above the bound: " + "; ".join(f"{of.simulation}, {of.axis} = {of.value}" for of in above))
 
 
 if __name__ == "__main__":

@@ -14,20 +14,18 @@ In both C = 1/r, of vector kernels; instructions that miss their caches, or bran
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 from pybsp import BSPMachine, LogPMachine
-from pybsp.benchmarks.studies.files import load_pyplot, markdown_table
 from pybsp.benchmarks.studies.theory.efficiency import PACKETS, Computer, instruction_time, required_ratio
 from pybsp.errors import UsageError
+
+from .frame import Study, cells, table
 
 EFFICIENCIES = (0.2, 0.4, 0.6, 0.8)
 L = 20  # instructions of a superstep in figures 4 and 5
@@ -110,6 +108,7 @@ class Superstep(NamedTuple):
 
 
 LENGTHS = (20, 10**3, 10**5, 10**7)
+TIMES = ("C", "t_m", "t_d")
 
 
 def computers(file: str) -> Iterator[tuple[str, Computer]]:
@@ -173,78 +172,60 @@ def supersteps(files: Sequence[str]) -> Iterator[Superstep]:
 def ratios_table(figure: int, architecture: str) -> Table:
     """Figure 4 or 5."""
     delay = ARCHITECTURES[architecture]
-    title = f"Figure {figure} ({architecture}): C/t_m that N nodes need for an efficiency, L = {L}, t_d = {delay:g} t_m"
-    table = markdown_table(title, "N", *(f"E = {E}" for E in EFFICIENCIES))
-    for n in DIMENSIONS:
-        table.add_row(f"{2**n}", *(f"{required_ratio(E, 2**n, L, delay):.2f}" for E in EFFICIENCIES))
-    return table
+    return table(
+        f"Figure {figure} ({architecture}): C/t_m that N nodes need for an efficiency, L = {L}, t_d = {delay:g} t_m",
+        cells(("N", *(f"E = {E}" for E in EFFICIENCIES))),
+        (cells((str(2**n), *(f"{required_ratio(E, 2**n, L, delay):.2f}" for E in EFFICIENCIES))) for n in DIMENSIONS),
+    )
 
 
 def cray_table() -> Table:
     """Nodes that match the Cray over C."""
-    table = markdown_table(
-        f"Nodes that match the CRAY-YMP/8 ({CRAY / 1e6:.0f} million/s), t_m = {T_M * 1e9:.0f} ns, L = log N",
-        "C",
-        *(f"{name}: {what}" for name in ARCHITECTURES for what in ("N", "cube of")),
-    )
+    rows = []
     for C in (1e-9, 10e-9, 50e-9, 100e-9, 144e-9, 200e-9, 500e-9, 1e-6, 2e-6):
-        row = []
-        for delay in ARCHITECTURES.values():
-            computer = Computer(C, T_M, delay * T_M)
-            row += [f"{computer.nodes(CRAY):.1f}", f"{2 ** computer.dimensions(CRAY)}"]
-        table.add_row(f"{C * 1e9:.0f} ns", *row)
-    return table
-
-
-def claims_table() -> Table:
-    """The paper's figures."""
-    table = markdown_table("Section 3, its figures and what its formulas give", "what", "paper", "here", "unit")
-    for claim in claims():
-        table.add_row(claim.what, f"{claim.paper:g}", f"{claim.here:.2f}", claim.unit)
-    return table
+        computers = (Computer(C, T_M, delay * T_M) for delay in ARCHITECTURES.values())
+        found = (f"{one.nodes(CRAY):.1f} | {2 ** one.dimensions(CRAY)}" for one in computers)
+        rows.append(cells((f"{C * 1e9:.0f} ns", *found)))
+    return table(
+        f"Nodes that match the CRAY-YMP/8 ({CRAY / 1e6:.0f} million/s), t_m = {T_M * 1e9:.0f} ns, L = log N",
+        cells(("C", *(f"{name}: {what}" for name in ARCHITECTURES for what in ("N", "cube of")))),
+        rows,
+    )
 
 
 def places_table(found: Sequence[Place]) -> Table:
     """Machines in figures 4 and 5."""
-    table = markdown_table(
-        f"Machines in figures 4 and 5, L = {L}",
-        *("machine", "packets as", "C, ns", "t_m, ns", "t_d, ns", "C/t_m", "N", "figure 4: E", "E with its t_d"),
-        *("figure 5: E", "C/t_m for E = 0.8", "that is too low by", "nodes for the Cray"),
-    )
+    rows = []
     for place in found:
-        computer = place.computer
-        times = (f"{1e9 * seconds:.2f}" for seconds in (computer.C, computer.t_m, computer.t_d))
-        efficiencies = (f"{E:.3g}" for E in (place.shown, place.own, place.switched))
-        table.add_row(
-            place.machine,
-            place.packets,
-            *times,
-            f"{computer.ratio:.2g}",
-            f"{place.N}",
-            *efficiencies,
-            f"{place.needed:.2f}",
-            f"{place.needed / computer.ratio:.3g}",
-            f"{place.nodes:.1f}",
+        one = place.computer
+        times = cells((1e9 * seconds for seconds in (one.C, one.t_m, one.t_d)), ".2f")
+        efficiencies = cells((place.shown, place.own, place.switched), ".3g")
+        rows.append(
+            f"{place.machine} | {place.packets} | {times} | {one.ratio:.2g} | {place.N} | {efficiencies} | "
+            f"{place.needed:.2f} | {place.needed / one.ratio:.3g} | {place.nodes:.1f}"
         )
-    return table
+    return table(
+        f"Machines in figures 4 and 5, L = {L}",
+        "machine | packets as | C, ns | t_m, ns | t_d, ns | C/t_m | N | figure 4: E | E with its t_d | figure 5: E | "
+        "C/t_m for E = 0.8 | that is too low by | nodes for the Cray",
+        rows,
+    )
 
 
 def supersteps_table(found: Sequence[Superstep]) -> Table:
     """Machines as they are."""
-    table = markdown_table(
+    return table(
         "The superstep of the model on machines as they are: E over its L",
-        *("machine", "packets as"),
-        *(f"L = {length:g}" for length in LENGTHS),
-        "at most",
-        "half of it from L",
+        f"machine | packets as | {cells(f'L = {length:g}' for length in LENGTHS)} | at most | half of it from L",
+        (
+            f"{step.machine} | {step.packets} | {cells((*step.efficiencies, step.limit), '.3g')} | "
+            f"2^{math.log2(step.half):.0f}"
+            for step in found
+        ),
     )
-    for step in found:
-        efficiencies = (f"{E:.3g}" for E in (*step.efficiencies, step.limit))
-        table.add_row(step.machine, step.packets, *efficiencies, f"2^{math.log2(step.half):.0f}")
-    return table
 
 
-def draw(pyplot: Any, file: str, found: Sequence[Place]) -> None:
+def draw(pyplot: Any, found: Sequence[Place]) -> Any:
     """Figures 4 and 5, with the machines in them."""
     figure, axes = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True, layout="constrained")
     sizes = [2**n for n in DIMENSIONS]
@@ -260,44 +241,29 @@ def draw(pyplot: Any, file: str, found: Sequence[Place]) -> None:
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
     axes[0].set_ylabel("C / t_m")
-    figure.savefig(file, dpi=150)
-    pyplot.close(figure)
+    return figure
 
 
 def main() -> None:
     """Print the tables, keep and draw them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--machine", metavar="FILE", nargs="+", default=[], help="machine files to place in the figures"
-    )
-    parser.add_argument("--plot", metavar="FILE", help="draw figures 4 and 5, as .png, .svg or .pdf; needs matplotlib")
-    parser.add_argument("--json", metavar="FILE", help="keep all figures, as JSON")
-    options = parser.parse_args()
-    pyplot = load_pyplot() if options.plot else None
+    study = Study(__doc__, keep="--json", plot="figures 4 and 5")
+    study.add_argument("--machine", metavar="FILE", nargs="+", default=[], help="machine files to place in the figures")
+    options = study.begin()
     try:
         placed, steps = list(places(options.machine)), list(supersteps(options.machine))
     except UsageError as error:
-        parser.error(str(error))
-    console = Console()
-    if not console.is_terminal:
-        console.width = 220
-    tables = [ratios_table(4, "DMA"), ratios_table(5, "crossbar"), cray_table(), claims_table()]
+        study.error(str(error))
+    stated = (f"{claim.what} | {claim.paper:g} | {claim.here:.2f} | {claim.unit}" for claim in claims())
+    study.show(
+        ratios_table(4, "DMA"),
+        ratios_table(5, "crossbar"),
+        cray_table(),
+        table("Section 3, its figures and what its formulas give", "what | paper | here | unit", stated),
+    )
     if options.machine:
-        tables += [places_table(placed), supersteps_table(steps)]
-    for table in tables:
-        console.print(table)
-    if options.json:
-        kept = {
-            "claims": [claim._asdict() for claim in claims()],
-            "places": [
-                {**place._asdict(), "computer": {name: getattr(place.computer, name) for name in ("C", "t_m", "t_d")}}
-                for place in placed
-            ],
-            "supersteps": [step._asdict() for step in steps],
-        }
-        Path(options.json).write_text(json.dumps(kept, indent=1) + "\n")
-    if options.plot:
-        draw(pyplot, options.plot, placed)
+        study.show(places_table(placed), supersteps_table(steps))
+    kept = [{**of._asdict(), "computer": {name: getattr(of.computer, name) for name in TIMES}} for of in placed]
+    study.end({"claims": claims(), "places": kept, "supersteps": steps}, lambda pyplot: draw(pyplot, placed))
 
 
 if __name__ == "__main__":

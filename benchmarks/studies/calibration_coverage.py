@@ -15,14 +15,11 @@ which is what one would do with many launches.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.table import Table as Page
 
 from ..calibration.estimates import Estimate
 from ..calibration.fits.bootstrap import Table
@@ -30,6 +27,7 @@ from ..calibration.fits.bsp import design_of, fit_supersteps
 from ..calibration.fits.least_squares import relative
 from ..calibration.plan import plan
 from ..calibration.samples import Point
+from .frame import Study, cells, table
 
 Array = npt.NDArray[np.float64]
 
@@ -118,25 +116,24 @@ def drawn_launches(design: Array, table: Table, rng: np.random.Generator, replic
     return low, high
 
 
-def page(kinds: Sequence[Kind], of: Callable[[Kind], tuple[dict[str, float], dict[str, float]]], sets: int) -> Page:
-    """A row for each kind of data."""
-    table = Page(title=f"95 % intervals that contain the truth, of {sets} data sets")
-    for name in ("launches", "batches", "launches differ by", *TRUTH, *(f"{name}, drawn" for name in TRUTH)):
-        table.add_column(name, justify="right")
-    for kind in kinds:
-        ours, theirs = of(kind)
-        shares = [f"{100 * share:.1f} %" for share in (*ours.values(), *theirs.values())]
-        table.add_row(str(kind.launches), str(kind.batches), f"{kind.noise.launch:.0%}", *shares)
-    return table
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Coverage of the calibration's intervals.")
-    parser.add_argument("--sets", type=int, default=2000, help="data sets of each kind (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    Console(width=120).print(page(KINDS, lambda kind: coverage(kind, options.sets, options.seed), options.sets))
+    study = Study(__doc__)
+    study.add_argument("--sets", type=int, default=2000, help="data sets of each kind")
+    study.add_argument("--seed", type=int, default=0)
+    options = study.begin(arguments)
+    rows = []
+    for kind in study.each(KINDS):
+        both = coverage(kind, options.sets, options.seed)
+        shares = cells(f"{100 * share:.1f} %" for found in both for share in found.values())
+        rows.append(f"{kind.launches} | {kind.batches} | {kind.noise.launch:.0%} | {shares}")
+    study.show(
+        table(
+            f"95 % intervals that contain the truth, of {options.sets} data sets",
+            cells(("launches", "batches", "launches differ by", *TRUTH, *(f"{name}, drawn" for name in TRUTH))),
+            rows,
+        )
+    )
 
 
 if __name__ == "__main__":

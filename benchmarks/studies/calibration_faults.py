@@ -16,7 +16,6 @@ out where no cluster can be emulated.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import signal
@@ -31,15 +30,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
 from pybsp.benchmarks.calibration.estimates import Flag
 from pybsp.benchmarks.calibration.machine_file import read
 from pybsp.benchmarks.emulation.launch import find_mpiexec
-from pybsp.benchmarks.studies.emulated import Network, environment
 from pybsp.cli import launcher
 from pybsp.errors import LauncherError
+
+from .frame import Network, Study
+from .frame.ranks import environment
 
 TOKEN = "PYBSP_FAULT"  # in the environment of the ranks that a fault is for
 STOPPED, RUNS = 3e-3, 1e-3  # seconds that a slow rank is stopped, and runs, in turn
@@ -177,26 +175,23 @@ def quiet_down(longest: float) -> None:
 
 def main() -> int:
     """Run all, and say which were flagged."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    study = Study(__doc__)
     known = faults()
-    parser.add_argument("--only", nargs="+", choices=known, default=list(known), metavar="FAULT", help=", ".join(known))
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help="keep machine files and raw samples")
-    parser.add_argument("--wait", type=float, default=240, help="seconds for the load to fall, at most (default 240)")
-    options = parser.parse_args()
-    table = Table(title="faults, and the flags that say so")
-    for column in ("fault", "load before", "looked for", "verdict", "flags"):
-        table.add_column(column)
+    study.add_argument("--only", nargs="+", choices=known, default=list(known), metavar="FAULT", help=", ".join(known))
+    study.add_argument("--output", type=Path, metavar="FOLDER", help="keep machine files and raw samples")
+    study.add_argument("--wait", type=float, default=240, help="seconds for the load to fall, at most")
+    options = study.begin()
     missed = 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.output or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        for name in options.only:
+        for name in study.each(options.only):
             fault = known[name]
             if not fault.processors:
                 try:
                     find_mpiexec()
                 except LauncherError as error:
-                    table.add_row(name, "", "", "left out", str(error))
+                    study.show(f"{name}: left out: {error}")
                     continue
             path = folder / f"{name}.json"
             for left in (path, path.with_suffix(".csv")):
@@ -208,20 +203,13 @@ def main() -> int:
             seen = [flag for flag in raised if flag.code in looked_for]
             good = bool(seen) == bool(fault.wanted)
             missed += not good
-            others = sorted({flag.code for flag in raised} - looked_for)
-            table.add_row(
-                name,
-                f"{load:.2f}",
-                f"{'one of' if fault.wanted else 'none of'} {', '.join(sorted(looked_for))}",
-                ("flagged" if fault.wanted else "none") if good else "[bold red]MISSED[/]",
-                "\n".join([*(f"{flag.code}: {flag.text}" for flag in seen), f"also: {', '.join(others)}"]),
+            which = f"{'one of' if fault.wanted else 'none of'} {', '.join(sorted(looked_for))}"
+            study.show(
+                f"{name}: {('flagged' if fault.wanted else 'none') if good else 'MISSED'} (load before {load:.2f}, "
+                f"looked for {which})",
+                *(f"    {flag.code}: {flag.text}" for flag in seen),
+                f"    also: {', '.join(sorted({flag.code for flag in raised} - looked_for))}",
             )
-            table.add_section()
-            print(f"{name}: {'as it should be' if good else 'MISSED'}", file=sys.stderr, flush=True)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 180
-    console.print(table)
     return int(missed > 0)
 
 

@@ -10,17 +10,14 @@ log-normal noise of 5 % a sample and 2 % a batch, 1 % of spikes that take 5 time
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
 from ..calibration.fits.logp import fit_logp
+from .frame import Study, cells, table
 from .theory.synthetic import LogGP, Noise, logp_points, noisy, played
 
 MACHINE = LogGP(L=50e-6, o_s=2e-6, o_r=3e-6, g=5e-6, G_word=1e-8, eager_limit=65536)
@@ -54,18 +51,17 @@ def coverage(noise: Noise, sets: int, seed: int = 0) -> tuple[dict[str, float], 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Coverage of the intervals of LogP parameters.")
-    parser.add_argument("--sets", type=int, default=2000, help="data sets of each kind (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    table = Table(title=f"95 % intervals that have the truth (and their width), of {options.sets} data sets")
-    for name in ("launches", "batches", "launches differ by", *TRUTH):
-        table.add_column(name, justify="right")
-    for noise in track(KINDS, console=Console(stderr=True)):
+    study = Study(__doc__)
+    study.add_argument("--sets", type=int, default=2000, help="data sets of each kind")
+    study.add_argument("--seed", type=int, default=0)
+    options = study.begin(arguments)
+    rows = []
+    for noise in study.each(KINDS):
         shares, widths = coverage(noise, options.sets, options.seed)
-        cells = [f"{shares[name]:.1%} ({widths[name]:.1%})" for name in TRUTH]
-        table.add_row(str(noise.launches), str(noise.batches), f"{noise.launch:.0%}", *cells)
-    Console(width=170).print(table)
+        found = cells(f"{shares[name]:.1%} ({widths[name]:.1%})" for name in TRUTH)
+        rows.append(f"{noise.launches} | {noise.batches} | {noise.launch:.0%} | {found}")
+    title = f"95 % intervals that have the truth (and their width), of {options.sets} data sets"
+    study.show(table(title, cells(("launches", "batches", "launches differ by", *TRUTH)), rows))
 
 
 if __name__ == "__main__":

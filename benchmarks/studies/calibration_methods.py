@@ -12,14 +12,10 @@ predictions are against the medians measured.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
-
-from rich.console import Console
-from rich.table import Table
 
 import pybsp
 from pybsp.errors import UsageError
@@ -30,6 +26,7 @@ from ..calibration.plan import plan
 from ..calibration.samples import Point, Sample, read
 from ..calibration.sampling import settings
 from ..calibration.supersteps import Bench
+from .frame import Study, cells, table
 from .theory.synthetic import Noise, Supersteps, noisy
 
 P = 4
@@ -149,19 +146,19 @@ def cases() -> list[Case]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Errors of l, o_msg and g by several methods on the same samples.")
-    parser.add_argument("raw", nargs="*", help="raw samples of `pybsp calibrate`")
-    parser.add_argument("--g", type=float, help="true seconds a word of the machine that the raw samples are of")
-    options = parser.parse_args(arguments)
+    study = Study(__doc__)
+    study.add_argument("raw", nargs="*", help="raw samples of `pybsp calibrate`")
+    study.add_argument("--g", type=float, help="true seconds a word of the machine that the raw samples are of")
+    options = study.begin(arguments)
     truth = {} if options.g is None else {"g": options.g}
-    table = Table(title="errors of the parameters, and of predictions of held-out supersteps")
-    for name in ("samples", "method", "l", "o_msg", "g", "median", "p95"):
-        table.add_column(name, justify="left" if name in ("samples", "method") else "right")
-    for case in [Case(path, read(path).samples, truth) for path in options.raw] or cases():
-        for row in rows(case):
-            table.add_row(*row)
-        table.add_section()
-    Console(width=110).print(table)
+    found = [Case(path, read(path).samples, truth) for path in options.raw] or cases()
+    study.show(
+        table(
+            "errors of the parameters, and of predictions of held-out supersteps",
+            "samples | method | l | o_msg | g | median | p95",
+            (cells(row) for case in study.each(found) for row in rows(case)),
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -32,12 +32,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 from pybsp.benchmarks.calibration.analysis import analyse
@@ -45,9 +44,11 @@ from pybsp.benchmarks.calibration.estimates import Estimate
 from pybsp.benchmarks.calibration.machine_file import read, write
 from pybsp.benchmarks.calibration.results import Calibration, LogPFit
 from pybsp.benchmarks.calibration.samples import read as read_samples
-from pybsp.benchmarks.studies.emulated import EMULATORS, Network, environment
 from pybsp.benchmarks.studies.emulator import FRAME, PAYLOAD
 from pybsp.errors import BSPError
+
+from .frame import EMULATORS, Network, Study, cells, table
+from .frame.ranks import environment
 
 LATENCIES = (500, 1000, 3000, 5000)  # microseconds
 RATES = (50, 200, 1000)  # Mbit/s
@@ -163,7 +164,7 @@ class Verdicts:
     def __call__(self, holds: bool, text: str = "") -> str:
         """The verdict, after a text."""
         self.met, self.missed = self.met + holds, self.missed + (not holds)
-        return f"{text} {'met' if holds else '[bold red]MISSED[/]'}".strip()
+        return f"{text} {'met' if holds else 'MISSED'}".strip()
 
 
 def signature(calibration: Calibration, layer: str, where: str = "") -> LogPFit | None:
@@ -192,17 +193,15 @@ def _scaled(estimate: Estimate, factor: float) -> str:
     return f"{factor * estimate.value:.4g} ({factor * estimate.low:.4g} to {factor * estimate.high:.4g})"
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title)
-    for number, name in enumerate(columns):
-        table.add_column(name, justify="right" if number > 1 else "left", no_wrap=True)
-    return table
+def _table(title: str, head: str, rows: Iterable[Sequence[str]]) -> Table:
+    """Rows may end before the last columns."""
+    width = len(head.split(" | "))
+    return table(title, head, (cells((*row, *[""] * (width - len(row)))) for row in rows))
 
 
 def show_logp(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
     """G_word against the line, L's interval against the latency."""
-    columns = ("G_word, ns", "line", "5 %", "R/2 - o_s - o_r, us", "to R/2", "latency + c", "off", "inside")
-    table = _table("LogP: G and L (95 % intervals)", "setting, hosts", "layer", *columns)
+    rows = []
     for layer, setting, fit in both(found):
         row = [str(setting), LAYERS[layer], "-", f"{1e9 * setting.line:.1f}", "-"]
         if fit.G_word is not None:
@@ -215,37 +214,32 @@ def show_logp(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
             wanted = 1e-6 * setting.latency + (software.L_low.value + software.L_high.value) / 2
             outside = max(fit.L_low.value - wanted, wanted - fit.L_high.value, 0.0) / wanted
             row += [f"{1e6 * wanted:.0f}", f"{outside:.1%}", verdict(fit.L_low.low <= wanted <= fit.L_high.high)]
-        table.add_row(*row)
-    return table
+        rows.append(row)
+    head = (
+        "setting, hosts | layer | G_word, ns | line | 5 % | R/2 - o_s - o_r, us | to R/2 | latency + c | off | inside"
+    )
+    return _table("LogP: G and L (95 % intervals)", head, rows)
 
 
 def show_differences(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
     """Differences of L between latencies, same rate and hosts."""
-    columns = ("of latency, us", "of L", "5 %", "of R/2", "error")
-    table = _table("Differences of L", "rate, hosts", "layer", *columns)
+    rows = []
     for (layer, a, one), (other, b, two) in combinations(list(both(found)), 2):
         if layer != other or (a.rate, a.hosts) != (b.rate, b.hosts):
             continue
         true = 1e-6 * (b.latency - a.latency)
         error = (two.L.value - one.L.value) / true - 1
         trips = two.L_high.value - one.L_high.value
-        verdict_of_it = verdict(abs(error) <= L_BAR, f"{error:+.1%}")
-        table.add_row(
-            f"{a.rate} Mbit/s, {a.hosts}",
-            LAYERS[layer],
-            f"{b.latency} - {a.latency}",
-            f"{1e6 * (two.L.value - one.L.value):.0f}",
-            verdict_of_it,
-            f"{1e6 * trips:.0f}",
-            f"{trips / true - 1:+.1%}",
-        )
-    return table
+        row = [f"{a.rate} Mbit/s, {a.hosts}", LAYERS[layer], f"{b.latency} - {a.latency}"]
+        row += [f"{1e6 * (two.L.value - one.L.value):.0f}", verdict(abs(error) <= L_BAR, f"{error:+.1%}")]
+        rows.append([*row, f"{1e6 * trips:.0f}", f"{trips / true - 1:+.1%}"])
+    head = "rate, hosts | layer | of latency, us | of L | 5 % | of R/2 | error"
+    return _table("Differences of L", head, rows)
 
 
 def show_bsp(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
     """How wrong predictions are; E-BSP."""
-    columns = ("l, us", "g, ns", "over line", "held out: median, 10 %", "95th, 25 %", "bias", "g1, ns", "0 in it")
-    table = _table("BSP and E-BSP", "setting, hosts", "segments", *columns)
+    rows = []
     for setting, calibration in found.items():
         if setting.ranks > 1 or calibration.bsp is None or calibration.held_out is None:
             continue
@@ -261,14 +255,14 @@ def show_bsp(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
             row += [_ns(unbalanced.g1), verdict(zero and not unbalanced.kept, f"{kept} kept")]
         elif unbalanced is not None:
             row += ["refused", f"condition {unbalanced.condition:.0f}"]
-        table.add_row(*row)
-    return table
+        rows.append(row)
+    head = "setting, hosts | segments | l, us | g, ns | over line | held out: median, 10 % | 95th, 25 % | bias"
+    return _table("BSP and E-BSP", f"{head} | g1, ns | 0 in it", rows)
 
 
 def show_classes(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
     """Parameters by class against those of one class alone."""
-    columns = ("within or between", "one class alone", "10 %")
-    table = _table("Two ranks a host", "setting, hosts", "parameter", *columns)
+    rows = []
     for setting, calibration in found.items():
         if setting.ranks == 1 or setting.hosts == 1:
             continue
@@ -280,8 +274,8 @@ def show_classes(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
                 error = mine.value / theirs.value - 1 if theirs.value else float("inf")
                 show = _ns if name.split()[0] in ("g", "G_word") else _us
                 said = verdict(abs(error) <= CLASS_BAR, f"{error:+.1%}")
-                table.add_row(str(setting), f"{where}: {name}", show(mine), show(theirs), said)
-    return table
+                rows.append((str(setting), f"{where}: {name}", show(mine), show(theirs), said))
+    return _table("Two ranks a host", "setting, hosts | parameter | within or between | one class alone | 10 %", rows)
 
 
 def _pairs(calibration: Calibration, alone: Calibration, where: str) -> Iterator[tuple[str, Estimate, Estimate]]:
@@ -299,32 +293,28 @@ def _pairs(calibration: Calibration, alone: Calibration, where: str) -> Iterator
             yield f"G_word ({name})", mine.G_word, theirs.G_word
 
 
-def show(wanted: Sequence[Setting], folder: Path) -> None:
+def show(study: Study, wanted: Sequence[Setting], folder: Path) -> None:
     """All tables, from the machine files that are there."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
     found = {}
     for setting in wanted:
         path = folder / f"{setting.name}.json"
         if path.exists():
             found[setting] = read(path)
     if not found:
-        console.print(f"nothing in {folder}")
+        study.show(f"nothing in {folder}")
         return
-    about = next(iter(found.values())).about
-    console.print(
+    about, verdict = next(iter(found.values())).about, Verdicts()
+    study.show(
         f"{len(found)} of {len(wanted)} calibrations, level {about['level']}; {about['versions'].get('mpi', '')}"
     )
-    verdict = Verdicts()
     for part in (show_logp, show_differences, show_bsp, show_classes):
-        table = part(found, verdict)
-        if table.row_count:
-            console.print(table)
+        made = part(found, verdict)
+        if made.row_count:
+            study.show(made)
     for setting, calibration in found.items():
         flags = sorted({flag.code for flag in calibration.all_flags()})
-        console.print(f"{setting}: {', '.join(flags) or 'no flags'}")
-    console.print(f"{verdict.met} met, {verdict.missed} missed")
+        study.show(f"{setting}: {', '.join(flags) or 'no flags'}")
+    study.show(f"{verdict.met} met, {verdict.missed} missed")
 
 
 def _hosts(text: str) -> tuple[int, int]:
@@ -336,30 +326,28 @@ def _hosts(text: str) -> tuple[int, int]:
 
 def main() -> int:
     """Measure what is not there yet, and print all of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="of machine files and raw samples")
-    parser.add_argument("--latencies", type=int, nargs="+", default=LATENCIES, metavar="US", help="microseconds")
-    parser.add_argument("--rates", type=int, nargs="+", default=RATES, metavar="MBIT", help="Mbit/s")
-    parser.add_argument(
-        "--hosts", type=_hosts, nargs="+", default=[], metavar="RATE=N", help="default: 50=8 200=4 1000=2, others 2"
-    )
-    parser.add_argument("--no-classes", action="store_true", help="only one rank a host")
-    parser.add_argument("--level", choices=("quick", "default", "thorough"), default="quick", help="default quick")
-    parser.add_argument("--budget", type=float, help="seconds of each launch (default: the level's)")
-    parser.add_argument("--launches", type=int, default=1, help="of each calibration (default 1)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--emulator", choices=EMULATORS, default="script", help="default script")
-    parser.add_argument("--table", action="store_true", help="measure nothing")
-    parser.add_argument("--again", action="store_true", help="analyse the raw samples that are there anew, first")
-    options = parser.parse_args()
-    hosts = {rate: HOSTS.get(rate, 2) for rate in options.rates} | dict(options.hosts)
+    study = Study(__doc__)
+    study.add_argument("folder", type=Path, help="of machine files and raw samples")
+    study.add_argument("--latencies", type=int, nargs="+", default=LATENCIES, metavar="US", help="microseconds")
+    study.add_argument("--rates", type=int, nargs="+", default=RATES, metavar="MBIT", help="Mbit/s")
+    study.add_argument("--hosts", type=_hosts, nargs="+", metavar="RATE=N", help="default: 50=8 200=4 1000=2, others 2")
+    study.add_argument("--no-classes", action="store_true", help="only one rank a host")
+    study.add_argument("--level", choices=("quick", "default", "thorough"), default="quick")
+    study.add_argument("--budget", type=float, help="seconds of each launch (default: the level's)")
+    study.add_argument("--launches", type=int, default=1, help="of each calibration")
+    study.add_argument("--seed", type=int, default=0)
+    study.add_argument("--emulator", choices=EMULATORS, default="script")
+    study.add_argument("--table", action="store_true", help="measure nothing")
+    study.add_argument("--again", action="store_true", help="analyse the raw samples that are there anew, first")
+    options = study.begin()
+    hosts = {rate: HOSTS.get(rate, 2) for rate in options.rates} | dict(options.hosts or ())
     wanted = series(options.latencies, options.rates, hosts, not options.no_classes)
     options.folder.mkdir(parents=True, exist_ok=True)
     try:
         if options.again:
             again(wanted, options.folder)
         failed = 0 if options.table else measure_all(wanted, options.folder, options)
-        show(wanted, options.folder)
+        show(study, wanted, options.folder)
     except BSPError as error:
         print(f"calibration_on_cluster: {error}", file=sys.stderr)
         return 2

@@ -19,13 +19,7 @@ percentile.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import platform
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -33,13 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
+from rich.console import RenderableType
 from rich.table import Table
 
 import pybsp
-from pybsp.cli import launcher
 from pybsp.collectives import broadcast, broadcast_items, prefix, prefix_2d
 from pybsp.collectives.tree import degrees
+
+from .frame import Network, Study, library, on_ranks, spread, table
 
 Variant = Callable[[], Any]
 
@@ -47,22 +42,6 @@ CHOICE_WORDS = [1, 16, 256, 1024, 4096, 1 << 14, 1 << 16, 1 << 18]
 MPI_WORDS = [1, 16, 256, 4096, 1 << 14, 1 << 16, 1 << 18, 1 << 20]
 RELATIONS = (1 << 16, 1 << 17)  # words
 HEAD_START = 0.04  # seconds in which all ranks learn when to begin, and what was still under way arrives
-
-
-def cluster_script() -> Path:
-    """The script that emulates a cluster.
-
-    Raises:
-        SystemExit: it is not there.
-    """
-    beside = Path(__file__).resolve().parents[3] / "shared" / "cluster" / "cluster"
-    script = Path(os.environ.get("PYBSP_CLUSTER") or beside)
-    if not script.is_file():
-        sys.exit(
-            f"no emulated cluster: PYBSP_CLUSTER is not set to its script, and there is no {beside}; without "
-            "--latency and --rate the ranks run under mpiexec here"
-        )
-    return script
 
 
 class Clock:
@@ -191,120 +170,90 @@ def _scan(comm: Any, data: Any, sums: Any) -> None:
     comm.Scan([data, data.size, MPI.DOUBLE], [sums, data.size, MPI.DOUBLE])
 
 
-def _worker(options: argparse.Namespace) -> None:
+PARTS: dict[str, Callable[[pybsp.BSP, Any, int], dict[str, Any]]] = {
+    "machine": machine,
+    "choice": choice,
+    "mpi": against_mpi,
+}
+
+
+def on_these(part: str, rounds: int, parameters: dict[str, Any]) -> dict[str, Any]:
+    """What the ranks of this job find."""
     import mpi4py
 
     mpi4py.rc.thread_level = "serialized"  # for both sides
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    in_force = pybsp.BSPMachine(p=comm.size, g=options.g, l=options.l, r=options.r, o_msg=options.o_msg)
-    part = {"machine": machine, "choice": choice, "mpi": against_mpi}[options.part]
-    found = pybsp.run(part, comm.Dup(), options.rounds, machine=in_force)
-    if comm.rank == 0:
-        library = " ".join(MPI.Get_library_version().strip("\x00 \n").split("\n")[0].split())
-        Path(options.worker).write_text(json.dumps({"library": library, "found": found}))
+    found = pybsp.run(PARTS[part], comm.Dup(), rounds, machine=pybsp.BSPMachine(p=comm.size, **parameters))
+    return {"library": library(), "found": found}
 
 
-def _ms(samples: Any) -> str:
-    median, low, high = (1e3 * np.percentile(samples, q) for q in (50, 5, 95))
-    return f"{median:.4g} ({low:.4g} to {high:.4g})"
-
-
-def print_choice(console: Console, found: dict[str, Any]) -> None:
+def choice_table(found: dict[str, Any]) -> Table:
     """For each size: what was chosen, what was best, and how far apart they are."""
-    table = Table(title="the choice: milliseconds, median (5th to 95th percentile)")
-    for column in ("what", "chosen", "time", "predicted", "best measured", "time", "worst", "chosen/best", "verdict"):
-        table.add_column(column)
+    rows = []
     for what, one in found.items():
-        medians = {way: float(np.median(samples)) for way, samples in one["samples"].items()}
+        samples, way = one["samples"], one["chosen"]
+        medians = {each: float(np.median(taken)) for each, taken in samples.items()}
         best, worst = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
-        way = one["chosen"]
         ratio = medians[way] / medians[best]
-        spread = np.percentile(one["samples"][best], 95) >= np.percentile(one["samples"][way], 5)
-        verdict = "within 10 %" if ratio <= 1.1 else "within the spread" if spread else "MISSED"
-        table.add_row(
-            what,
-            way,
-            _ms(one["samples"][way]),
-            f"{1e3 * one['predicted'][way]:.4g}",
-            best,
-            _ms(one["samples"][best]),
-            f"{worst} {1e3 * medians[worst]:.4g}",
-            f"{ratio:.2f}",
-            verdict,
+        apart = np.percentile(samples[best], 95) < np.percentile(samples[way], 5)
+        verdict = "within 10 %" if ratio <= 1.1 else "MISSED" if apart else "within the spread"
+        rows.append(
+            f"{what} | {way} | {spread(samples[way], 1e-3)} | {1e3 * one['predicted'][way]:.4g} | {best} | "
+            f"{spread(samples[best], 1e-3)} | {worst} {1e3 * medians[worst]:.4g} | {ratio:.2f} | {verdict}"
         )
-    console.print(table)
+    head = "what | chosen | time | predicted | best measured | time | worst | chosen/best | verdict"
+    return table("the choice: milliseconds, median (5th to 95th percentile)", head, rows)
 
 
-def print_machine(console: Console, found: dict[str, Any]) -> None:
+def machine_lines(found: dict[str, Any]) -> str:
     """l, and g from the difference of two exchanges."""
     empty, few, many = (float(np.median(found[str(h)])) for h in (0, *RELATIONS))
-    console.print(f"empty superstep: {_ms(found['0'])} ms")
-    console.print(f"--g {(many - few) / (RELATIONS[1] - RELATIONS[0]):.3g} --l {empty:.3g}")
+    g = (many - few) / (RELATIONS[1] - RELATIONS[0])
+    return f"empty superstep: {spread(found['0'], 1e-3)} ms\n--g {g:.3g} --l {empty:.3g}"
 
 
-def print_against_mpi(console: Console, found: dict[str, Any]) -> None:
+def against_mpi_table(found: dict[str, Any]) -> Table:
     """For each size: both times, and the ratio round by round."""
-    table = Table(title="against MPI: milliseconds, median (5th to 95th percentile)")
-    for column in ("what", "pybsp", "MPI", "ratio", "bar 1.3"):
-        table.add_column(column)
+    rows = []
     for what, samples in found.items():
         ratios = np.array(samples["ours"]) / np.array(samples["mpi"])
-        median = float(np.median(ratios))
-        table.add_row(
-            what,
-            _ms(samples["ours"]),
-            _ms(samples["mpi"]),
-            f"{median:.2f} ({np.percentile(ratios, 5):.2f} to {np.percentile(ratios, 95):.2f})",
-            "met" if median <= 1.3 else "MISSED",
-        )
-    console.print(table)
+        both = f"{spread(samples['ours'], 1e-3)} | {spread(samples['mpi'], 1e-3)}"
+        rows.append(f"{what} | {both} | {spread(ratios)} | {'met' if np.median(ratios) <= 1.3 else 'MISSED'}")
+    title = "against MPI: milliseconds, median (5th to 95th percentile)"
+    return table(title, "what | pybsp | MPI | ratio | bar 1.3", rows)
+
+
+SHOWN: dict[str, Callable[[dict[str, Any]], RenderableType]] = {
+    "machine": machine_lines,
+    "choice": choice_table,
+    "mpi": against_mpi_table,
+}
 
 
 def main() -> None:
     """Start the ranks, and print what they found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("machine", "choice", "mpi"))
-    parser.add_argument("-n", type=int, default=8, help="ranks (default 8)")
-    parser.add_argument("--latency", type=int, help="of the emulated cluster, in microseconds")
-    parser.add_argument("--rate", type=int, help="of its lines, in Mbit/s")
-    parser.add_argument("--g", type=float, default=1e-9, help="seconds a word")
-    parser.add_argument("--l", type=float, default=1e-5, help="seconds a superstep")
-    parser.add_argument("--r", type=float, default=1e9, help="flop/s (default 1e9)")
-    parser.add_argument("--o-msg", type=float, default=0.0, help="seconds a message (default 0)")
-    parser.add_argument("--rounds", type=int, default=9, help="samples of each variant (default 9)")
-    parser.add_argument("--output", metavar="FILE", help="keep all samples, as JSON")
-    parser.add_argument("--worker", metavar="FILE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        _worker(options)
-        return
-    with tempfile.TemporaryDirectory() as scratch:
-        result = Path(scratch) / "found.json"
-        worker = [sys.executable, "-m", "pybsp.benchmarks.studies.collectives", *sys.argv[1:], "--worker", str(result)]
-        command = [*launcher(options.n), *worker]
-        environment = dict(os.environ)
-        if options.latency is not None and options.rate is not None:
-            setting = ["-n", str(options.n), "-l", str(options.latency), "-b", str(options.rate)]
-            command = [str(cluster_script()), *setting, "--", *worker]
-            # The mpiexec beside this Python comes first, as in `pybsp run`.
-            environment["PATH"] = os.pathsep.join(
-                [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-            )
-        subprocess.run(command, check=True, env=environment)
-        content = json.loads(result.read_text())
-    content |= {"host": platform.node(), "arguments": sys.argv[1:], "numpy": np.__version__}
-    console = Console()
-    if not console.is_terminal:
-        console.width = 180
-    where = f"-l {options.latency} -b {options.rate}" if options.latency is not None else "under mpiexec, one host"
+    study = Study(__doc__, keep="--output")
+    study.add_argument("part", choices=PARTS)
+    study.add_argument("-n", type=int, default=8, help="ranks")
+    study.add_argument("--latency", type=int, help="of the emulated cluster, in microseconds")
+    study.add_argument("--rate", type=int, help="of its lines, in Mbit/s")
+    study.add_argument("--g", type=float, default=1e-9, help="seconds a word")
+    study.add_argument("--l", type=float, default=1e-5, help="seconds a superstep")
+    study.add_argument("--r", type=float, default=1e9, help="flop/s")
+    study.add_argument("--o-msg", type=float, default=0.0, help="seconds a message")
+    study.add_argument("--rounds", type=int, default=9, help="samples of each variant")
+    options = study.begin()
+    parameters = {name: getattr(options, name) for name in ("g", "l", "r", "o_msg")}
+    network, where = None, "under mpiexec, one host"
+    if options.latency is not None and options.rate is not None:
+        network = Network(options.n, options.latency, options.rate)
+        where = f"-l {options.latency} -b {options.rate}"
+    content = on_ranks(on_these, options.part, options.rounds, parameters, n=options.n, network=network)
     given = "" if options.part == "machine" else f"; g = {options.g:g} s, l = {options.l:g} s"
-    console.print(f"{options.n} ranks {where}{given}; {content['library']}")
-    show = {"machine": print_machine, "choice": print_choice, "mpi": print_against_mpi}[options.part]
-    show(console, content["found"])
-    if options.output:
-        Path(options.output).write_text(json.dumps(content, indent=1) + "\n")
+    study.show(f"{options.n} ranks {where}{given}; {content['library']}", SHOWN[options.part](content["found"]))
+    study.end(content)
 
 
 if __name__ == "__main__":

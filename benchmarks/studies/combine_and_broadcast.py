@@ -12,20 +12,18 @@ last joining. Nothing stalls, or the script fails.
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
 from pybsp import LogPMachine
 from pybsp.logp import Processor, simulate
 from pybsp.routing.logp.combine_broadcast import combine_broadcast, cost, lower_bound
 from pybsp.routing.logp.phases import Phases
+
+from .frame import Study, cells, table
 
 LIMIT = 8.0
 # (L, o, G): ceil(L/G) = 1, 1, 1, 2, 2, 3, 4, 8, 16, 50; overheads of none, and up to a gap.
@@ -101,24 +99,24 @@ def measure(parameters: tuple[int, int, int], sizes: Sequence[int], simulated: i
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The table; status 1 where the constant is above 8."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--most", type=int, default=1024, help="the largest p")
-    parser.add_argument("--simulated", type=int, default=32, help="the largest p whose executions are simulated")
-    options = parser.parse_args(arguments)
-    sizes = sorted(
-        {p for p in (*range(2, 65), 100, 128, 200, 256, 257, 400, 512, 700, 1000, 1024) if p <= options.most}
-    )
-    table = Table(title=f"of the paper's 3, of 8, and of the lower bound; {len(sizes)} values of p", width=110)
-    for column in ("L", "o", "G", "C", "of 3", "at p", "above 3", f"of 3, p = {sizes[-1]}", "of 8", "at p", "of 1"):
-        table.add_column(column, justify="right")
-    rows = [measure(parameters, sizes, options.simulated) for parameters in PARAMETERS]
-    for row in rows:
-        L, o, G = row.parameters
-        table.add_row(
-            *map(str, (L, o, G, -(-L // G), f"{row.paper:.2f}", row.paper_at, row.above, f"{row.last:.2f}")),
-            *(f"{row.constant:.2f}", str(row.constant_at), f"{row.lowest:.2f}"),
+    study = Study(__doc__)
+    study.add_argument("--most", type=int, default=1024, help="the largest p")
+    study.add_argument("--simulated", type=int, default=32, help="the largest p whose executions are simulated")
+    options = study.begin(arguments)
+    all_sizes = {*range(2, 65), 100, 128, 200, 256, 257, 400, 512, 700, 1000, 1024}
+    sizes = sorted(p for p in all_sizes if p <= options.most)
+    rows = [measure(parameters, sizes, options.simulated) for parameters in study.each(PARAMETERS)]
+    study.show(
+        table(
+            f"of the paper's 3, of 8, and of the lower bound; {len(sizes)} values of p",
+            f"L | o | G | C | of 3 | at p | above 3 | of 3, p = {sizes[-1]} | of 8 | at p | of 1",
+            (
+                f"{cells(r.parameters)} | {-(-r.parameters[0] // r.parameters[2])} | {r.paper:.2f} | {r.paper_at} | "
+                f"{r.above} | {r.last:.2f} | {r.constant:.2f} | {r.constant_at} | {r.lowest:.2f}"
+                for r in rows
+            ),
         )
-    Console(width=110).print(table)
+    )
     constant = max(row.constant for row in rows)
     print(f"T_CB <= {constant:.2f} (L+o) max(1, log p / log(1 + ceil(L/G))) for all of these, up to p = {sizes[-1]}")
     return int(constant > LIMIT)

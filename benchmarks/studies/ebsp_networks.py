@@ -9,22 +9,17 @@ else is said. An algorithm's steps are those of its plan, routed superstep by su
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from pybsp import BSPMachine, EBSPMachine
-from pybsp.benchmarks.studies.files import markdown_table, plain
 from pybsp.benchmarks.studies.theory.linear_array_steps import least_steps
 from pybsp.collectives.allgather import allgather
 from pybsp.collectives.broadcast import broadcast
@@ -52,6 +47,8 @@ from pybsp.routing.networks.mesh import ORDERS, Mesh
 from pybsp.routing.networks.network import Network
 from pybsp.routing.relation import Relation
 from pybsp.routing.relations import local
+
+from .frame import Study, cells, table
 
 Ints = NDArray[np.int64]
 ARRAY, MESH_KIND = "linear array", "mesh"
@@ -656,159 +653,109 @@ FACTORS = (64, 256, 1024, 4096)
 
 def theorem_3_table(found: Sequence[Tightness]) -> Table:
     """Steps over Theorem 3's bound."""
-    table = markdown_table(
+    return table(
         "Theorem 3: steps over min{k_min L, M} + P - 2",
-        "relations",
-        "number",
-        "furthest first: largest",
-        "median",
-        "equal",
-        "FIFO: largest",
-        "equal",
+        "relations | number | furthest first: largest | median | equal | FIFO: largest | equal | "
         "furthest first over min{k_min L, M + L - 1}: largest",
+        (
+            f"{t.family} | {t.relations} | {t.furthest_first:.3f} | {t.median:.3f} | {t.equal} | {t.fifo:.3f} | "
+            f"{t.fifo_equal} | {t.sharper:.3f}"
+            for t in found
+        ),
     )
-    for t in found:
-        table.add_row(
-            t.family,
-            str(t.relations),
-            f"{t.furthest_first:.3f}",
-            f"{t.median:.3f}",
-            str(t.equal),
-            f"{t.fifo:.3f}",
-            str(t.fifo_equal),
-            f"{t.sharper:.3f}",
-        )
-    return table
 
 
 def distances_table(found: Sequence[Distance]) -> Table:
     """The Peano property."""
-    table = markdown_table(
-        "Distance over sqrt(d), all pairs of numbers that differ by d",
-        "indexing",
-        "P",
-        "largest",
-        "d, distance",
-        "first d with distance > 3 sqrt(d), distance",
-    )
+    rows = []
     for d in found:
         broken = "none" if d.broken is None else "{}, {}".format(*d.broken)
-        table.add_row(d.indexing, str(d.p), f"{d.constant:.4f}", "{}, {}".format(*d.where), broken)
-    return table
+        rows.append(f"{d.indexing} | {d.p} | {d.constant:.4f} | {d.where[0]}, {d.where[1]} | {broken}")
+    return table(
+        "Distance over sqrt(d), all pairs of numbers that differ by d",
+        "indexing | P | largest | d, distance | first d with distance > 3 sqrt(d), distance",
+        rows,
+    )
 
 
 def lemma_4_table(found: Sequence[Constant]) -> Table:
     """Constants by order."""
-    table = markdown_table("Lemma 4: steps over sqrt(k1 k2 P), the largest", "P", "k1", "k2", *found[0].ratios)
-    for c in found:
-        table.add_row(str(c.p), str(c.k1), str(c.k2), *(f"{ratio:.2f}" for ratio in c.ratios.values()))
-    return table
+    rows = (f"{c.p} | {c.k1} | {c.k2} | {cells(c.ratios.values(), '.2f')}" for c in found)
+    head = f"P | k1 | k2 | {cells(found[0].ratios)}"
+    return table("Lemma 4: steps over sqrt(k1 k2 P), the largest", head, rows)
 
 
 def theorem_5_table(found: Sequence[Locality]) -> Table:
     """Constants by indexing."""
-    table = markdown_table(
+    return table(
         "Theorem 5: steps over min{sqrt(k1 k2 P), k_max sqrt(L) + sqrt(P)}",
-        "indexing",
-        "P",
-        "relations",
-        "number",
-        "largest",
-        "median",
-        "largest where the second is less",
+        "indexing | P | relations | number | largest | median | largest where the second is less",
+        (
+            f"{c.indexing} | {c.p} | {c.kind} | {c.relations} | {cells((c.largest, c.median, c.local), '.2f')}"
+            for c in found
+        ),
     )
-    for c in found:
-        ratios = (f"{ratio:.2f}" for ratio in (c.largest, c.median, c.local))
-        table.add_row(c.indexing, str(c.p), c.kind, str(c.relations), *ratios)
-    return table
 
 
 def corner_table(found: Sequence[Corner]) -> Table:
     """The Y-PRAM's charge against the steps, and their growth."""
-    table = markdown_table(
-        "sqrt(P) processors in the corner send to all outside", "", *(f"P = {c.p}" for c in found), "exponent"
-    )
     sizes = [c.p for c in found]
-
-    def add(name: str, values: Sequence[float]) -> None:
-        table.add_row(name, *(f"{value:.0f}" for value in values), f"{exponent(sizes, values):.3f}")
-
-    add("Y-PRAM's charge", [c.y_pram for c in found])
-    add("the paper's lower bound", [c.bound for c in found])
-    add("Theorem 5, constants 1", [c.theorem_5 for c in found])
-    for order in ORDERS:
-        add(f"steps, {order}", [c.steps[order] for c in found])
-    return table
+    of: dict[str, list[float]] = {
+        "Y-PRAM's charge": [c.y_pram for c in found],
+        "the paper's lower bound": [c.bound for c in found],
+        "Theorem 5, constants 1": [c.theorem_5 for c in found],
+        **{f"steps, {order}": [c.steps[order] for c in found] for order in ORDERS},
+    }
+    return table(
+        "sqrt(P) processors in the corner send to all outside",
+        cells(("", *(f"P = {p}" for p in sizes), "exponent")),
+        (f"{name} | {cells(values, '.0f')} | {exponent(sizes, values):.3f}" for name, values in of.items()),
+    )
 
 
 def algorithms_table(found: Sequence[Row]) -> Table:
     """Steps and exponents."""
-    table = markdown_table(
-        "Algorithms: steps, superstep by superstep",
-        "problem",
-        "network",
-        "algorithm",
-        "claim",
-        "P",
-        "supersteps",
-        "steps",
-        "with barriers",
-        "BSP charge",
-        "exponents: claim",
-        "steps",
-        "with barriers",
-        "BSP charge",
-    )
+    rows = []
     for r in found:
         last = r.routed[-1]
-        counts = (last.supersteps, last.steps, last.with_barriers, round(last.charge))
-        exponents = (r.claimed, r.steps, r.with_barriers, r.charge)
-        table.add_row(
-            r.problem,
-            r.kind,
-            r.algorithm,
-            r.claim,
-            f"{r.sizes[0]} to {r.sizes[-1]}",
-            *map(str, counts),
-            *(f"{e:.2f}" for e in exponents),
-        )
-    return table
+        counts = cells((last.supersteps, last.steps, last.with_barriers, round(last.charge)))
+        exponents = cells((r.claimed, r.steps, r.with_barriers, r.charge), ".2f")
+        case = f"{r.problem} | {r.kind} | {r.algorithm} | {r.claim} | {r.sizes[0]} to {r.sizes[-1]}"
+        rows.append(f"{case} | {counts} | {exponents}")
+    return table(
+        "Algorithms: steps, superstep by superstep",
+        "problem | network | algorithm | claim | P | supersteps | steps | with barriers | BSP charge | "
+        "exponents: claim | steps | with barriers | BSP charge",
+        rows,
+    )
 
 
 def factors_table(found: Sequence[Row]) -> Table:
     """How many times as many steps the BSP algorithm takes."""
-    table = markdown_table(
-        "Over the paper's algorithm, with barriers: the BSP algorithm, BSP's charge for it",
-        "problem",
-        "network",
-        *(f"P = {p}" for p in FACTORS),
-    )
+    lines = []
     for problem in PROBLEMS:
         rows = [r for r in found if (r.problem, r.kind) == (problem.name, problem.kind)]
         pairs = {
             p: f"{b.with_barriers / e.with_barriers:.2f}, {b.charge / e.with_barriers:.2f}"
             for p, b, e in zip(rows[0].sizes, rows[-1].routed, rows[0].routed, strict=True)
         }
-        table.add_row(problem.name, problem.kind, *(pairs.get(p, "") for p in FACTORS))
-    return table
+        lines.append(cells((problem.name, problem.kind, *(pairs.get(p, "") for p in FACTORS))))
+    return table(
+        "Over the paper's algorithm, with barriers: the BSP algorithm, BSP's charge for it",
+        cells(("problem", "network", *(f"P = {p}" for p in FACTORS))),
+        lines,
+    )
 
 
 def main() -> None:
     """Route, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer relations, and without the largest P")
-    parser.add_argument("--json", metavar="FILE", help="keep all figures, as JSON")
-    options = parser.parse_args()
-    quick = options.quick
-    console = Console()
-    if not console.is_terminal:
-        console.width = 250
+    study = Study(__doc__, keep="--json", quick="fewer relations, and without the largest P")
+    quick = study.begin().quick
     kept: dict[str, Any] = {}
 
     def show(name: str, found: Sequence[Any], *tables: Callable[[Any], Table]) -> None:
         kept[name] = found
-        for table in tables:
-            console.print(table(found))
+        study.show(*(made(found) for made in tables))
 
     show("theorem 3", theorem_3_families(quick), theorem_3_table)
     pairs = [("peano", 4**n) for n in (2, 4, 6)] + [("true peano", 9**n) for n in (2, 3, 4)] + [("snake", 4**6)]
@@ -816,10 +763,9 @@ def main() -> None:
     show("lemma 4", lemma_4_constants(quick), lemma_4_table)
     show("theorem 5", theorem_5_kinds(quick), theorem_5_table)
     show("corner", [corner(16**n) for n in ((1, 2, 3) if quick else (1, 2, 3, 4))], corner_table)
-    rows = [row(problem, algorithm, quick) for problem in PROBLEMS for algorithm in problem.algorithms]
-    show("algorithms", rows, algorithms_table, factors_table)
-    if options.json:
-        Path(options.json).write_text(json.dumps(plain(kept), indent=1) + "\n")
+    asked = [(problem, algorithm) for problem in PROBLEMS for algorithm in problem.algorithms]
+    show("algorithms", [row(*one, quick) for one in study.each(asked)], algorithms_table, factors_table)
+    study.end(kept)
 
 
 if __name__ == "__main__":

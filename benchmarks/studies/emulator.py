@@ -16,23 +16,19 @@ measures that limit.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
 from pybsp.benchmarks.emulation.switch import MTU
+
+from .frame import Network, Study, cells, on_ranks, spread, table
 
 HOSTS = 8
 ROUND_TRIPS = 100
@@ -44,8 +40,8 @@ FRAME = MTU + 14
 PAYLOAD = MTU - 20 - 32  # IP's head, TCP's with time stamps
 
 
-def worker(path: str, rate: float) -> None:
-    """The program that both emulators run; rank 0 writes what it found."""
+def measured(rate: float) -> dict[str, list[float]]:
+    """The program that both emulators run; rank 0 has what it found."""
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
@@ -87,8 +83,7 @@ def worker(path: str, rate: float) -> None:
         for _ in range(times):
             comm.Barrier()
             timed(f"exchange of {kib} KiB", lambda out=out, into=into: comm.Alltoall(out, into))  # type: ignore[misc]
-    if rank == 0:
-        Path(path).write_text(json.dumps(found))
+    return found
 
 
 def wait(comm: Any) -> None:
@@ -98,77 +93,44 @@ def wait(comm: Any) -> None:
         time.sleep(0.01)
 
 
-def ours(options: argparse.Namespace) -> list[str]:
-    """The command that runs a program on our emulator."""
-    link = ["--latency", options.latency, "--rate", options.rate]
-    return [sys.executable, "-m", "pybsp", "emulate", "-n", str(HOSTS), *link, "--"]
-
-
-def reference(options: argparse.Namespace) -> list[str]:
-    """The command that runs a program on the other one."""
-    link = ["-l", f"{1e6 * parse_time(options.latency):g}", "-b", f"{1e-6 * parse_rate(options.rate):g}"]
-    return [options.reference, "-n", str(HOSTS), *link, "--"]
-
-
-def measured(command: list[str], rate: float) -> dict[str, list[float]]:
-    """What the worker finds."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "found.json"
-        arguments = ["--worker", str(path), "--rate", f"{1e-3 * rate:.0f}kbit"]
-        # Both find this Python's mpiexec first.
-        search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        subprocess.run(
-            [*command, sys.executable, __file__, *arguments],
-            check=True,
-            timeout=300,
-            env={**os.environ, "PATH": search},
-        )
-        found: dict[str, list[float]] = json.loads(path.read_text())
-        return found
-
-
-def compare(console: Console, options: argparse.Namespace) -> None:
-    """Both emulators in turns, and a table."""
-    rate = parse_rate(options.rate)
-    commands = {"pybsp": ours(options)}
-    if options.reference:
-        commands["reference"] = reference(options)
-    samples: dict[str, dict[str, list[float]]] = {name: {} for name in commands}
-    for _ in range(options.rounds):
-        for name, command in commands.items():
-            for what, values in measured(command, rate).items():
+def compare(study: Study, networks: dict[str, str], options: argparse.Namespace) -> Table:
+    """The emulators in turns, and a table."""
+    rate, latency = parse_rate(options.rate), parse_time(options.latency)
+    samples: dict[str, dict[str, list[float]]] = {name: {} for name in networks}
+    for _ in study.each(range(options.rounds)):
+        for name, emulator in networks.items():
+            network = Network(HOSTS, round(1e6 * latency), round(1e-6 * rate), emulator=emulator)
+            for what, values in on_ranks(measured, rate, n=HOSTS, network=network, limit=300).items():
                 samples[name].setdefault(what, []).extend(values)
-    table = Table(title=f"{HOSTS} hosts, {options.latency}, {options.rate}: medians (5th to 95th percentile)")
-    for column in ("what", "unit", *commands, *(["ratio"] if options.reference else []), "by the link"):
-        table.add_column(column)
-    goodput = 1e-6 * rate * PAYLOAD / FRAME
+    by_link = {
+        "half round trip": f"{1e3 * latency:g} and software",
+        "stream": f"{1e-6 * rate * PAYLOAD / FRAME:.4g}",
+    }
+    rows = []
     for what in samples["pybsp"]:
-        factor, unit = (1.0, "Mbit/s") if what == "stream" else (1e3, "ms")
-        taken = [factor * np.array(samples[name][what]) for name in commands]
-        cells = [f"{np.median(v):.4g} ({np.percentile(v, 5):.4g} to {np.percentile(v, 95):.4g})" for v in taken]
-        if options.reference:
-            cells.append(f"{np.median(taken[0]) / np.median(taken[1]):.3f}")
-        link = {"half round trip": f"{1e3 * parse_time(options.latency):g} and software", "stream": f"{goodput:.4g}"}
-        table.add_row(what, unit, *cells, link.get(what, ""))
-    console.print(table)
+        unit, name = (1.0, "Mbit/s") if what == "stream" else (1e-3, "ms")
+        taken = [samples[emulator][what] for emulator in networks]
+        ratio = [f"{np.median(taken[0]) / np.median(taken[1]):.3f}"] if options.reference else []
+        rows.append(cells((what, name, *(spread(values, unit) for values in taken), *ratio, by_link.get(what, ""))))
+    title = f"{HOSTS} hosts, {options.latency}, {options.rate}: medians (5th to 95th percentile)"
+    return table(title, cells(("what", "unit", *networks, *["ratio"] * bool(options.reference), "by the link")), rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--latency", default="2ms")
-    parser.add_argument("--rate", default="200mbit")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--reference", metavar="SCRIPT", help="another emulator")
-    parser.add_argument("--worker", metavar="FILE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        worker(options.worker, parse_rate(options.rate))
-        return
-    console = Console()
-    console.print(
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    study = Study(__doc__)
+    study.add_argument("--latency", default="2ms")
+    study.add_argument("--rate", default="200mbit")
+    study.add_argument("--rounds", type=int, default=3)
+    study.add_argument("--reference", metavar="SCRIPT", help="another emulator")
+    options = study.begin()
+    networks = {"pybsp": "pybsp"}
+    if options.reference:
+        os.environ["PYBSP_CLUSTER"] = options.reference
+        networks["reference"] = "script"
+    study.show(
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        compare(study, networks, options),
     )
-    compare(console, options)
 
 
 if __name__ == "__main__":

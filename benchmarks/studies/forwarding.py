@@ -9,20 +9,17 @@ cube too, but straight to the ends: it is what the first phase is for.
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from pybsp.routing import Relation, relations
 from pybsp.routing.forwarding import hypercube, two_phase
 from pybsp.routing.forwarding.load import Ints, exchanged
+
+from .frame import Study, table
 
 PROCESSORS = (13, 16, 64, 256, 1024)
 PACKETS = (4, 16, 64, 256, 1024)
@@ -106,61 +103,44 @@ def balance(p: int, packets: int, seed: int) -> Balance:
     return Balance(p, packets, mean(two_phase.loads), mean(hypercube.loads))
 
 
-def show_balance(console: Console, found: list[Balance]) -> None:
-    """The table, with the limits."""
-    title = f"sum of h_i over h, by packets of a processor; mean of {SEEDS} seeds"
-    table = Table(title=title, box=box.MARKDOWN)
-    for name in ("p", "packets", "two-phase", "2(1 - 1/p)", "hypercube", "n"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for p, packets, both, cube in found:
-        n = p.bit_length() - 1
-        limit = str(n) if p == 1 << n else ""
-        table.add_row(str(p), str(packets), f"{both:.2f}", f"{2 - 2 / p:.2f}", f"{cube:.2f}", limit)
-    console.print(table)
+def rows_table(found: Sequence[Row]) -> Table:
+    """Relations on routers."""
+    return table(
+        "h_i in packets; words over those of direct",
+        "p | relation | h | router | rounds | largest h_i | over h | sum of h_i | over h | words",
+        (
+            f"{r.p} | {r.relation} | {r.h} | {r.router} | {r.rounds} | {r.most} | {r.most / r.h:.2f} | {r.total} | "
+            f"{r.total / r.h:.2f} | {r.words:.2f}"
+            for r in found
+        ),
+    )
 
 
-def show(console: Console, found: list[Row]) -> None:
-    """The table."""
-    table = Table(title="h_i in packets; words over those of direct", box=box.MARKDOWN)
-    for name in ("p", "relation", "h", "router", "rounds", "largest h_i", "over h", "sum of h_i", "over h", "words"):
-        table.add_column(name, justify="left" if name in ("relation", "router") else "right", no_wrap=True)
-    for row in found:
-        table.add_row(
-            str(row.p),
-            row.relation,
-            str(row.h),
-            row.router,
-            str(row.rounds),
-            str(row.most),
-            f"{row.most / row.h:.2f}",
-            str(row.total),
-            f"{row.total / row.h:.2f}",
-            f"{row.words:.2f}",
-        )
-    console.print(table)
+def balance_table(found: Sequence[Balance]) -> Table:
+    """With the limits."""
+    return table(
+        f"sum of h_i over h, by packets of a processor; mean of {SEEDS} seeds",
+        "p | packets | two-phase | 2(1 - 1/p) | hypercube | n",
+        (
+            f"{p} | {packets} | {both:.2f} | {2 - 2 / p:.2f} | {cube:.2f} | {p.bit_length() - 1}"
+            for p, packets, both, cube in found
+        ),
+    )
 
 
 def main() -> None:
     """Count, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-p", type=int, nargs="+", default=PROCESSORS, help="default 13 16 64 256 1024")
-    parser.add_argument("--h", type=int, default=64, help="packets a processor (default 64)")
-    parser.add_argument("--seed", type=int, default=0, help="of relations and routers (default 0)")
-    parser.add_argument("--json", metavar="FILE", help="keep the figures")
-    options = parser.parse_args()
+    study = Study(__doc__, keep="--json")
+    study.add_argument("-p", type=int, nargs="+", default=PROCESSORS)
+    study.add_argument("--h", type=int, default=64, help="packets a processor")
+    study.add_argument("--seed", type=int, default=0, help="of relations and routers")
+    options = study.begin()
     if min(*options.p, options.h) < 2:
-        parser.error("-p and --h are whole numbers of at least 2")
-    found = [row for p in options.p for row in rows(p, options.h, options.seed)]
-    console = Console()
-    if not console.is_terminal:
-        console.width = 140
-    show(console, found)
+        study.error("-p and --h are whole numbers of at least 2")
+    found = [row for p in study.each(options.p) for row in rows(p, options.h, options.seed)]
     balances = [balance(p, packets, options.seed) for p in (4, 16, 64) for packets in PACKETS]
-    show_balance(console, balances)
-    if options.json:
-        content: dict[str, Any] = {"seed": options.seed, "rows": [row._asdict() for row in found]}
-        content["balance"] = [row._asdict() for row in balances]
-        Path(options.json).write_text(json.dumps(content, indent=1) + "\n")
+    study.show(rows_table(found), balance_table(balances))
+    study.end({"seed": options.seed, "rows": found, "balance": balances})
 
 
 if __name__ == "__main__":

@@ -8,18 +8,15 @@ folder `benchmarks`; an installed pybsp has none.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import runpy
-import sys
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
 
 from pybsp import LogPMachine
 from pybsp.logp import Program, simulate
+
+from .frame import Study, cells, table
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "logp"
 # What a column is called, the example, and the arguments of its main.
@@ -36,27 +33,24 @@ COLUMNS: tuple[tuple[str, str, tuple[int | bool, ...]], ...] = (
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-p", type=int, nargs="+", default=[16, 64, 256], help="processors (default 16 64 256)")
-    options = parser.parse_args()
+    study = Study(__doc__)
+    study.add_argument("-p", type=int, nargs="+", default=[16, 64, 256], help="processors")
+    options = study.begin()
     if not EXAMPLES.is_dir():
-        sys.exit(f"logp_examples: there is no folder {EXAMPLES}; run it from a checkout")
+        study.error(f"there is no folder {EXAMPLES}; run it from a checkout")
     programs: dict[str, Program] = {
         name: runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"] for name in {example for _, example, _ in COLUMNS}
     }
-    table = Table(title="steps (of them stalled, all processors)")
-    for name in ("p", *(column for column, _, _ in COLUMNS)):
-        table.add_column(name, justify="right")
-    for p in options.p:
-        machine = LogPMachine.nominal(p)
-        row = []
+    rows = []
+    for p in study.each(options.p):
+        found = []
         for _, example, arguments in COLUMNS:
             with contextlib.redirect_stdout(io.StringIO()):  # what the example says
-                done = simulate(programs[example], machine=machine, args=arguments)
+                done = simulate(programs[example], machine=LogPMachine.nominal(p), args=arguments)
             done._check()
-            row.append(f"{done.time} ({done.stalled})")
-        table.add_row(f"{p}", *row)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+            found.append(f"{done.time} ({done.stalled})")
+        rows.append(cells((p, *found)))
+    study.show(table("steps (of them stalled, all processors)", cells(("p", *(name for name, _, _ in COLUMNS))), rows))
 
 
 if __name__ == "__main__":

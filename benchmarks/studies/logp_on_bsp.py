@@ -14,20 +14,18 @@ held against the model. The script fails where a bound or a constant is exceeded
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
-
-from rich.console import Console
-from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, LogPMachine
 from pybsp.logp import Processor
 from pybsp.routing import logp_on_bsp
 from pybsp.routing.logp_on_bsp import ending
+
+from .frame import Study, cells, table
 
 STALLING_LIMIT = 24.0  # what the constant for programs that stall is below, for every point of the grid
 PROCESSORS = (2, 3, 5, 8, 13, 16, 32, 64)
@@ -208,35 +206,32 @@ def grid(p: int, stalls: bool = False) -> Iterator[Point]:
                 yield from stall_free(p, L, o, G, program, steps)
 
 
-def show(title: str, sizes: list[int], stalls: bool) -> Point:
+def show(study: Study, title: str, sizes: list[int], stalls: bool) -> Point:
     """Measure, and print a row for each p; returns the largest figures of all."""
-    table = Table(title=title, width=150)
-    columns = ["p", "runs", "time / bound", "constant", "of T alone", *(["of the paper's"] if stalls else []), "where"]
-    for column in columns:
-        table.add_column(column, justify="left" if column == "where" else "right")
-    largest = Point("", 0.0, 0.0)
-    for p in sizes:
+    rows, largest = [], Point("", 0.0, 0.0)
+    for p in study.each(sizes):
         points = list(grid(p, stalls))
         worst = max(points, key=lambda point: point.constant)
         most: list[Any] = [max(point[k] for point in points) for k in range(1, 5)]
-        figures = [f"{most[0]:.3f}", *(f"{value:.2f}" if value else "" for value in most[1 : 4 if stalls else 3])]
-        table.add_row(f"{p}", f"{len(points)}", *figures, worst.where)
+        figures = cells(f"{value:.2f}" if value else "" for value in most[1 : 4 if stalls else 3])
+        rows.append(f"{p} | {len(points)} | {most[0]:.3f} | {figures} | {worst.where}")
         largest = Point(worst.where, *(max(pair) for pair in zip(largest[1:], most, strict=True)))
-    Console(width=150).print(table)
-    print(
-        f"largest time / bound {largest.share:.3f}, constant {largest.constant:.2f}, of T alone {largest.alone:.2f}\n"
+    of_paper = " | of the paper's" if stalls else ""
+    study.show(
+        table(title, f"p | runs | time / bound | constant | of T alone{of_paper} | where", rows),
+        f"largest time / bound {largest.share:.3f}, constant {largest.constant:.2f}, of T alone {largest.alone:.2f}\n",
     )
     return largest
 
 
 def main() -> None:
     """Measure, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--most", type=int, default=64, help="largest number of processors (default 64)")
-    parser.add_argument("--most-stalling", type=int, default=16, help="likewise, for programs that stall (default 16)")
-    options = parser.parse_args()
-    one = show("Theorem 1: stall-free programs", [p for p in PROCESSORS if p <= options.most], False)
-    other = show("Programs that stall", [p for p in PROCESSORS if p <= options.most_stalling], True)
+    study = Study(__doc__)
+    study.add_argument("--most", type=int, default=64, help="largest number of processors")
+    study.add_argument("--most-stalling", type=int, default=16, help="likewise, for programs that stall")
+    options = study.begin()
+    one = show(study, "Theorem 1: stall-free programs", [p for p in PROCESSORS if p <= options.most], False)
+    other = show(study, "Programs that stall", [p for p in PROCESSORS if p <= options.most_stalling], True)
     if max(one.share, other.share) > 1:
         sys.exit("beyond the bound")
     if max(one.constant, one.alone / (1 + 1 / LONG)) > logp_on_bsp.CONSTANT:

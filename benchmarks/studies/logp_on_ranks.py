@@ -19,29 +19,22 @@ sender gets at most one in two latencies.
 
 from __future__ import annotations
 
-import argparse
 import array
-import json
 import math
 import os
-import platform
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from pybsp import LogPMachine, logp
-from pybsp.benchmarks.studies.emulated import EMULATORS, Network, command, environment
 from pybsp.logp.ranks import RankProcessor
+
+from .frame import EMULATORS, Network, Study, on_ranks, spread, table
 
 TURNS = 2000  # of a ping-pong
 FLOOD = 20_000
@@ -151,15 +144,16 @@ def variants(comm: Any) -> dict[str, Sample]:
     return found
 
 
-def messages(options: argparse.Namespace) -> dict[str, Any]:
+def messages(rounds: int) -> dict[str, Any]:
     """Samples of all variants, seconds, interleaved."""
+    logp.run(lambda _: None)  # loads MPI, as the layer wants it
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD.Dup()
     measured = variants(comm)
     samples: dict[str, list[float]] = {name: [] for name in measured}
     names = list(measured)
-    for number in range(options.rounds + 1):
+    for number in range(rounds + 1):
         shift = number % len(names)
         for name in names[shift:] + names[:shift]:
             logp.run(lambda _: None)  # all are here: ranks that would wait in a collective of MPI's would spin
@@ -169,23 +163,16 @@ def messages(options: argparse.Namespace) -> dict[str, Any]:
     return samples
 
 
-def print_messages(console: Console, found: dict[str, dict[str, Any]]) -> None:
+def messages_table(found: dict[str, dict[str, Any]]) -> Table:
     """For each number of ranks, each variant, and its ratio to the raw one."""
-    table = Table(title="microseconds: a turn of a ping-pong, a message of a flood; median (5th to 95th percentile)")
-    for column in ("what", "p", "time", "ratio to raw mpi4py", "bar"):
-        table.add_column(column)
+    rows = []
     for p, samples in found.items():
         for name, seconds in samples.items():
-            ratios = np.array(seconds) / np.array(samples[name.split(",")[0] + ", raw"])
-            ratio = f"{np.median(ratios):.2f} ({np.percentile(ratios, 5):.2f} to {np.percentile(ratios, 95):.2f})"
+            ratio = spread(np.array(seconds) / np.array(samples[name.split(",")[0] + ", raw"]))
             bar = "at most 2" if (name, p) == ("ping-pong, per-pair", "2") else ""
-            table.add_row(name, p, _spread(1e6 * np.array(seconds)), "" if name.endswith("raw") else ratio, bar)
-    console.print(table)
-
-
-def _spread(samples: Any) -> str:
-    median, low, high = (np.percentile(samples, q) for q in (50, 5, 95))
-    return f"{median:.4g} ({low:.4g} to {high:.4g})"
+            rows.append(f"{name} | {p} | {spread(seconds, 1e-6)} | {'' if name.endswith('raw') else ratio} | {bar}")
+    title = "microseconds: a turn of a ping-pong, a message of a flood; median (5th to 95th percentile)"
+    return table(title, "what | p | time | ratio to raw mpi4py | bar", rows)
 
 
 # -- many to one -------------------------------------------------------------------------------------------------------
@@ -232,31 +219,31 @@ def many_to_one(proc: RankProcessor, each: int) -> dict[str, Any]:
     return {"seconds": last - first, "most": proc.max_in_flight}
 
 
-def cluster(options: argparse.Namespace) -> dict[str, Any]:
+def cluster(latency: int, held: float, gaps: list[float], number: int) -> dict[str, Any]:
     """Many to one for each gap."""
+    logp.run(lambda _: None)  # loads MPI, as the layer wants it
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    latency = options.latency or 100
     found: dict[str, Any] = {}
-    for share in options.gaps:
+    for share in gaps:
         G = max(2, round(share * latency * 1e-6 / STEP))
-        machine = LogPMachine(comm.size, math.ceil(options.held * latency * 1e-6 / STEP), 1, G, step=STEP)
-        each = -(-options.messages // max(1, comm.size - 1))
+        machine = LogPMachine(comm.size, math.ceil(held * latency * 1e-6 / STEP), 1, G, step=STEP)
+        each = -(-number // max(1, comm.size - 1))
         with noted() as (submissions, arrivals):
             mine = logp.run(many_to_one, each, machine=machine, capacity="global", pace=True)
         logs = comm.gather((submissions.tolist(), mine))
         if logs is not None:
             sent = [moment for log, _ in logs[1:] for moment in log]
-            number = each * (comm.size - 1)
-            if len(sent) != number or len(arrivals) != number:
-                raise RuntimeError(f"{number} messages: {len(sent)} were sent, {len(arrivals)} arrived")
+            count = each * (comm.size - 1)
+            if len(sent) != count or len(arrivals) != count:
+                raise RuntimeError(f"{count} messages: {len(sent)} were sent, {len(arrivals)} arrived")
             changes = sorted([(moment, 1) for moment in sent] + [(moment, -1) for moment in arrivals])
             found[str(share)] = {
                 "L": machine.L,
                 "G": machine.G,
                 "capacity": machine.capacity,
-                "messages": number,
+                "messages": count,
                 "seconds": mine["seconds"],
                 "in flight": int(np.cumsum([change for _, change in changes]).max()),
                 "credits": mine["most"],
@@ -266,98 +253,56 @@ def cluster(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def print_cluster(console: Console, found: dict[str, Any], options: argparse.Namespace) -> None:
+def cluster_table(found: dict[str, Any], n: int, latency: int) -> Table:
     """For each gap: what came, how fast, and how many were in flight."""
-    table = Table(title="many to one, microseconds")
-    for column in ("G", "L", "capacity", "most in flight", "messages", "one message every", "of G", "bound", "stalled"):
-        table.add_column(column, justify="right")
+    rows = []
     for one in found.values():
         every = 1e6 * one["seconds"] / (one["messages"] - 1)
-        G, latency = one["G"] * STEP * 1e6, options.latency or 100
-        bound = max(G, 2 * latency / min(one["capacity"], options.n - 1))
-        table.add_row(
-            f"{G:.4g}",
-            f"{one['L'] * STEP * 1e6:.4g}",
-            str(one["capacity"]),
-            f"{one['in flight']}{' ABOVE' if one['in flight'] > one['capacity'] else ''}",
-            str(one["messages"]),
-            f"{every:.1f}",
-            f"{every / G:.3f}",
-            f"{bound:.4g}",
-            f"{one['stalls'] / one['messages']:.0%}",
+        G, L = (one[name] * STEP * 1e6 for name in ("G", "L"))
+        above = " ABOVE" if one["in flight"] > one["capacity"] else ""
+        rows.append(
+            f"{G:.4g} | {L:.4g} | {one['capacity']} | {one['in flight']}{above} | {one['messages']} | {every:.1f} | "
+            f"{every / G:.3f} | {max(G, 2 * latency / min(one['capacity'], n - 1)):.4g} | "
+            f"{one['stalls'] / one['messages']:.0%}"
         )
-    console.print(table)
-    console.print(
-        "bound: max(G, two latencies / min(capacity, senders)); stalled: messages that waited for capacity; "
-        "none was lost"
-    )
+    head = "G | L | capacity | most in flight | messages | one message every | of G | bound | stalled"
+    return table("many to one, microseconds", head, rows)
 
 
 def main() -> None:
     """Start the ranks, and print what they found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("messages", "many-to-one"))
-    parser.add_argument("-n", type=int, default=8, help="ranks of many-to-one (default 8)")
-    parser.add_argument("--latency", type=int, help="of the emulated cluster, in microseconds")
-    parser.add_argument("--rate", type=int, help="of its lines, in Mbit/s")
-    parser.add_argument("--emulator", choices=EMULATORS, default="script", help="default script")
-    parser.add_argument("--gaps", type=float, nargs="+", default=[0.5, 1 / 3, 0.25, 0.125], help="G, in latencies")
-    parser.add_argument("--held", type=float, default=3.0, help="L, in latencies (default 3)")
-    parser.add_argument("--messages", type=int, default=10_000, help="for each gap (default 10,000)")
-    parser.add_argument("--rounds", type=int, default=21, help="samples of each variant (default 21)")
-    parser.add_argument("--output", metavar="FILE", help="keep all samples, as JSON")
-    parser.add_argument("--worker", metavar="FILE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        _worker(options)
-        return
-    found = {str(p): _start(p, options) for p in ((2, 3) if options.part == "messages" else (options.n,))}
-    content = {"host": platform.node(), "cores": os.cpu_count(), "arguments": sys.argv[1:], "found": found}
-    console = Console()
-    if not console.is_terminal:
-        console.width = 150
+    study = Study(__doc__, keep="--output")
+    study.add_argument("part", choices=("messages", "many-to-one"))
+    study.add_argument("-n", type=int, default=8, help="ranks of many-to-one")
+    study.add_argument("--latency", type=int, help="of the emulated cluster, in microseconds")
+    study.add_argument("--rate", type=int, help="of its lines, in Mbit/s")
+    study.add_argument("--emulator", choices=EMULATORS, default="script")
+    study.add_argument("--gaps", type=float, nargs="+", default=[0.5, 1 / 3, 0.25, 0.125], help="G, in latencies")
+    study.add_argument("--held", type=float, default=3.0, help="L, in latencies")
+    study.add_argument("--messages", type=int, default=10_000, help="for each gap")
+    study.add_argument("--rounds", type=int, default=21, help="samples of each variant")
+    options = study.begin()
+
+    def network(p: int) -> Network | None:
+        if options.latency is None or options.rate is None:
+            return None
+        return Network(p, options.latency, options.rate, emulator=options.emulator)
+
     if options.part == "messages":
-        print_messages(console, found)
+        found = {str(p): on_ranks(messages, options.rounds, n=p, network=network(p)) for p in (2, 3)}
+        study.show(messages_table(found))
     else:
+        n, latency = options.n, options.latency or 100
+        asked = (latency, options.held, options.gaps, options.messages)
+        found = {str(n): on_ranks(cluster, *asked, n=n, network=network(n))}
         where = "under mpiexec, one host" if options.latency is None else f"-l {options.latency} -b {options.rate}"
-        console.print(f"{options.n} ranks {where}")
-        print_cluster(console, found[str(options.n)], options)
-    if options.output:
-        Path(options.output).write_text(json.dumps(content, indent=1) + "\n")
-
-
-def _start(p: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Run a worker on so many ranks, on a cluster where one is described."""
-    with tempfile.TemporaryDirectory() as scratch:
-        result = Path(scratch) / "found.json"
-        worker = [
-            sys.executable,
-            "-m",
-            "pybsp.benchmarks.studies.logp_on_ranks",
-            *sys.argv[1:],
-            "--worker",
-            str(result),
-        ]
-        network = None
-        if options.latency is not None and options.rate is not None:
-            network = Network(p, options.latency, options.rate, emulator=options.emulator)
-        subprocess.run(command(worker, p, network), check=True, env=environment())
-        found: dict[str, Any] = json.loads(result.read_text())
-        return found
-
-
-def _worker(options: argparse.Namespace) -> None:
-    found = logp_ranks(options)
-    from mpi4py import MPI
-
-    if MPI.COMM_WORLD.rank == 0:
-        Path(options.worker).write_text(json.dumps(found))
-
-
-def logp_ranks(options: argparse.Namespace) -> dict[str, Any]:
-    """What this rank measures."""
-    logp.run(lambda _: None)  # loads MPI, as the layer wants it
-    return messages(options) if options.part == "messages" else cluster(options)
+        study.show(
+            f"{n} ranks {where}",
+            cluster_table(found[str(n)], n, latency),
+            "bound: max(G, two latencies / min(capacity, senders)); stalled: messages that waited for capacity; "
+            "none was lost",
+        )
+    study.end({"cores": os.cpu_count(), "found": found})
 
 
 if __name__ == "__main__":

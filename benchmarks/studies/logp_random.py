@@ -12,30 +12,23 @@ messages, for `logp-offline`.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
-import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
-import pybsp
 from pybsp import LogPMachine
-from pybsp.benchmarks.studies.files import load_pyplot
 from pybsp.logp import Message, Processor, simulate
 from pybsp.logp.schedule import SCHEDULES
 from pybsp.routing import decompose
 from pybsp.routing.logp.phases import Phases
 from pybsp.routing.logp.random import batches_of, cost, failure, rounds, route_random, theorem_beta, worst_case
+
+from .frame import Study, cells, table
 
 Ints = NDArray[np.int64]
 Case = tuple[int, int, int, int, int]  # p, h, L, o, G
@@ -207,55 +200,37 @@ def decomposed(sources: Ints, destinations: Ints, p: int) -> tuple[int, int, flo
 
 def sweep_table(case: Case, found: Sequence[Swept], runs: int, simulated: int) -> Table:
     p, h, L, o, G = case
-    table = Table(
-        title=f"p = {p}, h = {h}, L = {L}, o = {o}, G = {G}, C = ceil(L/G) = {-(-L // G)}: shares of {runs} runs; "
+    rows = []
+    for r in found:
+        shares = (r.left_over, r.possible, r.either, r.bound, *(r.stalled.get(s, 0.0) for s in SCHEDULES))
+        rows.append(f"{r.beta:g} | {r.R} | {cells(shares, '.3g')} | {cells((r.time, r.longest, r.alpha), '.2f')}")
+    return table(
+        f"p = {p}, h = {h}, L = {L}, o = {o}, G = {G}, C = ceil(L/G) = {-(-L // G)}: shares of {runs} runs; "
         f"stalled, by schedule: under latest of all, else of {simulated}",
-        box=box.SIMPLE,
+        f"beta | R | left over | Y > C | either | bound | {cells(SCHEDULES)} | 2(L+o)R/Gh | longest/Gh | alpha",
+        rows,
     )
-    names = ("beta", "R", "left over", "Y > C", "either", "bound", *SCHEDULES, "2(L+o)R/Gh", "longest/Gh", "alpha")
-    for name in names:
-        table.add_column(name, justify="right")
-    for row in found:
-        shares = (row.left_over, row.possible, row.either, row.bound, *(row.stalled.get(s, 0.0) for s in SCHEDULES))
-        table.add_row(
-            f"{row.beta:g}",
-            f"{row.R}",
-            *(f"{share:.3g}" for share in shares),
-            *(f"{ratio:.2f}" for ratio in (row.time, row.longest, row.alpha)),
-        )
-    return table
 
 
 def grid_table(points: Sequence[Point]) -> Table:
-    table = Table(title="Theorem 3, beta for c2 = 1: time over Gh beside alpha, worst of each p", box=box.SIMPLE)
-    names = ("p", "points", "stalled", "time/(alpha Gh)", "time/((alpha+4)Gh)", "where: (L, o, G), h", "c1", "alpha")
-    for name in (*names, "time/Gh", "told/Gh"):
-        table.add_column(name, justify="right")
+    rows = []
     for p in sorted({point.p for point in points}):
         mine = [point for point in points if point.p == p]
         worst = max(mine, key=lambda point: point.time / point.alpha)
-        table.add_row(
-            f"{p}",
-            f"{len(mine)}",
-            f"{sum(point.stalled > 0 for point in mine)}",
-            f"{worst.time / worst.alpha:.3f}",
-            f"{max(point.share for point in mine):.3f}",
-            f"{worst.parameters}, {worst.h}",
-            *(f"{value:.2f}" for value in (worst.c1, worst.alpha, worst.time, worst.told)),
+        rows.append(
+            f"{p} | {len(mine)} | {sum(point.stalled > 0 for point in mine)} | {worst.time / worst.alpha:.3f} | "
+            f"{max(point.share for point in mine):.3f} | {worst.parameters}, {worst.h} | "
+            f"{cells((worst.c1, worst.alpha, worst.time, worst.told), '.2f')}"
         )
-    return table
+    return table(
+        "Theorem 3, beta for c2 = 1: time over Gh beside alpha, worst of each p",
+        "p | points | stalled | time/(alpha Gh) | time/((alpha+4)Gh) | where: (L, o, G), h | c1 | alpha | time/Gh | "
+        "told/Gh",
+        rows,
+    )
 
 
-def decomposition_table(found: Sequence[tuple[str, int, int, float]], messages: int) -> Table:
-    table = Table(title=f"decompose, {messages:,} messages", box=box.SIMPLE)
-    for name in ("relation", "p", "h", "seconds"):
-        table.add_column(name, justify="left" if name == "relation" else "right")
-    for name, p, h, seconds in found:
-        table.add_row(name, f"{p}", f"{h}", f"{seconds:.2f}")
-    return table
-
-
-def draw(pyplot: Any, file: str, found: dict[Case, list[Swept]], points: Sequence[Point]) -> None:
+def draw(pyplot: Any, found: dict[Case, list[Swept]], points: Sequence[Point]) -> Any:
     """Shares and bound against beta; time over Gh against alpha."""
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5), layout="constrained")
     for (case, rows), colour in zip(found.items(), "bgr", strict=False):
@@ -277,54 +252,36 @@ def draw(pyplot: Any, file: str, found: dict[Case, list[Swept]], points: Sequenc
     for axis in (left, right):
         axis.legend(fontsize=8)
         axis.grid(alpha=0.3)
-    figure.savefig(file, dpi=150)
+    return figure
 
 
 def main() -> None:
     """Run the study; print the tables, keep and draw them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000, help="for each beta (default 1000)")
-    parser.add_argument(
-        "--simulated", type=int, default=50, help="of these, under each schedule but latest (default 50)"
-    )
-    parser.add_argument("--most", type=int, default=1 << 14, help="messages of a point of the grid (default 16384)")
-    parser.add_argument("--messages", type=int, default=10**6, help="to decompose (default 1,000,000)")
-    parser.add_argument("--plot", metavar="FILE", help="draw the curves, as .png, .svg or .pdf; needs matplotlib")
-    parser.add_argument("--output", metavar="FILE", help="keep all figures, as JSON")
-    options = parser.parse_args()
+    study = Study(__doc__, keep="--output", plot="the curves")
+    study.add_argument("--runs", type=int, default=1000, help="for each beta")
+    study.add_argument("--simulated", type=int, default=50, help="of these, under each schedule but latest")
+    study.add_argument("--most", type=int, default=1 << 14, help="messages of a point of the grid")
+    study.add_argument("--messages", type=int, default=10**6, help="to decompose")
+    options = study.begin()
     if not 0 <= options.simulated <= options.runs or options.runs < 1 or options.messages < 10:
-        parser.error("expected --runs of at least 1, --simulated of 0 to --runs, --messages of at least 10")
-    pyplot = load_pyplot() if options.plot else None
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
+        study.error("expected --runs of at least 1, --simulated of 0 to --runs, --messages of at least 10")
     times = list(decompositions(options.messages))
-    console.print(decomposition_table(times, options.messages))
+    rows = (f"{name} | {p} | {h} | {seconds:.2f}" for name, p, h, seconds in times)
+    study.show(table(f"decompose, {options.messages:,} messages", "relation | p | h | seconds", rows))
     found: dict[Case, list[Swept]] = {}
-    for case in SWEPT:
+    for case in study.each(SWEPT):
         found[case] = list(sweep(case, options.runs, options.simulated))
-        console.print(sweep_table(case, found[case], options.runs, options.simulated))
+        study.show(sweep_table(case, found[case], options.runs, options.simulated))
     points = list(grid(options.most))
-    console.print(grid_table(points))
     share = max(point.share for point in points)
     above = sum(point.time > point.alpha for point in points)
-    print(f"{len(points)} points: largest time / (alpha + 4)Gh {share:.3f}; above alpha Gh: {above}")
-    if options.output:
-        kept = {
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "host": platform.node(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "pybsp": pybsp.__version__,
-            "runs": options.runs,
-            "simulated": options.simulated,
-            "decompose": times,
-            "sweep": [{"case": case, "rows": [row._asdict() for row in rows]} for case, rows in found.items()],
-            "grid": [point._asdict() for point in points],
-        }
-        Path(options.output).write_text(json.dumps(kept, indent=2) + "\n")
-    if options.plot:
-        draw(pyplot, options.plot, found, points)
+    study.show(
+        grid_table(points),
+        f"{len(points)} points: largest time / (alpha + 4)Gh {share:.3f}; above alpha Gh: {above}",
+    )
+    swept = [{"case": case, "rows": of} for case, of in found.items()]
+    kept = {"runs": options.runs, "simulated": options.simulated, "decompose": times, "sweep": swept, "grid": points}
+    study.end(kept, lambda pyplot: draw(pyplot, found, points))
     if share > 1:
         sys.exit("a point beyond the constant of Theorem 3")
 

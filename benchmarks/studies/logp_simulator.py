@@ -8,7 +8,6 @@ seconds for so many random programs on random machines, each held against all in
 
 from __future__ import annotations
 
-import argparse
 import platform
 import random
 import time
@@ -18,13 +17,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
 from pybsp import LogPMachine
 from pybsp.errors import DeadlockError, UnreceivedError
 from pybsp.logp import Processor, simulate
 from pybsp.logp.schedule import SCHEDULES
+
+from .frame import Study, table
 
 BAR = 60.0  # seconds for a million messages on 1024 processors
 
@@ -142,12 +141,12 @@ def random_programs(count: int, first: int = 0) -> Counter[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("-p", type=int, default=1024)
-    parser.add_argument("--messages", type=int, default=10**6)
-    parser.add_argument("--programs", type=int, default=10**4)
-    arguments = parser.parse_args()
-    p, each = arguments.p, -(-arguments.messages // arguments.p)
+    study = Study(__doc__)
+    study.add_argument("-p", type=int, default=1024)
+    study.add_argument("--messages", type=int, default=10**6)
+    study.add_argument("--programs", type=int, default=10**4)
+    options = study.begin()
+    p, each = options.p, -(-options.messages // options.p)
     machine = LogPMachine(p, L=20, o=1, G=4)
     dests = random_dests(p, each)
     patterns: list[tuple[str, Callable[..., None], tuple[Any, ...], str]] = [
@@ -157,27 +156,24 @@ def main() -> None:
         ("32 hot spots", hot_spots, (each * p // (p - 32) + 1, 32), "latest"),
         *(("one hot spot", hot_spots, (each * p // (p - 1) + 1, 1), schedule) for schedule in SCHEDULES),
     ]
-    title = f"{p} processors, L = {machine.L}, o = {machine.o}, G = {machine.G}; wanted: {BAR:.0f} s"
-    table = Table(
-        title=title, caption=f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
-    )
-    for heading in ("traffic", "schedule", "messages", "steps", "stalled/10^6", "seconds", "check, s"):
-        table.add_column(heading, justify="left" if heading in ("traffic", "schedule") else "right", no_wrap=True)
-    for name, program, args, schedule in patterns:
+    rows = []
+    for name, program, args, schedule in study.each(patterns):
         start = time.perf_counter()
         done = simulate(program, machine=machine, schedule=schedule, args=args)
         seconds = time.perf_counter() - start
         done._check()
         checked = time.perf_counter() - start - seconds
-        row = (f"{len(done.trace)}", f"{done.time}", f"{done.stalled / 1e6:.1f}", f"{seconds:.1f}", f"{checked:.1f}")
-        table.add_row(name, schedule, *row)
-    console = Console(highlight=False, width=100)
-    console.print(table)
+        figures = f"{len(done.trace)} | {done.time} | {done.stalled / 1e6:.1f} | {seconds:.1f} | {checked:.1f}"
+        rows.append(f"{name} | {schedule} | {figures}")
+    title = f"{p} processors, L = {machine.L}, o = {machine.o}, G = {machine.G}; wanted: {BAR:.0f} s; "
+    where = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
+    head = "traffic | schedule | messages | steps | stalled/10^6 | seconds | check, s"
+    study.show(table(title + where, head, rows))
     start = time.perf_counter()
-    seen = random_programs(arguments.programs)
+    seen = random_programs(options.programs)
     seconds = time.perf_counter() - start
     what = ", ".join(f"{name} {number}" for name, number in sorted(seen.items()))
-    console.print(f"{arguments.programs} random programs: {seconds:.1f} s, every invariant held ({what})")
+    study.show(f"{options.programs} random programs: {seconds:.1f} s, every invariant held ({what})")
 
 
 if __name__ == "__main__":

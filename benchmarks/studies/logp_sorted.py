@@ -12,15 +12,12 @@ its unknown one. Nothing stalls, or the script fails.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
 from pybsp import LogPMachine
 from pybsp.benchmarks.studies.theory.sorting_bounds import aks_time, cubesort_time
@@ -30,6 +27,8 @@ from pybsp.routing.logp.combine_broadcast import combine_broadcast
 from pybsp.routing.logp.phases import Phases, period
 from pybsp.routing.logp.sorted import degrees, route_sorted, slowdown, superstep_bound
 from pybsp.routing.logp.sorting import choose
+
+from .frame import Study, table
 
 Ints = NDArray[np.int64]
 Relation = tuple[Ints, Ints]  # sources, destinations
@@ -166,28 +165,29 @@ def grid(p: int, schedule: str = "latest", seed: int = 0) -> Iterator[Point]:
 
 def main() -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--most", type=int, default=64, help="largest number of processors (default 64)")
-    parser.add_argument("--schedule", choices=SCHEDULES, default="latest")
-    parser.add_argument("--seed", type=int, default=0, help="of the random schedule")
-    options = parser.parse_args()
-    table = Table(title=f"Theorem 2: supersteps on LogP, schedule {options.schedule}", width=180)
-    where = "where: (L, o, G), h, relation, plan"
-    for column in ("p", "supersteps", "time / bound", "constant", "sort", "AKS", "Cubesort", where):
-        table.add_column(column, justify="left" if column == where else "right", no_wrap=True)
-    worst = Point(0, (0, 0, 0), "", 0, "", 0, *[0.0] * 5)
-    share = 0.0
-    for p in (p for p in PROCESSORS if p <= options.most):
+    study = Study(__doc__)
+    study.add_argument("--most", type=int, default=64, help="largest number of processors")
+    study.add_argument("--schedule", choices=SCHEDULES, default="latest")
+    study.add_argument("--seed", type=int, default=0, help="of the random schedule")
+    options = study.begin()
+    rows, share, constant = [], 0.0, 0.0
+    for p in study.each(p for p in PROCESSORS if p <= options.most):
         points = list(grid(p, options.schedule, options.seed))
         most = max(points, key=lambda point: point.constant)
         within = max(point.share for point in points)
         where = f"{most.parameters}, {most.h}, {most.relation}, {most.plan}"
-        sorts = (f"{most.sort:.1f}", f"{most.aks:.0f}", f"{most.cubesort:.1f}")
-        table.add_row(f"{p}", f"{len(points)}", f"{within:.3f}", f"{most.constant:.2f}", *sorts, where)
-        worst, share = max(worst, most, key=lambda point: point.constant), max(share, within)
-    Console(width=180).print(table)
-    print(f"largest time / bound {share:.3f}, largest constant {worst.constant:.2f}")
-    if share > 1 or worst.constant >= LIMIT:
+        sorts = f"{most.sort:.1f} | {most.aks:.0f} | {most.cubesort:.1f}"
+        rows.append(f"{p} | {len(points)} | {within:.3f} | {most.constant:.2f} | {sorts} | {where}")
+        share, constant = max(share, within), max(constant, most.constant)
+    study.show(
+        table(
+            f"Theorem 2: supersteps on LogP, schedule {options.schedule}",
+            "p | supersteps | time / bound | constant | sort | AKS | Cubesort | where: (L, o, G), h, relation, plan",
+            rows,
+        ),
+        f"largest time / bound {share:.3f}, largest constant {constant:.2f}",
+    )
+    if share > 1 or constant >= LIMIT:
         sys.exit(f"beyond formula (2), or the constant not below {LIMIT:g}")
 
 

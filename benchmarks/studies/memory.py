@@ -11,9 +11,6 @@ sent.
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +20,8 @@ import numpy as np
 
 import pybsp
 from pybsp import collectives
-from pybsp.cli import launcher
+
+from .frame import Study, on_ranks
 
 
 def resident() -> int:
@@ -77,30 +75,18 @@ def large_exchange(bsp: pybsp.BSP, size: int) -> dict[str, Any]:
     return {"bytes": size, "times the data": (peak - before) / (size * bsp.p)}
 
 
-def worker(bsp: pybsp.BSP, supersteps: int, size: int) -> list[dict[str, Any]]:
-    return [many_supersteps(bsp, supersteps), large_exchange(bsp, size)]
+def on_these(supersteps: int, size: int) -> list[dict[str, Any]]:
+    """Both, on the ranks of this job."""
+    return pybsp.run(lambda bsp: [many_supersteps(bsp, supersteps), large_exchange(bsp, size)])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m pybsp.benchmarks.studies.memory", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("-n", type=int, default=2, help="processors (2)")
-    parser.add_argument("--supersteps", type=int, default=1_000_000)
-    parser.add_argument("--bytes", type=int, default=1 << 30, help="that each processor sends (1 GiB)")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.worker:
-        found = pybsp.run(worker, options.supersteps, options.bytes)
-        if pybsp.run(lambda bsp: bsp.pid) == 0:
-            print(json.dumps(found))
-        return 0
-    command = [*launcher(options.n), sys.executable, "-m", "pybsp.benchmarks.studies.memory", "--worker"]
-    command += ["--supersteps", str(options.supersteps), "--bytes", str(options.bytes)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        return done.returncode
-    many, large = json.loads(done.stdout.splitlines()[-1])
+    study = Study(__doc__)
+    study.add_argument("-n", type=int, default=2, help="processors")
+    study.add_argument("--supersteps", type=int, default=1_000_000)
+    study.add_argument("--bytes", type=int, default=1 << 30, help="that each processor sends")
+    options = study.begin(arguments)
+    many, large = on_ranks(on_these, options.supersteps, options.bytes, n=options.n)
     print(f"{many['supersteps']} supersteps: {many['bytes of a superstep']:.1f} bytes each stay, on every processor")
     print(f"{large['bytes']} bytes from every processor: {large['times the data']:.2f} times that, beside the arrays")
     return 0

@@ -7,18 +7,12 @@ Everything is simulated and counted; only the times depend on the machine.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from pybsp.benchmarks.studies.theory.adversary import cases
 from pybsp.benchmarks.studies.theory.expansion import least_d, least_delta, measure, repetitions
@@ -34,6 +28,8 @@ from pybsp.routing.multibutterfly import (
 )
 from pybsp.routing.relation import Relation
 from pybsp.routing.relations import bit_reversal, permutation, random_relation
+
+from .frame import Study, cells, table
 
 R = 8
 D, L = 20, 32  # by the table of the smallest L, the least d at which this L does for every h
@@ -307,36 +303,23 @@ def times(quick: bool) -> Section:
 SECTIONS = (bounds, expansion, spacings, fresh, permutations, ends, waiting, all_rows, stages, times)
 
 
-def shown(value: object) -> str:
-    """A cell."""
+def cell(value: object) -> str:
+    """A value as it is shown."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def main(sections: Sequence[Callable[[bool], Section]] = SECTIONS, text: str | None = __doc__) -> None:
     """Make some of the tables, as the command line asks for."""
-    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller networks, fewer seeds")
-    names = [section.__name__ for section in sections]
-    parser.add_argument("--only", nargs="+", default=names, choices=names, help="these tables")
-    parser.add_argument("--json", metavar="FILE", help="write the tables here")
-    options = parser.parse_args()
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
+    study = Study(text, keep="--json", quick="smaller networks, fewer seeds")
+    known = {section.__name__: section for section in sections}
+    study.add_argument("--only", nargs="+", default=list(known), choices=known, help="these tables")
+    options = study.begin()
     kept = []
-    for make in sections:
-        if make.__name__ not in options.only:
-            continue
+    for make in study.each(known[name] for name in known if name in options.only):
         section = make(options.quick)
-        table = Table(title=section.title, box=box.MARKDOWN)
-        for column in section.columns:
-            table.add_column(column)
-        for row in section.rows:
-            table.add_row(*map(shown, row))
-        console.print(table)
-        kept.append(section._asdict())
-    if options.json:
-        Path(options.json).write_text(json.dumps(kept, indent=1) + "\n")
+        kept.append(section)
+        study.show(table(section.title, cells(section.columns), (cells(map(cell, row)) for row in section.rows)))
+    study.end(kept)
 
 
 if __name__ == "__main__":

@@ -20,21 +20,18 @@ all relations must be routed in these times, and not only most, l* is what the l
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from pybsp.routing import Relation, relations
 from pybsp.routing.networks import Network, network
+
+from .frame import Study, cells, table
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -259,21 +256,13 @@ def observe(row: Row, seeds: int) -> list[Observed]:
 # -- tables -------------------------------------------------------------------------------------------------------
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("network", "routing") else "right")
-    return table
-
-
-def _forms(growth: dict[str, Growth]) -> tuple[str, str]:
+def _forms(growth: dict[str, Growth]) -> str:
     """Both, and their relative errors; the nearer one is marked."""
     nearer = min(growth, key=lambda form: growth[form].error)
-    p, log = (
+    return cells(
         f"{found.factor:.2g} {name}^{found.power:.2f} ±{found.error:.0%}{'*' if form == nearer else ' '}"
         for form, name, found in (("p", "p", growth["p"]), ("log p", "(log p)", growth["log p"]))
     )
-    return p, log
 
 
 def _range(values: Floats | Sequence[float]) -> str:
@@ -283,59 +272,59 @@ def _range(values: Floats | Sequence[float]) -> str:
 
 def parameters(rows: Sequence[Row], of: str) -> Table:
     """Table 1's entries of gamma, or of delta, and what was measured."""
-    table = _table(
-        f"{of}(p) of T(h, p) = gamma(p) h + delta(p), random h-relations (* the nearer of two forms)",
-        "network", "routing", "p", "Table 1", "a p^e", "a (log p)^e", "a x + b, x the entry",
-        "least, largest p", "over x",
-    )  # fmt: skip
+    lines = []
     for row in rows:
         values: Floats = getattr(row, of)
         entries = row.entries(of)
         line = fit_line(entries, values) if np.ptp(entries) else None
         straight = f"{line.gamma:.2f} x {line.delta:+.1f} ±{line.worst:.0%}" if line else ""
-        table.add_row(
-            row.topology.title, row.how, f"{row.p[0]} - {row.p[-1]}", getattr(row.topology, of),
-            *_forms(row.growth(values)), straight, f"{values[0]:.2f}, {values[-1]:.2f}", _range(values / entries),
-        )  # fmt: skip
-    return table
+        lines.append(
+            f"{row.topology.title} | {row.how} | {row.p[0]} - {row.p[-1]} | {getattr(row.topology, of)} | "
+            f"{_forms(row.growth(values))} | {straight} | {values[0]:.2f}, {values[-1]:.2f} | "
+            f"{_range(values / entries)}"
+        )
+    return table(
+        f"{of}(p) of T(h, p) = gamma(p) h + delta(p), random h-relations (* the nearer of two forms)",
+        "network | routing | p | Table 1 | a p^e | a (log p)^e | a x + b, x the entry | least, largest p | over x",
+        lines,
+    )
 
 
 def residuals(rows: Sequence[Row]) -> Table:
     """How straight T(h) is."""
-    table = _table("T(h) against its line, for all p", "network", "routing", "largest residual", "at p")
-    for row in rows:
-        worst = [line.worst for line in row.lines]
-        table.add_row(row.topology.title, row.how, f"{max(worst):.0%}", str(row.p[int(np.argmax(worst))]))
-    return table
+    worst = [(row, *max((line.worst, p) for line, p in zip(row.lines, row.p, strict=True))) for row in rows]
+    return table(
+        "T(h) against its line, for all p",
+        "network | routing | largest residual | at p",
+        (f"{row.topology.title} | {row.how} | {most:.0%} | {p}" for row, most, p in worst),
+    )
 
 
 def bad_table(rows: Sequence[Row]) -> Table:
     """A permutation that is bad for greedy routing, by both."""
-    table = _table(
+    return table(
         "gamma(p) for h copies of a bad permutation (* the nearer of two forms)",
-        "network", "routing", "a p^e", "a (log p)^e", "at the largest p",
-    )  # fmt: skip
-    for row in rows:
-        forms = _forms(row.growth(row.gamma))
-        table.add_row(row.topology.title, row.how, *forms, f"{row.gamma[-1]:.2f}")
-    return table
+        "network | routing | a p^e | a (log p)^e | at the largest p",
+        (f"{r.topology.title} | {r.how} | {_forms(r.growth(r.gamma))} | {r.gamma[-1]:.2f}" for r in rows),
+    )
 
 
 def observation(found: Sequence[tuple[Row, Sequence[Observed]]]) -> Table:
     """Observation 1: the figures at the largest p, and the ratios over all p."""
-    table = _table(
-        "Observation 1: figures at the largest p, ratios over all p",
-        "network", "routing", "p", "g*", "l*", "ceil(L/G)", "G*", "L*", "G*/g*", "L*/(l* + g*)", "c-relations, / L*",
-    )  # fmt: skip
+    lines = []
     for row, points in found:
         last = points[-1].best
         ratios = np.array([point.best.ratios for point in points])
-        table.add_row(
-            row.topology.title, row.how, str(points[-1].p), f"{last.g:.2f}", f"{last.l:.1f}", str(last.c),
-            f"{last.G:.2f}", f"{last.L:.1f}", _range(ratios[:, 0]), _range(ratios[:, 1]),
-            _range([point.longest for point in points]),
-        )  # fmt: skip
-    return table
+        lines.append(
+            f"{row.topology.title} | {row.how} | {points[-1].p} | {last.g:.2f} | {last.l:.1f} | {last.c} | {last.G:.2f}"
+            f" | {last.L:.1f} | {_range(ratios[:, 0])} | {_range(ratios[:, 1])} | "
+            f"{_range([point.longest for point in points])}"
+        )
+    return table(
+        "Observation 1: figures at the largest p, ratios over all p",
+        "network | routing | p | g* | l* | ceil(L/G) | G* | L* | G*/g* | L*/(l* + g*) | c-relations, / L*",
+        lines,
+    )
 
 
 def kept(row: Row) -> dict[str, Any]:
@@ -343,46 +332,35 @@ def kept(row: Row) -> dict[str, Any]:
     return {
         "network": row.topology.name, "ports": row.topology.ports, "routing": row.how,
         "relation": "bad" if row.bad else "random", "h": row.topology.h, "p": row.p,
-        "steps": row.mean.tolist(), "longest": row.longest.tolist(),
-        "lines": [line._asdict() for line in row.lines],
-        "gamma": {form: found._asdict() for form, found in row.growth(row.gamma).items()},
+        "steps": row.mean, "longest": row.longest, "lines": row.lines, "gamma": row.growth(row.gamma),
     }  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pybsp.benchmarks.studies.network_parameters", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--seeds", type=int, help="random relations for each h and p (default: 2; quick: 1)")
-    parser.add_argument("--most", type=int, help="the largest p, up to 10240 (default: 4608; quick: 600)")
-    parser.add_argument("--quick", action="store_true", help="less, in seconds")
-    parser.add_argument("--json", metavar="FILE", help="keep all steps and fits")
-    options = parser.parse_args(arguments)
+    study = Study(__doc__, keep="--json", quick="less, in seconds")
+    study.add_argument("--seeds", type=int, help="random relations for each h and p (default: 2; quick: 1)")
+    study.add_argument("--most", type=int, help="the largest p, up to 10240 (default: 4608; quick: 600)")
+    options = study.begin(arguments)
     seeds, most = (1, 600) if options.quick else (2, 4608)
     seeds, most = options.seeds or seeds, options.most or most
     if seeds < 1:
-        parser.error(f"--seeds: expected at least 1, got {seeds}")
+        study.error(f"--seeds: expected at least 1, got {seeds}")
     if most < 256:
-        parser.error(f"--most: expected at least 256, for three p of each network, got {most}")
+        study.error(f"--most: expected at least 256, for three p of each network, got {most}")
 
     phases = [(topology, two) for topology in TOPOLOGIES for two in (False, True) if topology.two_phase or not two]
-    rows = [measure(topology, two, False, seeds, most) for topology, two in phases]
+    rows = [measure(topology, two, False, seeds, most) for topology, two in study.each(phases)]
     bad = [measure(topology, two, True, 1, min(most, BAD)) for topology, two in phases if topology.two_phase]
     found = [(row, observe(row, 3)) for row in rows if row.two_phase == row.topology.two_phase]
-
-    console = Console(width=170)
-    for table in (parameters(rows, "gamma"), parameters(rows, "delta"), residuals(rows), bad_table(bad)):
-        console.print(table)
-    console.print(observation(found))
-    if options.json:
-        observed = [
-            {"network": row.topology.name, "ports": row.topology.ports, "p": point.p, **point.best._asdict(),
-             "longest": point.longest}
-            for row, points in found for point in points
-        ]  # fmt: skip
-        everything = {"rows": [kept(row) for row in (*rows, *bad)], "observation 1": observed}
-        Path(options.json).write_text(json.dumps(everything, indent=2) + "\n")
+    study.show(parameters(rows, "gamma"), parameters(rows, "delta"), residuals(rows), bad_table(bad))
+    study.show(observation(found))
+    observed = [
+        {"network": row.topology.name, "ports": row.topology.ports, "p": point.p, **point.best._asdict(),
+         "longest": point.longest}
+        for row, points in found for point in points
+    ]  # fmt: skip
+    study.end({"rows": [kept(row) for row in (*rows, *bad)], "observation 1": observed})
 
 
 if __name__ == "__main__":

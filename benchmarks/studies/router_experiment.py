@@ -24,21 +24,15 @@ Source: the paper on a BSP router for transputers, sections 2.2 and 2.3.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 import pybsp
@@ -46,7 +40,7 @@ from pybsp.benchmarks.calibration.estimates import Estimate
 from pybsp.benchmarks.calibration.fits.bootstrap import REPLICATES, interval
 from pybsp.benchmarks.calibration.fits.least_squares import relative
 from pybsp.benchmarks.calibration.sampling import timer
-from pybsp.benchmarks.studies.emulated import EMULATORS, Network, command, environment
+from pybsp.benchmarks.studies.frame import EMULATORS, Network, Study, on_ranks, table
 from pybsp.errors import BSPError
 from pybsp.routing import named
 from pybsp.transport.mpi import under_launcher
@@ -242,37 +236,17 @@ def model(p: int, size: int) -> tuple[float, float]:
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 
-def on_these(routers: Sequence[str], asked: Asked) -> dict[str, Any]:
-    """All routers, on the ranks of this job; collective."""
+def on_these(routers: Sequence[str], asked: Sequence[Any]) -> dict[str, Any]:
+    """All routers, on the ranks of this job, as an `Asked` says; collective."""
     found: dict[str, Any] = {"p": 0, "routers": {}}
 
     def program(bsp: pybsp.BSP) -> None:
-        times = experiment(bsp, asked)
+        times = experiment(bsp, Asked(*asked))
         found["p"], found["pid"] = bsp.p, bsp.pid
         found["routers"][name] = times
 
     for name in routers:
         pybsp.run(program, router=name)
-    return found
-
-
-def started(p: int, options: argparse.Namespace) -> dict[str, Any]:
-    """The same on p ranks that are started for it."""
-    network = None
-    if options.latency is not None:
-        network = Network(p, options.latency, options.rate, emulator=options.emulator)
-    with tempfile.TemporaryDirectory() as scratch:
-        result = Path(scratch) / "found.json"
-        program = [
-            sys.executable,
-            "-m",
-            "pybsp.benchmarks.studies.router_experiment",
-            *sys.argv[1:],
-            "--worker",
-            str(result),
-        ]
-        subprocess.run(command(program, p, network), check=True, env=environment())
-        found: dict[str, Any] = json.loads(result.read_text())
     return found
 
 
@@ -283,97 +257,77 @@ def _us(estimate: Estimate) -> str:
     return f"{1e6 * estimate.value:.4g} ({1e6 * estimate.low:.4g} to {1e6 * estimate.high:.4g})"
 
 
-def show(console: Console, runs: Sequence[dict[str, Any]], asked: Asked) -> None:
+def lines_table(runs: Sequence[dict[str, Any]], asked: Asked) -> Table:
     """All lines, and the paper's."""
-    table = Table(title="T = a*h + b, microseconds (95 % interval), rates in MB/s; the paper's on as many transputers")
-    columns = (
-        "p",
-        "router",
-        "by",
-        "bytes",
-        "a",
-        "b",
-        "misfit",
-        "of medians",
-        "rate",
-        "paper's model",
-        "measured",
-        "rate",
-    )
-    for name in columns:
-        table.add_column(name, justify="left" if name in ("router", "by") else "right", no_wrap=True)
+    rows = []
     for run in runs:
         p = run["p"]
-        for router, ways in run["routers"].items():
-            for by, sizes in ways.items():
-                for text, times in sizes.items():
-                    size, found = int(text), line(asked.degrees, np.array(times), asked.seed)
-                    middle = line(asked.degrees, np.array(times), asked.seed, np.median)
-                    theirs, rate = MEASURED.get((p, size)), ""
-                    predicted = ""
-                    if theirs is not None:
-                        a, b = model(p, size)
-                        predicted = f"{1e6 * a:.1f}h + {1e6 * b:.0f}"
-                        rate = f"{size * RATE_AT / (theirs[0] * RATE_AT + theirs[1]):.3f}"
-                    ours = 1e-6 * size * RATE_AT / (found.a.value * RATE_AT + found.b.value)
-                    table.add_row(
-                        str(p),
-                        router,
-                        by,
-                        text,
-                        _us(found.a),
-                        _us(found.b),
-                        f"{found.misfit:.0%}",
-                        f"{1e6 * middle.a.value:.4g}h + {1e6 * middle.b.value:.4g}",
-                        f"{ours:.3g}",
-                        predicted,
-                        "" if theirs is None else f"{theirs[0]:.1f}h + {theirs[1]:.0f}",
-                        rate,
-                    )
-    console.print(table)
+        for router, by, text, times in each_size(run):
+            size, found = int(text), line(asked.degrees, times, asked.seed)
+            middle = line(asked.degrees, times, asked.seed, np.median)
+            theirs, paper = MEASURED.get((p, size)), " |  | "
+            if theirs is not None:
+                a, b = model(p, size)
+                rate = size * RATE_AT / (theirs[0] * RATE_AT + theirs[1])
+                paper = f"{1e6 * a:.1f}h + {1e6 * b:.0f} | {theirs[0]:.1f}h + {theirs[1]:.0f} | {rate:.3f}"
+            ours = 1e-6 * size * RATE_AT / (found.a.value * RATE_AT + found.b.value)
+            rows.append(
+                f"{p} | {router} | {by} | {text} | {_us(found.a)} | {_us(found.b)} | {found.misfit:.0%} | "
+                f"{1e6 * middle.a.value:.4g}h + {1e6 * middle.b.value:.4g} | {ours:.3g} | {paper}"
+            )
+    return table(
+        "T = a*h + b, microseconds (95 % interval), rates in MB/s; the paper's on as many transputers",
+        "p | router | by | bytes | a | b | misfit | of medians | rate | paper's model | measured | rate",
+        rows,
+    )
 
 
-def plot(runs: Sequence[dict[str, Any]], asked: Asked, path: str) -> None:
+def each_size(run: dict[str, Any]) -> Iterator[tuple[str, str, str, Floats]]:
+    """Router, way, bytes of a packet, and the times, of all that a run has."""
+    for router, ways in run["routers"].items():
+        for by, sizes in ways.items():
+            for text, times in sizes.items():
+                yield router, by, text, np.array(times)
+
+
+def draw(pyplot: Any, runs: Sequence[dict[str, Any]], asked: Asked) -> Any:
     """The paper's figure 3: averages and lines against h, one panel for each p, router and way."""
-    from matplotlib.figure import Figure
-
-    panels = [(run["p"], router, by) for run in runs for router, ways in run["routers"].items() for by in ways]
-    figure = Figure(figsize=(4.5 * len(panels), 4), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axis, (p, router, by) in zip(axes, panels, strict=True):
-        sizes = next(run for run in runs if run["p"] == p)["routers"][router][by]
-        for text, times in sizes.items():
-            found = line(asked.degrees, np.array(times), asked.seed)
-            ends = np.array([0, max(asked.degrees)])
+    panels = dict.fromkeys((run["p"], router, by) for run in runs for router, by, *_ in each_size(run))
+    figure, (axes,) = pyplot.subplots(
+        1, len(panels), figsize=(4.5 * len(panels), 4), layout="constrained", squeeze=False
+    )
+    at = dict(zip(panels, axes, strict=True))
+    ends = np.array([0, max(asked.degrees)])
+    for run in runs:
+        for router, by, text, times in each_size(run):
+            axis, found = at[run["p"], router, by], line(asked.degrees, times, asked.seed)
             (drawn,) = axis.plot(ends, 1e3 * (found.a.value * ends + found.b.value), linewidth=1)
-            means = 1e3 * np.mean(times, axis=1)
-            axis.plot(asked.degrees, means, "o", markersize=4, color=drawn.get_color(), label=f"{text} bytes")
+            colour = drawn.get_color()
+            axis.plot(asked.degrees, 1e3 * times.mean(axis=1), "o", markersize=4, color=colour, label=f"{text} bytes")
+    for (p, router, by), axis in at.items():
         axis.set(title=f"p = {p}, {router}, {by}", xlabel="h (packets)", ylabel="average time (ms)")
         axis.legend()
-    figure.savefig(path, dpi=130)
+    return figure
 
 
 def main() -> None:
     """Start the ranks, and print what they found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-n", type=int, nargs="+", default=[4, 8], metavar="P", help="processors (default 4 8)")
-    parser.add_argument("--router", nargs="+", default=["direct"], help="names of pybsp.run's routers (default direct)")
-    parser.add_argument("--by", nargs="+", choices=("mail", "queue"), default=["mail"], help="default mail")
-    parser.add_argument("--bytes", type=int, nargs="+", default=BYTES, help="of a packet (default 8 16 32 64)")
-    parser.add_argument("--h", type=int, nargs="+", default=DEGREES, help="packets (default 1 to 400)")
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="of each (default 20)")
-    parser.add_argument("--seed", type=int, default=0, help="of relations and orders (default 0)")
-    parser.add_argument("--latency", type=int, help="of emulated hosts, in microseconds")
-    parser.add_argument("--rate", type=int, help="of their lines, in Mbit/s")
-    parser.add_argument("--emulator", choices=EMULATORS, default="script", help="default script")
-    parser.add_argument("--plot", metavar="FILE", help="T against h; needs matplotlib")
-    parser.add_argument("--output", metavar="FILE", help="keep all times, as JSON")
-    parser.add_argument("--worker", metavar="FILE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    study = Study(__doc__, keep="--output", plot="T against h")
+    study.add_argument("-n", type=int, nargs="+", default=[4, 8], metavar="P", help="processors")
+    study.add_argument("--router", nargs="+", default=["direct"], help="names of pybsp.run's routers")
+    study.add_argument("--by", nargs="+", choices=("mail", "queue"), default=["mail"])
+    study.add_argument("--bytes", type=int, nargs="+", default=BYTES, help="of a packet")
+    study.add_argument("--h", type=int, nargs="+", default=DEGREES, help="packets")
+    study.add_argument("--repetitions", type=int, default=REPETITIONS, help="of each")
+    study.add_argument("--seed", type=int, default=0, help="of relations and orders")
+    study.add_argument("--latency", type=int, help="of emulated hosts, in microseconds")
+    study.add_argument("--rate", type=int, help="of their lines, in Mbit/s")
+    study.add_argument("--emulator", choices=EMULATORS, default="script")
+    options = study.begin()
     if (options.latency is None) != (options.rate is None):
-        parser.error("--latency and --rate go together")
+        study.error("--latency and --rate go together")
     if min(*options.n, *options.bytes, *options.h, options.repetitions) < 1 or len(set(options.h)) < 2:
-        parser.error("-n, --bytes, --h and --repetitions are whole numbers of at least 1, and a line has two h")
+        study.error("-n, --bytes, --h and --repetitions are whole numbers of at least 1, and a line has two h")
     asked = Asked(
         tuple(options.by), tuple(options.bytes), tuple(sorted(set(options.h))), options.repetitions, options.seed
     )
@@ -381,33 +335,26 @@ def main() -> None:
         for name in options.router:
             named(name)
     except BSPError as error:
-        parser.error(str(error))
-    if options.worker or under_launcher():
-        found = on_these(options.router, asked)
-        if found["pid"]:
+        study.error(str(error))
+    if under_launcher():
+        runs, where = [on_these(options.router, asked)], "on ranks of a launcher"
+        if runs[0]["pid"]:
             return
-        if options.worker:
-            Path(options.worker).write_text(json.dumps(found))
-            return
-        runs = [found]
-        where = "on ranks of a launcher"
     else:
-        runs = [started(p, options) for p in options.n]
-        where = f"emulated hosts, {options.latency} us, {options.rate} Mbit/s"
-        where = where if options.latency is not None else f"under mpiexec, {os.cpu_count()} cores"
-    console = Console()
-    if not console.is_terminal:
-        console.width = 180
-    console.print(
+        runs, where = [], f"under mpiexec, {os.cpu_count()} cores"
+        if options.latency is not None:
+            where = f"emulated hosts, {options.latency} us, {options.rate} Mbit/s"
+        for p in options.n:
+            network = None
+            if options.latency is not None:
+                network = Network(p, options.latency, options.rate, emulator=options.emulator)
+            runs.append(on_ranks(on_these, options.router, asked, n=p, network=network))
+    study.show(
         f"{where}; h = {', '.join(map(str, asked.degrees))}; {asked.repetitions} repetitions; load "
-        f"{os.getloadavg()[0]:.1f}"
+        f"{os.getloadavg()[0]:.1f}",
+        lines_table(runs, asked),
     )
-    show(console, runs, asked)
-    if options.plot:
-        plot(runs, asked, options.plot)
-    if options.output:
-        content = {"where": where, "arguments": sys.argv[1:], "asked": asked._asdict(), "runs": runs}
-        Path(options.output).write_text(json.dumps(content, indent=1) + "\n")
+    study.end({"where": where, "asked": asked, "runs": runs}, lambda pyplot: draw(pyplot, runs, asked))
 
 
 if __name__ == "__main__":

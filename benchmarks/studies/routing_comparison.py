@@ -23,26 +23,18 @@ Relations, routers and networks that draw have one seed each.
 
 from __future__ import annotations
 
-import argparse
-import json
+import itertools
 import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, LogPMachine
-from pybsp.benchmarks.studies.emulated import EMULATORS, Network, command, environment
-from pybsp.benchmarks.studies.files import load_pyplot, plain
+from pybsp.benchmarks.studies.frame import EMULATORS, Network, Study, cells, on_ranks, table
 from pybsp.errors import RoutingError
 from pybsp.routing import (
     Relation,
@@ -231,50 +223,28 @@ def on_networks(p: int, name: str, relation: Relation) -> list[Routed]:
 # -- the emulated cluster ----------------------------------------------------------------------------------------------
 
 
-class Timed(NamedTuple):
-    """Seconds of a relation on a router: on emulated hosts, each repetition; and virtual."""
-
-    relation: str
-    h: int
-    router: str
-    seconds: list[float]
-    virtual: float
-
-
-def on_these(machine: BSPMachine, h: int, repetitions: int) -> list[dict[str, Any]] | None:
-    """All relations on all routers, on the ranks of this job; collective. None on all processors but the first."""
-    found: list[dict[str, Any]] = []
-    pid = 0
+def on_these(hosts: int, latency: int, rate: int, h: int, repetitions: int) -> list[dict[str, Any]]:
+    """All relations on all routers, on the ranks of this job: seconds of each repetition; collective."""
+    found, machine = [], machine_of(hosts, latency, rate)
     for router, routing in routers(machine).items():
         for name, relation in studied(machine.p, h).items():
 
-            def main(bsp: pybsp.BSP, relation: Relation = relation) -> tuple[int, list[float]]:
+            def main(bsp: pybsp.BSP, relation: Relation = relation) -> Any:
                 _, taken = program(bsp, relation, repetitions + 1)
                 queue = bsp.queue(np.float64)
                 queue.send(np.zeros(repetitions, np.int64), np.array(taken[1:]))  # the first makes connections
                 bsp.sync()
-                return bsp.pid, queue.values.reshape(-1, repetitions).max(axis=0, initial=0.0).tolist()
+                return queue.values.reshape(-1, repetitions).max(axis=0, initial=0.0).tolist()
 
-            pid, seconds = pybsp.run(main, machine=machine, router=routing)
+            seconds = pybsp.run(main, machine=machine, router=routing)
             found.append({"relation": name, "h": relation.h, "router": router, "seconds": seconds})
-    return None if pid else found
+    return found
 
 
-def on_cluster(machine: BSPMachine, network: Network, h: int, repetitions: int) -> list[Timed]:
-    """The same on emulated hosts, with virtual times."""
-    with tempfile.TemporaryDirectory() as scratch:
-        result = Path(scratch) / "found.json"
-        arguments = [network.hosts, h, repetitions, network.latency, network.rate]
-        program = [sys.executable, "-m", "pybsp.benchmarks.studies.routing_comparison", "--worker", str(result)]
-        program += ["--on", *map(str, arguments)]
-        subprocess.run(command(program, network.hosts, network), check=True, env=environment())
-        measured = json.loads(result.read_text())
-    virtual = {
-        (row.relation, row.router): row.time
-        for name, relation in studied(network.hosts, h).items()
-        for row in on_routers(machine, name, relation)
-    }
-    return [Timed(**of, virtual=virtual[of["relation"], of["router"]]) for of in measured]
+def virtual_times(machine: BSPMachine, h: int) -> dict[tuple[str, str], float]:
+    """By relation and router."""
+    rows = (row for name, relation in studied(machine.p, h).items() for row in on_routers(machine, name, relation))
+    return {(row.relation, row.router): row.time for row in rows}
 
 
 def machine_of(hosts: int, latency: int, rate: int) -> BSPMachine:
@@ -285,64 +255,54 @@ def machine_of(hosts: int, latency: int, rate: int) -> BSPMachine:
 # -- for people --------------------------------------------------------------------------------------------------------
 
 
-def _table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title, box=box.MARKDOWN)
-    for column in columns:
-        table.add_column(column, justify="left" if column == "relation" else "right", no_wrap=True)
-    return table
-
-
-def _keyed(rows: Sequence[Any], column: str) -> dict[tuple[int, int, str], dict[str, Any]]:
-    """Rows by p, place and relation, then by a column; in their order."""
+def _keyed(rows: Sequence[Any], column: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of one p, relation and h, by a column; with the cells of these three before."""
     found: dict[tuple[int, int, str], dict[str, Any]] = {}
     for row in rows:
         found.setdefault((row.p, row.h, row.relation), {})[getattr(row, column)] = row
-    return found
+    return ((f"{p} | {relation} | {h}", of) for (p, h, relation), of in found.items())
 
 
-def show_routers(console: Console, rows: Sequence[Row], machine: BSPMachine) -> None:
+def router_tables(rows: Sequence[Row], machine: BSPMachine) -> Iterator[Table]:
     """Three tables: those that exchange, those by LogP messages, and times."""
     exchanging = [name for name in routers(machine) if not name.startswith("logp-") and name != "direct"]
     by_messages = [name for name in routers(machine) if name.startswith("logp-")]
-    keyed = _keyed(rows, "router")
-    first = _table("supersteps / moved / most; stages", ("p", "relation", "h", *exchanging, "its stages"))
-    second = _table("LogP: steps / messages over packets / in transit / stalled", ("p", "relation", "h", *by_messages))
-    third = _table("virtual time of direct (us), and over it", ("p", "relation", "h", *routers(machine)))
-    for (p, h, relation), of in keyed.items():
-        head = (str(p), relation, str(h))
-        rows_of = [of[name] for name in exchanging]
-        cells = [f"{row.supersteps} / {row.moved:.2f} / {row.most:.2f}" for row in rows_of]
-        first.add_row(*head, *cells, str(of["multibutterfly"].stages))
-        rows_of = [of[name] for name in by_messages]
-        cells = [f"{row.steps} / {row.moved:.2f} / {row.in_transit} / {row.stalled}" for row in rows_of]
-        second.add_row(*head, *cells)
-        cells = [f"{of[name].over:.2f}" for name in (*exchanging, *by_messages)]
-        third.add_row(*head, f"{1e6 * of['direct'].time:.1f}", *cells)
-    for table in (first, second, third):
-        console.print(table)
+    first, second, third = [], [], []
+    for case, of in _keyed(rows, "router"):
+        counts = cells(f"{of[r].supersteps} / {of[r].moved:.2f} / {of[r].most:.2f}" for r in exchanging)
+        first.append(f"{case} | {counts} | {of['multibutterfly'].stages}")
+        done = cells(f"{of[r].steps} / {of[r].moved:.2f} / {of[r].in_transit} / {of[r].stalled}" for r in by_messages)
+        second.append(f"{case} | {done}")
+        over = cells((of[name].over for name in (*exchanging, *by_messages)), ".2f")
+        third.append(f"{case} | {1e6 * of['direct'].time:.1f} | {over}")
+    head = "p | relation | h"
+    yield table("supersteps / moved / most; stages", cells((head, *exchanging, "its stages")), first)
+    yield table("LogP: steps / messages over packets / in transit / stalled", cells((head, *by_messages)), second)
+    yield table("virtual time of direct (us), and over it", cells((head, *routers(machine))), third)
 
 
-def show_networks(console: Console, rows: Sequence[Routed]) -> None:
+def networks_table(rows: Sequence[Routed]) -> Table:
     """One table."""
-    table = _table("steps / longest queue / busiest link", ("p", "relation", "h", *NETWORKS))
-    for (p, h, relation), of in _keyed(rows, "network").items():
-        cells = [f"{row.steps} / {row.max_queue} / {row.max_link_load}" if row else "" for row in map(of.get, NETWORKS)]
-        table.add_row(str(p), relation, str(h), *cells)
-    console.print(table)
+
+    def cell(row: Routed | None) -> str:
+        return f"{row.steps} / {row.max_queue} / {row.max_link_load}" if row else ""
+
+    lines = (cells((case, *map(cell, map(of.get, NETWORKS)))) for case, of in _keyed(rows, "network"))
+    return table("steps / longest queue / busiest link", cells(("p | relation | h", *NETWORKS)), lines)
 
 
-def show_cluster(console: Console, rows: Sequence[Timed]) -> None:
-    """One table."""
-    names = list(dict.fromkeys(row.router for row in rows))
-    table = _table("milliseconds, median (virtual)", ("relation", "h", *names))
-    for relation in dict.fromkeys(row.relation for row in rows):
-        of = {row.router: row for row in rows if row.relation == relation}
-        cells = [f"{1e3 * np.median(of[name].seconds):.1f} ({1e3 * of[name].virtual:.1f})" for name in names]
-        table.add_row(relation, str(of[names[0]].h), *cells)
-    console.print(table)
+def cluster_table(rows: Sequence[dict[str, Any]], virtual: dict[tuple[str, str], float]) -> Table:
+    """Medians of what was measured, and virtual times."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        times = 1e3 * np.median(row["seconds"]), 1e3 * virtual[row["relation"], row["router"]]
+        head = [row["relation"], str(row["h"])]
+        found.setdefault(row["relation"], head).append(f"{times[0]:.1f} ({times[1]:.1f})")
+    names = dict.fromkeys(row["router"] for row in rows)
+    return table("milliseconds, median (virtual)", cells(("relation", "h", *names)), map(cells, found.values()))
 
 
-def plot(pyplot: Any, rows: Sequence[Row], routed: Sequence[Routed], path: str) -> None:
+def draw(pyplot: Any, rows: Sequence[Row], routed: Sequence[Routed]) -> Any:
     """A page, by relation, with the largest h: routers at the largest p, networks at that p and at the largest."""
     p = max(row.p for row in rows)
     largest = max((row.p for row in routed), default=p)
@@ -374,87 +334,63 @@ def plot(pyplot: Any, rows: Sequence[Row], routed: Sequence[Routed], path: str) 
     for column, size in enumerate((p, largest)):
         bars(axes[2, column], routed, size, "network", "steps", True, "steps over h")
         bars(axes[3, column], routed, size, "network", "max_link_load", True, "packets over the busiest link, over h")
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+    return figure
 
 
 def main() -> None:
     """Count or measure, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few small relations, in seconds")
-    parser.add_argument("-p", type=int, nargs="+", default=PROCESSORS, help="of the routers (default 13 16 64)")
-    parser.add_argument("--h", type=int, nargs="+", default=DEGREES, help="packets a processor (default 4 64)")
-    parser.add_argument("--sizes", type=int, nargs="+", default=NETWORK_SIZES, help="of networks (default 16 64 1024)")
-    parser.add_argument("--g", type=float, default=1e-8, help="seconds a word (default 1e-8)")
-    parser.add_argument("--l", type=float, default=1e-5, help="seconds a superstep (default 1e-5)")
-    parser.add_argument("--plot", metavar="FILE", help="a page of figures; needs matplotlib")
-    parser.add_argument("--json", metavar="FILE", help="keep the figures")
-    parser.add_argument("--cluster", action="store_true", help="on emulated hosts instead")
-    parser.add_argument("-n", type=int, default=4, metavar="P", help="hosts (default 4)")
-    parser.add_argument("--latency", type=int, default=5000, help="of emulated hosts, in microseconds (default 5000)")
-    parser.add_argument("--rate", type=int, default=50, help="of their lines, in Mbit/s (default 50)")
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="on hosts (default 7)")
-    parser.add_argument("--emulator", choices=EMULATORS, default="script", help="default script")
-    parser.add_argument("--worker", metavar="FILE", help=argparse.SUPPRESS)
-    parser.add_argument("--on", type=int, nargs=5, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    study = Study(__doc__, keep="--json", plot="a page of figures", quick="few small relations, in seconds")
+    study.add_argument("-p", type=int, nargs="+", default=PROCESSORS, help="of the routers")
+    study.add_argument("--h", type=int, nargs="+", default=DEGREES, help="packets a processor")
+    study.add_argument("--sizes", type=int, nargs="+", default=NETWORK_SIZES, help="of networks")
+    study.add_argument("--g", type=float, default=1e-8, help="seconds a word")
+    study.add_argument("--l", type=float, default=1e-5, help="seconds a superstep")
+    study.add_argument("--cluster", action="store_true", help="on emulated hosts instead")
+    study.add_argument("-n", type=int, default=4, metavar="P", help="hosts")
+    study.add_argument("--latency", type=int, default=5000, help="of emulated hosts, in microseconds")
+    study.add_argument("--rate", type=int, default=50, help="of their lines, in Mbit/s")
+    study.add_argument("--repetitions", type=int, default=REPETITIONS, help="on hosts")
+    study.add_argument("--emulator", choices=EMULATORS, default="script")
+    options = study.begin()
     if min(*options.p, *options.h, *options.sizes, options.n, options.repetitions, options.rate) < 1:
-        parser.error("-p, --h, --sizes, -n, --rate and --repetitions are whole numbers of at least 1")
+        study.error("-p, --h, --sizes, -n, --rate and --repetitions are whole numbers of at least 1")
     if options.cluster and options.plot:
-        parser.error("--plot draws what is counted, and --cluster measures")
-    if options.worker:
-        hosts, h, repetitions, latency, rate = options.on
-        found = on_these(machine_of(hosts, latency, rate), h, repetitions)
-        if found is not None:
-            Path(options.worker).write_text(json.dumps(found))
-        return
+        study.error("--plot draws what is counted, and --cluster measures")
     if options.quick:
         options.p, options.h, options.sizes = [5, 16], [4], [16, 64]
-    pyplot = load_pyplot() if options.plot else None
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
-    content: dict[str, Any] = {"arguments": sys.argv[1:]}
     if options.cluster:
-        machine = machine_of(options.n, options.latency, options.rate)
-        network = Network(options.n, options.latency, options.rate, emulator=options.emulator)
-        h = max(options.h)
+        n, latency, rate, h = options.n, options.latency, options.rate, max(options.h)
+        network = Network(n, latency, rate, emulator=options.emulator)
         load = os.getloadavg()[0]
-        timed = on_cluster(machine, network, h, options.repetitions)
-        console.print(
-            f"{options.n} emulated hosts, {options.latency} us, {options.rate} Mbit/s; {options.repetitions} "
-            f"repetitions; load before {load:.1f}"
+        timed = on_ranks(on_these, n, latency, rate, h, options.repetitions, n=n, network=network)
+        virtual = virtual_times(machine_of(n, latency, rate), h)
+        study.show(
+            f"{n} emulated hosts, {latency} us, {rate} Mbit/s; {options.repetitions} repetitions; load {load:.1f}",
+            cluster_table(timed, virtual),
         )
-        show_cluster(console, timed)
-        content["cluster"] = timed
-    else:
-        machines = [BSPMachine(p=p, g=options.g, l=options.l, r=1e9) for p in options.p]
-        rows = [
-            row
-            for machine in machines
-            for h in options.h
-            for name, relation in studied(machine.p, h).items()
-            for row in on_routers(machine, name, relation)
-        ]
-        routed = [
-            row
-            for p in options.sizes
-            for h in options.h
-            for name, relation in studied(p, h).items()
-            for row in on_networks(p, name, relation)
-        ]
-        logp = LogPMachine.from_bsp(machines[0], -(-PACKET // 8))
-        console.print(
-            f"g = {1e9 * options.g:g} ns, l = {1e6 * options.l:g} us; LogP: L = {logp.L}, o = {logp.o}, "
-            f"G = {logp.G} steps of {1e9 * logp.step:g} ns"
-        )
-        show_routers(console, rows, machines[0])
-        show_networks(console, routed)
-        if options.plot:
-            plot(pyplot, rows, routed, options.plot)
-        content.update(routers=rows, networks=routed)
-    if options.json:
-        Path(options.json).write_text(json.dumps(plain(content), indent=1) + "\n")
+        study.end({"cluster": [{**row, "virtual": virtual[row["relation"], row["router"]]} for row in timed]})
+        return
+    machines = [BSPMachine(p=p, g=options.g, l=options.l, r=1e9) for p in options.p]
+    rows = [
+        row
+        for machine, h in study.each(itertools.product(machines, options.h))
+        for name, relation in studied(machine.p, h).items()
+        for row in on_routers(machine, name, relation)
+    ]
+    routed = [
+        row
+        for p, h in study.each(itertools.product(options.sizes, options.h))
+        for name, relation in studied(p, h).items()
+        for row in on_networks(p, name, relation)
+    ]
+    logp = LogPMachine.from_bsp(machines[0], -(-PACKET // 8))
+    study.show(
+        f"g = {1e9 * options.g:g} ns, l = {1e6 * options.l:g} us; LogP: L = {logp.L}, o = {logp.o}, "
+        f"G = {logp.G} steps of {1e9 * logp.step:g} ns",
+        *router_tables(rows, machines[0]),
+        networks_table(routed),
+    )
+    study.end({"routers": rows, "networks": routed}, lambda pyplot: draw(pyplot, rows, routed))
 
 
 if __name__ == "__main__":

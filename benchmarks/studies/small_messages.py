@@ -8,18 +8,16 @@ phases on processor 0: median, and 5th to 95th percentile; beside them what a lo
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import pstats
 import time
 from collections.abc import Sequence
 
 import numpy as np
-from rich.console import Console
 
 import pybsp
 
-from .files import markdown_table
+from .frame import Study, table
 
 PHASES = ("fill", "send", "sync", "read")
 
@@ -63,18 +61,18 @@ def measure(bsp: pybsp.BSP, words: int, rounds: int, profile: bool) -> dict[str,
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--words", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=3000)
-    parser.add_argument("--profile", action="store_true")
-    options = parser.parse_args(arguments)
+    study = Study(__doc__)
+    study.add_argument("--words", type=int, default=64)
+    study.add_argument("--rounds", type=int, default=3000)
+    study.add_argument("--profile", action="store_true")
+    options = study.begin(arguments)
     phases, pid = pybsp.run(lambda bsp: (measure(bsp, options.words, options.rounds, options.profile), bsp.pid))
     if pid == 0:
-        table = markdown_table(f"{options.words} words to the next processor", "phase", "us", "5 to 95 %")
+        rows = []
         for name, seconds in phases.items():
             low, median, high = (1e6 * np.percentile(seconds, q) for q in (5, 50, 95))
-            table.add_row(name, f"{median:.2f}", f"{low:.2f} to {high:.2f}")
-        Console(width=100).print(table)
+            rows.append(f"{name} | {median:.2f} | {low:.2f} to {high:.2f}")
+        study.show(table(f"{options.words} words to the next processor", "phase | us | 5 to 95 %", rows))
 
 
 if __name__ == "__main__":

@@ -9,25 +9,17 @@ its d = min{L/g, P}: where L/g is beyond P, log P / log(L/g) is less than the on
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import math
-import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
-import pybsp
 from pybsp import BSPMachine, Cost
-from pybsp.benchmarks.studies.files import load_pyplot, markdown_table, plain
 from pybsp.collectives.baselines.bitonic_sort_few import bitonic_sort_few
 from pybsp.collectives.baselines.broadcast_one_at_a_time import broadcast_one_at_a_time
 from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
@@ -40,6 +32,8 @@ from pybsp.collectives.duplicate import duplicate
 from pybsp.collectives.prefix import choose as choose_prefix
 from pybsp.collectives.prefix import prefix
 from pybsp.collectives.prefix_2d import prefix_2d
+
+from .frame import Study, cells, table
 
 LIMIT = 8.0  # what every constant must be below
 # L/g; with these and these P the constants are, to two decimals but a unit, those of all L/g to 256 and all P to 300.
@@ -453,62 +447,52 @@ def figure_5(most: int = 4096) -> Iterator[Counted]:
 
 def constants_table(found: dict[str, dict[str, Constant]]) -> Table:
     """The constants, rounded up."""
-    table = markdown_table(
-        "Cost over bound, the largest", "primitive", "bound", *QUANTITIES, "where g h + L is that large"
-    )
+    rows = []
     for theorem in THEOREMS:
         of = found[theorem.name]
-        values = (rounded_up(of[name].value) for name in QUANTITIES)
-        table.add_row(theorem.name, theorem.bound, *values, of[QUANTITIES[0]].where)
-    return table
+        values = cells(rounded_up(of[name].value) for name in QUANTITIES)
+        rows.append(f"{theorem.name} | {theorem.bound} | {values} | {of[QUANTITIES[0]].where}")
+    head = f"primitive | bound | {cells(QUANTITIES)} | where g h + L is that large"
+    return table("Cost over bound, the largest", head, rows)
 
 
 def statements_table(found: Sequence[Constant]) -> Table:
     """The constants of STATEMENTS, rounded up."""
-    table = markdown_table("Computing, and h in a superstep of the sort", "primitive", "ratio", "largest", "where")
-    for statement, largest in zip(STATEMENTS, found, strict=True):
-        table.add_row(statement.primitive, statement.ratio, rounded_up(largest.value), largest.where)
-    return table
+    pairs = zip(STATEMENTS, found, strict=True)
+    rows = (f"{one.primitive} | {one.ratio} | {rounded_up(most.value)} | {most.where}" for one, most in pairs)
+    return table("Computing, and h in a superstep of the sort", "primitive | ratio | largest | where", rows)
 
 
 def comparisons_table(found: Sequence[Comparison]) -> Table:
     """Factors, and over L/g where that is what the paper promises."""
     p, k = COMPARED
-    table = markdown_table(
-        "How much cheaper than what the paper argues against",
-        "L/g",
-        f"broadcast_items: one at a time, P = {p}, k = {k}",
-        f"prefix_2d: pipelined, P = {p}, k = {k}",
-        "that over L/g",
-        f"bitonic_sort: few processors, P = {SORTED}",
-        "its w at equal levels",
-    )
+    rows = []
     for row in found:
         factors = (row.one_at_a_time, row.pipelined, row.pipelined / row.ratio, row.few, row.few_work)
-        table.add_row(f"{row.ratio:g}", *(f"{factor:.2f}" for factor in factors))
-    return table
+        rows.append(f"{row.ratio:g} | {cells(factors, '.2f')}")
+    return table(
+        "How much cheaper than what the paper argues against",
+        f"L/g | broadcast_items: one at a time, P = {p}, k = {k} | prefix_2d: pipelined, P = {p}, k = {k} | "
+        f"that over L/g | bitonic_sort: few processors, P = {SORTED} | its w at equal levels",
+        rows,
+    )
 
 
 def figure_5_table(found: Sequence[Counted], most: int) -> Table:
     """The table of results, with the ratio of each count to the paper's expression."""
-    shown = sizes(most)
-    table = markdown_table(
-        "Figure 5: steps counted over the paper's running time",
-        "problem",
-        "network",
-        "running time, O of",
-        f"steps, P = {shown[-1]}",
-        *(f"P = {p}" for p in shown),
-        "growth",
-        "last doubling",
-    )
+    shown, rows = sizes(most), []
     for row in found:
-        ratios = (f"{ratio:.2f}" for ratio in (*row.ratios, row.growth, row.last_doubling))
-        table.add_row(row.problem, row.architecture, row.time, f"{row.steps[-1]:.0f}", *ratios)
-    return table
+        ratios = cells((*row.ratios, row.growth, row.last_doubling), ".2f")
+        rows.append(f"{row.problem} | {row.architecture} | {row.time} | {row.steps[-1]:.0f} | {ratios}")
+    return table(
+        "Figure 5: steps counted over the paper's running time",
+        f"problem | network | running time, O of | steps, P = {shown[-1]} | {cells(f'P = {p}' for p in shown)} | "
+        "growth | last doubling",
+        rows,
+    )
 
 
-def draw(pyplot: Any, file: str, most: int) -> None:
+def draw(pyplot: Any, most: int) -> Any:
     """g h + L over the bound against L/g: a panel for each primitive, a curve for each P and k."""
     figure, axes = pyplot.subplots(2, 3, figsize=(15, 8), sharex=True, layout="constrained")
     styles = ("-", "--", ":")
@@ -533,7 +517,7 @@ def draw(pyplot: Any, file: str, most: int) -> None:
         axis.set_xlabel("L/g")
     for axis in axes[:, 0]:
         axis.set_ylabel("(g h + L) / bound")
-    figure.savefig(file)
+    return figure
 
 
 _DRAWN_K: dict[str, Callable[[int], Case]] = {
@@ -552,48 +536,30 @@ DRAWN: dict[str, dict[str, Callable[[int], Case]]] = {
 
 def main() -> None:
     """Count, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plot", metavar="FILE", help="draw the curves, as .png, .svg or .pdf; needs matplotlib")
-    parser.add_argument("--output", metavar="FILE", help="keep all constants and counts, as JSON")
-    parser.add_argument("--most", type=int, default=4096, help="largest number of processors (default 4096)")
-    options = parser.parse_args()
+    study = Study(__doc__, keep="--output", plot="the curves")
+    study.add_argument("--most", type=int, default=4096, help="largest number of processors")
+    options = study.begin()
     if options.most < 1:
-        parser.error(f"--most must be at least 1, got {options.most}")
-    pyplot = load_pyplot() if options.plot else None
-    found = {theorem.name: constants(theorem, options.most) for theorem in THEOREMS}
+        study.error(f"--most must be at least 1, got {options.most}")
+    found = {theorem.name: constants(theorem, options.most) for theorem in study.each(THEOREMS)}
     work, compared, counted = statements(options.most), list(comparisons()), list(figure_5(options.most))
-    console = Console()
-    if not console.is_terminal:
-        console.width = 250
-    tables = (
+    study.show(
         constants_table(found),
         statements_table(work),
         comparisons_table(compared),
         figure_5_table(counted, options.most),
     )
-    for table in tables:
-        console.print(table)
-    if options.output:
-        kept = {
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "host": platform.node(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "pybsp": pybsp.__version__,
-            "processors": processors(options.most),
-            "ratios": RATIOS,
-            "speeds": SPEEDS,
-            "constants": found,
-            "statements": [
-                {"primitive": s.primitive, "ratio": s.ratio, "largest": c}
-                for s, c in zip(STATEMENTS, work, strict=True)
-            ],
-            "comparisons": compared,
-            "figure 5": {"P": sizes(options.most), "rows": counted},
-        }
-        Path(options.output).write_text(json.dumps(plain(kept), indent=1) + "\n")
-    if options.plot:
-        draw(pyplot, options.plot, options.most)
+    stated = zip(STATEMENTS, work, strict=True)
+    kept = {
+        "processors": processors(options.most),
+        "ratios": RATIOS,
+        "speeds": SPEEDS,
+        "constants": found,
+        "statements": [{"primitive": s.primitive, "ratio": s.ratio, "largest": c} for s, c in stated],
+        "comparisons": compared,
+        "figure 5": {"P": sizes(options.most), "rows": counted},
+    }
+    study.end(kept, lambda pyplot: draw(pyplot, options.most))
     exceeded = [name for name, of in found.items() for key in QUANTITIES[:3] if of[key].value >= LIMIT]
     if exceeded:
         sys.exit(f"not below {LIMIT:g}: {', '.join(dict.fromkeys(exceeded))}")

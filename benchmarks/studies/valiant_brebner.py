@@ -15,26 +15,24 @@ Steps are packet steps; a step of a link takes m/B seconds.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
-from pybsp.benchmarks.studies.files import load_pyplot, markdown_table, plain
 from pybsp.routing.networks.application_cube import ApplicationCube
 from pybsp.routing.networks.hypercube import Hypercube
 from pybsp.routing.networks.network import Network
 from pybsp.routing.relation import Relation
 from pybsp.routing.relations import bit_reversal, random_relation, transpose, uniform_destinations
 from pybsp.routing.seeds import Seed
+
+from .frame import Study, cells, table
 
 Floats = NDArray[np.float64]
 
@@ -318,130 +316,100 @@ def _line(coefficients: Sequence[float], *names: str) -> str:
 
 def fits_table(name: str, found: Sequence[Fits]) -> Table:
     """The fits of a setting."""
-    table = markdown_table(
+    return table(
         f"{name}: fits, and roots of mean squares of their residuals (in brackets: of the paper's constants)",
-        *("n", "h", "r, steps", "residual", "r with a constant", "residual"),
-        *("d/h, busiest node", "residual", "d/h, mean", "residual"),
+        "n | h | r, steps | residual | r with a constant | residual | d/h, busiest node | residual | "
+        "d/h, mean | residual",
+        (
+            f"{row.ns[0]} to {row.ns[1]} | {row.hs[0]} to {row.hs[1]} | {_line(row.r.coefficients, ' h', ' n')} | "
+            f"{row.r.residual:.1f} ({row.r.paper:.1f}) | {_line(row.shifted.coefficients, ' h', ' n', '')} | "
+            f"{row.shifted.residual:.1f} | {_line(row.busiest.coefficients, '', ' n')} | "
+            f"{row.busiest.residual:.2f} ({row.busiest.paper:.2f}) | {_line(row.mean.coefficients, '', ' n')} | "
+            f"{row.mean.residual:.3f} ({row.mean.paper:.2f})"
+            for row in found
+        ),
     )
-    for row in found:
-        r, shifted, busiest, mean = row.r, row.shifted, row.busiest, row.mean
-        table.add_row(
-            f"{row.ns[0]} to {row.ns[1]}",
-            f"{row.hs[0]} to {row.hs[1]}",
-            _line(r.coefficients, " h", " n"),
-            f"{r.residual:.1f} ({r.paper:.1f})",
-            _line(shifted.coefficients, " h", " n", ""),
-            f"{shifted.residual:.1f}",
-            _line(busiest.coefficients, "", " n"),
-            f"{busiest.residual:.2f} ({busiest.paper:.2f})",
-            _line(mean.coefficients, "", " n"),
-            f"{mean.residual:.3f} ({mean.paper:.2f})",
-        )
-    return table
 
 
 def points_table(name: str, points: Sequence[Point]) -> Table:
     """r, and d/h of the busiest node, over n and h."""
-    hs = sorted({at.h for at in points})
-    table = markdown_table(f"{name}: steps r / packets d/h through the busiest node", "n", *(f"h = {h}" for h in hs))
-    for n in sorted({at.n for at in points}):
-        table.add_row(f"{n}", *(f"{at.steps:.1f} / {at.busiest / at.h:.2f}" for at in points if at.n == n))
-    return table
+    rows: dict[int, list[str]] = {}
+    for at in points:
+        rows.setdefault(at.n, [f"{at.n}"]).append(f"{at.steps:.1f} / {at.busiest / at.h:.2f}")
+    head = cells(("n", *(f"h = {h}" for h in sorted({at.h for at in points}))))
+    return table(f"{name}: steps r / packets d/h through the busiest node", head, map(cells, rows.values()))
 
 
 def seconds_table(found: Sequence[Seconds]) -> Table:
     """T and rates."""
-    table = markdown_table(
-        "T(n, m, h) = a h + b, us, of phase 2 on the paper's network; rates of external links at h = 100, 10^5 bytes/s",
-        *("n", "m", "paper's model", "measured", "simulated, busiest node", "simulated, mean node"),
-        *("b measured - model", "each of 2 n", "of T(50)", "barrier", "rate: paper", "busiest", "mean"),
-    )
+    rows = []
     for row in found:
         beyond = row.measured[1] - row.model[1]
-        lines = (f"{a:.1f} h + {b:.0f}" for a, b in (row.model, row.measured, row.busiest, row.mean))
-        table.add_row(
-            f"{row.n}",
-            f"{row.m}",
-            *lines,
-            f"{beyond:.0f}",
-            f"{beyond / (2 * row.n):.0f}",
-            f"{beyond / (row.measured[0] * 50 + row.measured[1]):.1%}",
-            f"{row.barrier:.0f}",
-            *(f"{rate / 1e5:.2f}" for rate in row.rates),
+        lines = cells(f"{a:.1f} h + {b:.0f}" for a, b in (row.model, row.measured, row.busiest, row.mean))
+        rows.append(
+            f"{row.n} | {row.m} | {lines} | {beyond:.0f} | {beyond / (2 * row.n):.0f} | "
+            f"{beyond / (row.measured[0] * 50 + row.measured[1]):.1%} | {row.barrier:.0f} | "
+            f"{cells((rate / 1e5 for rate in row.rates), '.2f')}"
         )
-    return table
+    return table(
+        "T(n, m, h) = a h + b, us, of phase 2 on the paper's network; rates of external links at h = 100, 10^5 bytes/s",
+        "n | m | paper's model | measured | simulated, busiest node | simulated, mean node | b measured - model | "
+        "each of 2 n | of T(50) | barrier | rate: paper | busiest | mean",
+        rows,
+    )
 
 
 def slopes_table(found: Sequence[Seconds]) -> Table:
     """How far models are from the slopes that the paper measured, and how far these are from straight lines over m."""
-    table = markdown_table(
-        "Slopes a over the paper's measured ones", "of", *(f"n = {row.n}, m = {row.m}" for row in found)
-    )
+    rows = []
     for name, of in (
         ("paper's model", "model"),
         ("simulated, busiest node", "busiest"),
         ("simulated, mean node", "mean"),
     ):
-        table.add_row(name, *(f"{getattr(row, of)[0] / row.measured[0]:.2f}" for row in found))
+        rows.append(cells((name, *(f"{getattr(row, of)[0] / row.measured[0]:.2f}" for row in found))))
     lines = []
     for row in found:
         others = [(other.m, other.measured[0]) for other in found if other.n == row.n and other.m != row.m]
         slope, constant = np.polyfit([m for m, _ in others], [a for _, a in others], 1)
-        lines.append(float(slope * row.m + constant) / row.measured[0])
-    table.add_row("line through the measured ones of the other m", *(f"{line:.2f}" for line in lines))
-    return table
+        lines.append(f"{float(slope * row.m + constant) / row.measured[0]:.2f}")
+    rows.append(cells(("line through the measured ones of the other m", *lines)))
+    head = cells(("of", *(f"n = {row.n}, m = {row.m}" for row in found)))
+    return table("Slopes a over the paper's measured ones", head, rows)
 
 
 def permuted_table(name: str, rows: Sequence[Permuted]) -> Table:
     """Steps over n."""
-    table = markdown_table(
-        f"{name}: steps on the bare cube",
-        *(
-            "n",
-            "greedy",
-            "its busiest link",
-            "drawn order",
-            "its busiest node",
-            "two phases",
-            "two phases, drawn",
-            "greedy / two phases",
-        ),
-    )
+    lines = []
     for row in rows:
-        table.add_row(
-            f"{row.n}",
-            f"{row.greedy:.0f}",
-            f"{row.busiest_link}",
-            *(f"{mean:.1f}" for mean in (row.drawn, row.busiest_node, row.two_phase, row.two_phase_drawn)),
-            f"{row.greedy / row.two_phase:.2f}",
-        )
-    found = growth(rows)
-    exponents, slopes = ([f"{x:.2f}" for x in of] for of in found)
-    table.add_row("s of 2^(s n), n >= 6", exponents[0], "", exponents[1], "", *exponents[2:], "")
-    table.add_row("steps a dimension, n >= 6", slopes[0], "", slopes[1], "", *slopes[2:], "")
-    return table
+        means = cells((row.drawn, row.busiest_node, row.two_phase, row.two_phase_drawn), ".1f")
+        over = row.greedy / row.two_phase
+        lines.append(f"{row.n} | {row.greedy:.0f} | {row.busiest_link} | {means} | {over:.2f}")
+    for what, of in zip(("s of 2^(s n), n >= 6", "steps a dimension, n >= 6"), growth(rows), strict=True):
+        lines.append(f"{what} | {of[0]:.2f} |  | {of[1]:.2f} |  | {cells(of[2:], '.2f')} | ")
+    return table(
+        f"{name}: steps on the bare cube",
+        "n | greedy | its busiest link | drawn order | its busiest node | two phases | two phases, drawn | "
+        "greedy / two phases",
+        lines,
+    )
 
 
 def tails_table(title: str, scale: str, rows: Sequence[Tail]) -> Table:
     """Shares of runs."""
-    table = markdown_table(
+    beyond = cells(f"> {constant:g} ({scale})" for constant in CONSTANTS)
+    return table(
         title,
-        *("n", "h", "runs", "median", f"over {scale}", "most", f"over {scale}"),
-        *(f"> {constant:g} ({scale})" for constant in CONSTANTS),
+        f"n | h | runs | median | over {scale} | most | over {scale} | {beyond}",
+        (
+            f"{row.n} | {row.h} | {row.runs} | {row.median:g} | {row.median / row.scale:.2f} | {row.most} | "
+            f"{row.most / row.scale:.2f} | {cells(row.beyond, '.3g')}"
+            for row in rows
+        ),
     )
-    for row in rows:
-        table.add_row(
-            *(f"{value}" for value in (row.n, row.h, row.runs)),
-            f"{row.median:g}",
-            f"{row.median / row.scale:.2f}",
-            f"{row.most}",
-            f"{row.most / row.scale:.2f}",
-            *(f"{share:.3g}" for share in row.beyond),
-        )
-    return table
 
 
-def draw(pyplot: Any, file: str, points: Sequence[Point], found: dict[str, list[Permuted]]) -> None:
+def draw(pyplot: Any, points: Sequence[Point], found: dict[str, list[Permuted]]) -> Any:
     """r/h and d/h of the paper's network over n with its lines; and steps of permutations."""
     figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(16, 5), layout="constrained")
     ns = np.array(sorted({at.n for at in points}))
@@ -463,72 +431,56 @@ def draw(pyplot: Any, file: str, points: Sequence[Point], found: dict[str, list[
     for axis in (left, middle, right):
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
-    figure.savefig(file, dpi=150)
-    pyplot.close(figure)
+    return figure
 
 
 def main() -> None:
     """Route, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="n to 8, and fewer runs: some seconds")
-    parser.add_argument("--most", type=int, default=14, help="largest n (default 14)")
-    parser.add_argument("--plot", metavar="FILE", help="draw the curves, as .png, .svg or .pdf; needs matplotlib")
-    parser.add_argument("--json", metavar="FILE", help="keep all figures, as JSON")
-    options = parser.parse_args()
+    study = Study(__doc__, keep="--json", plot="the curves", quick="n to 8, and fewer runs: some seconds")
+    study.add_argument("--most", type=int, default=14, help="largest n")
+    options = study.begin()
     if options.most < 8:
-        parser.error(f"--most must be at least 8, got {options.most}")
-    pyplot = load_pyplot() if options.plot else None
+        study.error(f"--most must be at least 8, got {options.most}")
     most = 8 if options.quick else options.most
     packets, runs, many = (1 << 13, 3, 50) if options.quick else (1 << 17, 20, 1000)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 220
 
     swept: dict[str, list[Point]] = {}
     fitted: dict[str, list[Fits]] = {}
     ranges = [(low, min(high, most)) for low, high in RANGES_N]
-    for setting in SETTINGS:
-        for phases, two_phase in PHASES.items():
-            name = f"{setting.name}, {phases}"
-            swept[name] = sweep(setting, two_phase, range(2, most + 1), HS, packets)
-            fitted[name] = [fits(swept[name], ns, hs) for ns in dict.fromkeys(ranges) for hs in RANGES_H]
-            console.print(points_table(name, swept[name]))
-            console.print(fits_table(name, fitted[name]))
+    for setting, (phases, two_phase) in study.each(product(SETTINGS, PHASES.items())):
+        name = f"{setting.name}, {phases}"
+        swept[name] = sweep(setting, two_phase, range(2, most + 1), HS, packets)
+        fitted[name] = [fits(swept[name], ns, hs) for ns in dict.fromkeys(ranges) for hs in RANGES_H]
+        study.show(points_table(name, swept[name]), fits_table(name, fitted[name]))
     long = sweep(SETTINGS[0], False, FEW, LONG, 1 << 16)
     of_paper = fits(long, (2, 3), (min(LONG), max(LONG)))
-    console.print(fits_table("the paper's network, its n and h", [of_paper]))
     times = seconds(long)
-    console.print(seconds_table(times))
-    console.print(slopes_table(times))
+    study.show(fits_table("the paper's network, its n and h", [of_paper]), seconds_table(times), slopes_table(times))
 
     routed: dict[str, list[Permuted]] = {}
     for name, permutation in PERMUTATIONS.items():
         routed[name] = [
             permuted(permutation(1 << n), max(2, min(runs, 2 * packets >> n))) for n in range(2, most + 3, 2)
         ]
-        console.print(permuted_table(name, routed[name]))
+        study.show(permuted_table(name, routed[name]))
     expected = ", ".join(f"{through_zero(n):.0f} (n = {n})" for n in range(10, 31, 4))
     slope = growth(routed["transpose"]).slopes[ROUTES.index("two_phase")]
     beyond = next(n for n in range(2, 100, 2) if through_zero(n) / n > slope * n)
-    console.print(
-        f"transpose, drawn order: through node 0 {expected}; a link more than {slope:.1f} n from n = {beyond} on\n"
-    )
     first, second = theorem_1(min(most, 10), many), theorem_2(6, many // 2)
-    console.print(tails_table("Theorem 1: bit reversal in two phases", "n", first))
-    console.print(tails_table("Theorem 2: exact h-relations in two phases", "h + n", second))
-
-    if options.json:
-        kept = {
-            "points": swept,
-            "fits": fitted,
-            "paper's n and h": {"points": long, "fits": of_paper, "seconds": times},
-            "permutations": routed,
-            "theorem 1": first,
-            "theorem 2": second,
-        }
-        Path(options.json).write_text(json.dumps(plain(kept), indent=1) + "\n")
-    if options.plot:
-        draw(pyplot, options.plot, next(iter(swept.values())), routed)
+    study.show(
+        f"transpose, drawn order: through node 0 {expected}; a link more than {slope:.1f} n from n = {beyond} on\n",
+        tails_table("Theorem 1: bit reversal in two phases", "n", first),
+        tails_table("Theorem 2: exact h-relations in two phases", "h + n", second),
+    )
+    kept = {
+        "points": swept,
+        "fits": fitted,
+        "paper's n and h": {"points": long, "fits": of_paper, "seconds": times},
+        "permutations": routed,
+        "theorem 1": first,
+        "theorem 2": second,
+    }
+    study.end(kept, lambda pyplot: draw(pyplot, next(iter(swept.values())), routed))
 
 
 if __name__ == "__main__":
