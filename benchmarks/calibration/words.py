@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..estimates import Estimate
+from .estimates import Estimate
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps"))
 
