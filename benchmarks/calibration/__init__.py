@@ -13,6 +13,7 @@ layers.py       raw mpi4py, our LogP layer, a simulated machine, to the same int
 clock.py        how far two ranks' clocks are apart
 
 fits/           from samples to figures; pure functions, no machine
+flags.py        from figures to sentences: all that a calibration says in words; words.py: figures in units
 analysis.py     from a raw file to a calibration, to the same bits each time
 
 harness.py      the run: launches, budget, resumption, progress
