@@ -1,39 +1,10 @@
-"""Comparisons that produce the figures in the docs; on top of everything, imported by nothing.
+"""What stands on top of everything, in houses that do not know each other; imported by nothing but the command line.
 
-compare/        pybsp against raw mpi4py at the same work: one command, one table
-collectives.py  what the collectives choose, and MPI's own collectives, on an emulated cluster
-sorting.py      sample sort against numpy's sort in one process
-theorems.py     the papers' bounds, by exact counts
-emulated.py     how these start programs, on emulated hosts or here
-files.py        how these write curves and JSON
+calibration/    `pybsp calibrate`: a machine's parameters, measured
+emulation/      `pybsp emulate`: a cluster on one machine
+against_mpi/    pybsp against raw mpi4py at the same work
+studies/        what the papers claim and what came out, and measurements of parts of pybsp
 
-router_experiment.py        random h-relations, a*h + b, beside the paper's tables
-calibration_on_cluster.py   calibrations against emulated networks that are known
-calibration_faults.py       faults on purpose, and whether a calibration says so
-calibration_coverage.py     whether 95 % intervals of l, o_msg and g cover the truth in 95 % of synthetic data sets
-calibration_logp_coverage.py    the same of LogP's parameters
-calibration_methods.py      our fit, bspbench's and BSPonMPI's on the same samples
-emulator.py                 an emulated cluster against its own figures, and against another emulator
-
-memory.py           what stays resident over many supersteps, and what a large exchange takes
-small_messages.py   where the time of a superstep of small messages goes
-aggregation.py      one message from node to node, or one from each rank to each
-
-logp_layer.py       LogP on MPI ranks against raw mpi4py, and many to one on an emulated cluster
-logp_simulator.py   the LogP simulator: a million messages, random programs
-logp_examples.py    the LogP examples: steps, and steps stalled
-bsp_and_logp.py     the slowdown of each simulation between the models, predicted and simulated
-logp_theorem1.py    LogP on BSP, over a grid of machines
-logp_theorem2.py    sorted routing on LogP, over a grid
-logp_cb.py          combine-and-broadcast on LogP, over a grid
-logp_random.py      random routing on LogP: failures over beta, a grid, and decomposition
-
-network_parameters.py   Table 1 of BSP vs LogP by simulation, and Observation 1
-ebsp_networks.py        E-BSP on linear arrays and meshes, by simulation
-valiant_brebner.py      Valiant-Brebner in simulation, beside the paper's fits
-bsp_computers.py        what BSP computers need, by the paper's model, and where machines lie
-forwarding.py           what the routers that forward carry, by count
-multibutterfly.py       the multibutterfly: expansion, spacings, stages
-multibutterfly_bits.py  the multibutterfly in bits and words; small buffers
-routing_comparison.py   the same relations on all routers
+The last two are run from a checkout: a wheel has neither, and `python -m pybsp.benchmarks.studies...` of one ends with
+"No module named pybsp.benchmarks.studies".
 """

@@ -80,6 +80,29 @@ def parse(content: str, origin: str) -> Any:
         raise UsageError(f"{origin}: is not JSON ({error})") from None
 
 
+def versioned(content: Any, origin: str, kind: str, version: int, way_out: str) -> dict[str, Any]:
+    """An object of JSON that says of which format and version it is, if that is what is read here.
+
+    Args:
+        content: what was read.
+        origin: where it is from, for errors.
+        kind, version: the "format" and the "version" that it must have.
+        way_out: what to do where it has others.
+
+    Raises:
+        UsageError: it is no object, or of another format or version.
+    """
+    if not isinstance(content, dict) or content.get("format") != kind:
+        found = shown(content.get("format") if isinstance(content, dict) else content)
+        raise UsageError(f'{origin}: expected a JSON object with "format": "{kind}", got {found}; {way_out}')
+    if type(content.get("version")) is not int or content["version"] != version:
+        raise UsageError(
+            f"{origin}: version {shown(content.get('version'))} is not known here; this pybsp reads version {version}; "
+            f"{way_out}"
+        )
+    return content
+
+
 def decode(value: Any, origin: str, form: Decoder) -> Any:
     """A value of JSON as a form has it; `origin` is where it is from, for errors."""
     try:

@@ -14,17 +14,20 @@ import os
 import platform
 import struct
 import sys
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, cast, overload
+from typing import Any, NamedTuple, TextIO, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._version import __version__
 from .decoding import (
+    MisfitError,
     any_text,
     decode,
     each,
@@ -34,9 +37,9 @@ from .decoding import (
     one_of,
     optional,
     read_json,
-    shown,
     table,
     untouched,
+    versioned,
     whole,
 )
 from .errors import UsageError
@@ -362,11 +365,12 @@ def versions(virtual: bool) -> dict[str, str]:
 
 
 _COUNT, _FIGURE = whole(), number()
+_COUNTS = ("messages", "h_out", "h_in", "h", "M", "items")
 _RECORD = fields(
     {
         "label": any_text,
         **dict.fromkeys(("work", "seconds"), _FIGURE),
-        **dict.fromkeys(("messages", "h_out", "h_in", "h", "M"), _COUNT),
+        **dict.fromkeys(_COUNTS[:-1], _COUNT),
         **dict.fromkeys(("predicted", "measured"), _FIGURE),
     },
     {"items": _COUNT},
@@ -382,12 +386,62 @@ _MACHINE = fields(
 )
 
 
-def _record(value: Any) -> dict[str, Any]:
-    """The decoder of a record, in place: of very many, a second object of each would be another gigabyte."""
-    found: dict[str, Any] = _RECORD(value)
-    value.update(found)
-    value.setdefault("items", 0)
-    return cast(dict[str, Any], value)
+_figures = itemgetter(*Record._fields[1:])
+
+
+class Supersteps(Sequence[Record]):
+    """The records of a run in a ledger file: 88 bytes of each, and its label once.
+
+    names: the labels, in the order in which they first come.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = array("d")
+        self._labels: dict[str, int] = {}
+        self.names: list[str] = []
+
+    def append(self, value: Any) -> None:
+        """Take a record as JSON has it.
+
+        Raises:
+            MisfitError: it is none.
+        """
+        found = _RECORD(value)
+        found.setdefault("items", 0)
+        label = self._labels.setdefault(found["label"], len(self.names))
+        if label == len(self.names):
+            self.names.append(found["label"])
+        self._numbers.append(label)
+        self._numbers.extend(_figures(found))
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Rows of a label's number and what else a `Record` has, shape (supersteps, 11)."""
+        return np.frombuffer(self._numbers).reshape(-1, len(Record._fields))
+
+    def __len__(self) -> int:
+        return len(self._numbers) // len(Record._fields)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        chosen = range(len(self))[index]
+        if isinstance(chosen, range):
+            return [self[number] for number in chosen]
+        width = len(Record._fields)
+        label, work, seconds, *counts, predicted, measured, items = self._numbers[chosen * width : (chosen + 1) * width]
+        words = map(int, counts)
+        return Record._make((self.names[int(label)], work, seconds, *words, predicted, measured, int(items)))
+
+
+def _supersteps(value: Any) -> Supersteps:
+    """The decoder of all records of a run."""
+    if isinstance(value, Supersteps):
+        return value
+    found = Supersteps()
+    each(found.append)(value)
+    return found
 
 
 _RUN = fields(
@@ -399,7 +453,7 @@ _RUN = fields(
         "hosts": each(any_text),
         "date": any_text,
         "versions": table(any_text),
-        "supersteps": each(_record),
+        "supersteps": _supersteps,
     },
     others=untouched,
 )
@@ -506,12 +560,30 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         UsageError: it cannot be read, or is none; the text says what was expected where.
     """
-    content = read_json(path, "ledger file")
-    kind = (content.get("format"), content.get("version")) if isinstance(content, dict) else (None, None)
-    if kind != (FORMAT, VERSION):
-        raise UsageError(
-            f'ledger file {path}: expected "format": "{FORMAT}" and "version": {VERSION}, got {shown(kind[0])} and '
-            f"{shown(kind[1])}; write one with `pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`"
-        )
-    found: dict[str, Any] = decode(content, f"ledger file {path}", _FILE)
+    origin, way_out = (
+        f"ledger file {path}",
+        "write one with `pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`",
+    )
+    content = _by_lines(Path(path)) or read_json(path, "ledger file")
+    found: dict[str, Any] = decode(versioned(content, origin, FORMAT, VERSION, way_out), origin, _FILE)
     return found
+
+
+def _by_lines(path: Path) -> dict[str, Any] | None:
+    """The content of a file as `append_run` leaves it, a line of which is held at a time; None of any other."""
+    runs = []
+    with suppress(OSError, ValueError, RecursionError, MisfitError), path.open(encoding="utf-8") as file:
+        if file.readline() != f"{_HEAD}\n":
+            return None
+        more = True
+        while more:
+            head, records = file.readline(), Supersteps()
+            if not head.endswith(', "supersteps": [\n'):
+                return None
+            while (line := file.readline().rstrip("\n")) not in ("]}", "]},", ""):
+                records.append(json.loads(line.removesuffix(",")))
+            runs.append({**json.loads(f"{head}]}}"), "supersteps": records})
+            more = line == "]},"
+        if line == "]}" and f"\n{file.read(9)}" == _TAIL:
+            return {"format": FORMAT, "version": VERSION, "runs": runs}
+    return None

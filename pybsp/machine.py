@@ -43,6 +43,7 @@ from .decoding import (
     shown,
     table,
     text,
+    versioned,
     whole,
 )
 from .errors import UsageError
@@ -100,12 +101,12 @@ class _Saved:
     @classmethod
     def held_by(cls, path: str | os.PathLike[str]) -> bool:
         """Whether a machine file has this part."""
-        return cls._PART in _read(Path(path))
+        return cls._PART in read_parts(Path(path))
 
     @classmethod
     def _part(cls, path: str | os.PathLike[str]) -> dict[str, Any]:
         """This part of a machine file, with the fields that it must and may have."""
-        content = _read(Path(path))
+        content = read_parts(Path(path))
         part = content.get(cls._PART)
         if not isinstance(part, dict):
             raise UsageError(
@@ -232,7 +233,7 @@ class BSPMachine(_Saved):
             UsageError: not a machine file, a version that this pybsp does not know, no such part, or wrong values.
         """
         part = cls._part(path)
-        content = {"placement": _read(Path(path)).get("placement", {})}
+        content = {"placement": read_parts(Path(path)).get("placement", {})}
         hosts: list[str] = decode(content, f"machine file {path}", _PLACEMENT)["placement"].get("hosts", [])
         if hosts and len(hosts) != part["p"]:
             raise UsageError(
@@ -359,7 +360,7 @@ class EBSPMachine(_Saved):
     def linear_array(cls, p: int) -> EBSPMachine:
         """A linear array, in packet steps: min{min(k1, k2)*L, M} + p - 2 (*The E-BSP model*, Theorem 3).
 
-        Routing takes no more, in whatever order queues send (`pybsp.routing.networks.linear_array_steps`).
+        Routing takes no more, in whatever order queues send (docs/ebsp-networks.md).
         """
         return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="linear array")
 
@@ -628,7 +629,7 @@ def _round_step(seconds: list[float]) -> float:
 
 def _write_part(file: Path, name: str, part: dict[str, Any]) -> None:
     """Set a part of a machine file; what else it holds is kept."""
-    content = _read(file) if file.exists() else {"format": FORMAT, "version": VERSION}
+    content = read_parts(file) if file.exists() else {"format": FORMAT, "version": VERSION}
     content[name] = part
     replace_file(file, content)
 
@@ -647,20 +648,17 @@ def replace_file(file: Path, content: dict[str, Any]) -> None:
         raise UsageError(f"machine file {file}: cannot be written ({error.strerror})") from error
 
 
-def _read(file: Path) -> dict[str, object]:
-    content = read_json(file, "machine file")
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise UsageError(f'machine file {file}: expected a JSON object with "format": "{FORMAT}"')
-    if type(content.get("version")) is not int or content["version"] != VERSION:
-        raise UsageError(
-            f"machine file {file}: version {shown(content.get('version'))} is not known here; this pybsp reads "
-            f"version {VERSION}; calibrate again, or use the pybsp that wrote it"
-        )
+def read_parts(file: Path) -> dict[str, Any]:
+    """The content of a machine file, whose parts are as they were read.
+
+    Raises:
+        UsageError: it cannot be read, or is none; a version or a part that this pybsp does not know.
+    """
+    origin, way_out = f"machine file {file}", "calibrate again, or use the pybsp that wrote it"
+    content = versioned(read_json(file, "machine file"), origin, FORMAT, VERSION, way_out)
     unknown = sorted(map(harmless, set(content) - {"format", "version", *PARTS}))
     if unknown:
-        raise UsageError(
-            f"machine file {file}: it holds {unknown}, which this pybsp does not know; known are {', '.join(PARTS)}"
-        )
+        raise UsageError(f"{origin}: it holds {unknown}, which this pybsp does not know; known are {', '.join(PARTS)}")
     return content
 
 

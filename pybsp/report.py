@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from .decoding import harmless
-from .ledger import read
+from .ledger import Record, Supersteps, read
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
@@ -37,7 +38,7 @@ def report(path: str, every: bool) -> int:
                 "The predictions are by nominal parameters, which nobody has measured on this machine.",
                 highlight=False,
             )
-        if not run["virtual"] and not all(record["work"] for record in run["supersteps"]):
+        if not run["virtual"] and not run["supersteps"].numbers()[:, 1].all():
             console.print(
                 "Where w is 0 the program charged no work, and the prediction contains the computing measured.",
                 highlight=False,
@@ -58,13 +59,15 @@ def _title(number: int, run: dict[str, Any]) -> str:
     )
 
 
-def _table(records: Sequence[dict[str, Any]], machine: dict[str, Any], every: bool) -> Table:
+def _table(records: Supersteps, machine: dict[str, Any], every: bool) -> Table:
     table = Table()
     table.add_column("superstep" if every else "supersteps", justify="right")
     table.add_column("label")
     known = {name: machine[key] for name, key in BARS.items() if machine.get(key) is not None}
     errors = list(known.values())
-    counted = ["h", "M", "messages"] + ["items"] * any(record["items"] for record in records)
+    rows = records.numbers()
+    labels, figures = rows[:, 0].astype(np.int64), rows[:, 1:]
+    counted = ["h", "M", "messages"] + ["items"] * bool(figures[:, -1].any())
     for name in (
         *("w [flop]", "computing [s]"),
         *(f"{key} [words]" if key in ("h", "M") else key for key in counted),
@@ -72,29 +75,31 @@ def _table(records: Sequence[dict[str, Any]], machine: dict[str, Any], every: bo
     ):
         table.add_column(Text(name), justify="right")  # a unit in brackets is no markup
     table.add_column("measured/predicted", justify="right")
-    groups: dict[Any, list[dict[str, Any]]] = {}
-    for number, record in enumerate(records):
-        groups.setdefault(number if every else record["label"], []).append(record)
-    for number, group in groups.items():
-        table.add_row(
-            str(number if every else len(group)),
-            Text(harmless(group[0]["label"]) or "-"),
-            *_row(group, counted, errors),
-        )
+
+    def add(first: int, label: str, totals: Sequence[float]) -> None:
+        table.add_row(str(first), Text(label), *_row(totals, counted, errors))
+
+    if every:
+        for number, (label, row) in enumerate(zip(labels.tolist(), figures.tolist(), strict=True)):
+            add(number, harmless(records.names[label]) or "-", row)
+    else:
+        count = len(records.names)
+        sums = np.stack([np.bincount(labels, column, count) for column in figures.T], axis=1)
+        for number, label, row in zip(np.bincount(labels).tolist(), records.names, sums.tolist(), strict=True):
+            add(number, harmless(label) or "-", row)
     table.add_section()
-    table.add_row(str(len(records)), "total", *_row(records, counted, errors))
+    with np.errstate(over="ignore"):
+        add(len(records), "total", figures.sum(axis=0).tolist())
     return table
 
 
-def _row(group: Sequence[dict[str, Any]], counted: Sequence[str], errors: Sequence[float]) -> list[str]:
-    def total(key: str) -> Any:
-        return sum(record[key] for record in group)
-
-    predicted, measured = total("predicted"), total("measured")
+def _row(totals: Sequence[float], counted: Sequence[str], errors: Sequence[float]) -> list[str]:
+    total = dict(zip(Record._fields[1:], totals, strict=True))
+    predicted, measured = total["predicted"], total["measured"]
     return [
-        f"{total('work'):.4g}",
-        f"{total('seconds'):.4g}",
-        *(f"{total(key):d}" for key in counted),
+        f"{total['work']:.4g}",
+        f"{total['seconds']:.4g}",
+        *(f"{total[key]:.0f}" for key in counted),
         f"{predicted:.4g}",
         *(f"{error * predicted:.2g}" for error in errors),
         f"{measured:.4g}",

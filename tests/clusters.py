@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pybsp.benchmarks.emulated import Network
 from pybsp.benchmarks.emulation import hosts, launch
+from pybsp.benchmarks.studies.frame import Network
 from pybsp.errors import LauncherError
 
 CHECKOUT = Path(__file__).parent.parent

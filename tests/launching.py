@@ -55,7 +55,7 @@ def finish(job: subprocess.Popen[str], limit: float = LIMIT) -> Ended:
     return Ended(job.returncode, out, err)
 
 
-def run(command: list[str], limit: float = LIMIT, **environment: str) -> Ended:
+def run(command: list[str], limit: float = LIMIT, /, **environment: str) -> Ended:
     """Start a command and wait for it."""
     return finish(start(command, **environment), limit)
 
@@ -65,7 +65,7 @@ def python(program: Path | str, *arguments: str) -> list[str]:
     return [sys.executable, str(program), *arguments]
 
 
-def ranks(p: int, path: Path, limit: float = LIMIT, **environment: str) -> Ended:
+def ranks(p: int, path: Path, limit: float = LIMIT, /, **environment: str) -> Ended:
     """Run a program on p ranks."""
     return run([*mpiexec(p), *python(path)], limit, **environment)
 

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pybsp.benchmarks.compare.command import main
-from pybsp.benchmarks.compare.counts import messages
-from pybsp.benchmarks.compare.figures import FIGURES, wanted
-from pybsp.benchmarks.compare.growth import growth
-from pybsp.benchmarks.compare.report import ratio, seconds, spread
-from pybsp.benchmarks.compare.summary import CONFIDENCE, outside
-from pybsp.benchmarks.compare.summary import ratio as ratio_of
-from pybsp.benchmarks.compare.works import catalogue
+from pybsp.benchmarks.against_mpi.command import main
+from pybsp.benchmarks.against_mpi.counts import messages
+from pybsp.benchmarks.against_mpi.figures import FIGURES, wanted
+from pybsp.benchmarks.against_mpi.growth import growth
+from pybsp.benchmarks.against_mpi.report import ratio, seconds, spread
+from pybsp.benchmarks.against_mpi.summary import CONFIDENCE, outside
+from pybsp.benchmarks.against_mpi.summary import ratio as ratio_of
+from pybsp.benchmarks.against_mpi.works import catalogue
 from pybsp.transport.sparse import rounds
 
 from .launching import mpiexec, python, run
 from .test_emulate import on_hosts
 
-COMPARE = [sys.executable, "-m", "pybsp.benchmarks.compare"]
+COMPARE = [sys.executable, "-m", "pybsp.benchmarks.against_mpi"]
 TINY = ["--quick", "--rounds", "3", "--seconds", "0.2"]
 
 # What each processor is to read in repetition k, from what the works say of themselves, without running any of them.
@@ -32,8 +32,8 @@ EXPECTED = """
 import sys
 import numpy as np
 import pybsp
-from pybsp.benchmarks.compare.forms import Job
-from pybsp.benchmarks.compare.works import catalogue
+from pybsp.benchmarks.against_mpi.forms import Job
+from pybsp.benchmarks.against_mpi.works import catalogue
 
 def base(n, pid):
     return np.arange(n) + 7.0 * pid
@@ -122,8 +122,8 @@ WRONG = """
 import sys
 import numpy as np
 import pybsp
-from pybsp.benchmarks.compare.forms import Form, Job, Made, Work, each
-from pybsp.benchmarks.compare.measuring import Pace, measured
+from pybsp.benchmarks.against_mpi.forms import Form, Job, Made, Work, each
+from pybsp.benchmarks.against_mpi.measuring import Pace, measured
 
 def make(job, size):
     read = [0]

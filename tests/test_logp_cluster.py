@@ -19,7 +19,7 @@ def test_all_send_to_one_within_the_capacity_and_nothing_is_lost(tmp_path: Path)
     output = tmp_path / "found.json"
     cluster = ["-n", "5", "--latency", "2000", "--rate", "200", "--emulator", EMULATOR]
     setting = [*cluster, "--messages", "400", "--gaps", "1.3", "0.5"]
-    command = python("-m", "pybsp.benchmarks.logp_layer", "many-to-one", *setting, "--output", str(output))
+    command = python("-m", "pybsp.benchmarks.studies.logp_on_ranks", "many-to-one", *setting, "--output", str(output))
     ended = run(command, 120, **ENVIRONMENT)
     assert ended.code == 0, ended
     for found, capacity in zip(json.loads(output.read_text())["found"]["5"].values(), (3, 6), strict=True):

@@ -17,7 +17,7 @@ import pytest
 import pybsp
 from examples.logp import all_to_all, broadcast, many_to_one, ring, stencil, summation
 from pybsp import LogPMachine
-from pybsp.benchmarks import bsp_and_logp
+from pybsp.benchmarks.studies import bsp_and_logp
 from pybsp.logp import Processor, Simulation, _check, simulate
 from pybsp.routing import logp_on_bsp
 
@@ -313,7 +313,7 @@ def test_machine_in_force_decides_the_tree(tmp_path: Path) -> None:
 
 def test_comparison_keeps_its_bounds_and_writes_its_points(tmp_path: Path) -> None:
     file = tmp_path / "points.json"
-    ended = run(python("-m", "pybsp.benchmarks.bsp_and_logp", "--quick", "--output", str(file)))
+    ended = run(python("-m", "pybsp.benchmarks.studies.bsp_and_logp", "--quick", "--output", str(file)))
     assert ended.code == 0, ended.err
     points = json.loads(file.read_text())["points"]
     assert {point["simulation"] for point in points} == set(bsp_and_logp.SIMULATIONS)

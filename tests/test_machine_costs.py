@@ -343,7 +343,7 @@ def test_a_ledger_file_without_items_is_read(tmp_path: Path, capsys: pytest.Capt
         del record["items"]
     append_run(path, run, first=True)
     (found,) = read(path)["runs"]
-    assert [record["items"] for record in found["supersteps"]] == [0]
+    assert [record.items for record in found["supersteps"]] == [0]
     assert report(str(path), every=False) == 0
     assert "items" not in capsys.readouterr().out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pybsp.benchmarks import memory
+from pybsp.benchmarks.studies import memory
 
 
 @pytest.mark.whole

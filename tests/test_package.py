@@ -29,8 +29,9 @@ def test_wheel_holds_exactly_one_top_level_package(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"pybsp"}
-    for part in ("py.typed", "routing/sparse.py", "collectives/__init__.py", "benchmarks/theorems.py"):
+    for part in ("py.typed", "routing/sparse.py", "collectives/__init__.py", "benchmarks/calibration/command.py"):
         assert f"pybsp/{part}" in names
+    assert not [name for name in names if "/studies/" in name or "/against_mpi/" in name]
 
 
 def test_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:

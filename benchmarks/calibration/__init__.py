@@ -13,8 +13,8 @@ layers.py       raw mpi4py, our LogP layer, a simulated machine, to the same int
 clock.py        how far two ranks' clocks are apart
 
 fits/           from samples to figures; pure functions, no machine
+flags.py        from figures to sentences: all that a calibration says in words; words.py: figures in units
 analysis.py     from a raw file to a calibration, to the same bits each time
-synthetic.py    samples from a machine whose parameters are known
 
 harness.py      the run: launches, budget, resumption, progress
 machine_file.py what is written for programs to predict by

@@ -20,7 +20,7 @@ from .fits.held_out import held_out
 from .fits.intervals import batch_medians, median_interval
 from .fits.logp import fit_logp
 from .fits.noise import noise
-from .fits.words import seconds
+from .flags import flag
 from .results import BSPFit, Calibration, Errors, LogPFit, Segment
 from .samples import Point, Raw, Sample
 
@@ -93,14 +93,7 @@ def _without_messages(supersteps: Sequence[Sample], rates: Sequence[Sample], p: 
     nothing = Estimate(0.0, 0.0, 0.0) if p == 1 and empty else UNKNOWN
     table, r, flags = fit_rates(rates, seed)
     if len(empty) < len(supersteps):
-        flags.append(
-            Flag(
-                "unidentifiable",
-                "g and o_msg are not known: too few supersteps that send something were measured to tell them from l; "
-                "`--resume`, or a larger budget, measures more",
-                "g",
-            )
-        )
+        flags.append(flag("unidentifiable g", "g"))
     return BSPFit(
         l=latency,
         o_msg=nothing,
@@ -125,9 +118,9 @@ def _by_other(fit: BSPFit, method: str, samples: Sequence[Sample]) -> BSPFit:
     found = formula(samples)
     l, o_msg, g = (Estimate(found[name], found[name], found[name]) for name in ("l", "o_msg", "g"))  # noqa: E741
     r = Estimate(found["r"], found["r"], found["r"]) if "r" in found else fit.r
-    flag = Flag("method", f"l, g and o_msg are by {method}'s method, which gives no intervals")
+    said = flag("method", method=method)
     return dataclasses.replace(
-        fit, l=l, o_msg=o_msg, g=g, r=r, segments=(Segment(0, l, o_msg, g),), flags=(*fit.flags, flag), o_item=None
+        fit, l=l, o_msg=o_msg, g=g, r=r, segments=(Segment(0, l, o_msg, g),), flags=(*fit.flags, said), o_item=None
     )
 
 
@@ -136,31 +129,19 @@ def _circumstances(raw: Raw) -> list[Flag]:
     flags: list[Flag] = []
     about, kinds = raw.about, Counter(str(event.get("event")) for event in raw.events)
     if about["p"] == 1:
-        flags.append(
-            Flag(
-                "one-processor",
-                "p = 1: r and an empty superstep are all that there is to measure; g, o_msg, L, o, G and E-BSP need "
-                "another processor to send to (`pybsp calibrate -n 2`)",
-            )
-        )
+        flags.append(flag("one-processor"))
     if raw.missing:
-        flags.append(Flag("cut", raw.missing))
+        flags.append(flag("cut", missing=raw.missing))
     if not kinds["finished"]:
-        flags.append(
-            Flag(
-                "unfinished",
-                f"the calibration did not come to its end: {kinds['ended']} of {about.get('launches', 1)} launches are "
-                "whole; `pybsp calibrate --resume` goes on",
-            )
-        )
+        flags.append(flag("unfinished", ended=kinds["ended"], launches=about.get("launches", 1)))
     if kinds["unsteady"]:
-        flags.append(Flag("unsteady", "supersteps still drifted when warming up was given up"))
+        flags.append(flag("unsteady"))
     flags += _slow(raw)
     flags += _short_of_time(raw)
     if "bsp" in {s.point.experiment for s in raw.samples} and not any(
         s.point.experiment == "rate" for s in raw.samples
     ):
-        flags.append(Flag("no-rate", "r was not measured: predictions use a nominal 1 Gflop/s", "r"))
+        flags.append(flag("no-rate", "r"))
     return flags
 
 
@@ -171,13 +152,7 @@ def _slow(raw: Raw) -> list[Flag]:
     level = f"level {raw.about['level']}" if "level" in raw.about else "its level"
     counts = Counter(f"{point[0]} {point[1]}" for point in left_out)
     patterns = ", ".join(f"{n} of {name}" for name, n in sorted(counts.items()))
-    return [
-        Flag(
-            "left-out",
-            f"supersteps that take longer than {level} affords were left out: {patterns}, the "
-            f"largest with messages of {max(int(point[4]) for point in left_out)} bytes",
-        )
-    ]
+    return [flag("left-out", level=level, patterns=patterns, largest=max(int(point[4]) for point in left_out))]
 
 
 def _short_of_time(raw: Raw) -> list[Flag]:
@@ -185,10 +160,7 @@ def _short_of_time(raw: Raw) -> list[Flag]:
     flags = []
     budget = raw.about.get("budget")
     sampled = {_key(sample.point) for sample in raw.samples}
-    for event, code, what in (
-        ("not-measured", "not-measured", "no time was left for"),
-        ("not-converged", "budget", "not known to 5 % at its end:"),
-    ):
+    for event in ("not-measured", "not-converged"):
         missed = {
             tuple(point)
             for found in raw.events
@@ -201,7 +173,7 @@ def _short_of_time(raw: Raw) -> list[Flag]:
         counts = Counter(_figures(point) for point in missed)
         points = "; ".join(f"{n} point{'s' * (n > 1)} for {name}" for name, n in sorted(counts.items()))
         limit = "" if budget is None else f"a budget of {budget:g} s: "
-        flags.append(Flag(code, f"{limit}{what} {points}"))
+        flags.append(flag(event if event == "not-measured" else "budget", limit=limit, points=points))
     return flags
 
 
@@ -217,7 +189,7 @@ def _figures(point: tuple[Any, ...]) -> str:
 def _unused(fit: BSPFit) -> list[Flag]:
     """Parameters for which predictions take 0; other tools' methods may give such."""
     return [
-        Flag("negative", f"{name} came out as {seconds(found.value)}: predictions use 0", name)
+        flag("negative unused", name, name=name, found=found.value)
         for row in fit.segments
         for name, found in (("l", row.l), ("o_msg", row.o_msg), ("g", row.g))
         if found.value < 0
@@ -230,13 +202,7 @@ def _logp_used(fits: Sequence[LogPFit]) -> list[Flag]:
     if fit is None:
         return []
     if machine_file.logp_part(fit, 2) is None:
-        return [Flag("no-logp", "L, o or G came out as nothing a machine can have: the file has no LogP machine", "L")]
+        return [flag("no-logp", "L")]
     if fit.L.value <= 0:
-        return [
-            Flag(
-                "L-hidden",
-                f"L came out as {seconds(fit.L.value)}: programs use {seconds(fit.L_high.value)}, half a round trip",
-                "L",
-            )
-        ]
+        return [flag("L-hidden", "L", L=fit.L.value, half=fit.L_high.value)]
     return []

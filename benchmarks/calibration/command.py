@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import math
 import os
@@ -71,6 +72,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     from pybsp.process import launched
     from pybsp.transport.launcher import under_launcher
 
+    _have_scipy()
     if options.samples is not None:
         return _again(options)
     if under_launcher():
@@ -86,6 +88,18 @@ def _calibrate(options: argparse.Namespace) -> int:
         raw = raw_path(options.output)
         print(f"pybsp calibrate: interrupted{f'; {_kept(raw)}' if Path(raw).exists() else ''}", file=sys.stderr)
         return 130
+
+
+def _have_scipy() -> None:
+    """Before anything is measured.
+
+    Raises:
+        UsageError: it is not there.
+    """
+    try:
+        importlib.import_module("scipy.special")
+    except ImportError:
+        raise UsageError("it needs scipy, which the extra `calibrate` has: pip install 'pybsp[calibrate]'") from None
 
 
 # -- without measuring -------------------------------------------------------------------------------------------------

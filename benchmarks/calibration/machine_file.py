@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pybsp.decoding import decode, fields, figure, harmless, of, read_json, shown
+from pybsp.decoding import decode, fields, figure, of
 from pybsp.errors import UsageError
-from pybsp.machine import FORMAT, PARTS, VERSION, BSPMachine, EBSPMachine, replace_file
+from pybsp.machine import FORMAT, VERSION, BSPMachine, EBSPMachine, read_parts, replace_file
 
 from .estimates import Estimate
 from .results import BSPFit, Calibration, EBSPFit, Errors, LogPFit
@@ -134,25 +134,6 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
 _FORM = fields({"calibration": of(Calibration, {float: figure})})
 
 
-def from_json(content: dict[str, Any], origin: str = "machine file") -> Calibration:
-    """The calibration that a machine file holds.
-
-    Raises:
-        UsageError: not a machine file, another version, no calibration in it, or something that is not understood.
-    """
-    parts = sorted(map(harmless, set(content) - {"format", "version"}))
-    if content.get("format") != FORMAT or content.get("version") != VERSION or not set(parts) <= set(PARTS):
-        raise UsageError(
-            f'{origin}: expected "format": "{FORMAT}", "version": {VERSION} and parts {", ".join(PARTS)}, got '
-            f"{shown(content.get('format'))}, {shown(content.get('version'))} and {', '.join(parts)}; calibrate again, "
-            "or use the pybsp that wrote it"
-        )
-    if "calibration" not in content:
-        raise UsageError(f'{origin}: it holds no "calibration", only {parts}; write one with `pybsp calibrate`')
-    found: Calibration = decode({"calibration": content["calibration"]}, origin, _FORM)["calibration"]
-    return found
-
-
 def write(calibration: Calibration, path: str | os.PathLike[str]) -> None:
     """Write a machine file; what was there before stays whole until it is replaced.
 
@@ -166,12 +147,15 @@ def read(path: str | os.PathLike[str]) -> Calibration:
     """Read the calibration of a machine file.
 
     Raises:
-        UsageError: see `from_json`; or it cannot be read.
+        UsageError: not a machine file, another version, no calibration in it, or something that is not understood.
     """
-    content = read_json(path, "machine file")
-    if not isinstance(content, dict):
-        raise UsageError(f"machine file {path}: expected a JSON object, got {type(content).__name__}")
-    return from_json(content, f"machine file {path}")
+    content = read_parts(Path(path))
+    origin = f"machine file {path}"
+    if "calibration" not in content:
+        held = sorted(set(content) - {"format", "version"})
+        raise UsageError(f'{origin}: it holds no "calibration", only {held}; write one with `pybsp calibrate`')
+    found: Calibration = decode({"calibration": content["calibration"]}, origin, _FORM)["calibration"]
+    return found
 
 
 def _least(estimate: Estimate) -> float:

@@ -16,9 +16,8 @@ import numpy as np
 
 from pybsp.errors import UsageError
 
-from . import machine_file, report
+from . import machine_file, report, words
 from .estimates import Estimate
-from .fits import words
 from .fits.intervals import batch_medians
 from .results import Calibration, LogPFit
 from .samples import Point, Raw, Sample

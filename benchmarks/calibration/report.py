@@ -12,8 +12,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from . import words
 from .estimates import Estimate, Flag
-from .fits import words
 from .results import BSPFit, Calibration, Classes, EBSPFit, Errors, HeldOut, LogPFit, Noise
 
 PREFIXES = {

@@ -29,6 +29,7 @@ from pybsp.decoding import (
     shown,
     table,
     text,
+    versioned,
     whole,
 )
 from pybsp.errors import UsageError
@@ -178,12 +179,9 @@ def read(path: str | os.PathLike[str]) -> Raw:
     lines = read_text(path, "raw samples").split("\n")
     last = lines.pop()  # "" in a whole file
     content = _comment(lines[0], f"{origin}: line 1") if lines else None
-    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise UsageError(f'{origin}: expected a first line with "format": "{FORMAT}"')
-    version = content.pop("version", None)
-    if type(version) is not int or version != VERSION:
-        raise UsageError(f"{origin}: version {shown(version)} is not known here; this pybsp reads {VERSION}")
-    raw = Raw(decode(content, f"{origin}: line 1", about))
+    first = versioned(content, f"{origin}: line 1", FORMAT, VERSION, "calibrate again")
+    del first["format"], first["version"]
+    raw = Raw(decode(first, f"{origin}: line 1", about))
     if len(lines) < 2 or lines[1].split(",") != list(COLUMNS):
         raise UsageError(f"{origin}: expected the columns {','.join(COLUMNS)} in its second line")
     for k, line in enumerate(lines[2:], 3):

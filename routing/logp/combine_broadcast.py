@@ -166,8 +166,8 @@ def bound(machine: LogPMachine) -> float:
     With d = ceil(L/G) >= 2 children a level takes up to 2(2o + L + G(d-1)) <= 4(L+o), and k > 1 levels need more than
     (d+1) d^(k-2) >= (d+1)^(k/2) nodes. With ceil(L/G) = 1 a level takes up to 5L + 4o, as a message to the father waits
     up to 2L for its turn, and k levels need 2^k nodes. The paper has 3 for 8, which is too little: one level alone
-    exceeds it, and so do larger trees, as log_d p levels are more than log p / log(1+d). `benchmarks/logp_cb.py` finds
-    5.03 for 8 over its machines, and between 3.6 and 4.9 at p = 1024.
+    exceeds it, and so do larger trees, as log_d p levels are more than log p / log(1+d). Over the machines
+    of `benchmarks/studies/combine_and_broadcast.py` it is 5.03 for 8, and between 3.6 and 4.9 at p = 1024.
     """
     if machine.p == 1:
         return 0.0

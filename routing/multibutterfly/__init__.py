@@ -1,14 +1,10 @@
 """The multibutterfly (*Deterministic Routing of h-relations on the Multibutterfly*).
 
     network.py          random splitters; ports that are shared
-    expansion.py        Fact 1, Lemma 1; the expansion of splitters, measured
     wiring.py           what carries values along edges
     protocol.py         section 3, written against a wiring
     lemmas.py           section 4, checked at every stage
     route.py            a relation in one process
-    adversary.py        relations that are hard
-    bits.py             the bit and word models, the worm mode
-    small_buffers.py    the variant with N^epsilon groups
     options.py, router.py, ranks.py
                         over the processors of a transport
 
@@ -22,7 +18,6 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .expansion import Measured, least_d, least_delta, measure, repetitions
     from .lemmas import Lemmas
     from .network import Multibutterfly, share
     from .parameters import Parameters
@@ -34,17 +29,12 @@ __all__ = [
     "BlockedError",
     "Lemmas",
     "LocalWiring",
-    "Measured",
     "Multibutterfly",
     "Outcome",
     "Parameters",
     "Protocol",
     "Wiring",
     "h_bar",
-    "least_d",
-    "least_delta",
-    "measure",
-    "repetitions",
     "route",
     "share",
 ]
@@ -53,13 +43,6 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(
         __name__,
         {
-            ".expansion": (
-                "Measured",
-                "least_d",
-                "least_delta",
-                "measure",
-                "repetitions",
-            ),
             ".lemmas": ("Lemmas",),
             ".network": (
                 "Multibutterfly",

@@ -6,7 +6,6 @@
     ports.py        networks given by the neighbours of each node
     fit.py          which p fit
     bits.py         bits of many numbers
-    efficiency.py   what a BSP computer on a hypercube needs, by formulas
 
 and a file for each network. `network(name, p)` makes those of NETWORKS (by_name.py).
 """

@@ -333,3 +333,13 @@ def test_ranks_of_mpiexec_are_not_started_again(tmp_path: Path) -> None:
         assert ended.code != 0
         assert said in ended.err
         assert "Traceback" not in ended.err
+
+
+def test_without_scipy_it_ends_before_it_measures_and_says_what_to_install(tmp_path: Path) -> None:
+    blocked = "import sys; sys.modules['scipy'] = None; from pybsp.cli import main; sys.exit(main(sys.argv[1:]))"
+    output = tmp_path / "machine.json"
+    ended = run([sys.executable, "-c", blocked, "calibrate", "-n", "1", "--quick", "-o", str(output)])
+    assert ended.code == 2
+    assert ended.err.splitlines()[-1].startswith("pybsp calibrate: it needs scipy")
+    assert "pip install 'pybsp[calibrate]'" in ended.err
+    assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
-import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from pybsp import BSPMachine, EBSPMachine
 from pybsp.benchmarks.calibration import command, estimates, export, results
 from pybsp.benchmarks.calibration.estimates import Estimate
+from pybsp.benchmarks.calibration.flags import SENTENCES
 from pybsp.benchmarks.calibration.samples import COLUMNS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -23,12 +23,7 @@ KINDS = [
     for _, kind in inspect.getmembers(module, dataclasses.is_dataclass)
     if kind.__module__ == module.__name__
 ]
-CODES = {"not-linear", "not-robust", "not-measured", "budget"}  # given by way of a variable
-CODES |= {
-    code
-    for path in (ROOT / "benchmarks" / "calibration").rglob("*.py")
-    for code in re.findall(r'[Ff]lag\(\s*"([^" ]+)",', path.read_text())
-}
+CODES = {sentence.split(" ")[0] for sentence in SENTENCES}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -1,4 +1,4 @@
-"""Faults on purpose, on real ranks: a calibration says so. The others are benchmarks/calibration_faults.py's."""
+"""Faults on purpose, on real ranks: a calibration says so. More: studies/calibration_faults.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pybsp.benchmarks.calibration_faults import TOKEN, calibrated, faults, hogged, pid_of, slowed
+from pybsp.benchmarks.studies.calibration_faults import TOKEN, calibrated, faults, hogged, pid_of, slowed
 from tests.launching import mpiexec, start
 
 RATES = ("--quick", "--only", "rate", "--budget", "8")

@@ -142,8 +142,8 @@ def test_the_same_samples_give_the_same_bits() -> None:
 @pytest.mark.whole
 @pytest.mark.parametrize(("launches", "batches", "launch"), [(1, 6, 0.0), (3, 5, 0.0), (3, 5, 0.03)])
 def test_intervals_cover_the_truth_in_93_to_97_percent(launches: int, batches: int, launch: float) -> None:
-    # Of 600 data sets of three figures each; benchmarks/calibration_coverage.py has 2,000 of more kinds.
-    from pybsp.benchmarks import calibration_coverage as study
+    # Of 600 data sets of three figures each; benchmarks/studies/calibration_coverage.py has 2,000 of more kinds.
+    from pybsp.benchmarks.studies import calibration_coverage as study
 
     kind = study.Kind(launches, batches, study.Noise(launch=launch))
     ours, drawn = study.coverage(kind, sets=300, compare=launch > 0)

@@ -177,7 +177,7 @@ def changed(content: dict[str, Any], place: list[Any], value: Any) -> dict[str, 
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        (["version"], 2, '"version": 1'),
+        (["version"], 2, "version 2 is not known here; this pybsp reads version 1"),
         (["format"], "other", '"format": "pybsp-machine"'),
         (["unknown"], {}, "unknown"),
         (["calibration"], None, 'holds no "calibration"'),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pybsp.benchmarks import calibration_methods
 from pybsp.benchmarks.calibration.fits.methods import METHODS, bspbench, bsponmpi
 from pybsp.benchmarks.calibration.plan import plan
 from pybsp.benchmarks.calibration.samples import Point, Sample
-from pybsp.benchmarks.calibration.synthetic import Noise, Supersteps, exchanges, noisy
+from pybsp.benchmarks.studies import calibration_methods
+from pybsp.benchmarks.studies.theory.synthetic import Noise, Supersteps, exchanges, noisy
 from pybsp.errors import UsageError
 
 LINE = Supersteps(l=1e-4, o_msg=5e-6, g=1e-8)

@@ -10,7 +10,7 @@ import pytest
 from pybsp.benchmarks.calibration.estimates import Estimate
 from pybsp.benchmarks.calibration.machine_file import write
 from pybsp.benchmarks.calibration.results import Calibration
-from pybsp.benchmarks.calibration_on_cluster import (
+from pybsp.benchmarks.studies.calibration_on_cluster import (
     Setting,
     Verdicts,
     measure_all,
@@ -21,6 +21,7 @@ from pybsp.benchmarks.calibration_on_cluster import (
     show_differences,
     show_logp,
 )
+from pybsp.benchmarks.studies.frame import Study
 
 from . import example
 
@@ -110,5 +111,5 @@ def test_an_interrupted_series_measures_what_is_not_there(tmp_path: Path, capsys
     for setting, one in all_of().items():
         write(one, tmp_path / f"{setting.name}.json")
     assert measure_all(settings, tmp_path, None) == 0  # type: ignore[arg-type]
-    show(settings, tmp_path)
+    show(Study(""), settings, tmp_path)
     assert "25 met, 0 missed" in capsys.readouterr().out

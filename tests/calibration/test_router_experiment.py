@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp.benchmarks.router_experiment import MEASURED, Asked, experiment, line, model, relation
+from pybsp.benchmarks.studies.router_experiment import MEASURED, Asked, experiment, line, model, relation
 from pybsp.mpiexec import launcher
 from tests.launching import run
 
@@ -70,7 +70,7 @@ def test_the_papers_model_gives_the_papers_table() -> None:
 def test_it_runs_on_the_ranks_of_a_launcher(tmp_path: object) -> None:
     path = f"{tmp_path}/found.json"
     arguments = ["--h", "1", "30", "--repetitions", "2", "--bytes", "8", "--by", "mail", "queue", "--output", path]
-    ended = run([*launcher(2), sys.executable, "-m", "pybsp.benchmarks.router_experiment", *arguments])
+    ended = run([*launcher(2), sys.executable, "-m", "pybsp.benchmarks.studies.router_experiment", *arguments])
     assert ended.code == 0, ended.err
     with open(path) as file:
         found = json.load(file)

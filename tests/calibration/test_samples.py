@@ -92,8 +92,8 @@ def test_only_a_difference_of_times_may_be_below_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"version": 1', '"version": 2', "version 2 is not known here; this pybsp reads 1"),
-        ("pybsp-samples", "other", 'expected a first line with "format": "pybsp-samples"'),
+        ('"version": 1', '"version": 2', "version 2 is not known here; this pybsp reads version 1"),
+        ("pybsp-samples", "other", 'line 1: expected a JSON object with "format": "pybsp-samples"'),
         ("h_out,h_in", "h_in,h_out", "expected the columns experiment,pattern"),
     ],
 )

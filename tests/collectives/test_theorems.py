@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp.benchmarks import theorems
-from pybsp.benchmarks.theorems import THEOREMS, Copies, Theorem, bsp_machine
+from pybsp.benchmarks.studies import theorems
+from pybsp.benchmarks.studies.theorems import THEOREMS, Copies, Theorem, bsp_machine
 from pybsp.collectives.bitonic_sort import bitonic_sort
 from pybsp.collectives.broadcast import broadcast
 from pybsp.collectives.broadcast_items import broadcast_items

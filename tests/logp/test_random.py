@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pybsp import LogPMachine
-from pybsp.benchmarks.logp_random import grid, sweep
+from pybsp.benchmarks.studies.logp_random import grid, sweep
 from pybsp.errors import UsageError
 from pybsp.logp import Message, Processor, simulate
 from pybsp.routing.logp import random as theorem_3

@@ -11,7 +11,7 @@ import pytest
 
 import pybsp
 from pybsp import LogPMachine
-from pybsp.benchmarks import logp_theorem2 as theorem
+from pybsp.benchmarks.studies import logp_sorted as theorem
 from pybsp.logp import Simulation, simulate
 from pybsp.routing.logp import sorted as routing
 from pybsp.routing.logp.phases import Phases

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from pybsp import LogPMachine
+from pybsp.benchmarks.studies.theory.sorting_bounds import AKS_LAYERS, aks_time, cubesort_time
 from pybsp.logp import simulate
 from pybsp.routing.logp.combine_broadcast import common_start
 from pybsp.routing.logp.phases import Phases
 from pybsp.routing.logp.sorting import Plan, choose, sort
-from pybsp.routing.logp.sorting.bounds import AKS_LAYERS, aks_time, cubesort_time
 from pybsp.routing.logp.sorting.networks import depth, merge, network
 from pybsp.routing.logp.sorting.plans import by_columns, by_network, on_fewer
 from pybsp.routing.logp.sorting.steps import IDLE, Keyed, Step, sequential, transfer_time

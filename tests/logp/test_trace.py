@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pybsp import LogPMachine, logp
-from pybsp.benchmarks.logp_simulator import interpret, random_program, random_programs
+from pybsp.benchmarks.studies.logp_simulator import interpret, random_program, random_programs
 from pybsp.errors import DeadlockError, UnreceivedError
 from pybsp.logp import Simulation, Trace, simulate
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from pybsp.cli import launcher
+from pybsp.mpiexec import launcher
 
 from .reaching import Map
 from .statements import ROOT, Mutant

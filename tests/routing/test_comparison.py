@@ -11,14 +11,21 @@ import pytest
 
 import pybsp
 from pybsp import BSPMachine
-from pybsp.benchmarks import routing_comparison
-from pybsp.benchmarks.routing_comparison import NETWORKS, RELATIONS, WORDS, on_networks, on_routers, program, studied
+from pybsp.benchmarks.studies import routing_comparison
+from pybsp.benchmarks.studies.frame import on_ranks
+from pybsp.benchmarks.studies.routing_comparison import (
+    NETWORKS,
+    RELATIONS,
+    WORDS,
+    on_networks,
+    on_routers,
+    program,
+    studied,
+)
 from pybsp.errors import RoutingError
 from pybsp.routing import Relation
 from pybsp.routing.forwarding import hypercube, two_phase
 from pybsp.routing.relations import all_to_one, bit_reversal, permutation, random_relation
-
-from ..launching import mpiexec, run
 
 
 def machine(p: int) -> BSPMachine:
@@ -116,22 +123,7 @@ def test_command_prints_keeps_and_draws(
     assert drawn.read_bytes().startswith(b"\x89PNG")
 
 
-def test_ranks_measure_what_is_to_be_compared(tmp_path: Path) -> None:
-    result = tmp_path / "found.json"
-    command = [
-        "-m",
-        "pybsp.benchmarks.routing_comparison",
-        "--worker",
-        str(result),
-        "--on",
-        "4",
-        "2",
-        "2",
-        "10",
-        "1000",
-    ]
-    ended = run([*mpiexec(4), sys.executable, *command])
-    assert ended.code == 0, ended.err
-    found = json.loads(result.read_text())
+def test_ranks_measure_what_is_to_be_compared() -> None:
+    found = on_ranks(routing_comparison.on_these, 4, 10, 1000, 2, 2, n=4, limit=120)
     assert [row["router"] for row in found[:: len(RELATIONS)]] == list(routing_comparison.routers(machine(4)))
     assert all(len(row["seconds"]) == 2 and min(row["seconds"]) > 0 for row in found)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from pybsp import EBSPMachine
-from pybsp.benchmarks import ebsp_networks as study
-from pybsp.benchmarks.ebsp_networks import ARRAY, MESH_KIND, Routed, routed
+from pybsp.benchmarks.studies import ebsp_networks as study
+from pybsp.benchmarks.studies.ebsp_networks import ARRAY, MESH_KIND, Routed, routed
 from pybsp.collectives.ebsp import mesh_broadcast, tree_broadcast
 from pybsp.collectives.ebsp.mesh_broadcast import choose as choose_mesh
 from pybsp.collectives.ebsp.tree_broadcast import choose as choose_tree

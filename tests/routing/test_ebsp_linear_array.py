@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybsp import EBSPMachine
-from pybsp.benchmarks.ebsp_networks import end_to_end, nearest_first, samples, shift
+from pybsp.benchmarks.studies.ebsp_networks import end_to_end, nearest_first, samples, shift
+from pybsp.benchmarks.studies.theory.linear_array_steps import least_steps
 from pybsp.routing.networks.array import LinearArray
-from pybsp.routing.networks.linear_array_steps import least_steps
 from pybsp.routing.relation import Relation
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybsp import EBSPMachine
-from pybsp.benchmarks.ebsp_networks import SHAPES, corner, placed, samples, shift
+from pybsp.benchmarks.studies.ebsp_networks import SHAPES, corner, placed, samples, shift
 from pybsp.errors import RoutingError, UsageError
 from pybsp.routing.networks.indexing import INDEXINGS
 from pybsp.routing.networks.mesh import ORDERS, Mesh

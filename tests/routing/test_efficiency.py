@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pybsp import BSPMachine, LogPMachine
-from pybsp.benchmarks import bsp_computers
+from pybsp.benchmarks.studies import bsp_computers
+from pybsp.benchmarks.studies.theory.efficiency import PACKETS, Computer, instruction_time, required_ratio
 from pybsp.errors import UsageError
-from pybsp.routing.networks.efficiency import PACKETS, Computer, instruction_time, required_ratio
 
 CRAY, T_M = 2667e6, 4e-7
 

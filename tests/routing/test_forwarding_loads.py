@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import pybsp
-from pybsp.benchmarks import forwarding
+from pybsp.benchmarks.studies import forwarding
 from pybsp.routing import Relation, relations
 from pybsp.routing.forwarding import hypercube, two_phase
 from pybsp.routing.forwarding.intermediates import intermediates
@@ -108,10 +108,9 @@ def test_programs_of_the_docs_run() -> None:
 
 def test_the_docs_have_the_figures_of_the_study() -> None:
     console = Console(file=io.StringIO(), width=140)
-    forwarding.show(console, [row for p in (13, 16, 1024) for row in forwarding.rows(p, 64, 0)])
-    forwarding.show_balance(
-        console, [forwarding.balance(p, packets, 0) for p in (4, 16, 64) for packets in forwarding.PACKETS]
-    )
+    console.print(forwarding.rows_table([row for p in (13, 16, 1024) for row in forwarding.rows(p, 64, 0)]))
+    balances = [forwarding.balance(p, packets, 0) for p in (4, 16, 64) for packets in forwarding.PACKETS]
+    console.print(forwarding.balance_table(balances))
     assert isinstance(console.file, io.StringIO)
     lines = [line.strip() for line in console.file.getvalue().splitlines() if line.strip().startswith("|")]
     page = PAGE.read_text().splitlines()

@@ -7,10 +7,10 @@ from collections import deque
 import numpy as np
 import pytest
 
+from pybsp.benchmarks.studies.theory.bits import Clock, Count, WormProtocol, Worms, count, stream
 from pybsp.errors import UsageError
 from pybsp.routing import Relation
 from pybsp.routing.multibutterfly import Multibutterfly, Parameters, h_bar
-from pybsp.routing.multibutterfly.bits import Clock, Count, WormProtocol, Worms, count, stream
 from pybsp.routing.multibutterfly.wiring import Ints
 from pybsp.routing.relations import all_to_one, bit_reversal, random_relation
 

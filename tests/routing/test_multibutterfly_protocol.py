@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from pybsp.benchmarks.studies.theory.adversary import cases, colliding, funnel
 from pybsp.errors import RoutingError, UsageError
 from pybsp.routing.multibutterfly import (
     BlockedError,
@@ -20,7 +21,6 @@ from pybsp.routing.multibutterfly import (
     route,
     share,
 )
-from pybsp.routing.multibutterfly.adversary import cases, colliding, funnel
 from pybsp.routing.relation import Relation
 from pybsp.routing.relations import all_to_one, bit_reversal, one_to_all, permutation, random_relation
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pybsp import UsageError
+from pybsp.benchmarks.studies.theory.small_buffers import Level, route
 from pybsp.routing import Relation
 from pybsp.routing.multibutterfly import Multibutterfly, Parameters
-from pybsp.routing.multibutterfly.small_buffers import Level, route
 from pybsp.routing.relations import all_to_one, bit_reversal, hot_spot, random_relation
 
 L, N = 64, 1024

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pybsp.benchmarks import network_parameters as study
+from pybsp.benchmarks.studies import network_parameters as study
 from pybsp.routing.networks import network
 
 TWO_PHASE = [topology for topology in study.TOPOLOGIES if topology.two_phase]

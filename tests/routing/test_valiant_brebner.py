@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pybsp.benchmarks import valiant_brebner
-from pybsp.benchmarks.valiant_brebner import Point, fits, permuted
+from pybsp.benchmarks.studies import valiant_brebner
+from pybsp.benchmarks.studies.valiant_brebner import Point, fits, permuted
 from pybsp.errors import RoutingError
 from pybsp.routing.networks.application_cube import ApplicationCube
 from pybsp.routing.networks.hypercube import Hypercube

@@ -3,7 +3,7 @@
 Two things make a fitted figure uncertain. Batches of one launch differ: each replicate draws every point's batches
 again, takes their medians and refits. And launches differ (placement, memory, what else runs), all points of a launch
 alike, by more than batches tell; a calibration has one to five. Drawing three launches with replacement gives 95 %
-intervals that cover the truth in far fewer cases (benchmarks/calibration_coverage.py has the figures); so each launch
+intervals that cover the truth in far fewer cases (benchmarks/studies/calibration_coverage.py counts); so each launch
 is fitted alone, and Student's t for so few says how far the mean of these fits may be from the truth. With fewer than
 three launches there is nothing to compare: the interval is that of the batches, and a flag says so.
 """

@@ -15,20 +15,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from ..estimates import Estimate, Flag
+from ..flags import flag, left_out, regimes
 from ..results import BSPFit, Errors, Rate, Segment
 from ..samples import Point, Sample
+from ..words import number, size
 from .bootstrap import Table, uncertain
 from .intervals import f_tail
 from .least_squares import condition, nonnegative, relative
 from .segments import TOLD_APART, cut
-from .words import number, seconds, size, times_of
 
 Array = npt.NDArray[np.float64]
 
@@ -102,15 +102,7 @@ def fit_supersteps(table: Table, seed: int = 0) -> BSPFit | None:
     free = [0, 1, 2]
     if condition(design, times) > TOLD_APART:
         free = [0, 2]
-        flags.append(
-            Flag(
-                "unidentifiable",
-                "l, o_msg and g cannot be told apart: no points differ in the number of messages but not in words "
-                f"(condition number {number(condition(design, times))}, at most {TOLD_APART:.0f}); o_msg is taken as 0 "
-                "and is contained in g and l; measure more patterns or sizes",
-                "o_msg",
-            )
-        )
+        flags.append(flag("unidentifiable bsp", "o_msg", condition=condition(design, times), most=TOLD_APART))
         if condition(design[:, free], times) > TOLD_APART:
             return None
     begins = cut(sizes, design[:, free], times)
@@ -139,7 +131,7 @@ def fit_supersteps(table: Table, seed: int = 0) -> BSPFit | None:
     theil_sen = {name: float(value) for name, value in others.items() if math.isfinite(value)}
     differences = _differences(sending.points, times, member, empty.value)
     flags += _empty(l, segments[0].l)
-    flags += _regimes(segments)
+    flags += regimes(segments)
     flags += _patterns(patterns, g)
     flags += _compare(l, g, segments, differences, theil_sen)
     flags += _fit(sending, medians, fitted, 3 * len(segments))
@@ -251,31 +243,18 @@ def _of_items(table: Table, model: _Model, held: Array, estimate: Estimate) -> t
     worst = int(np.argmax(np.abs(off)))
     if abs(off[worst]) > RESIDUAL:
         flags.append(
-            Flag(
-                "residual",
-                f"{int(np.sum(np.abs(off) > RESIDUAL))} of {len(off)} supersteps with queues are over {RESIDUAL:.0%} "
-                f"off; the worst, of {points[worst].items} items, took {seconds(times[worst])}, by o_item "
-                f"{seconds(fitted[worst])}",
+            flag(
+                "residual queues",
                 "o_item",
+                count=int(np.sum(np.abs(off) > RESIDUAL)),
+                all=len(off),
+                most=RESIDUAL,
+                point=points[worst],
+                took=times[worst],
+                fitted=fitted[worst],
             )
         )
     return Estimate(value, min(estimate.low, value), max(estimate.high, value)), flags
-
-
-def left_out(found: Sequence[tuple[Point, int]]) -> list[Flag]:
-    """A flag where points were left out of a `Table`, with their names."""
-    if not found:
-        return []
-    what = "{0.pattern} of {0.busiest} messages and {0.h} words", "{0.pattern} of {0.size} bytes"
-    names = [f"{what[q.experiment == 'logp'].format(q)} (launch {launch})" for q, launch in found]
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return [
-        Flag(
-            "not-positive",
-            f"medians that are not above 0, and were left out: {'; '.join(names[:4])}{more}",
-            found[0][0].pattern,
-        )
-    ]
 
 
 def fit_rates(samples: Sequence[Sample], seed: int = 0) -> tuple[tuple[Rate, ...], Estimate | None, list[Flag]]:
@@ -300,29 +279,14 @@ def fit_rates(samples: Sequence[Sample], seed: int = 0) -> tuple[tuple[Rate, ...
         spread = median[slowest] / min(median.values())
         rates.append(Rate(point.pattern, point.size, rate, slowest, spread))
         if spread > UNEVEN:
-            flags.append(
-                Flag(
-                    "uneven-rates",
-                    f"processor {slowest} computes {point.pattern} on {size(point.size)} {number(spread)} times slower "
-                    "than the fastest: the slowest's rate is what a superstep waits for",
-                    "r",
-                )
-            )
+            flags.append(flag("uneven-rates", "r", pid=slowest, kernel=point.pattern, size=point.size, spread=spread))
     usual = [rate.rate for rate in rates if rate.kernel != "matmul"] or [rate.rate for rate in rates]
     if not usual:
         return tuple(rates), None, flags
     r = Estimate(*(float(np.exp(np.mean(np.log(ends)))) for ends in zip(*usual, strict=True)))
     slow, fast = min(rates, key=lambda rate: rate.rate.value), max(rates, key=lambda rate: rate.rate.value)
     if fast.rate.value > 2 * slow.rate.value:
-        flags.append(
-            Flag(
-                "one-rate",
-                f"r is no single number: {number(slow.rate.value / 1e9)} Gflop/s ({slow.kernel}, {size(slow.size)}) to "
-                f"{number(fast.rate.value / 1e9)} ({fast.kernel}, {size(fast.size)}); predictions use "
-                f"{number(r.value / 1e9)}, the geometric mean of the vector kernels",
-                "r",
-            )
-        )
+        flags.append(flag("one-rate", "r", slow=slow, fast=fast, r=r.value))
     return tuple(rates), r, flags
 
 
@@ -338,17 +302,11 @@ def errors(predicted: Sequence[float] | Array, measured: Sequence[float] | Array
 def _sign(name: str, estimate: Estimate, index: int, begins: Sequence[float]) -> list[Flag]:
     """Flags of an unconstrained estimate: below 0, or no better known than that it is small."""
     where = f" of messages from {size(8 * math.ceil(begins[index]))} on" if index else ""
-    unit = partial(times_of, per={"l": "", "o_msg": "a message", "g": "a word", "o_item": "an item"}[name])
+    per = {"l": "", "o_msg": "a message", "g": "a word", "o_item": "an item"}[name]
     if estimate.value < 0:
-        return [
-            Flag(
-                "negative",
-                f"{name}{where} comes out negative, {unit(estimate)}: predictions take it as 0 and the rest fitted so",
-                name,
-            )
-        ]
+        return [flag("negative", name, name=name, where=where, found=estimate, per=per)]
     if estimate.value > 0 and estimate.width > 1:
-        return [Flag("wide", f"{name}{where} is known poorly: {unit(estimate)}", name)]
+        return [flag("wide", name, name=name, where=where, found=estimate, per=per)]
     return []
 
 
@@ -357,44 +315,15 @@ def _empty(empty: Estimate, sending: Estimate) -> list[Flag]:
     low, high = sorted((empty, sending))
     if high.value - low.value <= RESIDUAL * high.value or low.high >= high.low:
         return []
-    return [
-        Flag(
-            "empty",
-            f"an empty superstep takes {seconds(empty.value)}, one that sends something {seconds(sending.value)} "
-            "beside its messages and words: l is the former, predictions of supersteps that send use the latter",
-            "l",
-        )
-    ]
-
-
-def _regimes(segments: Sequence[Segment]) -> list[Flag]:
-    if len(segments) == 1:
-        return []
-    count = {2: "two", 3: "three", 4: "four"}[len(segments)]
-    where = " and ".join(size(8 * segment.words) for segment in segments[1:])
-    lines = "; ".join(
-        f"from {size(8 * s.words)} on" * (s.words > 0)
-        + "below" * (s.words == 0)
-        + f" g = {seconds(s.g.value)} a word, "
-        f"o_msg = {seconds(s.o_msg.value)}, l = {seconds(s.l.value)}"
-        for s in segments
-    )
-    return [Flag("regimes", f"g is not constant beyond messages of {where}: {count} regimes ({lines})", "g")]
+    return [flag("empty", "l", empty=empty.value, sending=sending.value)]
 
 
 def _patterns(patterns: dict[str, Estimate], g: Estimate) -> list[Flag]:
     worst = max(patterns, key=lambda name: patterns[name].value, default="")
     if not worst or patterns[worst].value <= (1 + RESIDUAL) * g.value:
         return []
-    return [
-        Flag(
-            "pattern",
-            f"g of pattern {worst} is {seconds(patterns[worst].value)} a word, "
-            f"{number(patterns[worst].value / g.value) if g.value else 'many'} times the g of all patterns "
-            f"({seconds(g.value)}), which predictions use",
-            "g",
-        )
-    ]
+    times = number(patterns[worst].value / g.value) if g.value else "many"
+    return [flag("pattern", "g", name=worst, found=patterns[worst].value, times=times, g=g.value)]
 
 
 def _half(segments: Sequence[Segment], sizes: Array) -> int | None:
@@ -474,22 +403,14 @@ def _compare(
     """
     flags = []
     most = max(l, segments[0].l)
-    for code, other, way in (("not-linear", differences, "differences"), ("not-robust", theil_sen, "Theil-Sen")):
-        for name, estimate in (("l", most if code == "not-linear" else segments[0].l), ("g", g)):
+    for code, other in (("not-linear bsp", differences), ("not-robust", theil_sen)):
+        for name, estimate in (("l", most if code == "not-linear bsp" else segments[0].l), ("g", g)):
             value = other.get(name)
             if value is None or abs(value - estimate.value) <= APART * abs(estimate.value):
                 continue
             if estimate.low <= value <= estimate.high:
                 continue
-            why = "not a straight line" if code == "not-linear" else "a few points have much of the say"
-            flags.append(
-                Flag(
-                    code,
-                    f"{name} from {way} is {seconds(value)}, from least squares {seconds(estimate.value)}, over 10 % "
-                    f"apart: {why}",
-                    name,
-                )
-            )
+            flags.append(flag(code, name, name=name, other=value, found=estimate.value))
     return flags
 
 
@@ -502,12 +423,15 @@ def _fit(table: Table, medians: Array, fitted: Array, parameters: int) -> list[F
     if abs(off[worst]) > RESIDUAL:
         point = table.points[worst]
         flags.append(
-            Flag(
+            flag(
                 "residual",
-                f"{int(np.sum(np.abs(off) > RESIDUAL))} of {len(off)} points are over {RESIDUAL:.0%} off the fit; "
-                f"the worst, {point.pattern} of {point.busiest} messages and {point.h} words, took "
-                f"{seconds(times[worst])}, by the fit {seconds(fitted[worst])}",
                 point.pattern,
+                count=int(np.sum(np.abs(off) > RESIDUAL)),
+                all=len(off),
+                most=RESIDUAL,
+                point=point,
+                took=times[worst],
+                fitted=fitted[worst],
             )
         )
     freedom = len(off) - parameters
@@ -516,15 +440,13 @@ def _fit(table: Table, medians: Array, fitted: Array, parameters: int) -> list[F
         misfit = math.sqrt(float(np.nansum(off**2)) / freedom)
         probability = f_tail((misfit / noise) ** 2, freedom, within)
         if probability < NOT_FIT and misfit > MISFIT:
-            flags.append(
-                Flag(
-                    "lack-of-fit",
-                    f"supersteps depart from the fit by {misfit:.1%} (root mean square), their medians differ by "
-                    f"{noise:.1%} by chance: lack of fit (F-test, p = {probability:.1g}), of which "
-                    "the intervals tell nothing",
-                )
-            )
+            flags.append(flag("lack-of-fit", misfit=misfit, noise=noise, probability=probability))
     return flags
+
+
+def _far_off(sentence: str, about: str, worst: Point, off: Array, took: float, fitted: float) -> Flag:
+    count = int(np.sum(np.abs(off) > RESIDUAL))
+    return flag(sentence, about, count=count, all=len(off), most=RESIDUAL, point=worst, took=took, fitted=fitted)
 
 
 def _pure_error(table: Table) -> tuple[float, int]:

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..estimates import Estimate, Flag
+from ..flags import flag, left_out
 from ..results import BSPFit, EBSPFit, Errors
 from ..samples import Point, Sample
 from .bootstrap import Table, uncertain
-from .bsp import ROUNDING, across, errors, left_out, predict
+from .bsp import ROUNDING, across, errors, predict
 from .intervals import t_quantile
 from .least_squares import FAR, condition, nonnegative, relative
-from .words import number, times_of
 
 Array = npt.NDArray[np.float64]
 
@@ -52,12 +52,8 @@ def fit_ebsp(
     fits = [(part, _condition(part, p)) for part in parts]
     told = [(part, *_residual(part, p)) for part, told_by in fits if told_by <= REFUSED]
     if not told:
-        what = number(fits[0][1])
-        text = (
-            f"g1 and g2 cannot be told apart (condition number {what}, at most {REFUSED:.0f}): no or too few "
-            "patterns in which some processors send more than others; E-BSP is not fitted"
-        )
-        return EBSPFit(None, None, None, None, fits[0][1], False, {}, (Flag("unidentifiable", text, "g1"),))
+        doubt = flag("unidentifiable ebsp", "g1", condition=fits[0][1], most=REFUSED)
+        return EBSPFit(None, None, None, None, fits[0][1], False, {}, (doubt,))
     table, _, free = told[0] if told[0][1] <= max(0.05, 1.5 * told[-1][1]) else told[-1]
     design, medians = _design(table.points, p), table.medians()
     found = np.zeros(4)
@@ -74,13 +70,7 @@ def fit_ebsp(
         estimates[column] = Estimate(value, min(low, value), max(high, value))
         if high * float(np.max(design[:, column] / across(medians))) < -ROUNDING:
             either = Estimate(estimate.value, low, high)
-            flags.append(
-                Flag(
-                    "negative",
-                    f"{NAMES[column]} of E-BSP comes out negative, {times_of(either)}: taken as 0, the rest fitted so",
-                    NAMES[column],
-                )
-            )
+            flags.append(flag("negative ebsp", NAMES[column], name=NAMES[column], found=either))
     wrong = _errors(held_out, bsp_fit, estimates, p)
     kept = bool(
         wrong["ebsp"].points
@@ -147,12 +137,9 @@ def _errors(held_out: Sequence[Sample], bsp_fit: BSPFit, estimates: Sequence[Est
 
 def _verdict(kept: bool, wrong: dict[str, Errors], g1: Estimate) -> Flag:
     if not wrong["ebsp"].points:
-        return Flag("ebsp-dropped", "nothing was held out to compare E-BSP with BSP by: BSP is kept", "g1")
-    compared = (
-        f"held-out supersteps are off by {wrong['ebsp'].median:.1%} (median) under E-BSP and {wrong['bsp'].median:.1%} "
-        "under BSP"
-    )
+        return flag("ebsp-dropped unseen", "g1")
+    compared = {"ebsp": wrong["ebsp"].median, "bsp": wrong["bsp"].median}
     if kept:
-        return Flag("ebsp-kept", f"E-BSP is kept: {compared}", "g1")
+        return flag("ebsp-kept", "g1", **compared)
     zero = " and g1 is zero within its interval" if g1.low <= 0 else ""
-    return Flag("ebsp-dropped", f"BSP is kept, not E-BSP: {compared}{zero}", "g1")
+    return flag("ebsp-dropped", "g1", zero=zero, **compared)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..estimates import Flag
+from ..flags import flag, left_out
 from ..results import HeldOut, Predicted
 from ..samples import Point, Sample
 from .bootstrap import Table
-from .bsp import errors, left_out
+from .bsp import errors
 from .intervals import batch_medians, median_interval
 
 MEDIAN = 0.15  # of |relative error|; more is said
@@ -44,12 +44,5 @@ def held_out(samples: Sequence[Sample], predict: Callable[[Point], float]) -> He
     for name, found in (("", everything), *patterns.items()):
         if found.median > MEDIAN or found.p95 > WORST:
             way = "long" if found.bias > 0 else "short"
-            flags.append(
-                Flag(
-                    "held-out",
-                    f"predictions of supersteps that nothing was fitted from{f', {name},' if name else ''} are off by "
-                    f"{found.median:.0%} (median), {found.p95:.0%} (95th percentile); mostly too {way}",
-                    name,
-                )
-            )
+            flags.append(flag("held-out", name, which=f", {name}," if name else "", found=found, way=way))
     return HeldOut(everything, patterns, tuple(points), tuple(flags))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -76,42 +75,15 @@ def double_batches(values: Array) -> Array:
     return both
 
 
-@cache
 def t_quantile(freedom: float, probability: float = 0.975) -> float:
-    """Of Student's t, by bisection."""
-    low, high = 0.0, 1e5
-    for _ in range(80):
-        middle = (low + high) / 2
-        beyond = beta_tail(freedom / 2, 0.5, freedom / (freedom + middle**2)) / 2
-        low, high = (middle, high) if beyond > 1 - probability else (low, middle)
-    return (low + high) / 2
+    """Of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, probability))
 
 
 def f_tail(value: float, above: float, below: float) -> float:
     """Probability that an F(above, below) exceeds a value."""
-    if value <= 0:
-        return 1.0
-    return beta_tail(below / 2, above / 2, below / (below + above * value))
+    from scipy.special import fdtrc
 
-
-def beta_tail(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function I_x(a, b), by its continued fraction (Lentz)."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):
-        return 1 - beta_tail(b, a, 1 - x)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
-    tiny = 1e-300
-    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1) or tiny)
-    result = d
-    for k in range(1, 400):
-        for term in (
-            k * (b - k) * x / ((a + 2 * k - 1) * (a + 2 * k)),
-            -(a + k) * (a + b + k) * x / ((a + 2 * k) * (a + 2 * k + 1)),
-        ):
-            d = 1 / (1 + term * d or tiny)
-            c = 1 + term / c or tiny
-            result *= c * d
-        if abs(c * d - 1) < 1e-14:
-            break
-    return front * result / a
+    return float(fdtrc(above, below, max(value, 0.0)))

@@ -43,12 +43,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..estimates import Estimate, Flag
+from ..flags import flag, left_out
 from ..results import LogPFit, LogPSize
 from ..samples import Point, Sample
 from .bootstrap import REPLICATES, Table
-from .bsp import left_out
 from .intervals import Z, f_tail, t_quantile
-from .words import seconds as in_words
 
 TRAINS_AGREE = 0.05  # the gap from trains of different lengths
 G_AGREES = 0.10  # G_word from trains, and from round trips
@@ -220,12 +219,7 @@ class _Signature:
         if not waiting:
             return None
         if sizes and max(sizes) > min(waiting):
-            self._flag(
-                "eager-limit",
-                f"messages of {min(waiting)} bytes wait for their receiver, larger ones up to {max(sizes)} bytes do "
-                "not: there is no one eager limit",
-                "eager_limit",
-            )
+            self.flags.append(flag("eager-limit", "eager_limit", waits=min(waiting), eager=max(sizes)))
         return max((size for size in sizes if size < min(waiting)), default=0)
 
     def _o_s(self, figures: _Figures, size: int, round_trip: _Figure, gap: _Figure) -> _Figure | None:
@@ -236,24 +230,14 @@ class _Signature:
         n = lengths[-1]
         delay = figures.delay(size, n)
         if delay < gap[0]:
-            self._flag(
-                "delay-below-gap",
-                f"o_s of {size} bytes: the sends were {in_words(delay)} apart, less than the gap, {in_words(gap[0])}; "
-                "this train is left out",
-                "o_s",
-            )
+            self.flags.append(flag("delay-below-gap", "o_s", size=size, delay=delay, gap=gap[0]))
             return direct
         train = _apart(figures("train", size, n, delayed=True), round_trip, n)
         if direct is None:
             return train
         _, low, high = figures.estimate(train)
         if not low <= direct[0] <= high and abs(train[0] - direct[0]) > 0.1 * max(direct[0], round_trip[0] / 2):
-            self._flag(
-                "o_s-disagrees",
-                f"o_s of {size} bytes is {in_words(direct[0])} by the time of a send, {in_words(train[0])} by a train "
-                "with delays: what a send starts goes on after it has returned",
-                "o_s",
-            )
+            self.flags.append(flag("o_s-disagrees", "o_s", size=size, send=direct[0], train=train[0]))
         return direct
 
     def _compare(self, figures: _Figures, size: int, gaps: dict[int, _Figure]) -> None:
@@ -261,15 +245,16 @@ class _Signature:
         ratio = gaps[short] / gaps[long]
         _, low, high = figures.estimate(ratio)
         if low > 1 + TRAINS_AGREE or high < 1 - TRAINS_AGREE:
-            self._flag(
-                "trains-disagree",
-                f"the gap of {size} bytes is {in_words(gaps[short][0])} in trains of {short} messages, "
-                f"{in_words(gaps[long][0])} in trains of {long}: more than {TRAINS_AGREE:.0%} apart",
-                "G",
+            self.flags.append(
+                flag(
+                    "trains-disagree",
+                    "G",
+                    size=size,
+                    lengths=(short, long),
+                    gaps=(gaps[short][0], gaps[long][0]),
+                    most=TRAINS_AGREE,
+                )
             )
-
-    def _flag(self, code: str, text: str, about: str) -> None:
-        self.flags.append(Flag(code, text, about))
 
 
 def _apart(train: _Figure | None, round_trip: _Figure, n: int) -> _Figure:
@@ -341,7 +326,7 @@ def _fit(signature: _Signature, figures: _Figures, layer: str, where: str) -> Lo
     none = np.zeros_like(smallest.gap)
     if smallest.o_s is None or smallest.o_r is None:
         absent = " and ".join(name for name in ("o_s", "o_r") if getattr(smallest, name) is None)
-        flags.append(Flag("no-overhead", f"{absent} of {smallest.size} bytes is not known, and taken as 0 for L", "L"))
+        flags.append(flag("no-overhead", "L", absent=absent, size=smallest.size))
     o_s = none if smallest.o_s is None else smallest.o_s
     o_r = none if smallest.o_r is None else smallest.o_r
     half = smallest.round_trip / 2
@@ -353,21 +338,9 @@ def _fit(signature: _Signature, figures: _Figures, layer: str, where: str) -> Lo
     knee = _knee(figures, flags)
     expected = math.ceil(L.value / G.value) if L.value > 0 and G.value > 0 else None
     if knee is not None and expected is not None and not knee[0] <= expected < knee[1]:
-        flags.append(
-            Flag(
-                "capacity",
-                f"{knee[0]} senders at once do not wait, {knee[1]} do; ceil(L/G) is {expected}",
-                "capacity",
-            )
-        )
+        flags.append(flag("capacity", "capacity", fewer=knee[0], more=knee[1], expected=expected))
     if figures.single:
-        flags.append(
-            Flag(
-                "one-sample",
-                f"{figures.single} of {figures.points} LogP points have one sample: how sure the figures from them are "
-                "is not known, and intervals are too narrow",
-            )
-        )
+        flags.append(flag("one-sample", single=figures.single, points=figures.points))
     flags += left_out(figures.left_out)
     flags += _inequalities(smallest, L, G)
     sent, received = figures.estimate(o_s), figures.estimate(o_r)
@@ -425,14 +398,7 @@ def _gaps(figures: _Figures, sizes: Sequence[_Size], flags: list[Flag]) -> tuple
     seen = [one for one in sizes if not one.hidden]
     hidden = len(seen) < 2
     if hidden:
-        flags.append(
-            Flag(
-                "overhead-dominated",
-                "messages follow one another as fast as a processor handles them, at every size: the network's own "
-                "gap is hidden, and G_word is what a processor takes for a word",
-                "G_word",
-            )
-        )
+        flags.append(flag("overhead-dominated", "G_word"))
         seen = list(sizes)
     k, gaps = [words(one.size) for one in seen], [one.gap for one in seen]
     begins = [*_segments(k, gaps), len(seen)]
@@ -441,25 +407,11 @@ def _gaps(figures: _Figures, sizes: Sequence[_Size], flags: list[Flag]) -> tuple
     g = None if hidden else figures.estimate(lines[0].at_one)
     line = lines[last.start]
     if line.residual > LACK_OF_FIT or _lack_of_fit(figures, line, k[last], gaps[last]) < 0.01:
-        flags.append(
-            Flag(
-                "not-linear",
-                f"from {seen[last.start].size} bytes on the gap is not linear in the size: it is up to "
-                f"{line.residual:.1%} off the line, more than its noise explains",
-                "G_word",
-            )
-        )
+        flags.append(flag("not-linear gap", "G_word", size=seen[last.start].size, residual=line.residual))
     trips = _Line.through(k[last], [one.round_trip / 2 for one in seen[last]])
     apart = abs(trips.each[0] - line.each[0])
     if apart > G_AGREES * abs(line.each[0]) and apart * k[-1] > ROUNDING * trips(k[-1]):
-        flags.append(
-            Flag(
-                "G-word-disagrees",
-                f"a further word takes {in_words(line.each[0])} in a train, {in_words(trips.each[0])} in a single "
-                "message, more than 10 % apart: what a train overlaps, a single message does in turn, or the reverse",
-                "G_word",
-            )
-        )
+        flags.append(flag("G-word-disagrees", "G_word", train=line.each[0], single=trips.each[0]))
     return g, figures.estimate(line.each, 2)
 
 
@@ -484,14 +436,7 @@ def _knee(figures: _Figures, flags: list[Flag]) -> tuple[int, int] | None:
     alone, own = figures("burst", size, senders[0]), figures("send", size)
     assert alone is not None
     if own is not None and alone[0] > BLOCKED * own[0]:
-        flags.append(
-            Flag(
-                "capacity",
-                f"a burst of {senders[0]} takes {in_words(alone[0])} a send, which takes {in_words(own[0])} "
-                "otherwise: bursts are held against the former",
-                "capacity",
-            )
-        )
+        flags.append(flag("capacity burst", "capacity", senders=senders[0], burst=alone[0], send=own[0]))
     for fewer, more in itertools.pairwise(senders):
         issue = figures("burst", size, more)
         if issue is not None and issue[0] > BLOCKED * alone[0]:
@@ -504,28 +449,18 @@ def _inequalities(smallest: _Size, L: Estimate, G: Estimate) -> list[Flag]:
     flags = []
     if smallest.hidden:
         overhead = max(float(o[0]) for o in (smallest.o_s, smallest.o_r) if o is not None)
-        flags.append(
-            Flag(
-                "overhead-dominated",
-                f"o <= G cannot be told: the gap of {in_words(G.value)} between small messages is no more than the "
-                f"overhead of {in_words(overhead)}; the network's own gap is hidden below it",
-                "G",
-            )
-        )
+        flags.append(flag("overhead-dominated smallest", "G", gap=G.value, overhead=overhead))
     if G.value > L.value:
-        flags.append(
-            Flag("gap-above-latency", f"G <= L does not hold: G = {in_words(G.value)}, L = {in_words(L.value)}", "L")
-        )
+        flags.append(flag("gap-above-latency", "L", G=G.value, L=L.value))
     return flags
 
 
 def _doubts(name: str, estimate: Estimate | None) -> list[Flag]:
     if estimate is None:
         return []
-    ends = f"[{in_words(estimate.low)}, {in_words(estimate.high)}]"
     if estimate.value < 0:
         why = ": overheads overlap with the flight, so that subtracting them is wrong" if name == "L" else ""
-        return [Flag("negative", f"{name} = {in_words(estimate.value)}, {ends}, is negative{why}", name)]
+        return [flag("negative logp", name, name=name, found=estimate, why=why)]
     if estimate.high - estimate.low > abs(estimate.value) > 0:
-        return [Flag("wide", f"{name} = {in_words(estimate.value)}: its interval {ends} is wider than itself", name)]
+        return [flag("wide logp", name, name=name, found=estimate)]
     return []

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..estimates import Flag
+from ..flags import flag
 from ..results import Noise
 from ..samples import Point, Raw, Sample
 from ..sampling import lasting
 from .bootstrap import COMPARED, Table
 from .bsp import UNEVEN
 from .intervals import lag1, median_interval
-from .words import number
 
 Array = npt.NDArray[np.float64]
 
@@ -47,21 +47,9 @@ def noise(raw: Raw) -> tuple[Noise, tuple[Flag, ...]]:
     flags += _crowded(raw)
     flags += _processors([sample for sample in raw.samples if sample.point.experiment == "rate" and sample.seconds > 0])
     if quiet.mean_over_median > NOISY:
-        flags.append(
-            Flag(
-                "noisy",
-                f"samples scatter: half of the points have a mean over {number(quiet.mean_over_median)} times their "
-                "median; the machine was probably not ours alone",
-            )
-        )
+        flags.append(flag("noisy", skew=quiet.mean_over_median))
     if quiet.unconverged:
-        flags.append(
-            Flag(
-                "not-converged",
-                f"{quiet.unconverged} of {quiet.points} points are known to no better than 5 %: more samples (a larger "
-                "budget, or a quieter machine) would tell",
-            )
-        )
+        flags.append(flag("not-converged", unconverged=quiet.unconverged, points=quiet.points))
     return quiet, tuple(flags)
 
 
@@ -103,13 +91,7 @@ def _drift(samples: Sequence[Sample]) -> tuple[float | None, list[Flag]]:
             worst = ratio
         if abs(ratio - 1) > DRIFT and abs(math.log(ratio)) > SURE * error:
             what = f"the reference superstep ({pattern})" if pattern else "supersteps of many words"
-            flags.append(
-                Flag(
-                    "drift",
-                    f"the machine changed: {what} took {number(ratio)} times as long at the end of launch {launch} as "
-                    "at its start",
-                )
-            )
+            flags.append(flag("drift", what=what, ratio=ratio, launch=launch))
     return worst, flags
 
 
@@ -148,13 +130,7 @@ def _launches(samples: Sequence[Sample]) -> list[Flag]:
     medians = Table.of(samples).medians()
     launches = medians.shape[1]
     if launches < COMPARED:
-        return [
-            Flag(
-                "few-launches",
-                f"{launches} launch{'es' * (launches > 1)}: intervals do not contain what differs from one start of "
-                f"the program to the next, which {COMPARED} launches would tell",
-            )
-        ]
+        return [flag("few-launches", launches=f"{launches} launch{'es' * (launches > 1)}", enough=COMPARED)]
     whole = medians[np.isfinite(medians).all(axis=1)]
     if not len(whole):
         return []
@@ -162,13 +138,7 @@ def _launches(samples: Sequence[Sample]) -> list[Flag]:
     fast, slow = int(np.argmin(ratios)), int(np.argmax(ratios))
     if ratios[slow] / ratios[fast] <= 1 + DRIFT:
         return []
-    return [
-        Flag(
-            "launches-differ",
-            f"launches differ: supersteps of launch {slow} took {number(ratios[slow] / ratios[fast])} times as long as "
-            f"those of launch {fast} (median over the points)",
-        )
-    ]
+    return [flag("launches-differ", slow=slow, fast=fast, ratio=ratios[slow] / ratios[fast])]
 
 
 def _crowded(raw: Raw) -> list[Flag]:
@@ -179,20 +149,10 @@ def _crowded(raw: Raw) -> list[Flag]:
         for node, ranks in sorted(Counter(nodes).items()):
             shared = cores[nodes.index(node)]
             if ranks > shared:
-                flags.append(
-                    Flag(
-                        "oversubscribed",
-                        f"{ranks} processors share {shared} core(s) on node {node}: they wait for their turns",
-                    )
-                )
+                flags.append(flag("oversubscribed", ranks=ranks, cores=shared, node=node))
     for node, running in enumerate(load if isinstance(load, list) else []):
         if running is not None and running > BUSY:
-            flags.append(
-                Flag(
-                    "not-dedicated",
-                    f"node {node} was busy before the calibration began: a load average of {number(running)}",
-                )
-            )
+            flags.append(flag("not-dedicated", node=node, load=running))
     return flags
 
 
@@ -216,22 +176,8 @@ def _processors(samples: Sequence[Sample]) -> list[Flag]:
     for pid in pids:
         ratio = float(np.median(ratios[pid])) if ratios[pid] else 1.0
         if ratio > UNEVEN:
-            flags.append(
-                Flag(
-                    "slow-processor",
-                    f"processor {pid} computes {number(ratio)} times slower than the others (median over the kernels): "
-                    "a slower core, or one that it shares",
-                    f"processor {pid}",
-                )
-            )
+            flags.append(flag("slow-processor", f"processor {pid}", pid=pid, ratio=ratio))
         skew = float(np.median(skews[pid])) if skews[pid] else 1.0
         if skew > NOISY:
-            flags.append(
-                Flag(
-                    "shared-core",
-                    f"processor {pid}'s kernels take {number(skew)} times their median on average: something else "
-                    "runs on its core",
-                    f"processor {pid}",
-                )
-            )
+            flags.append(flag("shared-core", f"processor {pid}", pid=pid, skew=skew))
     return flags

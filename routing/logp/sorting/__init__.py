@@ -3,7 +3,6 @@
 networks.py    sorting networks for any p
 steps.py       merge-split, and the relations of columnsort
 plans.py       which steps sort, what they take, which to choose; sort
-bounds.py      what the AKS network and Cubesort would take
 """
 
 from __future__ import annotations

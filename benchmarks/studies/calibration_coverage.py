@@ -1,0 +1,140 @@
+"""Do the calibration's 95 % intervals cover the truth in 95 % of cases? On synthetic samples, whose truth is known.
+
+    python -m pybsp.benchmarks.studies.calibration_coverage                 2,000 data sets of each kind; minutes
+    python -m pybsp.benchmarks.studies.calibration_coverage --sets 200      a rough look
+
+Each data set is a whole calibration of a machine of 4 processors, with the points of the quick level: so many launches
+of so many batches of 5 samples. Times are the model's, times log-normal noise of 5 % a sample and 3 % a batch; 1 % of
+the samples are late by 5 times the superstep (exponential); and launches differ in l, o_msg and g, each by itself, by
+0, 1 or 5 %. Then l, o_msg and g are fitted as `pybsp calibrate` fits them, the search for segments included, and the
+share of the data sets is counted whose interval contains the truth.
+
+Beside it: the same by drawing launches, then batches, with replacement, and taking the 2.5th to 97.5th percentile,
+which is what one would do with many launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..calibration.estimates import Estimate
+from ..calibration.fits.bootstrap import Table
+from ..calibration.fits.bsp import design_of, fit_supersteps
+from ..calibration.fits.least_squares import relative
+from ..calibration.plan import plan
+from ..calibration.samples import Point
+from .frame import Study, cells, table
+
+Array = npt.NDArray[np.float64]
+
+P = 4
+TRUTH = {"l": 1e-4, "o_msg": 5e-6, "g": 1e-8}
+SAMPLES = 5  # of a batch
+SPIKE = 5.0  # mean delay of a late sample, over the superstep's time
+
+
+class Noise(NamedTuple):
+    """How samples differ from the truth: standard deviations of logarithms, and the share of late samples."""
+
+    sample: float = 0.05
+    batch: float = 0.03
+    launch: float = 0.0
+    late: float = 0.01
+
+
+class Kind(NamedTuple):
+    """Of a data set."""
+
+    launches: int
+    batches: int
+    noise: Noise
+
+
+KINDS = (
+    Kind(1, 5, Noise()),
+    Kind(1, 20, Noise()),
+    Kind(3, 5, Noise()),
+    Kind(3, 5, Noise(launch=0.01)),
+    Kind(3, 5, Noise(launch=0.05)),
+    Kind(5, 8, Noise(launch=0.01)),
+)
+
+
+def points() -> list[Point]:
+    """Of the quick level."""
+    return [point for point in plan(P, "quick") if point.experiment == "bsp"]
+
+
+def batch_medians(design: Array, truth: Array, kind: Kind, rng: np.random.Generator) -> Array:
+    """One data set: seconds, (points, launches, batches)."""
+    noise, shape = kind.noise, (len(design), kind.launches, kind.batches, SAMPLES)
+    parts = truth * np.exp(noise.launch * rng.standard_normal((kind.launches, len(truth))))
+    exact = (design @ parts.T)[:, :, None, None]
+    slow = np.exp(noise.batch * rng.standard_normal((*shape[:3], 1)) + noise.sample * rng.standard_normal(shape))
+    late = (rng.random(shape) < noise.late) * rng.exponential(SPIKE, shape)
+    found: Array = np.median(exact * (slow + late), axis=-1)
+    return found
+
+
+def coverage(kind: Kind, sets: int, seed: int = 0, compare: bool = True) -> tuple[dict[str, float], dict[str, float]]:
+    """Shares of the data sets whose intervals contain l, o_msg, g: ours, and (0 unless compared) by drawing them."""
+    chosen = points()
+    design, truth = design_of(chosen), np.array(list(TRUTH.values()))
+    rng = np.random.default_rng(seed)
+    ours, theirs = np.zeros(3), np.zeros(3)
+    for number in range(sets):
+        table = Table(tuple(chosen), batch_medians(design, truth, kind, rng))
+        fit = fit_supersteps(table, seed=number)
+        if fit is not None:
+            ours += [
+                contains(estimate, value) for estimate, value in zip((fit.l, fit.o_msg, fit.g), truth, strict=True)
+            ]
+        if compare:
+            low, high = drawn_launches(design, table, rng)
+            theirs += (low <= truth) & (truth <= high)
+    return tuple(dict(zip(TRUTH, (counts / sets).tolist(), strict=True)) for counts in (ours, theirs))  # type: ignore[return-value]
+
+
+def contains(estimate: Estimate, value: float) -> bool:
+    """Whether the interval has the value."""
+    return estimate.low <= value <= estimate.high
+
+
+def drawn_launches(design: Array, table: Table, rng: np.random.Generator, replicates: int = 200) -> tuple[Array, Array]:
+    """Ends of the interval of l, o_msg and g with launches, then batches, drawn with replacement."""
+    batches = table.batches
+    count, length = batches.shape[1:]
+    launch = rng.integers(count, size=(replicates, 1, count, 1))
+    batch = rng.integers(length, size=(replicates, len(design), count, length))
+    medians = np.median(batches[np.arange(len(design))[None, :, None, None], launch, batch], axis=-1)
+    found = relative(np.repeat(design, count, axis=0), medians.reshape(replicates, -1))
+    low, high = np.quantile(found, (0.025, 0.975), axis=0)
+    return low, high
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table."""
+    study = Study(__doc__)
+    study.add_argument("--sets", type=int, default=2000, help="data sets of each kind")
+    study.add_argument("--seed", type=int, default=0)
+    options = study.begin(arguments)
+    rows = []
+    for kind in study.each(KINDS):
+        both = coverage(kind, options.sets, options.seed)
+        shares = cells(f"{100 * share:.1f} %" for found in both for share in found.values())
+        rows.append(f"{kind.launches} | {kind.batches} | {kind.noise.launch:.0%} | {shares}")
+    study.show(
+        table(
+            f"95 % intervals that contain the truth, of {options.sets} data sets",
+            cells(("launches", "batches", "launches differ by", *TRUTH, *(f"{name}, drawn" for name in TRUTH))),
+            rows,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

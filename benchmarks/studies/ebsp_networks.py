@@ -1,0 +1,772 @@
+"""E-BSP on the linear array and the mesh, in simulated packet steps (*The E-BSP model*, sections 1 to 5).
+
+    python -m pybsp.benchmarks.studies.ebsp_networks [--quick] [--json FILE]
+
+Networks are multi-port, queues furthest first. A mesh has the paper's Peano indexing and spreads packets, where nothing
+else is said. An algorithm's steps are those of its plan, routed superstep by superstep; a barrier after each takes
+2*ceil(diameter/2) more: reports go to the middle along a tree, and its answer comes back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from pybsp import BSPMachine, EBSPMachine
+from pybsp.benchmarks.studies.theory.linear_array_steps import least_steps
+from pybsp.collectives.allgather import allgather
+from pybsp.collectives.broadcast import broadcast
+from pybsp.collectives.broadcast import choose as choose_broadcast
+from pybsp.collectives.broadcast_items import broadcast_items
+from pybsp.collectives.broadcast_items import choose as choose_items
+from pybsp.collectives.ebsp import (
+    gossip,
+    items_broadcast,
+    matrix_multiplication,
+    mesh_broadcast,
+    personalised_broadcast,
+    stencil,
+    stencil_grid,
+    tree_broadcast,
+)
+from pybsp.collectives.ebsp.items_broadcast import MESH
+from pybsp.collectives.ebsp.items_broadcast import choose as choose_phases
+from pybsp.collectives.ebsp.partition import blocked
+from pybsp.collectives.ebsp.tree_broadcast import choose as choose_tree
+from pybsp.collectives.plan import Plan, Step, joined
+from pybsp.routing.networks.array import LinearArray
+from pybsp.routing.networks.indexing import INDEXINGS
+from pybsp.routing.networks.mesh import ORDERS, Mesh
+from pybsp.routing.networks.network import Network
+from pybsp.routing.relation import Relation
+from pybsp.routing.relations import local
+
+from .frame import Study, cells, table
+
+Ints = NDArray[np.int64]
+ARRAY, MESH_KIND = "linear array", "mesh"
+
+
+# -- sampled relations --------------------------------------------------------------------------------------------
+
+
+def sampled(rng: np.random.Generator, p: int, M: int, senders: int, receivers: int, L: int) -> Relation:
+    """Up to M packets from some processors to some, no further than L."""
+    source = rng.choice(rng.choice(p, senders, replace=False), M)
+    ends = np.sort(rng.choice(p, receivers, replace=False))
+    low, high = np.searchsorted(ends, source - L), np.searchsorted(ends, source + L, "right")
+    near = high > low
+    return Relation(source[near], ends[rng.integers(low[near], high[near])], p)
+
+
+def samples(rng: np.random.Generator, p: int, number: int) -> Iterator[Relation]:
+    """Relations of all kinds: 1 to 16*p packets, from and to 1 to p processors, of locality 1 to p - 1."""
+
+    def size(most: int) -> int:
+        """As often in each doubling."""
+        return int(most ** rng.random())
+
+    for _ in range(number):
+        yield sampled(rng, p, size(16 * p), size(p), size(p), size(p - 1))
+
+
+# -- Theorem 3 ----------------------------------------------------------------------------------------------------
+
+
+class Tightness(NamedTuple):
+    """Theorem 3 on some relations: steps over its bound."""
+
+    family: str
+    relations: int
+    furthest_first: float  # the largest ratio
+    median: float
+    equal: int  # relations for which furthest first takes as many steps as the bound
+    fifo: float  # the largest ratio
+    fifo_equal: int
+    sharper: float  # the largest ratio of furthest first to min{k_min*L, M + L - 1}
+
+
+def theorem_3(family: str, relations: Iterable[Relation]) -> Tightness:
+    """Route them.
+
+    Raises:
+        AssertionError: a bound does not hold.
+    """
+    rows = []
+    for relation in relations:
+        if not relation.locality:
+            continue
+        p, far = relation.p, relation.locality
+        bound = EBSPMachine.linear_array(p).time(relation.M, relation.k1, relation.k2, far)
+        sharper = min(min(relation.k1, relation.k2) * far, relation.M + far - 1)
+        steps, fifo = (LinearArray(p).route(relation, queue=queue).steps for queue in ("furthest-first", "fifo"))
+        if steps != least_steps(relation) or steps > sharper or max(steps, fifo) > bound:
+            raise AssertionError(f"{steps} steps, {fifo} with FIFO, against {bound}: {relation.sources}")
+        rows.append((steps / bound, fifo / bound, steps / sharper))
+    ratios = np.array(rows)
+    largest, equal = ratios.max(axis=0), (ratios == 1).sum(axis=0)
+    return Tightness(
+        family,
+        len(rows),
+        float(largest[0]),
+        float(np.median(ratios[:, 0])),
+        int(equal[0]),
+        float(largest[1]),
+        int(equal[1]),
+        float(largest[2]),
+    )
+
+
+def nearest_first(p: int, k: int) -> Relation:
+    """k packets from processor 0 to each of the others, those to the nearest first."""
+    return Relation(np.zeros((p - 1) * k, np.int64), np.repeat(np.arange(1, p), k), p)
+
+
+def end_to_end(p: int, k: int) -> Relation:
+    """k packets from the first processor to the last."""
+    return Relation(np.zeros(k, np.int64), np.full(k, p - 1), p)
+
+
+def shift(p: int, L: int, k: int) -> Relation:
+    """k packets from each processor to the one that is L further on."""
+    source = np.repeat(np.arange(p - L), k)
+    return Relation(source, source + L, p)
+
+
+def theorem_3_families(quick: bool) -> list[Tightness]:
+    """Sampled relations, and families for which bounds are tight."""
+    rng = np.random.default_rng(3)
+    number = 100 if quick else 1000
+    found = [theorem_3(f"sampled, P = {p}", samples(rng, p, number)) for p in (2, 5, 16, 64, 101)]
+    sizes = list(product((2, 3, 16, 61), (1, 2, 7)))
+    return [
+        *found,
+        theorem_3("k packets from end to end", (end_to_end(p, k) for p, k in sizes)),
+        theorem_3("processor 0 sends k to each, nearest first", (nearest_first(p, k) for p, k in sizes)),
+        theorem_3("k from each to the one P/2 further on", (shift(p, p // 2, k) for p, k in sizes)),
+    ]
+
+
+# -- indexings ----------------------------------------------------------------------------------------------------
+
+
+class Distance(NamedTuple):
+    """How far apart on the mesh numbers are that differ by d, over all pairs."""
+
+    indexing: str
+    p: int
+    constant: float  # the largest distance/sqrt(d)
+    where: tuple[int, int]  # d and distance there
+    broken: tuple[int, int] | None  # the first d for which distance > 3*sqrt(d), and the distance
+
+
+def distances(name: str, p: int) -> Distance:
+    """All pairs of numbers."""
+    at = INDEXINGS[name].coordinates(p)
+    far = np.array([0] + [int(np.abs(at[d:] - at[:-d]).sum(axis=1).max()) for d in range(1, p)])
+    apart = np.maximum(np.arange(p), 1)
+    worst = int(np.argmax(far**2 / apart))
+    broken = np.flatnonzero(far**2 > 9 * apart)
+    first = (int(broken[0]), int(far[broken[0]])) if len(broken) else None
+    return Distance(name, p, float(far[worst] / math.sqrt(apart[worst])), (worst, int(far[worst])), first)
+
+
+# -- Lemma 4 and Theorem 5 ----------------------------------------------------------------------------------------
+
+SHAPES = ("scattered", "row", "column", "corner")
+
+
+def placed(rng: np.random.Generator, side: int, shape: str, n: int) -> Ints:
+    """n nodes of a mesh: anywhere, of a row or column and those after it, or of a square; row*side + column of each."""
+    i = np.arange(n)
+    if shape == "scattered":
+        return rng.choice(side * side, n, replace=False)
+    if shape in ("row", "column"):
+        row, column = (side // 2 + i // side) % side, i % side
+        return row * side + column if shape == "row" else column * side + row
+    width = math.ceil(math.sqrt(n))
+    return i // width * side + i % width
+
+
+class Constant(NamedTuple):
+    """The largest ratio of steps to sqrt(k1*k2*P) by order of routing; `two-phase` is Valiant's."""
+
+    p: int
+    k1: int
+    k2: int
+    ratios: dict[str, float]
+
+
+def lemma_4(p: int, k1: int, k2: int) -> Constant:
+    """Full senders and receivers in squares, rows, columns and scattered: all pairs of SHAPES."""
+    rng = np.random.default_rng(4)
+    side = math.isqrt(p)
+    M = min(k1, k2) * p
+    ratios = dict.fromkeys((*ORDERS, "two-phase"), 0.0)
+    networks = {order: Mesh(p, "row-major", order) for order in ORDERS}
+    for sending, receiving in product(SHAPES, repeat=2):
+        sources = np.repeat(placed(rng, side, sending, M // k1), k1)
+        destinations = rng.permutation(np.repeat(placed(rng, side, receiving, M // k2), k2))
+        relation = Relation(sources, destinations, p)
+        for order in ratios:
+            net = networks["rows first" if order == "two-phase" else order]
+            steps = net.route(relation, queue="furthest-first", two_phase=order == "two-phase").steps
+            ratios[order] = max(ratios[order], steps / math.sqrt(k1 * k2 * p))
+    return Constant(p, k1, k2, ratios)
+
+
+def lemma_4_constants(quick: bool) -> list[Constant]:
+    """Equal k1 and k2, and one of them larger: by a constant, and by sqrt(P)."""
+    found = [lemma_4(256, *k) for k in ((1, 1), (4, 4), (1, 4), (4, 1), (1, 64), (64, 1))]
+    sizes = (256, 1024) if quick else (256, 1024, 4096)
+    return found + [lemma_4(p, *k) for p in sizes for k in ((1, math.isqrt(p)), (math.isqrt(p), 1))]
+
+
+class Locality(NamedTuple):
+    """Theorem 5 on a mesh: the largest and the median ratio of steps to its expression, with constants 1."""
+
+    indexing: str
+    p: int
+    kind: str
+    relations: int
+    largest: float
+    median: float
+    local: float  # the largest ratio to k_max*sqrt(L) + sqrt(P) alone, of relations where that is the less
+
+
+def theorem_5(name: str, p: int, kind: str, relations: Iterable[Relation], order: str = "spread") -> Locality:
+    """Route them."""
+    net, machine = Mesh(p, name, order), EBSPMachine.mesh(p)
+    ratios, local = [], [0.0]
+    for relation in relations:
+        if relation.locality:
+            steps = net.route(relation, queue="furthest-first").steps
+            ratios.append(steps / machine.time(relation.M, relation.k1, relation.k2, relation.locality))
+            near = relation.h * math.sqrt(relation.locality) + math.sqrt(p)
+            if near <= math.sqrt(relation.k1 * relation.k2 * p):
+                local.append(steps / near)
+    return Locality(name, p, kind, len(ratios), max(ratios), float(np.median(ratios)), max(local))
+
+
+def theorem_5_kinds(quick: bool) -> list[Locality]:
+    """Sampled relations of all kinds, full h-relations of locality L, and shifts, under both indexings."""
+    found = []
+    number = 50 if quick else 300
+    for name, p in product(("peano", "snake"), (256, 1024)):
+        rng = np.random.default_rng(5)
+        found.append(theorem_5(name, p, "sampled", samples(rng, p, number)))
+        for L in (3, 15, 63, p - 1):
+            some = (local(p, h, L, rng) for h in (1, 4, 16, 64))
+            found.append(theorem_5(name, p, f"full h-relations of locality {L}", some))
+        some = (shift(p, 2**k, h) for k in range(p.bit_length() - 2) for h in (1, 8, 64))
+        found.append(theorem_5(name, p, "shifts: h from each to the one 2^k further on", some))
+    return found
+
+
+# -- the counterexample to the Y-PRAM -----------------------------------------------------------------------------
+
+
+class Corner(NamedTuple):
+    """sqrt(P) processors in the upper left corner send sqrt(P) - 1 packets each to the processors outside."""
+
+    p: int
+    bound: float  # the paper's: P^(3/4)/2 - P^(1/4)/2
+    y_pram: float  # with constants 1: beta*M/P + delta + m, where beta = delta = sqrt(P)
+    theorem_5: float
+    steps: dict[str, int]
+
+
+def corner(p: int) -> Corner:
+    """Route it; p is a power of 16, so that the corner is a square of whole side."""
+    root = math.isqrt(p)
+    rng = np.random.default_rng(6)
+    # Under the Peano indexing the first sqrt(P) processors are the corner.
+    relation = Relation(np.repeat(np.arange(root), root - 1), rng.permutation(np.arange(root, p)), p)
+    steps = {order: Mesh(p, "peano", order).route(relation, queue="furthest-first").steps for order in ORDERS}
+    y_pram = root * relation.M / p + root + relation.k1
+    bound = p**0.75 / 2 - p**0.25 / 2
+    return Corner(p, bound, y_pram, EBSPMachine.mesh(p).time(relation.M, relation.k1, relation.k2), steps)
+
+
+# -- algorithms ---------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=32)
+def network(kind: str, p: int) -> Network:
+    """The network of a kind."""
+    return LinearArray(p) if kind == ARRAY else Mesh(p, "peano", "spread")
+
+
+def barrier(kind: str, p: int) -> int:
+    """Steps of a barrier: along a tree all report to the middle, from which all hear of it."""
+    across = p - 1 if kind == ARRAY else 2 * (math.isqrt(p) - 1)
+    return 2 * -(-across // 2)
+
+
+def ebsp_machine(kind: str, p: int) -> EBSPMachine:
+    """The network as an E-BSP machine, in steps."""
+    return EBSPMachine.linear_array(p) if kind == ARRAY else EBSPMachine.mesh(p)
+
+
+def gap(kind: str, p: float) -> float:
+    """g and s of the network as a BSP machine, in steps (section 1): P, or sqrt(P)."""
+    return p if kind == ARRAY else math.sqrt(p)
+
+
+def bsp_machine(kind: str, p: int) -> BSPMachine:
+    """The network as a BSP machine; computing is free."""
+    return BSPMachine(p=p, g=gap(kind, p), l=gap(kind, p), r=1e30)
+
+
+class Routed(NamedTuple):
+    """An algorithm on a network: supersteps, packet steps, those with barriers, and what BSP charges for it."""
+
+    supersteps: int
+    steps: int
+    with_barriers: int
+    charge: float
+
+
+def routed(kind: str, plan: Plan) -> Routed:
+    """Route a plan superstep by superstep; an item of the plan is a packet."""
+    p, steps = plan.p, 0
+    known: dict[int, int] = {}
+    for step in plan:
+        if id(step) not in known:
+            sizes = step.last - step.first
+            relation = Relation(np.repeat(step.sources, sizes), np.repeat(step.destinations, sizes), p)
+            known[id(step)] = network(kind, p).route(relation, queue="furthest-first").steps
+        steps += known[id(step)]
+    return Routed(len(plan), steps, steps + len(plan) * barrier(kind, p), plan.cost(bsp_machine(kind, p)).seconds)
+
+
+def widened(plan: Plan, widths: Iterable[int]) -> Plan:
+    """A plan whose items have so many words in each superstep, as one whose items are words."""
+    steps = [
+        Step.of(step.sources, step.destinations, 0, (step.last - step.first).astype(np.int64) * width)
+        for step, width in zip(plan, widths, strict=True)
+    ]
+    return joined(plan.p, steps)
+
+
+# Each has a plan for a kind of network and p processors; items of these plans are words.
+
+
+def ebsp_broadcast(kind: str, p: int) -> Plan:
+    """On the array a tree, as chosen on the E-BSP machine; on the mesh the paper's three fan-outs of P^(1/3)."""
+    return tree_broadcast.plan(p, choose_tree(ebsp_machine(kind, p), 1)) if kind == ARRAY else mesh_broadcast.plan(p)
+
+
+def bsp_broadcast(kind: str, p: int) -> Plan:
+    """The d-ary tree that is cheapest on the BSP machine."""
+    return broadcast.plan(p, choose_broadcast(bsp_machine(kind, p), 1)[1])
+
+
+def scatter(kind: str, p: int) -> Plan:
+    """One superstep, whatever the machine."""
+    return personalised_broadcast.plan(p)
+
+
+def ebsp_items(kind: str, p: int, power: float) -> Plan:
+    """P^power items, as chosen on the E-BSP machine."""
+    n = round(p**power)
+    how, fan_outs = choose_phases(ebsp_machine(kind, p), n)
+    return items_broadcast.plan(p, n, fan_outs, how == MESH)
+
+
+def bsp_items(kind: str, p: int, power: float) -> Plan:
+    """2D-BCAST of P^power items with the degree that is cheapest on the BSP machine."""
+    n = round(p**power)
+    return broadcast_items.plan(p, n, choose_items(bsp_machine(kind, p), n))
+
+
+def ebsp_gossip(kind: str, p: int, power: float) -> Plan:
+    """P^power words from each processor to all."""
+    plan = gossip.plan(p)
+    return widened(plan, [round(p**power)] * len(plan))
+
+
+def bsp_gossip(kind: str, p: int, power: float) -> Plan:
+    """The same in one superstep."""
+    return widened(allgather.plan(p), [round(p**power)])
+
+
+def cube_root(p: int) -> int:
+    """The divisor of p that is nearest to its cube root, by ratio."""
+    return min((q for q in range(1, p + 1) if p % q == 0), key=lambda q: abs(math.log(q**3 / p)))
+
+
+def ebsp_stencil(kind: str, p: int) -> Plan:
+    """A step on a p x p matrix with the grid that is chosen on the E-BSP machine."""
+    return stencil.plan(p, (p, p), stencil_grid(ebsp_machine(kind, p), (p, p)))
+
+
+def hybrid_stencil(kind: str, p: int) -> Plan:
+    """With q1 = P^(1/3)."""
+    return stencil.plan(p, (p, p), (q1 := cube_root(p), p // q1))
+
+
+def bsp_stencil(kind: str, p: int) -> Plan:
+    """With square blocks."""
+    return stencil.plan(p, (p, p), blocked(p))
+
+
+def size(p: int, power: float) -> int:
+    """N of a product: P, or with power 0.5 the least with a word for each message, 4 sqrt(P)."""
+    return p if power == 1 else 4 * math.isqrt(p)
+
+
+def ebsp_product(kind: str, p: int, power: float) -> Plan:
+    """Of N x N matrices, with q1 = P on the array and P^(1/3) on the mesh."""
+    q1, n = p if kind == ARRAY else cube_root(p), size(p, power)
+    q2 = p // q1
+    plan = matrix_multiplication.plan(p, (n, n, n), (q1, q2))
+    along_rows = 2 * (q2 - 1)  # supersteps in which an item is a column of a block of A, of n/q1 words
+    return widened(plan, [n // q1] * along_rows + [n // q2] * (len(plan) - along_rows))
+
+
+def bsp_product(kind: str, p: int, power: float) -> Plan:
+    """Of N x N matrices, with N^2/P^(2/3) words from and to a processor (McColl, as the paper cites it).
+
+    Processors (x, y, z) in a box multiply block (x, z) of A by block (z, y) of B.
+
+    1. The parts of a block of A are held by those with its x and z, of B by those with its z and y: each sends its own
+       to the others.
+    2. Block (x, y) of C is the sum over z: each of these adds up a part of it.
+    """
+    triples = (
+        (a, b, p // (a * b)) for a in range(1, p + 1) if p % a == 0 for b in range(1, p // a + 1) if p // a % b == 0
+    )
+    number = np.arange(p).reshape(min(triples, key=sum))
+
+    def exchanged(axis: int) -> Ints:
+        """Each sends to all along an axis of the box: sources and destinations."""
+        lines = np.moveaxis(number, axis, -1).reshape(-1, number.shape[axis])
+        return np.stack((np.repeat(lines, lines.shape[1], axis=1).ravel(), np.tile(lines, (1, lines.shape[1])).ravel()))
+
+    words = size(p, power) ** 2 // p  # of each part
+    factors = np.concatenate((exchanged(1), exchanged(0)), axis=1)
+    return joined(p, [Step.of(ends[0], ends[1], 0, words) for ends in (factors, exchanged(2))])
+
+
+class Algorithm(NamedTuple):
+    """A plan, and what the paper says that it takes: a text, and a function of P and of g."""
+
+    name: str
+    plan: Callable[[str, int], Plan]
+    claim: str
+    claimed: Callable[[float, float], float]
+
+
+class Problem(NamedTuple):
+    """The paper's algorithm, and others beside it; the P that are tried."""
+
+    name: str
+    kind: str
+    sizes: Sequence[int]
+    algorithms: Sequence[Algorithm]
+
+
+LINE, SQUARES = (32, 64, 128, 256, 512, 1024), (16, 64, 256, 1024, 4096)
+
+
+def log(p: float) -> float:
+    """log2."""
+    return math.log2(p)
+
+
+PROBLEMS = (
+    Problem(
+        "broadcast",
+        ARRAY,
+        LINE,
+        (
+            Algorithm("tree_broadcast", ebsp_broadcast, "P", lambda p, g: p),
+            Algorithm("BSP: broadcast", bsp_broadcast, "P log P", lambda p, g: g * log(p)),
+        ),
+    ),
+    Problem(
+        "broadcast",
+        MESH_KIND,
+        SQUARES,
+        (
+            Algorithm("mesh_broadcast", ebsp_broadcast, "sqrt(P)", lambda p, g: g),
+            Algorithm("BSP: broadcast", bsp_broadcast, "sqrt(P) log P", lambda p, g: g * log(p)),
+        ),
+    ),
+    Problem("scatter", ARRAY, LINE, (Algorithm("personalised_broadcast", scatter, "P", lambda p, g: p),)),
+    Problem(
+        "broadcast of sqrt(P) items",
+        ARRAY,
+        LINE,
+        (
+            Algorithm("items_broadcast", partial(ebsp_items, power=0.5), "P log N", lambda p, g: p * log(p)),
+            Algorithm("BSP: broadcast_items", partial(bsp_items, power=0.5), "P N", lambda p, g: g * p**0.5),
+        ),
+    ),
+    Problem(
+        "broadcast of sqrt(P) items",
+        MESH_KIND,
+        SQUARES,
+        (
+            Algorithm("items_broadcast", partial(ebsp_items, power=0.5), "sqrt(N P)", lambda p, g: p**0.75),
+            Algorithm(
+                "BSP: broadcast_items",
+                partial(bsp_items, power=0.5),
+                "sqrt(P) (N + log P)",
+                lambda p, g: g * (p**0.5 + log(p)),
+            ),
+        ),
+    ),
+    Problem(
+        "broadcast of P items",
+        ARRAY,
+        LINE[:5],
+        (
+            Algorithm("items_broadcast", partial(ebsp_items, power=1), "N log P", lambda p, g: p * log(p)),
+            Algorithm("BSP: broadcast_items", partial(bsp_items, power=1), "P N", lambda p, g: g * p),
+        ),
+    ),
+    Problem(
+        "broadcast of P items",
+        MESH_KIND,
+        SQUARES[:4],
+        (
+            Algorithm("items_broadcast", partial(ebsp_items, power=1), "N", lambda p, g: p),
+            Algorithm("BSP: broadcast_items", partial(bsp_items, power=1), "sqrt(P) N", lambda p, g: g * p),
+        ),
+    ),
+    Problem(
+        "gossip, N = P",
+        ARRAY,
+        (8, 16, 32, 64),
+        (
+            Algorithm("gossip", partial(ebsp_gossip, power=1), "P (N + P)", lambda p, g: 2 * p**2),
+            Algorithm("BSP: allgather", partial(bsp_gossip, power=1), "P^2 N", lambda p, g: p**3),
+        ),
+    ),
+    Problem(
+        "gossip, N = sqrt(P)",
+        MESH_KIND,
+        SQUARES[:3],
+        (
+            Algorithm("gossip", partial(ebsp_gossip, power=0.5), "P (N + sqrt(P))", lambda p, g: 2 * p * g),
+            Algorithm("BSP: allgather", partial(bsp_gossip, power=0.5), "P^(3/2) N", lambda p, g: p**2),
+        ),
+    ),
+    Problem(
+        "stencil, N = P",
+        ARRAY,
+        LINE,
+        (
+            Algorithm("stencil", ebsp_stencil, "N + P", lambda p, g: 2 * p),
+            Algorithm("BSP: blocked", bsp_stencil, "sqrt(P) N + P", lambda p, g: p**1.5 + p),
+        ),
+    ),
+    Problem(
+        "stencil, N = P",
+        MESH_KIND,
+        SQUARES,
+        (
+            Algorithm("stencil", ebsp_stencil, "N/P^(1/3) + sqrt(P)", lambda p, g: p ** (2 / 3) + g),
+            Algorithm("stencil, q1 = P^(1/3)", hybrid_stencil, "N/P^(1/3) + sqrt(P)", lambda p, g: p ** (2 / 3) + g),
+            Algorithm("BSP: blocked", bsp_stencil, "N + sqrt(P)", lambda p, g: p + g),
+        ),
+    ),
+    Problem(
+        "matrix product, N = P",
+        ARRAY,
+        LINE[:3],
+        (
+            Algorithm("matrix_multiplication", partial(ebsp_product, power=1), "N^2", lambda p, g: p**2),
+            Algorithm("BSP: blocks in a box", partial(bsp_product, power=1), "P^(1/3) N^2", lambda p, g: p ** (7 / 3)),
+        ),
+    ),
+    Problem(
+        "matrix product, N = P",
+        MESH_KIND,
+        SQUARES[:3],
+        (
+            Algorithm(
+                "matrix_multiplication", partial(ebsp_product, power=1), "N^2/P^(1/3)", lambda p, g: p ** (5 / 3)
+            ),
+            Algorithm("BSP: blocks in a box", partial(bsp_product, power=1), "N^2/P^(1/6)", lambda p, g: p ** (11 / 6)),
+        ),
+    ),
+    Problem(
+        "matrix product, N = 4 sqrt(P)",
+        MESH_KIND,
+        SQUARES,
+        (
+            Algorithm(
+                "matrix_multiplication", partial(ebsp_product, power=0.5), "N^2/P^(1/3)", lambda p, g: p ** (2 / 3)
+            ),
+            Algorithm(
+                "BSP: blocks in a box", partial(bsp_product, power=0.5), "N^2/P^(1/6)", lambda p, g: p ** (5 / 6)
+            ),
+        ),
+    ),
+)
+
+
+class Row(NamedTuple):
+    """What came out for an algorithm; exponents over P are slopes of logarithms, by least squares."""
+
+    problem: str
+    kind: str
+    algorithm: str
+    claim: str
+    sizes: Sequence[int]
+    routed: Sequence[Routed]
+    claimed: float  # exponents: of what the paper says, of steps, of steps with barriers, and of the BSP charge
+    steps: float
+    with_barriers: float
+    charge: float
+
+
+def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
+    """The slope of log values over log sizes."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def row(problem: Problem, algorithm: Algorithm, quick: bool) -> Row:
+    """Route an algorithm's plans."""
+    sizes = problem.sizes[: -1 if quick else None]
+    found = [routed(problem.kind, algorithm.plan(problem.kind, p)) for p in sizes]
+    said = [algorithm.claimed(p, gap(problem.kind, p)) for p in sizes]
+    grown = (exponent(sizes, values) for values in (said, *list(zip(*found, strict=True))[1:]))
+    return Row(problem.name, problem.kind, algorithm.name, algorithm.claim, sizes, found, *grown)
+
+
+# -- tables -------------------------------------------------------------------------------------------------------
+
+
+FACTORS = (64, 256, 1024, 4096)
+
+
+def theorem_3_table(found: Sequence[Tightness]) -> Table:
+    """Steps over Theorem 3's bound."""
+    return table(
+        "Theorem 3: steps over min{k_min L, M} + P - 2",
+        "relations | number | furthest first: largest | median | equal | FIFO: largest | equal | "
+        "furthest first over min{k_min L, M + L - 1}: largest",
+        (
+            f"{t.family} | {t.relations} | {t.furthest_first:.3f} | {t.median:.3f} | {t.equal} | {t.fifo:.3f} | "
+            f"{t.fifo_equal} | {t.sharper:.3f}"
+            for t in found
+        ),
+    )
+
+
+def distances_table(found: Sequence[Distance]) -> Table:
+    """The Peano property."""
+    rows = []
+    for d in found:
+        broken = "none" if d.broken is None else "{}, {}".format(*d.broken)
+        rows.append(f"{d.indexing} | {d.p} | {d.constant:.4f} | {d.where[0]}, {d.where[1]} | {broken}")
+    return table(
+        "Distance over sqrt(d), all pairs of numbers that differ by d",
+        "indexing | P | largest | d, distance | first d with distance > 3 sqrt(d), distance",
+        rows,
+    )
+
+
+def lemma_4_table(found: Sequence[Constant]) -> Table:
+    """Constants by order."""
+    rows = (f"{c.p} | {c.k1} | {c.k2} | {cells(c.ratios.values(), '.2f')}" for c in found)
+    head = f"P | k1 | k2 | {cells(found[0].ratios)}"
+    return table("Lemma 4: steps over sqrt(k1 k2 P), the largest", head, rows)
+
+
+def theorem_5_table(found: Sequence[Locality]) -> Table:
+    """Constants by indexing."""
+    return table(
+        "Theorem 5: steps over min{sqrt(k1 k2 P), k_max sqrt(L) + sqrt(P)}",
+        "indexing | P | relations | number | largest | median | largest where the second is less",
+        (
+            f"{c.indexing} | {c.p} | {c.kind} | {c.relations} | {cells((c.largest, c.median, c.local), '.2f')}"
+            for c in found
+        ),
+    )
+
+
+def corner_table(found: Sequence[Corner]) -> Table:
+    """The Y-PRAM's charge against the steps, and their growth."""
+    sizes = [c.p for c in found]
+    of: dict[str, list[float]] = {
+        "Y-PRAM's charge": [c.y_pram for c in found],
+        "the paper's lower bound": [c.bound for c in found],
+        "Theorem 5, constants 1": [c.theorem_5 for c in found],
+        **{f"steps, {order}": [c.steps[order] for c in found] for order in ORDERS},
+    }
+    return table(
+        "sqrt(P) processors in the corner send to all outside",
+        cells(("", *(f"P = {p}" for p in sizes), "exponent")),
+        (f"{name} | {cells(values, '.0f')} | {exponent(sizes, values):.3f}" for name, values in of.items()),
+    )
+
+
+def algorithms_table(found: Sequence[Row]) -> Table:
+    """Steps and exponents."""
+    rows = []
+    for r in found:
+        last = r.routed[-1]
+        counts = cells((last.supersteps, last.steps, last.with_barriers, round(last.charge)))
+        exponents = cells((r.claimed, r.steps, r.with_barriers, r.charge), ".2f")
+        case = f"{r.problem} | {r.kind} | {r.algorithm} | {r.claim} | {r.sizes[0]} to {r.sizes[-1]}"
+        rows.append(f"{case} | {counts} | {exponents}")
+    return table(
+        "Algorithms: steps, superstep by superstep",
+        "problem | network | algorithm | claim | P | supersteps | steps | with barriers | BSP charge | "
+        "exponents: claim | steps | with barriers | BSP charge",
+        rows,
+    )
+
+
+def factors_table(found: Sequence[Row]) -> Table:
+    """How many times as many steps the BSP algorithm takes."""
+    lines = []
+    for problem in PROBLEMS:
+        rows = [r for r in found if (r.problem, r.kind) == (problem.name, problem.kind)]
+        pairs = {
+            p: f"{b.with_barriers / e.with_barriers:.2f}, {b.charge / e.with_barriers:.2f}"
+            for p, b, e in zip(rows[0].sizes, rows[-1].routed, rows[0].routed, strict=True)
+        }
+        lines.append(cells((problem.name, problem.kind, *(pairs.get(p, "") for p in FACTORS))))
+    return table(
+        "Over the paper's algorithm, with barriers: the BSP algorithm, BSP's charge for it",
+        cells(("problem", "network", *(f"P = {p}" for p in FACTORS))),
+        lines,
+    )
+
+
+def main() -> None:
+    """Route, and print the tables."""
+    study = Study(__doc__, keep="--json", quick="fewer relations, and without the largest P")
+    quick = study.begin().quick
+    kept: dict[str, Any] = {}
+
+    def show(name: str, found: Sequence[Any], *tables: Callable[[Any], Table]) -> None:
+        kept[name] = found
+        study.show(*(made(found) for made in tables))
+
+    show("theorem 3", theorem_3_families(quick), theorem_3_table)
+    pairs = [("peano", 4**n) for n in (2, 4, 6)] + [("true peano", 9**n) for n in (2, 3, 4)] + [("snake", 4**6)]
+    show("distances", [distances(*pair) for pair in pairs], distances_table)
+    show("lemma 4", lemma_4_constants(quick), lemma_4_table)
+    show("theorem 5", theorem_5_kinds(quick), theorem_5_table)
+    show("corner", [corner(16**n) for n in ((1, 2, 3) if quick else (1, 2, 3, 4))], corner_table)
+    asked = [(problem, algorithm) for problem in PROBLEMS for algorithm in problem.algorithms]
+    show("algorithms", [row(*one, quick) for one in study.each(asked)], algorithms_table, factors_table)
+    study.end(kept)
+
+
+if __name__ == "__main__":
+    main()

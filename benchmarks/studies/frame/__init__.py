@@ -1,0 +1,16 @@
+"""What studies have in common, so that each is what it studies: cases in, rows out.
+
+study.py    a study's command: options, progress, tables, figures as JSON, pictures
+tables.py   tables as the docs have them, a line for each row
+ranks.py    functions on MPI ranks that are started for them: here, or on emulated hosts
+worker.py   what such ranks run
+"""
+
+from .ranks import EMULATORS as EMULATORS
+from .ranks import Network as Network
+from .ranks import library as library
+from .ranks import on_ranks as on_ranks
+from .study import Study as Study
+from .tables import cells as cells
+from .tables import spread as spread
+from .tables import table as table

@@ -1,0 +1,106 @@
+"""Functions on MPI ranks that are started for them: under mpiexec here, or on emulated hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pybsp.mpiexec import launcher
+
+EMULATORS = ("script", "pybsp")
+
+
+class Network(NamedTuple):
+    """An emulated cluster.
+
+    Args:
+        hosts: how many.
+        latency: microseconds, one way.
+        rate: Mbit/s of every host's line.
+        ranks: of each host.
+        emulator: "script" (beside the checkout, or where PYBSP_CLUSTER says), or "pybsp" (`pybsp emulate`).
+        changes: of the link, as `pybsp emulate --change` has them; only with that emulator.
+    """
+
+    hosts: int
+    latency: int
+    rate: int
+    ranks: int = 1
+    emulator: str = "script"
+    changes: tuple[str, ...] = ()
+
+    def command(self, program: Sequence[str]) -> list[str]:
+        """What runs a program on it."""
+        if self.emulator == "script":
+            setting = ["-n", self.hosts, "-p", self.ranks, "-l", self.latency, "-b", self.rate]
+            return [str(cluster_script()), *map(str, setting), "--", *program]
+        hosts = ["-n", str(self.hosts), "--ranks-per-host", str(self.ranks)]
+        link = ["--latency", f"{self.latency}us" if self.latency else "0", "--rate", f"{self.rate}mbit"]
+        changes = [argument for change in self.changes for argument in ("--change", change)]
+        return [sys.executable, "-m", "pybsp", "emulate", *hosts, *link, *changes, "--", *program]
+
+
+def cluster_script() -> Path:
+    """The script that emulates a cluster.
+
+    Raises:
+        SystemExit: it is not there.
+    """
+    beside = Path(__file__).resolve().parents[4] / "shared" / "cluster" / "cluster"
+    script = Path(os.environ.get("PYBSP_CLUSTER") or beside)
+    if not script.is_file():
+        sys.exit(
+            f"no emulated cluster: PYBSP_CLUSTER is not set to its script, and there is no {beside}; without "
+            "--latency and --rate the ranks run under mpiexec here"
+        )
+    return script
+
+
+def on_ranks(
+    function: Callable[..., Any],
+    *arguments: Any,
+    n: int,
+    network: Network | None = None,
+    limit: float | None = None,
+) -> Any:
+    """What a function returns on the first of the ranks that are started for it, each of which calls it.
+
+    Args:
+        function: of a module, by its name there.
+        arguments: JSON; and so is what it returns.
+        n: ranks.
+        network: of hosts with n ranks in all; None: under mpiexec here.
+        limit: seconds, at most.
+
+    Raises:
+        subprocess.CalledProcessError: the ranks failed.
+    """
+    module = function.__module__
+    if module == "__main__":  # python -m has the module's own name
+        module = sys.modules["__main__"].__spec__.name  # type: ignore[union-attr]
+    with tempfile.TemporaryDirectory(prefix="pybsp-study-") as scratch:
+        asked, result = Path(scratch) / "asked.json", Path(scratch) / "result.json"
+        asked.write_text(json.dumps([module, function.__qualname__, arguments]))
+        program = [sys.executable, "-m", f"{__package__}.worker", str(asked), str(result)]
+        command = [*launcher(n), *program] if network is None else network.command(program)
+        subprocess.run(command, check=True, timeout=limit, env=environment())
+        return json.loads(result.read_text())
+
+
+def environment() -> dict[str, str]:
+    """This process's, with the mpiexec beside this Python first, as in `pybsp run`."""
+    search = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "PATH": search}
+
+
+def library() -> str:
+    """The name and version of the MPI library; on a rank."""
+    from mpi4py import MPI
+
+    return " ".join(MPI.Get_library_version().strip("\x00 \n").split("\n")[0].split(",")[0].split())

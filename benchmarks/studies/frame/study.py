@@ -1,0 +1,111 @@
+"""A study's command: its options, progress, tables, figures as JSON, and pictures."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from rich.console import Console, RenderableType
+from rich.progress import track
+
+import pybsp
+
+T = TypeVar("T")
+WIDTH = 320  # of what is not printed on a terminal: no table is cut
+
+
+class _Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    """The text as it was written; the defaults that there are beside options."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in (None, False) else super()._get_help_string(action)
+
+
+class Study(argparse.ArgumentParser):
+    """One run of a study.
+
+    Args:
+        text: what it studies: its module's.
+        keep: the option that keeps all figures as JSON, "--json" or "--output"; "": there is none.
+        plot: what --plot draws; "": nothing.
+        quick: what --quick leaves out; "": there is no such option.
+    """
+
+    def __init__(self, text: str | None, *, keep: str = "", plot: str = "", quick: str = "") -> None:
+        super().__init__(description=text, formatter_class=_Help)
+        self.set_defaults(keep=None, plot=None)
+        if quick:
+            self.add_argument("--quick", action="store_true", help=quick)
+        if plot:
+            self.add_argument("--plot", metavar="FILE", help=f"draw {plot}, as .png, .svg or .pdf; needs matplotlib")
+        if keep:
+            self.add_argument(keep, dest="keep", metavar="FILE", help="keep all figures, as JSON")
+        self._console = Console(highlight=False)
+        if not self._console.is_terminal:
+            self._console.width = WIDTH
+
+    def begin(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+        """Read the options; without matplotlib a study that is to draw ends here, before it has measured anything."""
+        self.options = self.parse_args(arguments)
+        if self.options.plot:
+            try:
+                importlib.import_module("matplotlib").use("agg")
+            except ImportError:
+                self.error("--plot needs matplotlib: pip install 'pybsp[plot]'")
+        return self.options
+
+    def each(self, cases: Iterable[T], what: str = "") -> Iterator[T]:
+        """The cases, one after the other, while a terminal shows how many are done."""
+        console = Console(stderr=True)
+        return iter(track(list(cases), what, console=console, transient=True, disable=not console.is_terminal))
+
+    def show(self, *parts: RenderableType) -> None:
+        """Print tables and lines."""
+        for part in parts:
+            self._console.print(part)
+
+    def end(self, kept: Any = None, draw: Callable[[Any], Any] | None = None) -> None:
+        """Keep the figures, and draw them, where that was asked for.
+
+        Args:
+            kept: what is kept; an object also tells when and by what it was made.
+            draw: makes matplotlib's figure, of its pyplot.
+        """
+        if self.options.keep:
+            content = {**_about(), **kept} if isinstance(kept, dict) else kept
+            Path(self.options.keep).write_text(json.dumps(_plain(content), indent=1) + "\n")
+        if self.options.plot and draw is not None:
+            pyplot = importlib.import_module("matplotlib.pyplot")
+            figure = draw(pyplot)
+            figure.savefig(self.options.plot, dpi=130)
+            pyplot.close(figure)
+
+
+def _about() -> dict[str, Any]:
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "pybsp": pybsp.__version__,
+        "arguments": sys.argv[1:],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Tuples with names as JSON objects; numpy's values as JSON's."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return [_plain(part) for part in value] if isinstance(value, (list, tuple)) else value

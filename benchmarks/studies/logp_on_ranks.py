@@ -1,0 +1,309 @@
+"""The LogP layer on MPI ranks: what a message takes, what the capacity costs, and many to one on an emulated cluster.
+
+    python -m pybsp.benchmarks.studies.logp_on_ranks messages [--output FILE]
+    python -m pybsp.benchmarks.studies.logp_on_ranks many-to-one -n 8 --latency 2000 --rate 200 [--output FILE]
+
+`messages` runs under mpiexec here. Two ranks play ping-pong with 8 bytes, and one sends the other a flood, beside raw
+mpi4py `Send` and `Recv` of the same: both sides fill what they send and read what they received. Then ping-pong between
+two of three ranks, while the third waits: with two alone "global" is "per-pair", as a destination has one sender. All
+variants are taken in turn, round by round: medians, the 5th to 95th percentile, and the ratio of the two, pair by pair.
+
+`many-to-one` runs on emulated hosts (`--latency` in microseconds, `--rate` in Mbit/s; the script is looked for beside
+the checkout or where PYBSP_CLUSTER says), or without these under mpiexec here. All send to processor 0, with pace and
+the global capacity. A credit is held for two latencies, so L is `--held` latencies (3: what the round trip takes with
+the hosts' own time), and G is in turn each of `--gaps` latencies. Messages in flight are counted by the clock, which
+all hosts share: from the call of MPI that sends one, to the moment at which the destination has it in its input buffer.
+Where G is below half a latency a destination may get at most one message a gap, as capacity credits come back in L; a
+sender gets at most one in two latencies.
+"""
+
+from __future__ import annotations
+
+import array
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from pybsp import LogPMachine, logp
+from pybsp.logp.ranks import RankProcessor
+
+from .frame import EMULATORS, Network, Study, on_ranks, spread, table
+
+TURNS = 2000  # of a ping-pong
+FLOOD = 20_000
+STEP = 1e-6
+CAPACITY = 4  # of a flood, and 64
+
+Sample = Callable[[], float]  # runs once; seconds of an operation on this rank
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+def ping_pong(proc: logp.Processor) -> float:
+    """Seconds of a turn."""
+    if proc.pid > 1:
+        return 0.0
+    other, value = 1 - proc.pid, 0.5
+    if proc.pid == 1:
+        proc.send(other, proc.recv().payload)  # both are there
+    else:
+        proc.send(other, value)
+        proc.recv()
+    start = time.perf_counter()
+    if proc.pid == 0:
+        for _ in range(TURNS):
+            proc.send(1, value)
+            value = proc.recv().payload
+    else:
+        for _ in range(TURNS):
+            proc.send(0, proc.recv().payload)
+    return (time.perf_counter() - start) / TURNS
+
+
+def raw_ping_pong(comm: Any) -> float:
+    """The same with Send and Recv."""
+    from mpi4py import MPI
+
+    if comm.rank > 1:
+        return 0.0
+    out, into = array.array("d", [0.0]), array.array("d", [0.0])
+    sends, receives, other = [out, 1, MPI.DOUBLE], [into, 1, MPI.DOUBLE], 1 - comm.rank
+    value = 0.5
+    comm.Sendrecv(sends, other, 0, receives, other, 0)
+    start = time.perf_counter()
+    if comm.rank == 0:
+        for _ in range(TURNS):
+            out[0] = value
+            comm.Send(sends, other)
+            comm.Recv(receives, other)
+            value = into[0]
+    else:
+        for _ in range(TURNS):
+            comm.Recv(receives, other)
+            value = into[0]
+            out[0] = value
+            comm.Send(sends, other)
+    return (time.perf_counter() - start) / TURNS
+
+
+def flood(proc: logp.Processor) -> float:
+    """Seconds of a message of many."""
+    start = time.perf_counter()
+    if proc.pid == 0:
+        for number in range(FLOOD):
+            proc.send(1, number)
+        proc.recv()
+    elif proc.pid == 1:
+        total = sum(proc.recv().payload for _ in range(FLOOD))
+        proc.send(0, total)
+    return (time.perf_counter() - start) / FLOOD
+
+
+def raw_flood(comm: Any) -> float:
+    """The same with Send and Recv."""
+    from mpi4py import MPI
+
+    out, into = array.array("q", [0]), array.array("q", [0])
+    sends, receives = [out, 1, MPI.INT64_T], [into, 1, MPI.INT64_T]
+    start = time.perf_counter()
+    if comm.rank == 0:
+        for number in range(FLOOD):
+            out[0] = number
+            comm.Send(sends, 1)
+        comm.Recv(receives, 1)
+    else:
+        total = 0
+        for _ in range(FLOOD):
+            comm.Recv(receives, 0)
+            total += into[0]
+        out[0] = total
+        comm.Send(sends, 0)
+    return (time.perf_counter() - start) / FLOOD
+
+
+def variants(comm: Any) -> dict[str, Sample]:
+    """What is measured with so many ranks."""
+    p = comm.size
+    few, many = (LogPMachine(p, 2 * capacity, 1, 2, step=STEP) for capacity in (CAPACITY, 16 * CAPACITY))
+    found: dict[str, Sample] = {"ping-pong, raw": partial(raw_ping_pong, comm)}
+    for capacity in ("per-pair", None, "global"):
+        found[f"ping-pong, {capacity}"] = partial(logp.run, ping_pong, machine=few, capacity=capacity)
+    if p == 2:
+        found["flood, raw"] = partial(raw_flood, comm)
+        found[f"flood, per-pair, {few.capacity}"] = partial(logp.run, flood, machine=few, capacity="per-pair")
+        found[f"flood, per-pair, {many.capacity}"] = partial(logp.run, flood, machine=many, capacity="per-pair")
+        found["flood, None"] = partial(logp.run, flood, machine=many, capacity=None)
+    return found
+
+
+def messages(rounds: int) -> dict[str, Any]:
+    """Samples of all variants, seconds, interleaved."""
+    logp.run(lambda _: None)  # loads MPI, as the layer wants it
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD.Dup()
+    measured = variants(comm)
+    samples: dict[str, list[float]] = {name: [] for name in measured}
+    names = list(measured)
+    for number in range(rounds + 1):
+        shift = number % len(names)
+        for name in names[shift:] + names[:shift]:
+            logp.run(lambda _: None)  # all are here: ranks that would wait in a collective of MPI's would spin
+            seconds = comm.bcast(measured[name](), 0) if comm.size == 2 else measured[name]()
+            if number:  # the first round makes connections
+                samples[name].append(seconds)
+    return samples
+
+
+def messages_table(found: dict[str, dict[str, Any]]) -> Table:
+    """For each number of ranks, each variant, and its ratio to the raw one."""
+    rows = []
+    for p, samples in found.items():
+        for name, seconds in samples.items():
+            ratio = spread(np.array(seconds) / np.array(samples[name.split(",")[0] + ", raw"]))
+            bar = "at most 2" if (name, p) == ("ping-pong, per-pair", "2") else ""
+            rows.append(f"{name} | {p} | {spread(seconds, 1e-6)} | {'' if name.endswith('raw') else ratio} | {bar}")
+    title = "microseconds: a turn of a ping-pong, a message of a flood; median (5th to 95th percentile)"
+    return table(title, "what | p | time | ratio to raw mpi4py | bar", rows)
+
+
+# -- many to one -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def noted() -> Iterator[tuple[array.array[float], array.array[float]]]:
+    """The moments at which messages are handed to MPI, and at which they have arrived, on this rank."""
+    submissions, arrivals = array.array("d"), array.array("d")
+    submit, arrive, clock = RankProcessor._submit, RankProcessor._arrive, time.perf_counter
+
+    def noting_submission(proc: RankProcessor, dest: int, form: int, body: Any) -> None:
+        submissions.append(clock())
+        submit(proc, dest, form, body)
+
+    def noting_arrival(proc: RankProcessor, source: int, form: int, body: Any) -> None:
+        arrivals.append(clock())
+        arrive(proc, source, form, body)
+
+    RankProcessor._submit = noting_submission  # type: ignore[assignment, method-assign]
+    RankProcessor._arrive = noting_arrival  # type: ignore[assignment, method-assign]
+    try:
+        yield submissions, arrivals
+    finally:
+        RankProcessor._submit, RankProcessor._arrive = submit, arrive  # type: ignore[method-assign]
+
+
+def many_to_one(proc: RankProcessor, each: int) -> dict[str, Any]:
+    """All send to processor 0, which looks whether all comes, in order."""
+    if proc.pid:
+        for number in range(each):
+            proc.send(0, number)
+        return {"stalls": proc.stalls, "stalled": proc.stalled_seconds, "granted": proc.credit_seconds}
+    following = [0] * proc.p
+    first = last = 0.0
+    for number in range(each * (proc.p - 1)):
+        source, payload = proc.recv()
+        if payload != following[source]:
+            raise RuntimeError(f"message {following[source]} of processor {source} was lost: {payload} came")
+        following[source] += 1
+        last = time.perf_counter()
+        if number == 0:
+            first = last
+    return {"seconds": last - first, "most": proc.max_in_flight}
+
+
+def cluster(latency: int, held: float, gaps: list[float], number: int) -> dict[str, Any]:
+    """Many to one for each gap."""
+    logp.run(lambda _: None)  # loads MPI, as the layer wants it
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    found: dict[str, Any] = {}
+    for share in gaps:
+        G = max(2, round(share * latency * 1e-6 / STEP))
+        machine = LogPMachine(comm.size, math.ceil(held * latency * 1e-6 / STEP), 1, G, step=STEP)
+        each = -(-number // max(1, comm.size - 1))
+        with noted() as (submissions, arrivals):
+            mine = logp.run(many_to_one, each, machine=machine, capacity="global", pace=True)
+        logs = comm.gather((submissions.tolist(), mine))
+        if logs is not None:
+            sent = [moment for log, _ in logs[1:] for moment in log]
+            count = each * (comm.size - 1)
+            if len(sent) != count or len(arrivals) != count:
+                raise RuntimeError(f"{count} messages: {len(sent)} were sent, {len(arrivals)} arrived")
+            changes = sorted([(moment, 1) for moment in sent] + [(moment, -1) for moment in arrivals])
+            found[str(share)] = {
+                "L": machine.L,
+                "G": machine.G,
+                "capacity": machine.capacity,
+                "messages": count,
+                "seconds": mine["seconds"],
+                "in flight": int(np.cumsum([change for _, change in changes]).max()),
+                "credits": mine["most"],
+                "stalls": sum(said["stalls"] for _, said in logs[1:]),
+                "stalled": sum(said["stalled"] for _, said in logs[1:]),
+            }
+    return found
+
+
+def cluster_table(found: dict[str, Any], n: int, latency: int) -> Table:
+    """For each gap: what came, how fast, and how many were in flight."""
+    rows = []
+    for one in found.values():
+        every = 1e6 * one["seconds"] / (one["messages"] - 1)
+        G, L = (one[name] * STEP * 1e6 for name in ("G", "L"))
+        above = " ABOVE" if one["in flight"] > one["capacity"] else ""
+        rows.append(
+            f"{G:.4g} | {L:.4g} | {one['capacity']} | {one['in flight']}{above} | {one['messages']} | {every:.1f} | "
+            f"{every / G:.3f} | {max(G, 2 * latency / min(one['capacity'], n - 1)):.4g} | "
+            f"{one['stalls'] / one['messages']:.0%}"
+        )
+    head = "G | L | capacity | most in flight | messages | one message every | of G | bound | stalled"
+    return table("many to one, microseconds", head, rows)
+
+
+def main() -> None:
+    """Start the ranks, and print what they found."""
+    study = Study(__doc__, keep="--output")
+    study.add_argument("part", choices=("messages", "many-to-one"))
+    study.add_argument("-n", type=int, default=8, help="ranks of many-to-one")
+    study.add_argument("--latency", type=int, help="of the emulated cluster, in microseconds")
+    study.add_argument("--rate", type=int, help="of its lines, in Mbit/s")
+    study.add_argument("--emulator", choices=EMULATORS, default="script")
+    study.add_argument("--gaps", type=float, nargs="+", default=[0.5, 1 / 3, 0.25, 0.125], help="G, in latencies")
+    study.add_argument("--held", type=float, default=3.0, help="L, in latencies")
+    study.add_argument("--messages", type=int, default=10_000, help="for each gap")
+    study.add_argument("--rounds", type=int, default=21, help="samples of each variant")
+    options = study.begin()
+
+    def network(p: int) -> Network | None:
+        if options.latency is None or options.rate is None:
+            return None
+        return Network(p, options.latency, options.rate, emulator=options.emulator)
+
+    if options.part == "messages":
+        found = {str(p): on_ranks(messages, options.rounds, n=p, network=network(p)) for p in (2, 3)}
+        study.show(messages_table(found))
+    else:
+        n, latency = options.n, options.latency or 100
+        asked = (latency, options.held, options.gaps, options.messages)
+        found = {str(n): on_ranks(cluster, *asked, n=n, network=network(n))}
+        where = "under mpiexec, one host" if options.latency is None else f"-l {options.latency} -b {options.rate}"
+        study.show(
+            f"{n} ranks {where}",
+            cluster_table(found[str(n)], n, latency),
+            "bound: max(G, two latencies / min(capacity, senders)); stalled: messages that waited for capacity; "
+            "none was lost",
+        )
+    study.end({"cores": os.cpu_count(), "found": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+"""Theorem 3 of *BSP vs LogP*: how often random batches fail, beside the bound; and the time, beside alpha*G*h.
+
+    python -m pybsp.benchmarks.studies.logp_random [--runs 1000] [--simulated 50] [--plot FILE.png] [--output FILE.json]
+
+Every processor sends and receives exactly h messages, the theorem's worst case. A sweep of beta: of so many runs, the
+share in which some X_r(j) is above C = ceil(L/G) (messages are left for Step 3) or some Y_r(j) is (a stall is
+possible), by counting what the processors draw; and the share in which somebody did stall, simulated: of all runs
+under "latest" (but those in which it is not possible), of the first of them under the other schedules. A grid of
+machines with the theorem's own beta: all points within the constant. And what it takes to decompose a million
+messages, for `logp-offline`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from pybsp import LogPMachine
+from pybsp.logp import Message, Processor, simulate
+from pybsp.logp.schedule import SCHEDULES
+from pybsp.routing import decompose
+from pybsp.routing.logp.phases import Phases
+from pybsp.routing.logp.random import batches_of, cost, failure, rounds, route_random, theorem_beta, worst_case
+
+from .frame import Study, cells, table
+
+Ints = NDArray[np.int64]
+Case = tuple[int, int, int, int, int]  # p, h, L, o, G
+BETAS = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
+# ceil(L/G) is 8, 16 and 20, which is 1.3, 2.7 and 3.3 times log p.
+SWEPT: tuple[Case, ...] = ((64, 60, 32, 2, 4), (64, 60, 64, 2, 4), (64, 60, 80, 2, 4))
+# (L, o, G): o = 0, o = G, G < 2o, and a G that does not divide L; ceil(L/G) from 4 to 64.
+PARAMETERS = ((16, 1, 4), (32, 4, 4), (64, 0, 2), (64, 3, 4), (63, 5, 8), (128, 2, 8), (128, 2, 2))
+PROCESSORS = (8, 16, 31, 64, 128, 256)
+
+
+class Relation(NamedTuple):
+    """h from each processor, and h to each, none to itself: destinations, shape (p, h)."""
+
+    destinations: Ints
+
+    @classmethod
+    def balanced(cls, p: int, h: int, seed: int = 0) -> Relation:
+        """Shifts of renamed processors."""
+        rng = np.random.default_rng((p, h, seed))
+        name, shifts = rng.permutation(p), rng.integers(1, p, h)
+        destinations = np.empty((p, h), np.int64)
+        destinations[name] = name[(np.arange(p)[:, None] + shifts) % p]
+        return cls(destinations)
+
+
+def program(proc: Processor, relation: Relation, seed: int, beta: float | None, expected: int | None) -> list[Message]:
+    """All begin at time 0; `expected` None: they find out that all has come."""
+    h = relation.destinations.shape[1]
+    packets = [(int(dest), k) for k, dest in enumerate(relation.destinations[proc.pid])]
+    return route_random(Phases(proc), packets, h, expected=expected, beta=beta, seed=seed, start=proc.machine.o)
+
+
+class Events(NamedTuple):
+    """Whether messages are left for Step 3, and whether a stall is possible."""
+
+    left_over: bool
+    possible: bool
+
+
+def drawn(relation: Relation, capacity: int, R: int, seed: int) -> Events:
+    """What happens in a run, by the batches that the processors draw in their first phase."""
+    p, h = relation.destinations.shape
+    batches = np.stack([batches_of(seed, pid, 1, R, h) for pid in range(p)])
+    sent = np.bincount((np.arange(p)[:, None] * R + batches).ravel(), minlength=p * R)
+    received = np.bincount((relation.destinations * R + batches).ravel(), minlength=p * R)
+    return Events(bool(sent.max() > capacity), bool(received.max() > capacity))
+
+
+class Swept(NamedTuple):
+    """A row of the sweep: shares of the runs, and times over Gh."""
+
+    beta: float
+    R: int
+    left_over: float
+    possible: float
+    either: float
+    bound: float
+    stalled: dict[str, float]  # by schedule: under "latest" of all runs, else of the first
+    time: float  # of Step 2, over Gh
+    longest: float  # of those simulated, with Step 3 and stalls
+    alpha: float
+
+
+def sweep(case: Case, runs: int, simulated: int) -> Iterator[Swept]:
+    """All beta for (p, h, L, o, G).
+
+    Raises:
+        AssertionError: an execution that the counts do not admit.
+    """
+    p, h, L, o, G = case
+    machine, relation = LogPMachine(p=p, L=L, o=o, G=G), Relation.balanced(p, h)
+    for beta in BETAS:
+        R = rounds(machine, h, beta)
+        events = [drawn(relation, machine.capacity, R, seed) for seed in range(runs)]
+        stalled = dict.fromkeys(SCHEDULES, 0)
+        longest = 0
+        for seed in range(runs):
+            for schedule in SCHEDULES if seed < simulated else SCHEDULES[:1] if any(events[seed]) else ():
+                sim = simulate(program, machine=machine, schedule=schedule, seed=seed, args=(relation, seed, beta, h))
+                stalled[schedule] += sim.stalled > 0
+                longest = max(longest, sim.time)
+                if any(events[seed]):
+                    assert sim.time <= worst_case(machine, h, beta)
+                else:
+                    assert (sim.stalled, sim.time) == (0, cost(machine, h, beta))
+        yield Swept(
+            beta,
+            R,
+            sum(event.left_over for event in events) / runs,
+            sum(event.possible for event in events) / runs,
+            sum(any(event) for event in events) / runs,
+            failure(machine, h, beta),
+            {
+                schedule: count / (runs if schedule == "latest" else max(simulated, 1))
+                for schedule, count in stalled.items()
+            },
+            cost(machine, h, beta) / (G * h),
+            longest / (G * h),
+            4 * (1 + beta),
+        )
+
+
+class Point(NamedTuple):
+    """A point of the grid of Theorem 3."""
+
+    p: int
+    parameters: tuple[int, int, int]
+    h: int
+    c1: float  # ceil(L/G) / log2 p
+    alpha: float
+    time: float  # over Gh, at most of all schedules
+    told: float  # and with the combine-and-broadcast that tells all that it has ended
+    stalled: int
+
+    @property
+    def share(self) -> float:
+        """Of alpha + 4, one round more than the theorem's: R is a whole number."""
+        return self.time / (self.alpha + 4)
+
+
+def grid(most: int) -> Iterator[Point]:
+    """The theorem's beta for c2 = 1; ceil(L/G) < h < p."""
+    for p in PROCESSORS:
+        for L, o, G in PARAMETERS:
+            machine = LogPMachine(p=p, L=L, o=o, G=G)
+            C = machine.capacity
+            degrees = sorted({h for h in (C + 1, 2 * C, p // 2, p - 1) if C < h < p and p * h <= most})
+            for h in degrees:
+                relation = Relation.balanced(p, h)
+                ended = [
+                    simulate(program, machine=machine, schedule=schedule, args=(relation, 1, None, h))
+                    for schedule in SCHEDULES
+                ]
+                told = simulate(program, machine=machine, args=(relation, 1, None, None))
+                yield Point(
+                    p,
+                    (L, o, G),
+                    h,
+                    C / float(np.log2(p)),
+                    4 * (1 + theorem_beta(machine)),
+                    max(sim.time for sim in ended) / (G * h),
+                    told.time / (G * h),
+                    max(sim.stalled for sim in ended),
+                )
+
+
+def decompositions(messages: int) -> Iterator[tuple[str, int, int, float]]:
+    """A relation of so many messages, its p and h, and the seconds of computing that `decompose` takes."""
+    rng = np.random.default_rng(1)
+    for p in (2, 1000, messages // 10, messages // 3):
+        ends = np.repeat(np.arange(p), messages // p)
+        yield "each sends and receives h", *decomposed(rng.permutation(ends), rng.permutation(ends), p)
+    for p in (1000, messages // 10):
+        sources, destinations = rng.integers(0, p, (2, messages))
+        yield "random", *decomposed(sources, destinations, p)
+        hot = np.where(rng.random(messages) < 0.3, 5, destinations)
+        yield "random, 30 % to one", *decomposed(sources, hot, p)
+
+
+def decomposed(sources: Ints, destinations: Ints, p: int) -> tuple[int, int, float]:
+    began = time.process_time()
+    colours = decompose(sources, destinations, p)
+    took = time.process_time() - began
+    for ends in (sources, destinations):
+        assert np.unique(colours * p + ends).size == colours.size
+    return p, int(colours.max()) + 1, took
+
+
+def sweep_table(case: Case, found: Sequence[Swept], runs: int, simulated: int) -> Table:
+    p, h, L, o, G = case
+    rows = []
+    for r in found:
+        shares = (r.left_over, r.possible, r.either, r.bound, *(r.stalled.get(s, 0.0) for s in SCHEDULES))
+        rows.append(f"{r.beta:g} | {r.R} | {cells(shares, '.3g')} | {cells((r.time, r.longest, r.alpha), '.2f')}")
+    return table(
+        f"p = {p}, h = {h}, L = {L}, o = {o}, G = {G}, C = ceil(L/G) = {-(-L // G)}: shares of {runs} runs; "
+        f"stalled, by schedule: under latest of all, else of {simulated}",
+        f"beta | R | left over | Y > C | either | bound | {cells(SCHEDULES)} | 2(L+o)R/Gh | longest/Gh | alpha",
+        rows,
+    )
+
+
+def grid_table(points: Sequence[Point]) -> Table:
+    rows = []
+    for p in sorted({point.p for point in points}):
+        mine = [point for point in points if point.p == p]
+        worst = max(mine, key=lambda point: point.time / point.alpha)
+        rows.append(
+            f"{p} | {len(mine)} | {sum(point.stalled > 0 for point in mine)} | {worst.time / worst.alpha:.3f} | "
+            f"{max(point.share for point in mine):.3f} | {worst.parameters}, {worst.h} | "
+            f"{cells((worst.c1, worst.alpha, worst.time, worst.told), '.2f')}"
+        )
+    return table(
+        "Theorem 3, beta for c2 = 1: time over Gh beside alpha, worst of each p",
+        "p | points | stalled | time/(alpha Gh) | time/((alpha+4)Gh) | where: (L, o, G), h | c1 | alpha | time/Gh | "
+        "told/Gh",
+        rows,
+    )
+
+
+def draw(pyplot: Any, found: dict[Case, list[Swept]], points: Sequence[Point]) -> Any:
+    """Shares and bound against beta; time over Gh against alpha."""
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5), layout="constrained")
+    for (case, rows), colour in zip(found.items(), "bgr", strict=False):
+        p, h, L, _, G = case
+        betas = [row.beta for row in rows]
+        left.plot(
+            betas, [row.either or None for row in rows], colour + "o-", label=f"p = {p}, h = {h}, C = {-(-L // G)}"
+        )
+        left.plot(betas, [max(row.stalled.values(), default=0) or None for row in rows], colour + "x:")
+        left.plot(betas, [min(row.bound, 1) for row in rows], colour + "--")
+        right.plot([row.alpha for row in rows], [row.longest for row in rows], colour + "o-")
+    for style, label in (("ko-", "more than C sent or received"), ("kx:", "stalled, worst schedule"), ("k--", "bound")):
+        left.plot([], [], style, label=label)
+    left.set(xlabel="beta", ylabel="share of runs", yscale="log", ylim=(1e-4, 1.5), title="Failures of the rounds")
+    right.plot([point.alpha for point in points], [point.time for point in points], "k.", label="Theorem 3's beta")
+    ends = [4, max(point.alpha for point in points)]
+    right.plot(ends, ends, "k--", label="alpha")
+    right.set(xlabel="alpha = 4(1+beta)", ylabel="time / Gh", xscale="log", yscale="log", title="Longest of all runs")
+    for axis in (left, right):
+        axis.legend(fontsize=8)
+        axis.grid(alpha=0.3)
+    return figure
+
+
+def main() -> None:
+    """Run the study; print the tables, keep and draw them."""
+    study = Study(__doc__, keep="--output", plot="the curves")
+    study.add_argument("--runs", type=int, default=1000, help="for each beta")
+    study.add_argument("--simulated", type=int, default=50, help="of these, under each schedule but latest")
+    study.add_argument("--most", type=int, default=1 << 14, help="messages of a point of the grid")
+    study.add_argument("--messages", type=int, default=10**6, help="to decompose")
+    options = study.begin()
+    if not 0 <= options.simulated <= options.runs or options.runs < 1 or options.messages < 10:
+        study.error("expected --runs of at least 1, --simulated of 0 to --runs, --messages of at least 10")
+    times = list(decompositions(options.messages))
+    rows = (f"{name} | {p} | {h} | {seconds:.2f}" for name, p, h, seconds in times)
+    study.show(table(f"decompose, {options.messages:,} messages", "relation | p | h | seconds", rows))
+    found: dict[Case, list[Swept]] = {}
+    for case in study.each(SWEPT):
+        found[case] = list(sweep(case, options.runs, options.simulated))
+        study.show(sweep_table(case, found[case], options.runs, options.simulated))
+    points = list(grid(options.most))
+    share = max(point.share for point in points)
+    above = sum(point.time > point.alpha for point in points)
+    study.show(
+        grid_table(points),
+        f"{len(points)} points: largest time / (alpha + 4)Gh {share:.3f}; above alpha Gh: {above}",
+    )
+    swept = [{"case": case, "rows": of} for case, of in found.items()]
+    kept = {"runs": options.runs, "simulated": options.simulated, "decompose": times, "sweep": swept, "grid": points}
+    study.end(kept, lambda pyplot: draw(pyplot, found, points))
+    if share > 1:
+        sys.exit("a point beyond the constant of Theorem 3")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Theorem 2 of *BSP vs LogP*, by count: supersteps on simulated LogP machines, routed by `logp-sorted`'s algorithm.
+
+    python -m pybsp.benchmarks.studies.logp_sorted [--most 64] [--schedule latest]
+
+A superstep is local work, the synchronisation of Proposition 2, and the routing of section 4.2. For every p, over all
+machines, relations and degrees: what formula (2) allows, the largest share of it that the routing took; what the
+superstep took over w + (max(G, 2o)h + L) S(L, G, p, h), with the depth of the network for log p in S, which is the
+constant of Theorem 2; and, where that is largest, T_sort over the max(G, 2o)r + L of one exchange, beside what the
+paper's own sorting schemes would take over the same: the AKS network with its known constant, and Cubesort with 1 for
+its unknown one. Nothing stalls, or the script fails.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pybsp import LogPMachine
+from pybsp.benchmarks.studies.theory.sorting_bounds import aks_time, cubesort_time
+from pybsp.logp import Processor, simulate
+from pybsp.logp.schedule import SCHEDULES
+from pybsp.routing.logp.combine_broadcast import combine_broadcast
+from pybsp.routing.logp.phases import Phases, period
+from pybsp.routing.logp.sorted import degrees, route_sorted, slowdown, superstep_bound
+from pybsp.routing.logp.sorting import choose
+
+from .frame import Study, table
+
+Ints = NDArray[np.int64]
+Relation = tuple[Ints, Ints]  # sources, destinations
+
+LIMIT = 8.0  # what the constant of Theorem 2 is below, for every point of the grid
+PROCESSORS = (2, 3, 5, 8, 13, 16, 31, 32, 61, 64)
+# (L, o, G): ceil(L/G) = 1, 1, 1, 2, 3, 4, 8, 16, 50; overheads of none, below half a gap, and up to a gap.
+PARAMETERS = (
+    (4, 0, 4),
+    (4, 4, 4),
+    (40, 20, 40),
+    (8, 3, 4),
+    (12, 1, 4),
+    (16, 1, 4),
+    (64, 5, 8),
+    (32, 2, 2),
+    (1000, 10, 20),
+)
+
+
+def uniform(p: int, h: int, rng: np.random.Generator) -> Relation:
+    """Each processor sends h messages to random others."""
+    return np.repeat(np.arange(p), h), rng.integers(0, p, p * h)
+
+
+def permutations(p: int, h: int, rng: np.random.Generator) -> Relation:
+    """h permutations on top of each other: an h-relation with nothing to spare."""
+    return np.repeat(np.arange(p), h), rng.permuted(np.tile(np.arange(p), (h, 1)), axis=1).T.ravel()
+
+
+def all_to_one(p: int, h: int, rng: np.random.Generator) -> Relation:
+    """Messages for processor 0, in equal parts of all."""
+    return np.arange(h) % p, np.zeros(h, np.int64)
+
+
+def one_to_all(p: int, h: int, rng: np.random.Generator) -> Relation:
+    """Messages of the last processor, in equal parts for all."""
+    return np.full(h, p - 1), np.arange(h) % p
+
+
+def unbalanced(p: int, h: int, rng: np.random.Generator) -> Relation:
+    """From 0 to h messages of each processor, for a third of them."""
+    sent = rng.integers(0, h + 1, p)
+    return np.repeat(np.arange(p), sent), rng.integers(0, (p + 2) // 3, sent.sum())
+
+
+RELATIONS: tuple[Callable[[int, int, np.random.Generator], Relation], ...] = (
+    uniform,
+    permutations,
+    all_to_one,
+    one_to_all,
+    unbalanced,
+)
+
+
+class Point(NamedTuple):
+    """A superstep: times in steps, from the last joining of the synchronisation where not said otherwise.
+
+    allowed: by formula (2), for the routing. superstep: its time, with the work. share: of what formula (2) and
+    Proposition 2 allow. constant: of Theorem 2. sort: T_sort over the time of exchanging r messages once; aks,
+    cubesort: the same of the paper's schemes.
+    """
+
+    p: int
+    parameters: tuple[int, int, int]
+    relation: str
+    h: int
+    plan: str
+    superstep: int
+    share: float
+    constant: float
+    sort: float
+    aks: float
+    cubesort: float
+
+
+def superstep(proc: Processor, packets: list[list[tuple[int, int]]], work: list[int]) -> int:
+    """A BSP superstep; returns how many messages came."""
+    phases = Phases(proc)
+    proc.compute(work[proc.pid])
+    combine_broadcast(phases, True, lambda first, second: first and second)
+    return len(route_sorted(phases, packets[proc.pid]))
+
+
+def measure(
+    machine: LogPMachine, relation: Relation, name: str, work: list[int], schedule: str = "latest", seed: int = 0
+) -> Point:
+    """Simulate a superstep.
+
+    Raises:
+        AssertionError: a processor stalled, a destination had more than the capacity in transit, or a message was lost.
+    """
+    p = machine.p
+    packets: list[list[tuple[int, int]]] = [[] for _ in range(p)]
+    for number, (source, dest) in enumerate(zip(*(ends.tolist() for ends in relation), strict=True)):
+        packets[source].append((dest, number))
+    run = simulate(superstep, machine=machine, schedule=schedule, seed=seed, args=(packets, work))
+    assert run.stalled == 0
+    assert run.max_in_transit <= machine.capacity
+    assert run.results == np.bincount(relation[1], minlength=p).tolist()
+    r, s = degrees(p, *relation)
+    h, w = max(r, s), max(work)
+    exchange = period(machine) * h + machine.L
+    plan = choose(machine, r)
+    sorts = (plan.time, aks_time, cubesort_time)
+    return Point(
+        p,
+        (machine.L, machine.o, machine.G),
+        name,
+        h,
+        plan.name,
+        run.time,
+        run.time / superstep_bound(machine, w, r, s),
+        run.time / (w + exchange * slowdown(machine, h)) if h else 0.0,
+        *(time(machine, r) / (period(machine) * r + machine.L) if r else 0.0 for time in sorts),
+    )
+
+
+def sizes(p: int) -> list[int]:
+    """Degrees: from 1 to two times p, and one at which columnsort of so many columns would apply, up to 150."""
+    return sorted({1, 2, 4, 10, p // 2 or 1, p, 2 * p, min(2 * p * p, 150)})
+
+
+def grid(p: int, schedule: str = "latest", seed: int = 0) -> Iterator[Point]:
+    """All machines, relations and degrees for p processors."""
+    rng = np.random.default_rng(p)
+    for L, o, G in PARAMETERS:
+        machine = LogPMachine(p=p, L=L, o=o, G=G)
+        for h in sizes(p):
+            for make in RELATIONS:
+                work = rng.integers(0, L + 1, p).tolist()
+                yield measure(machine, make(p, h, rng), make.__name__, work, schedule, seed)
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    study = Study(__doc__)
+    study.add_argument("--most", type=int, default=64, help="largest number of processors")
+    study.add_argument("--schedule", choices=SCHEDULES, default="latest")
+    study.add_argument("--seed", type=int, default=0, help="of the random schedule")
+    options = study.begin()
+    rows, share, constant = [], 0.0, 0.0
+    for p in study.each(p for p in PROCESSORS if p <= options.most):
+        points = list(grid(p, options.schedule, options.seed))
+        most = max(points, key=lambda point: point.constant)
+        within = max(point.share for point in points)
+        where = f"{most.parameters}, {most.h}, {most.relation}, {most.plan}"
+        sorts = f"{most.sort:.1f} | {most.aks:.0f} | {most.cubesort:.1f}"
+        rows.append(f"{p} | {len(points)} | {within:.3f} | {most.constant:.2f} | {sorts} | {where}")
+        share, constant = max(share, within), max(constant, most.constant)
+    study.show(
+        table(
+            f"Theorem 2: supersteps on LogP, schedule {options.schedule}",
+            "p | supersteps | time / bound | constant | sort | AKS | Cubesort | where: (L, o, G), h, relation, plan",
+            rows,
+        ),
+        f"largest time / bound {share:.3f}, largest constant {constant:.2f}",
+    )
+    if share > 1 or constant >= LIMIT:
+        sys.exit(f"beyond formula (2), or the constant not below {LIMIT:g}")
+
+
+if __name__ == "__main__":
+    main()

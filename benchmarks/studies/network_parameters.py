@@ -1,0 +1,367 @@
+"""Table 1 of *BSP vs LogP* by measurement, and Observation 1.
+
+    python -m pybsp.benchmarks.studies.network_parameters [--quick] [--seeds 2] [--most 4608] [--json FILE]
+
+Random h-relations in which each processor sends and receives exactly h packets are routed on each network, packet by
+packet, for some h and p. For each p, T(h) = gamma*h + delta is fitted by least squares of relative residuals (small
+h count like large ones, so that delta is seen); T is the mean over seeds. Then gamma and delta are fitted over p as
+a * p^e and as a * (log2 p)^e, by least squares of logarithms, and as a * x + b with x the table's entry: what small
+networks lack or have in excess is then in b, and not in e.
+
+Greedy routing is each network's own. Where some relations are known to be bad for it, two phases (each packet first to
+a processor drawn at random) meet the table with high probability whatever the relation, and are shown beside it; and so
+is what both take for copies of one bad permutation.
+
+Observation 1: a stall-free LogP machine must route any ceil(L/G)-relation in time L, so L >= ceil(L/G)*gamma + delta.
+For a c = ceil(L/G) the least are L = c*gamma + delta and G = L/c. c = 1 has the least L, gamma + delta, with a G as
+large; the larger c, the nearer is G to gamma. Shown is the c for which the larger of G/g* and L/(l* + g*) is least. As
+all relations must be routed in these times, and not only most, l* is what the longest runs need beside g*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from pybsp.routing import Relation, relations
+from pybsp.routing.networks import Network, network
+
+from .frame import Study, cells, table
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+H = (1, 2, 4, 8, 16, 32, 64)
+FEW = 30_000  # packets
+BAD = 2048  # the largest p for bad relations
+
+
+class Topology(NamedTuple):
+    """A row of the table.
+
+    gamma, delta: the table's entries, as text; power: the exponent of gamma, of p or of log p as `of` says.
+    two_phase: whether some relations are bad for greedy routing.
+    h: of the relations; to see a gamma below 1, larger ones are needed.
+    """
+
+    name: str
+    p: tuple[int, ...]
+    gamma: str
+    delta: str
+    of: str
+    power: float
+    ports: str = "multi"
+    two_phase: bool = False
+    h: tuple[int, ...] = H
+
+    @property
+    def title(self) -> str:
+        """The name, for tables."""
+        return self.name.replace("-", " ") + (f" ({self.ports}-port)" if self.name == "hypercube" else "")
+
+
+POWERS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+CYCLES = (24, 64, 160, 384, 896, 2048, 4608, 10240)  # n * 2^n
+SQUARES = (16, 64, 256, 1024, 4096)
+TOPOLOGIES = (
+    Topology("linear-array", (16, 32, 64, 128, 256, 512), "p", "p", "p", 1),
+    Topology("2d-array", SQUARES, "p^1/2", "p^1/2", "p", 1 / 2),
+    Topology("3d-array", (27, 64, 216, 512, 1000, 1728, 4096), "p^1/3", "p^1/3", "p", 1 / 3, two_phase=True),
+    Topology("hypercube", POWERS, "1", "log p", "log p", 0, two_phase=True, h=(*H, 128, 256, 512)),
+    Topology("hypercube", POWERS, "log p", "log p", "log p", 1, "single", two_phase=True),
+    Topology("butterfly", CYCLES, "log p", "log p", "log p", 1, two_phase=True),
+    Topology("cube-connected-cycles", CYCLES, "log p", "log p", "log p", 1, two_phase=True),
+    Topology("shuffle-exchange", POWERS, "log p", "log p", "log p", 1, two_phase=True),
+    Topology("pruned-butterfly", SQUARES, "p^1/2", "log p", "p", 1 / 2),
+    Topology("mesh-of-trees", SQUARES, "p^1/2", "log p", "p", 1 / 2),
+)
+
+
+# -- relations ----------------------------------------------------------------------------------------------------
+
+
+def bad_relation(net: Network, h: int) -> Relation:
+    """h copies of a permutation that is bad for greedy routing.
+
+    On three dimensions: a layer to a line. Else: node numbers, or rows', with their bits reversed.
+    """
+    if net.name.startswith(("hypercube", "shuffle-exchange")):
+        return relations.bit_reversal(net.p, h)
+    v = np.arange(net.p)
+    if net.name.startswith("array"):
+        side = round(net.p ** (1 / 3))
+        x, y, z = v // side**2, v // side % side, v % side
+        to = (z * side + (y + side // 2) % side) * side + x
+    else:
+        n = next(n for n in range(2, net.p) if n << n == net.p)
+        reversal = relations.bit_reversal(1 << n).destinations
+        butterfly = net.name.startswith("butterfly")
+        to = v >> n << n | reversal[v & (1 << n) - 1] if butterfly else reversal[v // n] * n + v % n
+    return Relation(np.tile(v, h), np.tile(to, h), net.p)
+
+
+# -- fits ---------------------------------------------------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """T(h) = gamma*h + delta; worst: the largest residual, relative to T."""
+
+    gamma: float
+    delta: float
+    worst: float
+
+
+def fit_line(h: Sequence[int] | Floats, times: Sequence[float] | Floats) -> Line:
+    """The line whose relative residuals have the least squares."""
+    T = np.asarray(times)
+    columns = np.stack((np.asarray(h, float), np.ones(len(T))), axis=1) / T[:, None]
+    gamma, delta = np.linalg.lstsq(columns, np.ones(len(T)), rcond=None)[0]
+    return Line(float(gamma), float(delta), float(np.abs(columns @ (gamma, delta) - 1).max()))
+
+
+class Growth(NamedTuple):
+    """a * x^e; error: root of the mean square of the logarithms' residuals, about the relative error."""
+
+    factor: float
+    power: float
+    error: float
+
+
+def fit_growth(x: Sequence[float] | Floats, values: Sequence[float] | Floats) -> Growth:
+    """The power of x that is nearest to some values, by logarithms."""
+    x, y = np.log(x), np.log(values)
+    power, factor = np.polyfit(x, y, 1)
+    return Growth(float(np.exp(factor)), float(power), float(np.sqrt(np.mean((y - power * x - factor) ** 2))))
+
+
+class Row(NamedTuple):
+    """What was measured of a topology, with greedy routing or two phases, random or bad relations.
+
+    mean, longest: steps for each p and h, shape (len(p), len(topology.h)).
+    """
+
+    topology: Topology
+    two_phase: bool
+    bad: bool
+    p: tuple[int, ...]
+    mean: Floats
+    longest: Ints
+
+    @property
+    def lines(self) -> list[Line]:
+        """T(h), for each p."""
+        return [fit_line(self.topology.h, times) for times in self.mean]
+
+    @property
+    def gamma(self) -> Floats:
+        """gamma(p), of each p."""
+        return np.array([line.gamma for line in self.lines])
+
+    @property
+    def delta(self) -> Floats:
+        """delta(p), of each p."""
+        return np.array([line.delta for line in self.lines])
+
+    @property
+    def how(self) -> str:
+        """The routing, for tables."""
+        return "two phases" if self.two_phase else "greedy"
+
+    def growth(self, values: Floats) -> dict[str, Growth]:
+        """Of gamma or delta over p, and over log p."""
+        return {"p": fit_growth(self.p, values), "log p": fit_growth(np.log2(self.p), values)}
+
+    def entries(self, of: str) -> Floats:
+        """The table's entries of gamma or delta, with constant 1."""
+        if of == "gamma" and self.topology.ports == "single":
+            of = "delta"  # log p, as its delta; the network's own gamma is that of many ports
+        return np.array([getattr(network(self.topology.name, p), of) for p in self.p])
+
+
+def measure(topology: Topology, two_phase: bool, bad: bool, seeds: int, most: int) -> Row:
+    """Route so many relations for each h and each p up to `most`, or more, where there are few packets."""
+    sizes = tuple(p for p in topology.p if p <= most)
+    mean = np.empty((len(sizes), len(topology.h)))
+    longest = np.empty(mean.shape, np.int64)
+    for i, p in enumerate(sizes):
+        net = network(topology.name, p)
+        for j, h in enumerate(topology.h):
+            runs = 1 if bad else max(seeds, min(10 * seeds, FEW // (p * h)))
+            taken = [route(topology, net, two_phase, bad, h, seed) for seed in range(runs)]
+            mean[i, j], longest[i, j] = np.mean(taken), max(taken)
+    return Row(topology, two_phase, bad, sizes, mean, longest)
+
+
+def route(topology: Topology, net: Network, two_phase: bool, bad: bool, h: int, seed: int) -> int:
+    """The steps that one relation takes."""
+    relation = bad_relation(net, h) if bad else relations.random_relation(net.p, h, seed)
+    return net.route(relation, ports=topology.ports, two_phase=two_phase, seed=seed).steps
+
+
+# -- Observation 1 ------------------------------------------------------------------------------------------------
+
+
+class Best(NamedTuple):
+    """The best parameters of a network: of BSP g and l, of stall-free LogP G and L with c = ceil(L/G)."""
+
+    g: float
+    l: float  # noqa: E741
+    c: int
+    G: float
+    L: float
+
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """G*/g* and L*/(l* + g*)."""
+        return self.G / self.g, self.L / (self.l + self.g)
+
+
+def best(gamma: float, delta: float) -> Best:
+    """Observation 1: g = gamma, l = delta, and the L >= ceil(L/G)*gamma + delta that is nearest to both lower bounds.
+
+    With c = ceil(L/G) packets to route, L = c*gamma + delta is the least, and then G = L/c. G is above gamma whatever
+    c, and L at least gamma + delta. c = ceil(delta/gamma) would be enough for at most twice of both.
+    """
+    choices = (
+        Best(gamma, delta, c, gamma + delta / c, c * gamma + delta)
+        for c in range(1, max(1, math.ceil(delta / gamma)) + 1)
+    )
+    return min(choices, key=lambda choice: max(choice.ratios))
+
+
+class Observed(NamedTuple):
+    """Observation 1 for a topology and a p; longest: the most steps of some more random c-relations, over L*."""
+
+    p: int
+    best: Best
+    longest: float
+
+
+def observe(row: Row, seeds: int) -> list[Observed]:
+    """g* is gamma; l* is enough for all that was routed, and for a barrier, which takes a diameter."""
+    found = []
+    for p, line, longest in zip(row.p, row.lines, row.longest, strict=True):
+        net = network(row.topology.name, p)
+        beside = longest - line.gamma * np.array(row.topology.h)
+        here = best(line.gamma, max(float(beside.max()), net.diameter))
+        again = [route(row.topology, net, row.two_phase, False, here.c, seed) for seed in range(100, 100 + seeds)]
+        found.append(Observed(p, here, max(again) / here.L))
+    return found
+
+
+# -- tables -------------------------------------------------------------------------------------------------------
+
+
+def _forms(growth: dict[str, Growth]) -> str:
+    """Both, and their relative errors; the nearer one is marked."""
+    nearer = min(growth, key=lambda form: growth[form].error)
+    return cells(
+        f"{found.factor:.2g} {name}^{found.power:.2f} ±{found.error:.0%}{'*' if form == nearer else ' '}"
+        for form, name, found in (("p", "p", growth["p"]), ("log p", "(log p)", growth["log p"]))
+    )
+
+
+def _range(values: Floats | Sequence[float]) -> str:
+    """From the least to the largest."""
+    return f"{min(values):.2f} - {max(values):.2f}"
+
+
+def parameters(rows: Sequence[Row], of: str) -> Table:
+    """Table 1's entries of gamma, or of delta, and what was measured."""
+    lines = []
+    for row in rows:
+        values: Floats = getattr(row, of)
+        entries = row.entries(of)
+        line = fit_line(entries, values) if np.ptp(entries) else None
+        straight = f"{line.gamma:.2f} x {line.delta:+.1f} ±{line.worst:.0%}" if line else ""
+        lines.append(
+            f"{row.topology.title} | {row.how} | {row.p[0]} - {row.p[-1]} | {getattr(row.topology, of)} | "
+            f"{_forms(row.growth(values))} | {straight} | {values[0]:.2f}, {values[-1]:.2f} | "
+            f"{_range(values / entries)}"
+        )
+    return table(
+        f"{of}(p) of T(h, p) = gamma(p) h + delta(p), random h-relations (* the nearer of two forms)",
+        "network | routing | p | Table 1 | a p^e | a (log p)^e | a x + b, x the entry | least, largest p | over x",
+        lines,
+    )
+
+
+def residuals(rows: Sequence[Row]) -> Table:
+    """How straight T(h) is."""
+    worst = [(row, *max((line.worst, p) for line, p in zip(row.lines, row.p, strict=True))) for row in rows]
+    return table(
+        "T(h) against its line, for all p",
+        "network | routing | largest residual | at p",
+        (f"{row.topology.title} | {row.how} | {most:.0%} | {p}" for row, most, p in worst),
+    )
+
+
+def bad_table(rows: Sequence[Row]) -> Table:
+    """A permutation that is bad for greedy routing, by both."""
+    return table(
+        "gamma(p) for h copies of a bad permutation (* the nearer of two forms)",
+        "network | routing | a p^e | a (log p)^e | at the largest p",
+        (f"{r.topology.title} | {r.how} | {_forms(r.growth(r.gamma))} | {r.gamma[-1]:.2f}" for r in rows),
+    )
+
+
+def observation(found: Sequence[tuple[Row, Sequence[Observed]]]) -> Table:
+    """Observation 1: the figures at the largest p, and the ratios over all p."""
+    lines = []
+    for row, points in found:
+        last = points[-1].best
+        ratios = np.array([point.best.ratios for point in points])
+        lines.append(
+            f"{row.topology.title} | {row.how} | {points[-1].p} | {last.g:.2f} | {last.l:.1f} | {last.c} | {last.G:.2f}"
+            f" | {last.L:.1f} | {_range(ratios[:, 0])} | {_range(ratios[:, 1])} | "
+            f"{_range([point.longest for point in points])}"
+        )
+    return table(
+        "Observation 1: figures at the largest p, ratios over all p",
+        "network | routing | p | g* | l* | ceil(L/G) | G* | L* | G*/g* | L*/(l* + g*) | c-relations, / L*",
+        lines,
+    )
+
+
+def kept(row: Row) -> dict[str, Any]:
+    """What is kept of a row."""
+    return {
+        "network": row.topology.name, "ports": row.topology.ports, "routing": row.how,
+        "relation": "bad" if row.bad else "random", "h": row.topology.h, "p": row.p,
+        "steps": row.mean, "longest": row.longest, "lines": row.lines, "gamma": row.growth(row.gamma),
+    }  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print the tables."""
+    study = Study(__doc__, keep="--json", quick="less, in seconds")
+    study.add_argument("--seeds", type=int, help="random relations for each h and p (default: 2; quick: 1)")
+    study.add_argument("--most", type=int, help="the largest p, up to 10240 (default: 4608; quick: 600)")
+    options = study.begin(arguments)
+    seeds, most = (1, 600) if options.quick else (2, 4608)
+    seeds, most = options.seeds or seeds, options.most or most
+    if seeds < 1:
+        study.error(f"--seeds: expected at least 1, got {seeds}")
+    if most < 256:
+        study.error(f"--most: expected at least 256, for three p of each network, got {most}")
+
+    phases = [(topology, two) for topology in TOPOLOGIES for two in (False, True) if topology.two_phase or not two]
+    rows = [measure(topology, two, False, seeds, most) for topology, two in study.each(phases)]
+    bad = [measure(topology, two, True, 1, min(most, BAD)) for topology, two in phases if topology.two_phase]
+    found = [(row, observe(row, 3)) for row in rows if row.two_phase == row.topology.two_phase]
+    study.show(parameters(rows, "gamma"), parameters(rows, "delta"), residuals(rows), bad_table(bad))
+    study.show(observation(found))
+    observed = [
+        {"network": row.topology.name, "ports": row.topology.ports, "p": point.p, **point.best._asdict(),
+         "longest": point.longest}
+        for row, points in found for point in points
+    ]  # fmt: skip
+    study.end({"rows": [kept(row) for row in (*rows, *bad)], "observation 1": observed})
+
+
+if __name__ == "__main__":
+    main()

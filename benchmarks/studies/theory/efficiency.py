@@ -1,0 +1,147 @@
+"""How efficient a BSP computer on a hypercube is (*Experiences with a model for parallel computation*, section 3).
+
+In a superstep every processor executes L instructions. Of these 32 % transfer data, all of it to or from other
+processors: three quarters are loads, which cost two packets, one quarter stores, which cost one. So a superstep is an
+h-relation with h = 0.56 L. Routing it on N nodes takes
+
+    (h + log N) t_m + h/2 log N t_d     DMA: one processor of the node looks at each packet that comes by, for t_d
+    (h + log N) t_m                     crossbar switch: each port of the node looks at its own, which costs no time
+
+The second is the first with t_d = 0; so a `Computer` with t_d = 0 is one with crossbar switches. Logarithms are base 2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+from pybsp.errors import UsageError
+
+PACKETS = 0.32 * (0.75 * 2 + 0.25 * 1)  # per instruction: 0.56
+
+
+def _check(operation: str, **values: float) -> None:
+    for name, value in values.items():
+        if not (math.isfinite(value) and value > 0):
+            raise UsageError(f"{operation}: {name} must be finite and above 0, got {value!r}")
+
+
+def _log(operation: str, N: float) -> float:
+    if not (math.isfinite(N) and N >= 1):
+        raise UsageError(f"{operation}: N must be a number of nodes, at least 1, got {N!r}")
+    return math.log2(N)
+
+
+@dataclass(frozen=True)
+class Computer:
+    """Nodes of a BSP computer.
+
+    Args:
+        C: seconds of an instruction, on average.
+        t_m: seconds of a packet on a link: m/B for packets of m bytes and a bandwidth of B bytes/s.
+        t_d: seconds that a node takes to route a packet; 0: a crossbar switch, for which nothing waits.
+
+    Raises:
+        UsageError: C or t_m not above 0, t_d below 0.
+    """
+
+    C: float
+    t_m: float
+    t_d: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check("Computer", C=self.C, t_m=self.t_m)
+        if not (math.isfinite(self.t_d) and self.t_d >= 0):
+            raise UsageError(f"Computer: t_d must be finite and at least 0, got {self.t_d!r}")
+
+    @property
+    def crossbar(self) -> Computer:
+        """The same with crossbar switches."""
+        return dataclasses.replace(self, t_d=0.0)
+
+    @property
+    def ratio(self) -> float:
+        """lambda = C/t_m."""
+        return self.C / self.t_m
+
+    def instruction(self, N: float, L: float | None = None) -> float:
+        """Seconds of an instruction with its share of the communication: those of a superstep over L.
+
+        Args:
+            N: nodes, at least 1.
+            L: instructions of a processor in a superstep, which may be infinite; None: log N.
+        """
+        return self._instruction("Computer.instruction", N, L)
+
+    def superstep(self, N: float, L: float) -> float:
+        """Seconds of a superstep: L C + (0.56 L + log N) t_m + 0.28 L log N t_d."""
+        return L * self._instruction("Computer.superstep", N, L)
+
+    def efficiency(self, N: float, L: float) -> float:
+        """E, the share of a superstep that computes: 1 / (1 + 0.56/lambda + 0.28 log N/mu + log N/(lambda L)).
+
+        lambda is C/t_m and mu is C/t_d.
+        """
+        return self.C / self._instruction("Computer.efficiency", N, L)
+
+    def rate(self, N: float, L: float | None = None) -> float:
+        """Instructions/s of N nodes in supersteps of L instructions; L None: log N, as in the paper's comparison."""
+        return N / self._instruction("Computer.rate", N, L)
+
+    def nodes(self, rate: float) -> float:
+        """The least N at which `rate(N)` is so many instructions/s or more; no whole number, and at least 1.
+
+        It is where N = rate (C + 1.56 t_m + 0.28 log N t_d). The right side is concave in N, and above N at N = 1 or
+        1 is the answer: inserted again and again, N rises to the solution.
+        """
+        _check("Computer.nodes", rate=rate)
+        fixed, more = rate * (self.C + (PACKETS + 1) * self.t_m), rate * PACKETS / 2 * self.t_d
+        N = max(1.0, fixed)
+        while (higher := max(1.0, fixed + more * math.log2(N))) > N * (1 + 1e-15):
+            N = higher
+        return N
+
+    def dimensions(self, rate: float) -> int:
+        """The dimensions of the smallest hypercube that has this rate."""
+        _check("Computer.dimensions", rate=rate)
+        n = 0
+        while self.rate(2.0**n) < rate:
+            n += 1
+        return n
+
+    def _instruction(self, operation: str, N: float, L: float | None) -> float:
+        n = _log(operation, N)
+        if L is not None and not L > 0:
+            raise UsageError(f"{operation}: L must be above 0, got {L!r}")
+        latency = 1.0 if L is None else n / L
+        return self.C + (PACKETS + latency) * self.t_m + PACKETS / 2 * n * self.t_d
+
+
+def required_ratio(E: float, N: float, L: float, delay: float = 0.0) -> float:
+    """The C/t_m with which N nodes have efficiency E: E/(1-E) (0.56 + log N/L + 0.28 log N delay).
+
+    Args:
+        E: efficiency, between 0 and 1.
+        N: nodes, at least 1.
+        L: instructions of a processor in a superstep.
+        delay: t_d/t_m: 1 in figure 4, 0 with crossbar switches (figure 5).
+    """
+    n = _log("required_ratio", N)
+    if not L > 0:
+        raise UsageError(f"required_ratio: L must be above 0, got {L!r}")
+    if not 0 < E < 1:
+        raise UsageError(f"required_ratio: E must be between 0 and 1, got {E!r}")
+    if not (math.isfinite(delay) and delay >= 0):
+        raise UsageError(f"required_ratio: delay must be finite and at least 0, got {delay!r}")
+    return E / (1 - E) * (PACKETS + n / L + PACKETS / 2 * n * delay)
+
+
+def instruction_time(rate: float, N: float, t_m: float, t_d: float = 0.0) -> float:
+    """The largest C with which N nodes execute so many instructions/s in supersteps of log N; 0 or less: there is none.
+
+    C = N/rate - 1.56 t_m - 0.28 log N t_d.
+    """
+    n = _log("instruction_time", N)
+    _check("instruction_time", rate=rate, t_m=t_m)
+    return N / rate - (PACKETS + 1) * t_m - PACKETS / 2 * n * t_d

@@ -1,0 +1,487 @@
+"""Valiant-Brebner in simulation (*Experiences with a model for parallel computation*, section 2): all its figures.
+
+    python -m pybsp.benchmarks.studies.valiant_brebner [--quick] [--most 14] [--plot FILE.png] [--json FILE]
+
+    steps           r(n, h) and packets through a node d(n, h) over n and h, phase 2 alone and both phases, on the
+                    paper's network with uniform destinations and on the bare cube with exact h-relations; the fits
+                    r = a h + b n (+ c) and d = (c + e n) h beside the paper's 1.22 h + 1.6 n and (1.1 + 0.7 n) h
+    seconds         T(n, m, h) for n = 2 and 3 with the paper's B and t_d, beside its model and what it measured; and
+                    the effective rates of the links
+    permutations    transpose and bit reversal: greedy (dimensions in fixed order), drawn order, and two phases
+    tails           how often routing takes long (Theorems 1 and 2)
+
+Steps are packet steps; a step of a link takes m/B seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from pybsp.routing.networks.application_cube import ApplicationCube
+from pybsp.routing.networks.hypercube import Hypercube
+from pybsp.routing.networks.network import Network
+from pybsp.routing.relation import Relation
+from pybsp.routing.relations import bit_reversal, random_relation, transpose, uniform_destinations
+from pybsp.routing.seeds import Seed
+
+from .frame import Study, cells, table
+
+Floats = NDArray[np.float64]
+
+B = 0.625  # bytes/us of a link of the paper's machine
+T_D = 14.5  # us that it took a node to route a packet
+UNIT = 8  # bytes of a packet of the barrier: "a synchronization packet of one unit"
+LENGTHS = (8, 16, 32, 64)  # bytes of packets
+PAPER_R, PAPER_D = (1.22, 1.6), (1.1, 0.7)
+# a and b of T(n, m, h) = a h + b in us, section 2.3: what its model predicts, and what it measured; and the rates of
+# the external links for h = 100, in bytes/s.
+PAPER_MODEL = {
+    2: ((51.9, 41), (67.5, 82), (98.8, 164), (161.2, 328)),
+    3: ((62.0, 61), (77.6, 123), (108.9, 246), (171.3, 492)),
+}
+PAPER_MEASURED = {
+    2: ((42.2, 183), (55.8, 227), (88.7, 348), (149.0, 534)),
+    3: ((53.4, 255), (83.1, 372), (102.5, 506), (157.3, 747)),
+}
+PAPER_RATES = {2: (1.82e5, 2.75e5, 3.47e5, 4.15e5), 3: (1.43e5, 1.85e5, 2.98e5, 3.89e5)}
+
+HS = (1, 2, 4, 8, 16, 32, 64)
+FEW = (2, 3)  # n of the paper's machine
+LONG = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)  # h of its figure 3, as far as is known
+RANGES_N = ((2, 3), (2, 6), (2, 10), (2, 14))
+RANGES_H = ((1, 64), (1, 16), (8, 64))
+
+
+# -- steps --------------------------------------------------------------------------------------------------------
+
+
+class Setting(NamedTuple):
+    """A network and its relations: the paper's, or the bare cube."""
+
+    name: str
+    network: Callable[[int], Network]
+    relation: Callable[[int, int, Seed], Relation]
+
+
+SETTINGS = (
+    Setting("the paper's network, uniform", ApplicationCube, uniform_destinations),
+    Setting("bare cube, exact h-relation", lambda p: Hypercube(p, "random"), random_relation),
+)
+PHASES = {"phase 2": False, "both phases": True}
+
+
+class Point(NamedTuple):
+    """Means over some runs.
+
+    steps: until all packets are there. busiest, mean: packets through a node of the cube, at most, and on average.
+    """
+
+    n: int
+    h: int
+    runs: int
+    steps: float
+    busiest: float
+    mean: float
+
+
+def point(setting: Setting, n: int, h: int, two_phase: bool, runs: int) -> Point:
+    """Route so many relations."""
+    p = 1 << n
+    network, found = setting.network(p), []
+    for seed in range(runs):
+        relation = setting.relation(p, h, (n, h, seed))
+        traffic = network.route(relation, two_phase=two_phase, seed=seed)
+        through = traffic.node_traffic[:p]
+        found.append((traffic.steps, through.max(), through.mean()))
+    return Point(n, h, runs, *(float(mean) for mean in np.mean(found, axis=0)))
+
+
+def sweep(setting: Setting, two_phase: bool, ns: Iterable[int], hs: Sequence[int], packets: int) -> list[Point]:
+    """All n and h, each up to 20 times, but no more than so many packets if two runs have fewer."""
+    return [point(setting, n, h, two_phase, max(2, min(20, packets // (h << n)))) for n in ns for h in hs]
+
+
+class Fit(NamedTuple):
+    """Least squares: coefficients, and the root of the mean square of the residuals, of the fit and of the paper's."""
+
+    coefficients: tuple[float, ...]
+    residual: float
+    paper: float
+
+
+def fit(columns: Sequence[Floats], values: Floats, paper: tuple[float, float]) -> Fit:
+    """Values by a linear combination of columns; the paper's has those of the first two."""
+    matrix = np.stack(columns, axis=1)
+    coefficients = np.linalg.lstsq(matrix, values, rcond=None)[0]
+    theirs = matrix[:, :2] @ np.array(paper)
+    return Fit(
+        tuple(float(c) for c in coefficients),
+        float(np.sqrt(np.mean((matrix @ coefficients - values) ** 2))),
+        float(np.sqrt(np.mean((theirs - values) ** 2))),
+    )
+
+
+class Fits(NamedTuple):
+    """The fits to the points with n and h in ranges; residuals of d are of d/h.
+
+    r = a h + b n, shifted = a h + b n + c, busiest and mean = (c + e n) h.
+    """
+
+    ns: tuple[int, int]
+    hs: tuple[int, int]
+    r: Fit
+    shifted: Fit
+    busiest: Fit
+    mean: Fit
+
+
+def fits(points: Sequence[Point], ns: tuple[int, int], hs: tuple[int, int]) -> Fits:
+    """Fit r and d; each point counts the same, of d after division by h."""
+    used = [at for at in points if ns[0] <= at.n <= ns[1] and hs[0] <= at.h <= hs[1]]
+    n, h, steps, busiest, mean = (
+        np.array([float(getattr(at, name)) for at in used]) for name in ("n", "h", "steps", "busiest", "mean")
+    )
+    one = np.ones(len(used))
+    return Fits(
+        ns,
+        hs,
+        fit((h, n), steps, PAPER_R),
+        fit((h, n, one), steps, PAPER_R),
+        fit((one, n), busiest / h, PAPER_D),
+        fit((one, n), mean / h, PAPER_D),
+    )
+
+
+# -- seconds ------------------------------------------------------------------------------------------------------
+
+
+class Seconds(NamedTuple):
+    """T(n, m, h) = a h + b in us: the paper's model and measurements, and simulated.
+
+    busiest: r m/B + d t_d + barrier, d that of the busiest node; mean: with the mean of d. barrier: 2 n steps of a
+    packet of one unit, each with t_d; it is in both b, and in the paper's measurements, but not in its model. rates:
+    m h/T of an external link for h = 100, in bytes/s: the paper's, ours with the busiest, with the mean; internal links
+    have half of it.
+    """
+
+    n: int
+    m: int
+    model: tuple[float, float]
+    measured: tuple[float, float]
+    busiest: tuple[float, float]
+    mean: tuple[float, float]
+    barrier: float
+    rates: tuple[float, float, float]
+
+
+def seconds(points: Sequence[Point]) -> list[Seconds]:
+    """From simulated steps on the paper's network, for its n and packets."""
+    found = []
+    for n in FEW:
+        mine = [at for at in points if at.n == n]
+        h, steps, busiest, mean = (
+            np.array([float(getattr(at, name)) for at in mine]) for name in ("h", "steps", "busiest", "mean")
+        )
+        barrier = 2 * n * (UNIT / B + T_D)
+        for i, m in enumerate(LENGTHS):
+            lines, rates = [], []
+            for through in (busiest, mean):
+                times = steps * m / B + through * T_D + barrier
+                a, b = np.polyfit(h, times, 1)
+                lines.append((float(a), float(b)))
+                rates.append(float(m * 100 / times[h == 100][0] * 1e6))
+            rate = (PAPER_RATES[n][i], rates[0], rates[1])
+            found.append(Seconds(n, m, PAPER_MODEL[n][i], PAPER_MEASURED[n][i], lines[0], lines[1], barrier, rate))
+    return found
+
+
+# -- permutations -------------------------------------------------------------------------------------------------
+
+
+class Permuted(NamedTuple):
+    """Steps on the bare cube: greedy, one phase with drawn order, and two phases with fixed and with drawn order."""
+
+    n: int
+    greedy: float
+    drawn: float
+    two_phase: float
+    two_phase_drawn: float
+    busiest_link: int  # of greedy
+    busiest_node: float  # with drawn order
+
+
+def permuted(relation: Relation, runs: int) -> Permuted:
+    """Means over seeds of what is drawn."""
+    fixed, random = Hypercube(relation.p, "fixed"), Hypercube(relation.p, "random")
+
+    def route(network: Network, two_phase: bool) -> tuple[float, float]:
+        found = [network.route(relation, two_phase=two_phase, seed=seed) for seed in range(runs)]
+        return float(np.mean([it.steps for it in found])), float(np.mean([it.max_node_traffic for it in found]))
+
+    greedy, (drawn, node) = fixed.route(relation), route(random, False)
+    twice, twice_drawn = (route(network, True)[0] for network in (fixed, random))
+    return Permuted(fixed.n, greedy.steps, drawn, twice, twice_drawn, greedy.max_link_load, node)
+
+
+def through_zero(n: int) -> float:
+    """Packets of the transpose that node 0, as every node with equal halves, can expect with drawn order.
+
+    A packet from a number with k ones goes through it if none of these lies where the other half has one, and all are
+    cleared before any of the k others is set: of all orders of 2k dimensions, one in C(2k, k).
+    """
+    return float(sum(math.comb(n // 2, k) * 2**k / math.comb(2 * k, k) for k in range(n // 2 + 1)))
+
+
+class Growth(NamedTuple):
+    """Exponents s of 2^(s n) of each column, and the slopes of steps over n."""
+
+    exponents: tuple[float, ...]
+    slopes: tuple[float, ...]
+
+
+def growth(rows: Sequence[Permuted], least: int = 6) -> Growth:
+    """By least squares over n from `least` on."""
+    used = [row for row in rows if row.n >= least]
+    n = [row.n for row in used]
+    columns = [[getattr(row, name) for row in used] for name in ROUTES]
+    return Growth(
+        tuple(float(np.polyfit(n, np.log2(column), 1)[0]) for column in columns),
+        tuple(float(np.polyfit(n, column, 1)[0]) for column in columns),
+    )
+
+
+ROUTES = ("greedy", "drawn", "two_phase", "two_phase_drawn")
+PERMUTATIONS: dict[str, Callable[[int], Relation]] = {"bit reversal": bit_reversal, "transpose": transpose}
+
+
+# -- tails --------------------------------------------------------------------------------------------------------
+
+
+class Tail(NamedTuple):
+    """Steps of both phases over many runs.
+
+    beyond: for each of CONSTANTS the share of runs that took more than so many times `scale` steps.
+    """
+
+    n: int
+    h: int
+    runs: int
+    scale: int
+    median: float
+    most: int
+    beyond: tuple[float, ...]
+
+
+CONSTANTS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5)
+
+
+def tail(relations: Callable[[Seed], Relation], n: int, h: int, scale: int, runs: int) -> Tail:
+    """On the bare cube, dimensions drawn."""
+    network = Hypercube(1 << n, "random")
+    steps = np.array([network.route(relations((n, h, s)), two_phase=True, seed=s).steps for s in range(runs)])
+    beyond = tuple(float(np.mean(steps > constant * scale)) for constant in CONSTANTS)
+    return Tail(n, h, runs, scale, float(np.median(steps)), int(steps.max()), beyond)
+
+
+def theorem_1(most: int, runs: int) -> list[Tail]:
+    """A permutation, bit reversal, over n; scale n."""
+    return [tail(partial(_same, bit_reversal(1 << n)), n, 1, n, runs) for n in range(2, most + 1, 2)]
+
+
+def theorem_2(n: int, runs: int) -> list[Tail]:
+    """Exact h-relations over h; scale h + n."""
+    return [tail(partial(random_relation, 1 << n, h), n, h, h + n, runs) for h in (1, 4, 8, 16, 32, 64)]
+
+
+def _same(relation: Relation, _: Seed) -> Relation:
+    return relation
+
+
+# -- what is shown ------------------------------------------------------------------------------------------------
+
+
+def _line(coefficients: Sequence[float], *names: str) -> str:
+    """A sum, as it is written."""
+    text = " ".join(f"{'-' if c < 0 else '+'} {abs(c):.2f}{name}" for c, name in zip(coefficients, names, strict=True))
+    return text.removeprefix("+ ")
+
+
+def fits_table(name: str, found: Sequence[Fits]) -> Table:
+    """The fits of a setting."""
+    return table(
+        f"{name}: fits, and roots of mean squares of their residuals (in brackets: of the paper's constants)",
+        "n | h | r, steps | residual | r with a constant | residual | d/h, busiest node | residual | "
+        "d/h, mean | residual",
+        (
+            f"{row.ns[0]} to {row.ns[1]} | {row.hs[0]} to {row.hs[1]} | {_line(row.r.coefficients, ' h', ' n')} | "
+            f"{row.r.residual:.1f} ({row.r.paper:.1f}) | {_line(row.shifted.coefficients, ' h', ' n', '')} | "
+            f"{row.shifted.residual:.1f} | {_line(row.busiest.coefficients, '', ' n')} | "
+            f"{row.busiest.residual:.2f} ({row.busiest.paper:.2f}) | {_line(row.mean.coefficients, '', ' n')} | "
+            f"{row.mean.residual:.3f} ({row.mean.paper:.2f})"
+            for row in found
+        ),
+    )
+
+
+def points_table(name: str, points: Sequence[Point]) -> Table:
+    """r, and d/h of the busiest node, over n and h."""
+    rows: dict[int, list[str]] = {}
+    for at in points:
+        rows.setdefault(at.n, [f"{at.n}"]).append(f"{at.steps:.1f} / {at.busiest / at.h:.2f}")
+    head = cells(("n", *(f"h = {h}" for h in sorted({at.h for at in points}))))
+    return table(f"{name}: steps r / packets d/h through the busiest node", head, map(cells, rows.values()))
+
+
+def seconds_table(found: Sequence[Seconds]) -> Table:
+    """T and rates."""
+    rows = []
+    for row in found:
+        beyond = row.measured[1] - row.model[1]
+        lines = cells(f"{a:.1f} h + {b:.0f}" for a, b in (row.model, row.measured, row.busiest, row.mean))
+        rows.append(
+            f"{row.n} | {row.m} | {lines} | {beyond:.0f} | {beyond / (2 * row.n):.0f} | "
+            f"{beyond / (row.measured[0] * 50 + row.measured[1]):.1%} | {row.barrier:.0f} | "
+            f"{cells((rate / 1e5 for rate in row.rates), '.2f')}"
+        )
+    return table(
+        "T(n, m, h) = a h + b, us, of phase 2 on the paper's network; rates of external links at h = 100, 10^5 bytes/s",
+        "n | m | paper's model | measured | simulated, busiest node | simulated, mean node | b measured - model | "
+        "each of 2 n | of T(50) | barrier | rate: paper | busiest | mean",
+        rows,
+    )
+
+
+def slopes_table(found: Sequence[Seconds]) -> Table:
+    """How far models are from the slopes that the paper measured, and how far these are from straight lines over m."""
+    rows = []
+    for name, of in (
+        ("paper's model", "model"),
+        ("simulated, busiest node", "busiest"),
+        ("simulated, mean node", "mean"),
+    ):
+        rows.append(cells((name, *(f"{getattr(row, of)[0] / row.measured[0]:.2f}" for row in found))))
+    lines = []
+    for row in found:
+        others = [(other.m, other.measured[0]) for other in found if other.n == row.n and other.m != row.m]
+        slope, constant = np.polyfit([m for m, _ in others], [a for _, a in others], 1)
+        lines.append(f"{float(slope * row.m + constant) / row.measured[0]:.2f}")
+    rows.append(cells(("line through the measured ones of the other m", *lines)))
+    head = cells(("of", *(f"n = {row.n}, m = {row.m}" for row in found)))
+    return table("Slopes a over the paper's measured ones", head, rows)
+
+
+def permuted_table(name: str, rows: Sequence[Permuted]) -> Table:
+    """Steps over n."""
+    lines = []
+    for row in rows:
+        means = cells((row.drawn, row.busiest_node, row.two_phase, row.two_phase_drawn), ".1f")
+        over = row.greedy / row.two_phase
+        lines.append(f"{row.n} | {row.greedy:.0f} | {row.busiest_link} | {means} | {over:.2f}")
+    for what, of in zip(("s of 2^(s n), n >= 6", "steps a dimension, n >= 6"), growth(rows), strict=True):
+        lines.append(f"{what} | {of[0]:.2f} |  | {of[1]:.2f} |  | {cells(of[2:], '.2f')} | ")
+    return table(
+        f"{name}: steps on the bare cube",
+        "n | greedy | its busiest link | drawn order | its busiest node | two phases | two phases, drawn | "
+        "greedy / two phases",
+        lines,
+    )
+
+
+def tails_table(title: str, scale: str, rows: Sequence[Tail]) -> Table:
+    """Shares of runs."""
+    beyond = cells(f"> {constant:g} ({scale})" for constant in CONSTANTS)
+    return table(
+        title,
+        f"n | h | runs | median | over {scale} | most | over {scale} | {beyond}",
+        (
+            f"{row.n} | {row.h} | {row.runs} | {row.median:g} | {row.median / row.scale:.2f} | {row.most} | "
+            f"{row.most / row.scale:.2f} | {cells(row.beyond, '.3g')}"
+            for row in rows
+        ),
+    )
+
+
+def draw(pyplot: Any, points: Sequence[Point], found: dict[str, list[Permuted]]) -> Any:
+    """r/h and d/h of the paper's network over n with its lines; and steps of permutations."""
+    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(16, 5), layout="constrained")
+    ns = np.array(sorted({at.n for at in points}))
+    for h, colour in zip((4, 16, 64), "bgr", strict=True):
+        mine = [at for at in points if at.h == h]
+        left.plot(ns, [at.steps / h for at in mine], colour + "o-", label=f"h = {h}")
+        left.plot(ns, PAPER_R[0] + PAPER_R[1] * ns / h, colour + "--")
+        middle.plot(ns, [at.busiest / h for at in mine], colour + "o-", label=f"busiest, h = {h}")
+    middle.plot(ns, [at.mean / 64 for at in points if at.h == 64], "k.-", label="mean, h = 64")
+    middle.plot(ns, PAPER_D[0] + PAPER_D[1] * ns, "k--", label="paper")
+    left.plot([], [], "k--", label="paper")
+    left.set(title="Steps, phase 2", xlabel="n", ylabel="r / h")
+    middle.set(title="Packets through a node, phase 2", xlabel="n", ylabel="d / h")
+    for (name, rows), style in zip(found.items(), ("-", ":"), strict=True):
+        for route, colour in zip(ROUTES, "rbgk", strict=True):
+            label = f"{name}, {route.replace('_', ' ')}"
+            right.plot([row.n for row in rows], [getattr(row, route) for row in rows], f"{colour}.{style}", label=label)
+    right.set(title="Permutations", xlabel="n", ylabel="steps", yscale="log")
+    for axis in (left, middle, right):
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8)
+    return figure
+
+
+def main() -> None:
+    """Route, and print the tables."""
+    study = Study(__doc__, keep="--json", plot="the curves", quick="n to 8, and fewer runs: some seconds")
+    study.add_argument("--most", type=int, default=14, help="largest n")
+    options = study.begin()
+    if options.most < 8:
+        study.error(f"--most must be at least 8, got {options.most}")
+    most = 8 if options.quick else options.most
+    packets, runs, many = (1 << 13, 3, 50) if options.quick else (1 << 17, 20, 1000)
+
+    swept: dict[str, list[Point]] = {}
+    fitted: dict[str, list[Fits]] = {}
+    ranges = [(low, min(high, most)) for low, high in RANGES_N]
+    for setting, (phases, two_phase) in study.each(product(SETTINGS, PHASES.items())):
+        name = f"{setting.name}, {phases}"
+        swept[name] = sweep(setting, two_phase, range(2, most + 1), HS, packets)
+        fitted[name] = [fits(swept[name], ns, hs) for ns in dict.fromkeys(ranges) for hs in RANGES_H]
+        study.show(points_table(name, swept[name]), fits_table(name, fitted[name]))
+    long = sweep(SETTINGS[0], False, FEW, LONG, 1 << 16)
+    of_paper = fits(long, (2, 3), (min(LONG), max(LONG)))
+    times = seconds(long)
+    study.show(fits_table("the paper's network, its n and h", [of_paper]), seconds_table(times), slopes_table(times))
+
+    routed: dict[str, list[Permuted]] = {}
+    for name, permutation in PERMUTATIONS.items():
+        routed[name] = [
+            permuted(permutation(1 << n), max(2, min(runs, 2 * packets >> n))) for n in range(2, most + 3, 2)
+        ]
+        study.show(permuted_table(name, routed[name]))
+    expected = ", ".join(f"{through_zero(n):.0f} (n = {n})" for n in range(10, 31, 4))
+    slope = growth(routed["transpose"]).slopes[ROUTES.index("two_phase")]
+    beyond = next(n for n in range(2, 100, 2) if through_zero(n) / n > slope * n)
+    first, second = theorem_1(min(most, 10), many), theorem_2(6, many // 2)
+    study.show(
+        f"transpose, drawn order: through node 0 {expected}; a link more than {slope:.1f} n from n = {beyond} on\n",
+        tails_table("Theorem 1: bit reversal in two phases", "n", first),
+        tails_table("Theorem 2: exact h-relations in two phases", "h + n", second),
+    )
+    kept = {
+        "points": swept,
+        "fits": fitted,
+        "paper's n and h": {"points": long, "fits": of_paper, "seconds": times},
+        "permutations": routed,
+        "theorem 1": first,
+        "theorem 2": second,
+    }
+    study.end(kept, lambda pyplot: draw(pyplot, next(iter(swept.values())), routed))
+
+
+if __name__ == "__main__":
+    main()
