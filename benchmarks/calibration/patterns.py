@@ -109,11 +109,6 @@ def relations(point: Point, p: int, nodes: Sequence[int] | None = None) -> tuple
     return _relations(point.pattern, point.where, point.size, point.messages, p, tuple(nodes or ()))
 
 
-def uneven(point: Point) -> bool:
-    """Whether some processors may only send in a superstep of the point, and run ahead of those that receive."""
-    return point.pattern in ("sparse", "many-to-one", "scatter", "few") or point.pattern.startswith("senders-")
-
-
 def counted(point: Point, p: int, nodes: Sequence[int] | None = None) -> Point:
     """The point with h_out, h_in, M, busiest and items as its relations have them: counted, by no formula.
 

@@ -85,6 +85,14 @@ class Point(NamedTuple):
         """Words: the larger of h_out and h_in."""
         return max(self.h_out, self.h_in)
 
+    @property
+    def uneven(self) -> bool:
+        """Whether some processors may only send in a superstep of it, and run ahead of those that receive.
+
+        Its sample is what it takes beyond an empty superstep, which has to wait for them.
+        """
+        return self.pattern in ("sparse", "many-to-one", "scatter", "few") or self.pattern.startswith("senders-")
+
 
 class Sample(NamedTuple):
     """One sample of a point.
@@ -216,10 +224,12 @@ def _sample(line: str) -> Sample:
         for name in names:
             with suppress(ValueError):
                 values[name] = kind(values[name])  # else the form refuses the text
-    # Only what is a difference of two times may be below 0.
-    values = (_DIFFERENCE if values["experiment"] == "logp" else _TIME)(values)
+    values = _FIELDS(values)
     found = [values[name] for name in COLUMNS]
-    return Sample(Point(*found[: len(Point._fields)]), *found[len(Point._fields) :])
+    point = Point(*found[: len(Point._fields)])
+    if point.experiment != "logp" and not point.uneven:  # only what is a difference of two times may be below 0
+        _TIME(values)
+    return Sample(point, *found[len(Point._fields) :])
 
 
 _LONGEST = 1e9  # seconds, 30 years: nothing that was timed took longer
@@ -233,8 +243,8 @@ _FORMS: dict[str, Decoder] = {
     **dict.fromkeys(_REAL, number(most=_LONGEST)),
     "work": number(),
 }
+_FIELDS = fields({**_FORMS, "seconds": number(-_LONGEST, _LONGEST)})
 _TIME = fields(_FORMS)
-_DIFFERENCE = fields({**_FORMS, "seconds": number(-_LONGEST, _LONGEST)})
 
 
 def _trips(value: Any) -> Any:

@@ -8,7 +8,7 @@ durations: no common clock is needed, since a sample ends where the next one beg
 others at both ends gain nothing. (Of two processors the one that comes late is the first in the next superstep, and
 so on for ever: there K is even.)
 
-Where some processors only send (`patterns.uneven`), an empty superstep follows each, and is taken off again: the lower
+Where some processors only send (`Point.uneven`), an empty superstep follows each, and is taken off again: the lower
 decile of empty ones over the last visits, in each of which as many are timed. (On a quiet machine that is some percent
 of l below the median; on a busy one a median would now and then leave less than nothing.) Without it those that send
 run ahead of those that receive, as no superstep waits for word that its data has arrived, and the latency of one hides
@@ -150,7 +150,7 @@ class Bench:
             count = max(1, min(count, int(self.settings.visit / (repeats * seconds))))
         before = self._whole(math.ceil(STEADY / seconds) if seconds > 0 else 1, len(operations), point.where)
         rounds, before = repeats // len(operations), before // len(operations)
-        idle = [self._mailed(patterns.EMPTY)] if patterns.uneven(point) else []
+        idle = [self._mailed(patterns.EMPTY)] if point.uneven else []
         stamps = self._stamps(operations + idle, count, rounds, before, point.where)
         if idle:
             stamps += self._stamps(idle, count, rounds, before)

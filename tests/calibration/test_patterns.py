@@ -7,7 +7,7 @@ import pytest
 
 import pybsp
 from pybsp.benchmarks.calibration import patterns, sampling, supersteps
-from pybsp.benchmarks.calibration.patterns import counted, relations, traffic, uneven
+from pybsp.benchmarks.calibration.patterns import counted, relations, traffic
 from pybsp.benchmarks.calibration.samples import Point
 from pybsp.errors import UsageError
 
@@ -71,7 +71,7 @@ def test_patterns_in_which_some_only_send_are_known_as_such(pattern: str) -> Non
         return  # as programs do it
     everywhere = [relation.per_processor(p) for p in (4, 7, 9) for relation in relations(point(pattern), p)]
     only_send = any(((sent > 0) & (received == 0)).any() for _, _, sent, received, _, _ in everywhere)
-    assert uneven(point(pattern)) == only_send
+    assert point(pattern).uneven == only_send
 
 
 def test_a_sample_sort_sends_parts_of_varying_size_that_are_right_on_the_average() -> None:

@@ -83,9 +83,12 @@ def test_only_a_difference_of_times_may_be_below_zero(tmp_path: Path) -> None:
     writer = Writer(path, ABOUT)
     writer.write([SAMPLES[0]._replace(seconds=-1e-7)])
     assert read(path).samples[0].seconds == -1e-7
+    few = Sample(Point("bsp", "few", "bsp"), 0, 1, 2, -3e-6, 4.0)  # beyond what an empty superstep takes
+    writer.write([few])
+    assert read(path).samples[1] == few
     writer.write([SAMPLES[1]._replace(seconds=-1e-7)])
     writer.close()
-    with pytest.raises(UsageError, match=r"line 4: seconds: expected a finite number of at least 0 .*, got -1e-07"):
+    with pytest.raises(UsageError, match=r"line 5: seconds: expected a finite number of at least 0 .*, got -1e-07"):
         read(path)
 
 
