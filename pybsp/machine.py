@@ -368,7 +368,7 @@ class EBSPMachine(_Saved):
         """A mesh, in packet steps with constants 1: min{sqrt(k1*k2*p), h*sqrt(L) + sqrt(p)} (Theorem 5).
 
         `pybsp.routing.networks.Mesh`, which spreads packets, took about twice that at most for the relations that were
-        tried, and a lone packet can take as long (docs/ebsp-networks.md). A factor that all supersteps have makes no
+        tried, and a lone packet can take as long (docs/studies/ebsp-networks.md). A factor that all supersteps have makes no
         choice another.
         """
         return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="mesh")

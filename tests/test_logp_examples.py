@@ -330,8 +330,8 @@ def test_relations_of_the_comparison_have_their_degree(p: int, h: int) -> None:
 
 
 def test_programs_of_the_docs_run() -> None:
-    text = (ROOT / "docs" / "logp.md").read_text()
+    text = (ROOT / "docs" / "studies" / "logp.md").read_text()
     programs = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     assert len(programs) >= 3
     for program in programs:
-        exec(compile(program, "docs/logp.md", "exec"), {"__name__": "docs"})
+        exec(compile(program, "docs/studies/logp.md", "exec"), {"__name__": "docs"})

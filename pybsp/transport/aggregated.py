@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 MOST = 1 << 13  # bytes of a message from leader to leader; what is longer follows in another one
 STRIDE = MOST // 8
-SAVED = 6  # messages that a processor has to save; docs/figures.md has what that comes from
+SAVED = 6  # messages that a processor has to save; docs/studies/figures.md has what that comes from
 CHUNK = 1 << 30  # bytes of one MPI message
 EVERYONE = -1  # of a node, but for those that have a manifest of their own
 

@@ -1,4 +1,4 @@
-"""The theorems of *Communication primitives for BSP computers*, by count: what docs/theorems.md states."""
+"""The theorems of *Communication primitives for BSP computers*, by count: what docs/studies/theorems.md states."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pybsp.collectives.prefix_2d import prefix_2d
 
 from ..costs import assert_ledger_is
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "theorems.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "studies" / "theorems.md"
 
 
 def stated(*first: str) -> list[float]:

@@ -19,7 +19,7 @@ from pybsp.routing import Relation, relations
 from pybsp.routing.forwarding import hypercube, two_phase
 from pybsp.routing.forwarding.intermediates import intermediates
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "routers.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "studies" / "routers.md"
 SIZES = (1, 2, 3, 5, 8, 13, 16, 64)
 
 

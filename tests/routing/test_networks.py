@@ -291,7 +291,7 @@ def test_numpy_numbers_of_processors_do() -> None:
 
 
 def test_the_program_of_the_docs_runs() -> None:
-    page = Path(__file__).parent.parent.parent / "docs" / "networks.md"
+    page = Path(__file__).parent.parent.parent / "docs" / "studies" / "networks.md"
     (program,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
     exec(compile(program, str(page), "exec"), {"__name__": "docs"})
 
