@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +33,7 @@ def stated(*first: str) -> list[float]:
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if tuple(cells[: len(first)]) == first:
-            return [float(cell) for cell in cells[len(first) : -1]]
+            return [float(cell) for cell in cells[len(first) :] if re.fullmatch(r"[\d.]+", cell)]
     raise AssertionError(f"the page has no row of {first}")
 
 
