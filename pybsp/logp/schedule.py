@@ -32,6 +32,17 @@ class Schedule:
 
     The simulator calls `begin` once, then `delivery` for each accepted message and `acceptances` where fewer messages
     may be accepted than wait. A wrong answer is an error there.
+
+    Examples:
+        >>> class Half(pybsp.logp.Schedule):  # half the latency, where that step is free
+        ...     def delivery(self, source, dest, accepted, taken):
+        ...         step = accepted + self.L // 2
+        ...         return super().delivery(source, dest, accepted, taken) if step in taken else step
+        >>> def program(proc):
+        ...     return proc.send(0, "text") if proc.pid else proc.recv() and proc.time
+        >>> machine = pybsp.LogPMachine(p=2, L=16, o=1, G=4)
+        >>> [pybsp.logp.simulate(program, machine=machine, schedule=how).results[0] for how in ("latest", Half())]
+        [18, 10]
     """
 
     def begin(self, machine: LogPMachine) -> None:
