@@ -46,7 +46,14 @@ class Schedule:
     """
 
     def begin(self, machine: LogPMachine) -> None:
-        """A simulation begins; what overrides this calls it, too."""
+        """A simulation begins; what overrides this calls it, too.
+
+        Examples:
+            >>> schedule = pybsp.logp.Schedule()
+            >>> schedule.begin(pybsp.LogPMachine(p=2, L=16, o=1, G=4))
+            >>> schedule.L
+            16
+        """
         self.L = machine.L
 
     def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
@@ -56,6 +63,12 @@ class Schedule:
             source, dest: its processors.
             accepted: when the medium accepted it.
             taken: steps at which other messages in transit will be delivered to dest; not to be changed.
+
+        Examples:
+            >>> schedule = pybsp.logp.Schedule()
+            >>> schedule.begin(pybsp.LogPMachine(p=2, L=16, o=1, G=4))
+            >>> schedule.delivery(source=1, dest=0, accepted=100, taken={116})
+            115
         """
         step = accepted + self.L
         while step in taken:
@@ -69,6 +82,10 @@ class Schedule:
             dest: the congested destination.
             waiting: the sources of the messages submitted to it, in order of submission.
             room: how many may be accepted; fewer than wait.
+
+        Examples:
+            >>> list(pybsp.logp.Schedule().acceptances(dest=0, waiting=[3, 1, 2], room=2))
+            [0, 1]
         """
         return range(room)
 
