@@ -49,6 +49,11 @@ def allgather(bsp: BSP, value: Any) -> list[Any]:
     BSP cost: one superstep with h <= (p-1) * words of the largest value; nothing where p = 1.
 
     Source: *Communication primitives for BSP computers*, section 3, step (1)ii of 2D-BCAST, with any values.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> pybsp.simulate(lambda bsp: collectives.allgather(bsp, "abc"[bsp.pid]), p=3).results[0]
+        ['a', 'b', 'c']
     """
     steps = Supersteps(bsp, "allgather")
     value = held(value)

@@ -135,6 +135,16 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, ord
 
     Source: *Communication primitives for BSP computers*, section 3; all trees at once, so it takes half the supersteps
     of a reduction and a broadcast.
+
+    Examples:
+        >>> import operator
+        >>> from pybsp import collectives
+        >>> pybsp.simulate(lambda bsp: collectives.allreduce(bsp, bsp.pid, operator.add), p=5).results
+        [10, 10, 10, 10, 10]
+        >>> def main(bsp):
+        ...     return collectives.allreduce(bsp, np.arange(3) * bsp.pid, np.maximum).tolist()
+        >>> pybsp.simulate(main, p=4).results[0]
+        [0, 3, 6]
     """
     given = fan_out("allreduce", degree)
     name = check_operator("allreduce", op)

@@ -236,6 +236,17 @@ def bitonic_sort(bsp: BSP, keys: Any, levels: int | None = None, values: Any = N
     levels = log(L/g): O(L log^2 p / log(L/g)). `bitonic_sort.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 4.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> keys = [31, 4, 15, 9]
+        >>> pybsp.simulate(lambda bsp: collectives.bitonic_sort(bsp, keys[bsp.pid]), p=4).results
+        [4, 9, 15, 31]
+        >>> def main(bsp):
+        ...     block = np.array([keys[bsp.pid], bsp.pid])
+        ...     return collectives.bitonic_sort(bsp, block).tolist()
+        >>> pybsp.simulate(main, p=4).results
+        [[0, 1], [2, 3], [4, 9], [15, 31]]
     """
     p, pid = bsp.p, bsp.pid
     given = None if levels is None else integer("bitonic_sort", "levels", levels, 1)

@@ -68,6 +68,18 @@ def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) ->
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words; `broadcast.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     return collectives.broadcast(bsp, {"tolerance": 1e-3} if bsp.pid == 0 else None)
+        >>> pybsp.simulate(main, p=3).results[2]
+        {'tolerance': 0.001}
+        >>> machine = pybsp.BSPMachine(p=64, g=1e-8, l=1e-5, r=1e9)
+        >>> collectives.broadcast.cost(machine, words=1).supersteps
+        1
+        >>> collectives.broadcast.plan(8, degree=4)
+        <plan: 2 supersteps on 8 processors, 7 messages>
     """
     root = processor("broadcast", "root", root, bsp.p)
     given = fan_out("broadcast", degree)

@@ -163,6 +163,13 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Any:
     values, whichever costs less.
 
     Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-BCAST(k, P).
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     return collectives.broadcast_items(bsp, np.arange(6.0) if bsp.pid == 0 else None).sum().item()
+        >>> pybsp.simulate(main, p=4).results
+        [15.0, 15.0, 15.0, 15.0]
     """
     root = processor("broadcast_items", "root", root, bsp.p)
 

@@ -436,6 +436,13 @@ def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: in
     the copies. Work: an operation for each item in steps 1, 3i, 3v and 4, and for each addition in step 2.
 
     Source: *Communication primitives for BSP computers*, section 5, algorithm DUPLICATE(P).
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     return collectives.duplicate(bsp, ["a", "b"] if bsp.pid == 0 else [], [5, 1] if bsp.pid == 0 else [])
+        >>> pybsp.simulate(main, p=3).results
+        [['a', 'a'], ['a', 'a'], ['a', 'b']]
     """
     given = fan_out("duplicate", degree)
     steps = Supersteps(bsp, "duplicate", degree=given)

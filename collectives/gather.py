@@ -51,6 +51,11 @@ def gather(bsp: BSP, value: Any, root: int = 0) -> list[Any] | None:
     BSP cost: one superstep with h = the words of all values but the root's own; nothing where p = 1.
 
     Source: the reverse of `scatter`.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> pybsp.simulate(lambda bsp: collectives.gather(bsp, bsp.pid**2), p=3).results
+        [[0, 1, 4], None, None]
     """
     root = processor("gather", "root", root, bsp.p)
     steps = Supersteps(bsp, "gather", root=root)

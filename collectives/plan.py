@@ -45,6 +45,16 @@ class Step:
     Arrays of shape (messages,), ordered by source, then destination; no message goes to its own source.
 
     work: operations on an item that the busiest processor does before the sync.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> step = collectives.broadcast.plan(4, degree=2)[1]
+        >>> len(step), step.messages()
+        (2, [(0, 1, range(0, 1)), (2, 3, range(0, 1))])
+        >>> step.sends(1), step.receives(3)
+        ([], [(2, 0, 1)])
+        >>> step.counted(words=10)
+        Superstep(h_out=10, h_in=10, messages=1, M=20, w=0.0, locality=1, items=0)
     """
 
     sources: Numbers
@@ -62,7 +72,13 @@ class Step:
         last: ArrayLike = 1,
         work: float = 0.0,
     ) -> Step:
-        """A step from messages in any order; those of a processor to itself are left out, as they are never sent."""
+        """A step from messages in any order; those of a processor to itself are left out, as they are never sent.
+
+        Examples:
+            >>> from pybsp.collectives import Step
+            >>> Step.of(sources=[2, 0, 1], destinations=[0, 0, 2]).messages()
+            [(1, 2, range(0, 1)), (2, 0, range(0, 1))]
+        """
         columns = [np.asarray(a).ravel() for a in (sources, destinations, first, last)]
         number = np.int32 if columns[3].max(initial=0) < 2**31 else np.int64
         rows = np.array(np.broadcast_arrays(*columns), number)
@@ -128,6 +144,23 @@ class Plan(Sequence[Step]):
     """The supersteps of an algorithm on p processors.
 
     after: operations on an item that the busiest processor does after the last sync.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> plan = collectives.broadcast.plan(4, degree=2)
+        >>> plan
+        <plan: 2 supersteps on 4 processors, 3 messages>
+        >>> print(plan)
+        2 supersteps on 4 processors
+        superstep 0: 1 messages
+          0 -> 2: item 0
+        superstep 1: 2 messages
+          0 -> 1: item 0
+          2 -> 3: item 0
+        >>> [step.h for step in plan.counted(words=100)]
+        [100, 100]
+        >>> plan.cost(pybsp.BSPMachine.nominal(4), words=100).h
+        200
     """
 
     p: int

@@ -114,6 +114,12 @@ def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order:
 
     Source: *Communication primitives for BSP computers*, section 3. There one tree is climbed and descended, in 2 log_d
     p supersteps; here the trees that end at each processor are climbed all at once, in half as many with the same h.
+
+    Examples:
+        >>> import operator
+        >>> from pybsp import collectives
+        >>> pybsp.simulate(lambda bsp: collectives.prefix(bsp, "abcd"[bsp.pid], operator.add), p=4).results
+        ['a', 'ab', 'abc', 'abcd']
     """
     given = fan_out("prefix", degree)
     name = check_operator("prefix", op)

@@ -204,6 +204,13 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
     flop; k < p: a `prefix` of arrays of k items. `prefix_2d.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-PREFIX(k, P).
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     return collectives.prefix_2d(bsp, np.array([1, 10]) * (bsp.pid + 1), np.add).tolist()
+        >>> pybsp.simulate(main, p=3).results
+        [[1, 10], [3, 30], [6, 60]]
     """
     given = fan_out("prefix_2d", degree)
     name = check_operator("prefix_2d", op)

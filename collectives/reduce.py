@@ -98,6 +98,15 @@ def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words, and as many flop; `reduce.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3 (broadcast and reduction).
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> pybsp.simulate(lambda bsp: collectives.reduce(bsp, bsp.pid, max, root=1), p=3).results
+        [None, 2, None]
+        >>> def main(bsp):
+        ...     return collectives.reduce(bsp, 0.1 * (bsp.pid + 1), np.add, order="fixed")
+        >>> float(pybsp.simulate(main, p=3).results[0])
+        0.6
     """
     root = processor("reduce", "root", root, bsp.p)
     given = fan_out("reduce", degree)

@@ -286,6 +286,16 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
 
     Source: Shi and Schaeffer, *Parallel sorting by regular sampling* (1992), with a sample more of each block, its last
     key: keys that are in order already then stay where they are, if the blocks are equal.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     keys = np.random.default_rng(bsp.pid).integers(100, size=50)
+        ...     return collectives.sample_sort(bsp, keys)
+        >>> parts = pybsp.simulate(main, p=4).results
+        >>> together = np.concatenate(parts)
+        >>> len(together), bool((np.diff(together) >= 0).all())
+        (200, True)
     """
     steps = Supersteps(bsp, NAME, values="None" if values is None else "given", stable=bool(stable))
     p, pid = bsp.p, bsp.pid

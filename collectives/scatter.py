@@ -51,6 +51,13 @@ def scatter(bsp: BSP, values: Any, root: int = 0) -> Any:
     BSP cost: one superstep with h = the words of all values but the root's own; nothing where p = 1.
 
     Source: *Communication primitives for BSP computers*, section 3, step (1)i of 2D-BCAST, with any values.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     return collectives.scatter(bsp, ["one", 2.0, [3]] if bsp.pid == 0 else None)
+        >>> pybsp.simulate(main, p=3).results
+        ['one', 2.0, [3]]
     """
     root = processor("scatter", "root", root, bsp.p)
     return dealt(Supersteps(bsp, "scatter", root=root), values, root)

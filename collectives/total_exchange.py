@@ -51,6 +51,13 @@ def total_exchange(bsp: BSP, values: Any) -> list[Any]:
     nothing where p = 1.
 
     Source: *Communication primitives for BSP computers*, section 3, step (1)i of 2D-BCAST from every processor at once.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     return collectives.total_exchange(bsp, [10 * bsp.pid + dest for dest in range(bsp.p)])
+        >>> pybsp.simulate(main, p=3).results
+        [[0, 10, 20], [1, 11, 21], [2, 12, 22]]
     """
     steps = Supersteps(bsp, "total_exchange")
     values = one_for_each("total_exchange", values, bsp.p)

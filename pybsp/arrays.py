@@ -35,7 +35,19 @@ class _Stored:
 
 
 class Ticket:
-    """What a get will bring: `value` after the next sync, read-only, valid until the sync after it."""
+    """What a get will bring: `value` after the next sync, read-only, valid until the sync after it.
+
+    Examples:
+        >>> def main(bsp):
+        ...     x = bsp.array(2)
+        ...     x.local[:] = bsp.pid
+        ...     bsp.sync()
+        ...     ticket = x.get((bsp.pid + 1) % bsp.p)
+        ...     bsp.sync()
+        ...     return ticket.value.tolist()
+        >>> pybsp.simulate(main, p=2).results
+        [[1.0, 1.0], [0.0, 0.0]]
+    """
 
     __slots__ = ("_array", "_made", "_shape", "_value")
 
@@ -58,6 +70,18 @@ class Array:
     """An array of which each processor owns `local`; made by `bsp.array` on all processors alike.
 
     put and get work from the sync after the one that made it until the sync after `free`.
+
+    Examples:
+        >>> def main(bsp):
+        ...     x = bsp.array(bsp.pid + 1)  # parts may differ in size
+        ...     bsp.sync()  # from now on it may be put to and got from
+        ...     x.put(bsp.p - 1, bsp.pid, at=bsp.pid)
+        ...     bsp.sync()
+        ...     x.free()
+        ...     bsp.sync()
+        ...     return x.shapes, x.local.tolist()
+        >>> pybsp.simulate(main, p=3).results[2]
+        ([(1,), (2,), (3,)], [0.0, 1.0, 2.0])
     """
 
     def __init__(self, bsp: BSP, number: int, local: NDArray[Any], created: str) -> None:
@@ -67,7 +91,12 @@ class Array:
 
     @property
     def local(self) -> NDArray[Any]:
-        """This processor's part: always the same object, written by puts at a sync."""
+        """This processor's part: always the same object, written by puts at a sync.
+
+        Examples:
+            >>> pybsp.simulate(lambda bsp: bsp.array(3).local.tolist(), p=2).results
+            [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+        """
         return self._local
 
     @property
@@ -76,6 +105,14 @@ class Array:
 
         Raises:
             UsageError: before the sync after the array was made.
+
+        Examples:
+            >>> def main(bsp):
+            ...     x = bsp.array((bsp.pid, 2))
+            ...     bsp.sync()
+            ...     return x.shapes
+            >>> pybsp.simulate(main, p=2).results[0]
+            [(0, 2), (1, 2)]
         """
         if self._shapes is None:
             raise UsageError(self._early("array.shapes"))
@@ -94,6 +131,17 @@ class Array:
             BoundsError: an index, or a slice's end, outside of processor dest's part.
 
         BSP cost: one message of ceil(bytes / 8) words.
+
+        Examples:
+            >>> def main(bsp):
+            ...     x = bsp.array(6, dtype=np.int64)
+            ...     bsp.sync()
+            ...     x.put(0, [bsp.pid] * 2, at=slice(2 * bsp.pid, 2 * bsp.pid + 2))
+            ...     x.put(1, bsp.pid, at=np.array([0, 5]))  # of overlapping puts the last one counts
+            ...     bsp.sync()
+            ...     return x.local.tolist()
+            >>> pybsp.simulate(main, p=3).results
+            [[0, 0, 1, 1, 2, 2], [2, 0, 0, 0, 0, 2], [0, 0, 0, 0, 0, 0]]
         """
         bsp = self._bsp
         dest = self._processor(dest, "array.put", "dest")
@@ -133,9 +181,20 @@ class Array:
             a ticket; `ticket.value` is the array after the next sync.
 
         Raises:
-            as `put`.
+            UsageError, BoundsError: as `put`.
 
         BSP cost: one message of ceil(bytes / 8) words, counted at its source; the request counts none.
+
+        Examples:
+            >>> def main(bsp):
+            ...     x = bsp.array(4, dtype=np.int64)
+            ...     x.local[:] = 10 * bsp.pid + np.arange(4)
+            ...     bsp.sync()
+            ...     last, two = x.get(0, at=-1), x.get(1, at=[2, 0])
+            ...     bsp.sync()
+            ...     return last.value.item(), two.value.tolist()
+            >>> pybsp.simulate(main, p=2).results
+            [(3, [12, 10]), (3, [12, 10])]
         """
         bsp = self._bsp
         source = self._processor(source, "array.get", "source")
@@ -151,7 +210,21 @@ class Array:
         return ticket
 
     def free(self) -> None:
-        """Give the array up on all processors alike; takes effect at the next sync."""
+        """Give the array up on all processors alike; takes effect at the next sync.
+
+        Examples:
+            >>> def main(bsp):
+            ...     x = bsp.array(4)
+            ...     bsp.sync()
+            ...     x.free()
+            ...     bsp.sync()
+            ...     x.put(0, 1.0)
+            >>> try:
+            ...     pybsp.simulate(main, p=1)
+            ... except pybsp.UsageError as error:
+            ...     print("was freed" in str(error))
+            True
+        """
         self._bsp._check_open("array.free")
         if self._freed:
             raise UsageError(f"array.free: the array made at {self._created} is freed already")

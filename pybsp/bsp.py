@@ -72,6 +72,14 @@ class BSP:
         pid: this one, 0 to p - 1.
         machine: the parameters in force, equal bit for bit on all processors.
         inbox: the messages that arrived with the last sync.
+
+    Examples:
+        >>> def main(bsp):
+        ...     bsp.send(0, bsp.pid**2)
+        ...     bsp.sync()
+        ...     return [message.payload for message in bsp.inbox]
+        >>> pybsp.simulate(main, p=3).results
+        [[0, 1, 4], [], []]
     """
 
     def __init__(
@@ -129,7 +137,12 @@ class BSP:
 
     @property
     def router(self) -> Router:
-        """What carries this processor's messages; some routers count what they do (see `pybsp.routing`)."""
+        """What carries this processor's messages; some routers count what they do (see `pybsp.routing`).
+
+        Examples:
+            >>> pybsp.simulate(lambda bsp: bsp.router.name, p=2, router="two-phase").results
+            ['two-phase', 'two-phase']
+        """
         return self._router
 
     def _begin(self) -> None:
@@ -151,6 +164,15 @@ class BSP:
             UsageError: a wrong dest, or something that cannot be pickled. Nothing is sent then.
 
         BSP cost: one message of ceil(bytes / 8) words; a number counts one word, another object its pickle.
+
+        Examples:
+            >>> def main(bsp):
+            ...     bsp.send((bsp.pid + 1) % bsp.p, np.arange(3) * bsp.pid, tag="row")
+            ...     bsp.sync()
+            ...     ((source, tag, payload),) = bsp.inbox
+            ...     return source, tag, payload.tolist()
+            >>> pybsp.simulate(main, p=3).results
+            [(2, 'row', [0, 2, 4]), (0, 'row', [0, 0, 0]), (1, 'row', [0, 1, 2])]
         """
         if type(dest) is not int or not 0 <= dest < self._limit:
             dest = self._processor("bsp.send", "dest", dest)
@@ -179,6 +201,14 @@ class BSP:
             UsageError: a wrong argument. Nothing is sent then.
 
         BSP cost: one message of ceil(bytes / 8) words.
+
+        Examples:
+            >>> def main(bsp):
+            ...     bsp.room((bsp.pid + 1) % bsp.p, 4)[:] = bsp.pid
+            ...     bsp.sync()
+            ...     return bsp.inbox[0].payload.tolist()
+            >>> pybsp.simulate(main, p=2).results
+            [[1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]]
         """
         if type(dest) is not int or not 0 <= dest < self._limit:
             dest = self._processor("bsp.room", "dest", dest)
@@ -200,6 +230,15 @@ class BSP:
 
         Raises:
             UsageError: a dtype that has no fixed size, or is not plain data.
+
+        Examples:
+            >>> def main(bsp):
+            ...     queue = bsp.queue(np.int64)
+            ...     queue.send(np.arange(bsp.p), 10 * bsp.pid)
+            ...     bsp.sync()
+            ...     return queue.values.tolist()
+            >>> pybsp.simulate(main, p=3).results
+            [[0, 10, 20], [0, 10, 20], [0, 10, 20]]
         """
         self._check_open("bsp.queue")
         made = _plain_dtype("bsp.queue", dtype)
@@ -228,6 +267,16 @@ class BSP:
 
         Raises:
             UsageError: a dtype that has no fixed size or is not plain data, or a shape that is none.
+
+        Examples:
+            >>> def main(bsp):
+            ...     x = bsp.array((2, 3), dtype=np.int64)
+            ...     bsp.sync()
+            ...     x.put((bsp.pid + 1) % bsp.p, bsp.pid, at=(0, slice(1, 3)))
+            ...     bsp.sync()
+            ...     return x.local.tolist()
+            >>> pybsp.simulate(main, p=2).results
+            [[[0, 1, 1], [0, 0, 0]], [[0, 0, 0], [0, 0, 0]]]
         """
         self._check_open("bsp.array")
         made = _plain_dtype("bsp.array", dtype)
@@ -260,6 +309,15 @@ class BSP:
             SyncError: another processor ended, or did something else, or registered something else.
 
         BSP cost: w + g*h + l.
+
+        Examples:
+            >>> def main(bsp):
+            ...     bsp.send(0, bsp.pid)
+            ...     before = len(bsp.inbox)
+            ...     bsp.sync()
+            ...     return before, len(bsp.inbox)
+            >>> pybsp.simulate(main, p=3).results
+            [(0, 3), (0, 0), (0, 0)]
         """
         if not self._brief:
             self._check_open("bsp.sync")
@@ -333,6 +391,16 @@ class BSP:
 
         BSP cost: with `end`, that of `sync`; the exchange and the computation between the two overlap as far as the
         machine lets them.
+
+        Examples:
+            >>> def main(bsp):
+            ...     bsp.send((bsp.pid + 1) % bsp.p, bsp.pid)
+            ...     bsp.begin()
+            ...     bsp.work(1e6)  # computes while the message travels
+            ...     bsp.end()
+            ...     return bsp.inbox[0].payload
+            >>> pybsp.simulate(main, p=3).results
+            [2, 0, 1]
         """
         self._check_open("bsp.begin")
         try:
@@ -356,6 +424,13 @@ class BSP:
             ProcessorError, SyncError: as `sync`.
 
         BSP cost: `begin` has it.
+
+        Examples:
+            >>> try:
+            ...     pybsp.simulate(lambda bsp: bsp.end(), p=2)
+            ... except pybsp.UsageError as error:
+            ...     print(error)
+            bsp.end: expected bsp.begin() before it in this superstep; bsp.sync() does both
         """
         begun = self._begun
         if begun is None:
@@ -610,6 +685,14 @@ class BSP:
 
         Raises:
             UsageError: a label that is no str; and what `sync` raises.
+
+        Examples:
+            >>> def main(bsp):
+            ...     with bsp.superstep("sum"):
+            ...         bsp.send(0, bsp.pid)
+            ...     return bsp.ledger[0].label, len(bsp.inbox)
+            >>> pybsp.simulate(main, p=3).results
+            [('sum', 3), ('sum', 0), ('sum', 0)]
         """
         if not isinstance(label, str):
             raise UsageError(f"bsp.superstep: argument label: expected a str, got {type(label).__name__} {label!r}")
@@ -634,6 +717,15 @@ class BSP:
         Raises:
             UsageError: something was sent since the last sync.
             SyncError: another processor did something else.
+
+        Examples:
+            >>> def main(bsp):
+            ...     with bsp.split(color=bsp.pid % 2) as part:
+            ...         part.send(0, bsp.pid)
+            ...         part.sync()
+            ...         return part.p, part.pid, [message.payload for message in part.inbox]
+            >>> pybsp.simulate(main, p=5).results
+            [(3, 0, [0, 2, 4]), (2, 0, [1, 3]), (3, 1, []), (2, 1, []), (3, 2, [])]
         """
         self._check_open("bsp.split")
         if self._leftover():
@@ -668,13 +760,29 @@ class BSP:
 
         Raises:
             UsageError: no such number.
+
+        Examples:
+            >>> def main(bsp):
+            ...     bsp.work(1000 * bsp.pid)
+            ...     bsp.sync()
+            >>> pybsp.simulate(main, p=3).ledger[0].work
+            2000.0
         """
         if not isinstance(flops, (int, float, np.number)) or not flops >= 0:
             raise UsageError(f"bsp.work: argument flops: expected a number of at least 0, got {flops!r}")
         self._work += flops
 
     def time(self) -> float:
-        """Seconds since the program began; virtual on virtual processors."""
+        """Seconds since the program began; virtual on virtual processors.
+
+        Examples:
+            >>> def main(bsp):
+            ...     bsp.work(1e6)
+            ...     return bsp.time()
+            >>> machine = pybsp.BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9)
+            >>> pybsp.simulate(main, machine=machine).results
+            [0.001, 0.001]
+        """
         now = self._transport.time() - self._started
         if self._virtual:
             running = time.perf_counter() - self._left if self._measure else self._work / self.machine.r
@@ -699,6 +807,17 @@ class BSP:
 
         Raises:
             CostError: it cost more; the text has both figures.
+
+        Examples:
+            >>> def main(bsp):
+            ...     with bsp.expect(supersteps=1, h=2):
+            ...         bsp.send((bsp.pid + 1) % bsp.p, [1.0, 2.0, 3.0])
+            ...         bsp.sync()
+            >>> try:
+            ...     pybsp.simulate(main, p=2)
+            ... except pybsp.CostError as error:
+            ...     print(error)
+            bsp.expect on processor 0: h: expected at most 2, counted 6
         """
         for name, most in (("supersteps", supersteps), ("h", h), ("messages", messages), ("work", work)):
             if most is not None and not (isinstance(most, (int, float, np.number)) and most >= 0):
@@ -723,7 +842,17 @@ class BSP:
 
     @property
     def ledger(self) -> Ledger:
-        """The records of all supersteps so far, combined over the processors. Collective, and no superstep."""
+        """The records of all supersteps so far, combined over the processors. Collective, and no superstep.
+
+        Examples:
+            >>> def main(bsp):
+            ...     bsp.send(0, np.zeros(100))
+            ...     bsp.sync()
+            ...     (record,) = bsp.ledger
+            ...     return record.h, record.M
+            >>> pybsp.simulate(main, p=4).results
+            [(300, 300), (300, 300), (300, 300), (300, 300)]
+        """
         self._check_open("bsp.ledger")
         self._exchange_ledger()
         return Ledger(self.machine, self._log, self._virtual)
@@ -767,6 +896,15 @@ class BSP:
         """What was sent since the last sync, in words ("bsp.send, queue.send"); empty where nothing was.
 
         What is made of supersteps of its own, as the collectives are, asks this before it begins.
+
+        Examples:
+            >>> def main(bsp):
+            ...     bsp.send(0, "text")
+            ...     pending = bsp.pending
+            ...     bsp.sync()
+            ...     return pending, bsp.pending
+            >>> pybsp.simulate(main, p=1).results
+            [('bsp.send', '')]
         """
         return self._leftover()
 
@@ -780,6 +918,16 @@ class BSP:
 
         Raises:
             AbortError: where there is no MPI job of several ranks to end.
+
+        Examples:
+            >>> def main(bsp):
+            ...     if bsp.pid == 1:
+            ...         bsp.abort("no more input")
+            >>> try:
+            ...     pybsp.simulate(main, p=2)
+            ... except pybsp.AbortError as error:
+            ...     print(error)
+            pybsp: processor 1 aborted in superstep 0: no more input
         """
         text = f"pybsp: processor {self.pid} aborted in {describe(self._superstep, self._label)}: {message}"
         self._transport.abort(text)

@@ -16,6 +16,11 @@ class Superstep(NamedTuple):
     w: flop that one processor is charged before the sync, maximum over processors.
     locality: the largest difference of the numbers of a source and a destination.
     items: of queues, that one processor sends or receives, maximum over processors.
+
+    Examples:
+        >>> step = pybsp.Superstep(h_out=3, h_in=7, messages=2, M=12)
+        >>> step.h, step.times(words=10).M
+        (7, 120)
     """
 
     h_out: int
@@ -61,6 +66,18 @@ class Cost(Sequence[Superstep]):
         machine: by which seconds are counted.
         steps: the supersteps.
         after: flop charged after the last sync, which the ledger counts with the superstep that follows.
+
+    Examples:
+        >>> machine = pybsp.BSPMachine(p=16, g=1e-8, l=1e-5, r=1e9)
+        >>> from pybsp import collectives
+        >>> cost = collectives.broadcast.cost(machine, words=1000)
+        >>> cost.supersteps, cost.h, cost.M, cost.messages, cost.w, round(cost.seconds, 7)
+        (2, 1882, 15000, 30, 0.0, 3.88e-05)
+        >>> [step.h for step in cost]
+        [937, 945]
+        >>> twice = cost + cost  # one after the other
+        >>> twice.supersteps
+        4
     """
 
     def __init__(self, machine: Machine, steps: Iterable[Superstep] = (), after: float = 0.0) -> None:

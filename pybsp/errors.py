@@ -10,32 +10,90 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
 class BSPError(Exception):
-    """Base of all errors that pybsp raises about a program or its surroundings."""
+    """Base of all errors that pybsp raises about a program or its surroundings.
+
+    Examples:
+        >>> try:
+        ...     pybsp.simulate(lambda bsp: bsp.send(7, "text"), p=2)
+        ... except pybsp.BSPError as error:
+        ...     print(type(error).__name__)
+        UsageError
+    """
 
 
 class UsageError(BSPError, ValueError):
-    """A call with an argument that cannot be right; the text names operation, argument, expected and got."""
+    """A call with an argument that cannot be right; the text names operation, argument, expected and got.
+
+    Examples:
+        >>> try:
+        ...     pybsp.simulate(lambda bsp: bsp.send(7, "text"), p=2)
+        ... except pybsp.UsageError as error:
+        ...     print(error)
+        bsp.send: argument dest: expected a processor from 0 to 1, got 7
+    """
 
 
 class BoundsError(BSPError, IndexError):
-    """An index outside of the inbox, or outside of the part of an array that a processor owns."""
+    """An index outside of the inbox, or outside of the part of an array that a processor owns.
+
+    Examples:
+        >>> try:
+        ...     pybsp.simulate(lambda bsp: bsp.inbox[0], p=2)
+        ... except pybsp.BoundsError as error:
+        ...     print(str(error).split(",")[0])
+        bsp.inbox[0]: expected an index below 0
+    """
 
 
 class TicketError(BSPError):
-    """A get's ticket was read before the sync that fills it."""
+    """A get's ticket was read before the sync that fills it.
+
+    Examples:
+        >>> def main(bsp):
+        ...     x = bsp.array(1)
+        ...     bsp.sync()
+        ...     return x.get(0).value
+        >>> try:
+        ...     pybsp.simulate(main, p=1)
+        ... except pybsp.TicketError as error:
+        ...     print(str(error).split(";")[0])
+        ticket.value: the get was called in superstep 1
+    """
 
 
 class SyncError(BSPError):
     """The processors did not do the same: one synced where another ended, registered or split differently, or did not
-    come within the timeout of `run`."""
+    come within the timeout of `run`.
+
+    Examples:
+        >>> def main(bsp):
+        ...     if bsp.pid == 0:
+        ...         bsp.sync()
+        >>> try:
+        ...     pybsp.simulate(main, p=2)
+        ... except pybsp.SyncError as error:
+        ...     print(type(error).__name__)
+        SyncError
+    """
 
 
 class DeliveryError(BSPError):
-    """What arrived is not what was said to be sent: a fault of pybsp, the MPI library, or the machine."""
+    """What arrived is not what was said to be sent: a fault of pybsp, the MPI library, or the machine.
+
+    Examples:
+        >>> issubclass(pybsp.DeliveryError, pybsp.BSPError)
+        True
+    """
 
 
 class ProcessorError(BSPError):
-    """Another processor failed; `pid`, `superstep` and `label` say which one and where."""
+    """Another processor failed; `pid`, `superstep` and `label` say which one and where.
+
+    Examples:
+        >>> error = pybsp.ProcessorError("processor 3 failed", pid=3, superstep=7, label="exchange")
+        >>> error.pid, error.superstep, error.label
+        (3, 7, 'exchange')
+    """
 
     def __init__(self, text: str, pid: int, superstep: int, label: str) -> None:
         super().__init__(text)
@@ -48,27 +106,80 @@ class ProcessorError(BSPError):
 
 
 class DeadlockError(BSPError):
-    """LogP processors wait for messages that nobody will ever send; the text says who waits."""
+    """LogP processors wait for messages that nobody will ever send; the text says who waits.
+
+    Examples:
+        >>> try:
+        ...     pybsp.logp.simulate(lambda proc: proc.recv(), p=2)
+        ... except pybsp.DeadlockError as error:
+        ...     print(type(error).__name__)
+        DeadlockError
+    """
 
 
 class UnreceivedError(BSPError):
-    """A LogP program ended, and messages were left that nobody has received; the text says whose."""
+    """A LogP program ended, and messages were left that nobody has received; the text says whose.
+
+    Examples:
+        >>> def program(proc):
+        ...     if proc.pid == 0:
+        ...         proc.send(1, "text")
+        >>> try:
+        ...     pybsp.logp.simulate(program, p=2)
+        ... except pybsp.UnreceivedError as error:
+        ...     print(type(error).__name__)
+        UnreceivedError
+    """
 
 
 class CostError(BSPError):
-    """`bsp.expect` counted more than was allowed; the text has both figures."""
+    """`bsp.expect` counted more than was allowed; the text has both figures.
+
+    Examples:
+        >>> def main(bsp):
+        ...     with bsp.expect(supersteps=1):
+        ...         bsp.sync()
+        ...         bsp.sync()
+        >>> try:
+        ...     pybsp.simulate(main, p=1)
+        ... except pybsp.CostError as error:
+        ...     print(error)
+        bsp.expect on processor 0: supersteps: expected at most 1, counted 2
+    """
 
 
 class AbortError(BSPError):
-    """`bsp.abort` was called where there is no MPI job to end."""
+    """`bsp.abort` was called where there is no MPI job to end.
+
+    Examples:
+        >>> try:
+        ...     pybsp.simulate(lambda bsp: bsp.abort("no input"), p=1)
+        ... except pybsp.AbortError as error:
+        ...     print(type(error).__name__)
+        AbortError
+    """
 
 
 class LauncherError(BSPError):
-    """The launcher and the MPI library do not belong together, or one of them is missing."""
+    """The launcher and the MPI library do not belong together, or one of them is missing.
+
+    Examples:
+        >>> issubclass(pybsp.LauncherError, pybsp.BSPError)
+        True
+    """
 
 
 class RoutingError(BSPError):
-    """A router was asked for that does not exist or does not fit."""
+    """A router was asked for that does not exist or does not fit.
+
+    Examples:
+        >>> from pybsp.routing import networks
+        >>> try:
+        ...     networks.Hypercube(6)
+        ... except pybsp.RoutingError as error:
+        ...     print(type(error).__name__)
+        RoutingError
+    """
 
 
 def where() -> str:

@@ -82,9 +82,18 @@ def run(
         this processor's result.
 
     Raises:
-        what main raised, on its processor; ProcessorError on the others.
+        Exception: what main raised, on its processor.
+        ProcessorError: another processor failed.
         SyncError: the processors did not do the same, or some did not come within the timeout.
         LauncherError: the launcher and the MPI library do not belong together.
+
+    Examples:
+        >>> def main(bsp, text):
+        ...     bsp.send(0, text)
+        ...     bsp.sync()
+        ...     return [message.payload for message in bsp.inbox]
+        >>> pybsp.run(main, "hello")  # this process alone; under mpiexec each rank is a processor
+        ['hello']
     """
     global _running
     inside, simulated, this = is_running(), None, _Run()
@@ -141,6 +150,14 @@ def attach(
     The communicator is duplicated, and the duplicate freed at the end of the block. Collective over its ranks.
 
     Args, raises: as in `run`.
+
+    Examples:
+        >>> from mpi4py import MPI
+        >>> with pybsp.attach(MPI.COMM_WORLD) as bsp:
+        ...     bsp.send((bsp.pid + 1) % bsp.p, "hello")
+        ...     bsp.sync()
+        ...     print(bsp.inbox[0].payload)
+        hello
     """
     timeout = timeout_of("pybsp.attach", timeout)
     install_hook()

@@ -64,6 +64,18 @@ class Record(NamedTuple):
     predicted: seconds by the machine in force, with w from `work` where any was charged, else from `seconds`.
     measured: seconds from the last sync to the end of this one, maximum over processors.
     items: of queues, that one processor sends or receives, maximum over processors.
+
+    Examples:
+        >>> def main(bsp):
+        ...     bsp.work(1e6)
+        ...     bsp.send(0, np.zeros(100))
+        ...     bsp.sync()
+        >>> machine = pybsp.BSPMachine(p=4, g=1e-8, l=1e-5, r=1e9)
+        >>> (record,) = pybsp.simulate(main, machine=machine).ledger
+        >>> record.work, record.h_out, record.h_in, record.h, record.M, record.messages, record.items
+        (1000000.0, 100, 300, 300, 300, 3, 0)
+        >>> f"{record.predicted:.6f} {record.measured:.6f} {record.seconds:.6f}", record.label
+        ('0.001013 0.001013 0.001000', '')
     """
 
     label: str
@@ -265,6 +277,19 @@ class Ledger(Sequence[Record]):
 
     machine: whose parameters the predictions are made from.
     virtual: whether the times are virtual.
+
+    Examples:
+        >>> def main(bsp):
+        ...     for label in "first", "second":
+        ...         with bsp.superstep(label):
+        ...             bsp.send(0, bsp.pid)
+        >>> ledger = pybsp.simulate(main, machine=pybsp.BSPMachine(p=4, g=1e-8, l=1e-5, r=1e9)).ledger
+        >>> ledger
+        <ledger: 2 supersteps, h = 6 words in all>
+        >>> [record.label for record in ledger], ledger.h
+        (['first', 'second'], 6)
+        >>> f"{ledger.predicted:.3g} s predicted, {ledger.measured:.3g} s measured"
+        '2.01e-05 s predicted, 2.01e-05 s measured'
     """
 
     def __init__(self, machine: BSPMachine | EBSPMachine, log: Log, virtual: bool = False) -> None:

@@ -170,6 +170,14 @@ class BSPMachine(_Saved):
     Raises:
         UsageError: a parameter that is negative, not finite, or an r or p below what can be; another cost; rows that
             are none.
+
+    Examples:
+        >>> machine = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9)
+        >>> f"{machine.time(w=1e6, h=1000):.6f} s"
+        '0.001020 s'
+        >>> machine.save("machine.json")
+        >>> pybsp.BSPMachine.load("machine.json") == machine
+        True
     """
 
     p: int
@@ -208,7 +216,12 @@ class BSPMachine(_Saved):
 
     @classmethod
     def nominal(cls, p: int) -> BSPMachine:
-        """Round figures of a machine that nobody has measured: 1 Gflop/s, 1 ns a word, 10 us a superstep."""
+        """Round figures of a machine that nobody has measured: 1 Gflop/s, 1 ns a word, 10 us a superstep.
+
+        Examples:
+            >>> pybsp.BSPMachine.nominal(p=4).calibrated
+            False
+        """
         return cls(p=p, g=1e-9, l=1e-5, r=1e9, calibrated=False)
 
     def _check_segments(self) -> None:
@@ -231,6 +244,11 @@ class BSPMachine(_Saved):
 
         Raises:
             UsageError: not a machine file, a version that this pybsp does not know, no such part, or wrong values.
+
+        Examples:
+            >>> pybsp.BSPMachine.nominal(p=4).save("machine.json")
+            >>> pybsp.BSPMachine.load("machine.json").g
+            1e-09
         """
         part = cls._part(path)
         content = {"placement": read_parts(Path(path)).get("placement", {})}
@@ -250,11 +268,22 @@ class BSPMachine(_Saved):
             h: words that the busiest processor sends or receives.
             messages: messages that the busiest processor sends or receives.
             items: items of queues, likewise.
+
+        Examples:
+            >>> machine = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9, o_msg=1e-6)
+            >>> f"{machine.time(w=0, h=1000, messages=7):.3g}"
+            '2.7e-05'
         """
         return self.elapsed(w / self.r, h, messages, items=items)
 
     def elapsed(self, computing: float, h: float, messages: float = 0, M: float = 0, items: float = 0) -> float:
-        """Seconds of a superstep in which the busiest processor computes for so many seconds; M does not count."""
+        """Seconds of a superstep in which the busiest processor computes for so many seconds; M does not count.
+
+        Examples:
+            >>> machine = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9, cost="max")
+            >>> f"{machine.elapsed(computing=1e-3, h=1000):.3g}"
+            '0.001'
+        """
         latency, o_msg, g = self.l, self.o_msg, self.g
         if self.segments and h and messages:
             row = bisect_right(self.segments, h / messages, key=_first) - 1
@@ -265,7 +294,13 @@ class BSPMachine(_Saved):
         return computing + communicating + latency
 
     def predict(self, step: Superstep) -> float:
-        """Seconds of a superstep."""
+        """Seconds of a superstep.
+
+        Examples:
+            >>> machine = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9)
+            >>> f"{machine.predict(pybsp.Superstep(h_out=100, h_in=400, messages=1, M=800)):.3g}"
+            '1.4e-05'
+        """
         return self.elapsed(step.w / self.r, step.h, step.messages, step.M, step.items)
 
     def as_json(self) -> dict[str, Any]:
@@ -287,6 +322,13 @@ class BSPMachine(_Saved):
         """Where a run on these hosts (of each processor) has another placement than was measured: what is different.
 
         That is another division of the processors among hosts, or no host in common.
+
+        Examples:
+            >>> machine = pybsp.BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9, hosts=("n1", "n2"))
+            >>> print(machine.elsewhere(["n1", "n2"]))
+            None
+            >>> machine.elsewhere(["n1", "n1"]).split(",")[0]
+            'the machine file was measured with the processors on 2 hosts (0'
         """
         if not self.hosts or len(hosts) != self.p:
             return None
@@ -324,6 +366,11 @@ class EBSPMachine(_Saved):
 
     Raises:
         UsageError: a parameter that is negative, not finite, or an r or p below what can be; another network.
+
+    Examples:
+        >>> machine = pybsp.EBSPMachine(p=64, g1=1e-8, g2=2e-9, s=1e-5)
+        >>> f"{machine.time(M=6400, k1=100, k2=100):.3g} s, {machine.time(M=100, k1=100, k2=100):.3g} s"
+        '1.12e-05 s, 1.02e-05 s'
     """
 
     p: int
@@ -360,7 +407,11 @@ class EBSPMachine(_Saved):
     def linear_array(cls, p: int) -> EBSPMachine:
         """A linear array, in packet steps: min{min(k1, k2)*L, M} + p - 2 (*The E-BSP model*, Theorem 3).
 
-        Routing takes no more, in whatever order queues send (docs/ebsp-networks.md).
+        Routing takes no more, in whatever order queues send (docs/studies/ebsp-networks.md).
+
+        Examples:
+            >>> pybsp.EBSPMachine.linear_array(64).time(M=64, k1=1, k2=1, locality=1)
+            63.0
         """
         return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="linear array")
 
@@ -369,8 +420,12 @@ class EBSPMachine(_Saved):
         """A mesh, in packet steps with constants 1: min{sqrt(k1*k2*p), h*sqrt(L) + sqrt(p)} (Theorem 5).
 
         `pybsp.routing.networks.Mesh`, which spreads packets, took about twice that at most for the relations that were
-        tried, and a lone packet can take as long (docs/ebsp-networks.md). A factor that all supersteps have makes no
-        choice another.
+        tried, and a lone packet can take as long (docs/studies/ebsp-networks.md). A factor that all supersteps have
+        makes no choice another.
+
+        Examples:
+            >>> pybsp.EBSPMachine.mesh(64).time(M=64, k1=4, k2=1)
+            16.0
         """
         return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="mesh")
 
@@ -393,6 +448,11 @@ class EBSPMachine(_Saved):
             w: flop of the busiest processor.
             messages: messages that the busiest processor sends or receives.
             items: items of queues, likewise.
+
+        Examples:
+            >>> machine = pybsp.EBSPMachine.linear_array(64)
+            >>> machine.time(M=64, k1=1, k2=1, locality=1), machine.time(M=64, k1=1, k2=1)
+            (63.0, 125.0)
         """
         far = self.p - 1 if locality is None else locality
         h = max(k1, k2)
@@ -404,12 +464,24 @@ class EBSPMachine(_Saved):
         return self.elapsed(w / self.r, h, messages, M, items)
 
     def elapsed(self, computing: float, h: float, messages: float = 0, M: float = 0, items: float = 0) -> float:
-        """Seconds of a superstep in which the busiest processor computes for so many seconds; without a network."""
+        """Seconds of a superstep in which the busiest processor computes for so many seconds; without a network.
+
+        Examples:
+            >>> machine = pybsp.EBSPMachine(p=4, g1=1.0, g2=1.0, s=10.0)
+            >>> machine.elapsed(computing=0.0, h=100, M=200)
+            160.0
+        """
         words = self.g1 * M / self.p + self.g2 * h
         return computing + words + self.o_msg * messages + self.o_item * items + self.s
 
     def predict(self, step: Superstep) -> float:
-        """Seconds of a superstep."""
+        """Seconds of a superstep.
+
+        Examples:
+            >>> machine = pybsp.EBSPMachine(p=4, g1=1.0, g2=1.0, s=10.0)
+            >>> machine.predict(pybsp.Superstep(h_out=100, h_in=50, messages=1, M=200))
+            160.0
+        """
         return self.time(step.M, step.h_out, step.h_in, step.locality, step.w, step.messages, step.items)
 
     def as_json(self) -> dict[str, Any]:
@@ -444,6 +516,14 @@ class LogPMachine(_Saved):
 
     Raises:
         UsageError: a parameter that is negative, or no whole number of steps.
+
+    Examples:
+        >>> machine = pybsp.LogPMachine(p=8, L=16, o=1, G=4)
+        >>> machine.capacity, machine.flags
+        (4, ())
+        >>> machine.save("machine.json")
+        >>> pybsp.LogPMachine.load("machine.json") == machine
+        True
     """
 
     p: int
@@ -480,12 +560,22 @@ class LogPMachine(_Saved):
 
     @property
     def capacity(self) -> int:
-        """Messages that may be in transit to one destination: ceil(L/G)."""
+        """Messages that may be in transit to one destination: ceil(L/G).
+
+        Examples:
+            >>> pybsp.LogPMachine(p=8, L=10, o=1, G=4).capacity
+            3
+        """
         return -(-self.L // self.G)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What of max{2, o} <= G <= L does not hold, and why it should (*BSP vs LogP*, section 2.2)."""
+        """What of max{2, o} <= G <= L does not hold, and why it should (*BSP vs LogP*, section 2.2).
+
+        Examples:
+            >>> pybsp.LogPMachine(p=8, L=16, o=6, G=4).flags[0].split(":")[0]
+            'G = 4 is below o = 6'
+        """
         broken = []
         if self.G < 2:
             broken.append(
@@ -505,13 +595,27 @@ class LogPMachine(_Saved):
         return tuple(broken)
 
     def require(self, operation: str) -> None:
-        """Raise UsageError where max{2, o} <= G <= L does not hold, with the reasons."""
+        """Raise UsageError where max{2, o} <= G <= L does not hold, with the reasons.
+
+        Examples:
+            >>> pybsp.LogPMachine(p=8, L=16, o=1, G=4).require("my program")
+            >>> try:
+            ...     pybsp.LogPMachine(p=8, L=2, o=1, G=4).require("my program")
+            ... except pybsp.UsageError as error:
+            ...     print(str(error).split(":")[0])
+            my program
+        """
         if self.flags:
             raise UsageError(f"{operation}: machine: max{{2, o}} <= G <= L does not hold: " + "; ".join(self.flags))
 
     @classmethod
     def nominal(cls, p: int) -> LogPMachine:
-        """Round figures of a machine that nobody has measured: L = 16, o = 1, G = 4 steps of a microsecond."""
+        """Round figures of a machine that nobody has measured: L = 16, o = 1, G = 4 steps of a microsecond.
+
+        Examples:
+            >>> pybsp.LogPMachine.nominal(p=4)
+            LogPMachine(p=4, L=16, o=1, G=4, step=1e-06, G_word=None, calibrated=False, intervals={})
+        """
         return cls(p=p, L=16, o=1, G=4, step=1e-6, calibrated=False)
 
     @classmethod
@@ -522,6 +626,11 @@ class LogPMachine(_Saved):
 
         Raises:
             UsageError: an EBSPMachine, which has no g and l.
+
+        Examples:
+            >>> machine = pybsp.LogPMachine.from_bsp(pybsp.BSPMachine(p=8, g=1e-8, l=1e-6, r=1e9), words=4)
+            >>> machine.L, machine.o, machine.G, machine.capacity
+            (100, 1, 4, 25)
         """
         if not isinstance(machine, BSPMachine):
             raise UsageError(
@@ -540,7 +649,15 @@ class LogPMachine(_Saved):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the machine into a machine file (JSON), in seconds; what else the file holds is kept."""
+        """Write the machine into a machine file (JSON), in seconds; what else the file holds is kept.
+
+        Examples:
+            >>> import json
+            >>> pybsp.LogPMachine(p=2, L=16, o=1, G=4, step=1e-6).save("machine.json")
+            >>> with open("machine.json") as file:
+            ...     print(json.load(file)["logp"])
+            {'p': 2, 'L': 1.6e-05, 'o': 1e-06, 'G': 4e-06, 'step': 1e-06}
+        """
         part: dict[str, Any] = {"p": self.p}
         part.update({name: getattr(self, name) * self.step for name in ("L", "o", "G")})
         part["step"] = self.step
@@ -561,6 +678,11 @@ class LogPMachine(_Saved):
 
         Raises:
             UsageError: not a machine file, a version that this pybsp does not know, no such part, or wrong values.
+
+        Examples:
+            >>> pybsp.LogPMachine(p=2, L=16, o=1, G=4, step=1e-6).save("machine.json")
+            >>> pybsp.LogPMachine.load("machine.json").L
+            16
         """
         part = cls._part(path)
         seconds = {name: part[name] for name in ("L", "o", "G")}

@@ -35,7 +35,16 @@ _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
 
 
 class Message(NamedTuple):
-    """A received message; arrays are read-only and valid until the next sync."""
+    """A received message; arrays are read-only and valid until the next sync.
+
+    Examples:
+        >>> def main(bsp):
+        ...     bsp.send(0, bsp.pid, tag="pid")
+        ...     bsp.sync()
+        ...     return list(bsp.inbox)
+        >>> pybsp.simulate(main, p=2).results[0]
+        [Message(source=0, tag='pid', payload=0), Message(source=1, tag='pid', payload=1)]
+    """
 
     source: int
     tag: Any
@@ -204,7 +213,19 @@ class Mail:
 
 
 class Inbox(Sequence[Message]):
-    """The messages that arrived with the last sync: ordered by source, then by send; read as often as wanted."""
+    """The messages that arrived with the last sync: ordered by source, then by send; read as often as wanted.
+
+    Examples:
+        >>> def main(bsp):
+        ...     bsp.send(0, np.zeros(10))
+        ...     bsp.sync()
+        ...     if bsp.pid == 0:
+        ...         print(len(bsp.inbox), bsp.inbox.nbytes, bsp.inbox[-1].source)
+        ...         print([message.payload.sum().item() for message in bsp.inbox])
+        >>> simulation = pybsp.simulate(main, p=3)
+        3 240 2
+        [0.0, 0.0, 0.0]
+    """
 
     __slots__ = ("_arrived", "_read")
 

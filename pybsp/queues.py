@@ -50,7 +50,18 @@ class Freed:
 
 
 class Queue:
-    """Items of one dtype; made by `bsp.queue` on all processors alike, and usable at once, until `free`."""
+    """Items of one dtype; made by `bsp.queue` on all processors alike, and usable at once, until `free`.
+
+    Examples:
+        >>> def main(bsp):
+        ...     queue = bsp.queue(np.int64)
+        ...     if bsp.pid == 0:
+        ...         queue.send([1, 0, 1], [10, 20, 30])
+        ...     bsp.sync()
+        ...     return queue.sources.tolist(), queue.values.tolist()
+        >>> pybsp.simulate(main, p=2).results
+        [([0], [20]), ([0, 0], [10, 30])]
+    """
 
     def __init__(self, bsp: BSP, stream: int, dtype: np.dtype[Any], created: str) -> None:
         self._bsp, self._stream, self.dtype, self._created = bsp, stream, dtype, created
@@ -78,6 +89,17 @@ class Queue:
 
         BSP cost: ceil(itemsize / 8) words an item; all that the queue sends to one processor in a superstep is one
         message. The ledger counts the items beside (o_item).
+
+        Examples:
+            >>> def main(bsp):
+            ...     queue = bsp.queue(np.float64)
+            ...     queue.send(0, bsp.pid)  # one item to one processor
+            ...     queue.send(0, [0.25, 0.5])  # several to one
+            ...     queue.send([1, 2], 7.0)  # one to several
+            ...     bsp.sync()
+            ...     return queue.values.tolist()
+            >>> pybsp.simulate(main, p=3).results
+            [[0.0, 0.25, 0.5, 1.0, 0.25, 0.5, 2.0, 0.25, 0.5], [7.0, 7.0, 7.0], [7.0, 7.0, 7.0]]
         """
         bsp = self._bsp
         if type(dests) is not int:
@@ -112,6 +134,16 @@ class Queue:
 
         Raises:
             UsageError: it is freed already.
+
+        Examples:
+            >>> def main(bsp):
+            ...     queue = bsp.queue(np.int64)
+            ...     queue.send(0, bsp.pid)
+            ...     queue.free()
+            ...     bsp.sync()  # what was sent arrives with it
+            ...     return queue.values.tolist()
+            >>> pybsp.simulate(main, p=3).results
+            [[0, 1, 2], [], []]
         """
         if self._free:
             raise UsageError(f"queue.free: the queue made at {self._created} is freed already")
@@ -235,7 +267,17 @@ class Queue:
 
     @property
     def values(self) -> NDArray[Any]:
-        """The items that arrived with the last sync, shape (n,): ordered by source, then by send. Read-only."""
+        """The items that arrived with the last sync, shape (n,): ordered by source, then by send. Read-only.
+
+        Examples:
+            >>> def main(bsp):
+            ...     queue = bsp.queue()
+            ...     queue.send(0, bsp.pid / 2)
+            ...     bsp.sync()
+            ...     return queue.values.tolist()
+            >>> pybsp.simulate(main, p=3).results
+            [[0.0, 0.5, 1.0], [], []]
+        """
         if self._values is None:
             self._check_there("queue.values")
             pieces = [segment.data for _, segment in self._arrived if segment.data is not None]
@@ -249,7 +291,17 @@ class Queue:
 
     @property
     def sources(self) -> NDArray[np.intp]:
-        """The sender of each item, shape (n,)."""
+        """The sender of each item, shape (n,).
+
+        Examples:
+            >>> def main(bsp):
+            ...     queue = bsp.queue()
+            ...     queue.send(0, bsp.pid / 2)
+            ...     bsp.sync()
+            ...     return queue.sources.tolist()
+            >>> pybsp.simulate(main, p=3).results
+            [[0, 1, 2], [], []]
+        """
         if self._sources is None:
             self._check_there("queue.sources")
             self._sources = np.repeat(

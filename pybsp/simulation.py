@@ -29,6 +29,11 @@ class Simulation:
     results: of each processor, by pid.
     ledger: its records; `predicted` and `measured` are virtual.
     time: virtual seconds.
+
+    Examples:
+        >>> simulation = pybsp.simulate(lambda bsp: bsp.sync(), machine=pybsp.BSPMachine(p=3, g=1e-8, l=1e-5, r=1e9))
+        >>> simulation.results, len(simulation.ledger), simulation.time
+        ([None, None, None], 1, 1e-05)
     """
 
     results: list[Any]
@@ -86,9 +91,20 @@ def simulate(
         kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Raises:
-        what main raised, on the lowest processor that failed.
+        Exception: what main raised, on the lowest processor that failed.
         SyncError: the processors did not do the same.
         UsageError: neither p nor machine, or a p that is none; a machine whose costs depend on distance.
+
+    Examples:
+        >>> def main(bsp, factor):
+        ...     bsp.send((bsp.pid + 1) % bsp.p, factor * bsp.pid)
+        ...     bsp.sync()
+        ...     return bsp.inbox[0].payload
+        >>> simulation = pybsp.simulate(main, 10, p=4)
+        >>> simulation.results
+        [30, 0, 10, 20]
+        >>> pybsp.simulate(main, 10, p=4, router="hypercube").results == simulation.results
+        True
     """
     if not callable(main):
         raise UsageError(f"pybsp.simulate: argument main: expected a function of a BSP machine, got {main!r}")

@@ -38,6 +38,11 @@ def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
     Source: Hall's theorem, by splitting along Euler cycles as in Gabow, *Using Euler partitions to edge color bipartite
     multigraphs* (1976), with the perfect matchings of Goel, Kapralov and Khanna, *Perfect matchings in O(n log n) time
     in regular bipartite graphs* (2010).
+
+    Examples:
+        >>> from pybsp.routing import decompose
+        >>> decompose([0, 0, 1, 1], [0, 1, 0, 1], p=2).tolist()
+        [0, 1, 1, 0]
     """
     out, into = relation("decompose", sources, destinations, p)
     if not len(out):

@@ -33,25 +33,48 @@ def random_relation(p: int, h: int, seed: Seed = 0) -> Relation:
     """A random full h-relation: the h*p packets' destinations, each processor h times, in random order.
 
     Source: the h-relations of *Experiences with a model for parallel computation*, section 1.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> relations.random_relation(p=8, h=3)
+        <relation of p = 8: M = 24, k1 = 3, k2 = 3, locality 7, full>
     """
     sources = _rounds("random_relation", p, h)
     return Relation(sources, generator("random_relation", seed).permutation(sources), p)
 
 
 def uniform_destinations(p: int, h: int, seed: Seed = 0) -> Relation:
-    """Every processor sends h packets, each to a processor drawn at random (itself included)."""
+    """Every processor sends h packets, each to a processor drawn at random (itself included).
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> relations.uniform_destinations(p=8, h=3).k1
+        3
+    """
     sources = _rounds("uniform_destinations", p, h)
     return Relation(sources, generator("uniform_destinations", seed).integers(p, size=len(sources)), p)
 
 
 def permutation(p: int, h: int = 1, seed: Seed = 0) -> Relation:
-    """h times one permutation of the processors, drawn at random (fixed points included)."""
+    """h times one permutation of the processors, drawn at random (fixed points included).
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> relations.permutation(p=4, seed=2).destinations.tolist()
+        [3, 2, 0, 1]
+    """
     sources = _rounds("permutation", p, h)
     return Relation(sources, generator("permutation", seed).permutation(p)[sources], p)
 
 
 def bit_reversal(p: int, h: int = 1) -> Relation:
-    """h packets from each processor to that whose number has the same bits in reverse; p is a power of two."""
+    """h packets from each processor to that whose number has the same bits in reverse; p is a power of two.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> relations.bit_reversal(p=8).destinations.tolist()
+        [0, 4, 2, 6, 1, 5, 3, 7]
+    """
     n = fit("bit_reversal", p, "a power of two", lambda n: 1 << n)
     sources = _rounds("bit_reversal", p, h)
     destinations = np.zeros_like(sources)
@@ -64,6 +87,11 @@ def transpose(p: int, h: int = 1) -> Relation:
     """h packets from each processor i*k + j to j*k + i, p = k*k: a square matrix, an element on each processor.
 
     Where p is a power of two, the halves of a processor's number change places.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> relations.transpose(p=9).destinations.tolist()
+        [0, 3, 6, 1, 4, 7, 2, 5, 8]
     """
     k = fit("transpose", p, "a square", lambda k: k * k, first=1)
     sources = _rounds("transpose", p, h)
@@ -71,7 +99,13 @@ def transpose(p: int, h: int = 1) -> Relation:
 
 
 def hot_spot(p: int, h: int, share: float = 0.1, spot: int = 0, seed: Seed = 0) -> Relation:
-    """Every processor sends h packets, each with probability `share` to `spot`, else to a processor drawn at random."""
+    """Every processor sends h packets, each with probability `share` to `spot`, else to a processor drawn at random.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> relations.hot_spot(p=8, h=10, share=1.0, spot=3).received.tolist()
+        [0, 0, 0, 80, 0, 0, 0, 0]
+    """
     sources = _rounds("hot_spot", p, h)
     if not isinstance(share, (int, float, np.number)) or not 0 <= share <= 1:
         raise UsageError(f"hot_spot: share: expected a number from 0 to 1, got {share!r}")
@@ -85,13 +119,24 @@ def one_to_all(p: int, h: int = 1, root: int = 0) -> Relation:
     """h packets from the root to every other processor: the paper's personalized broadcast.
 
     Source: *The E-BSP model*, section 1.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> relations.one_to_all(p=4).destinations.tolist()
+        [1, 2, 3]
     """
     others = _others("one_to_all", p, h, root)
     return Relation(np.full_like(others, root), others, p)
 
 
 def all_to_one(p: int, h: int = 1, root: int = 0) -> Relation:
-    """h packets from every other processor to the root."""
+    """h packets from every other processor to the root.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> relations.all_to_one(p=4).sources.tolist()
+        [1, 2, 3]
+    """
     others = _others("all_to_one", p, h, root)
     return Relation(others, np.full_like(others, root), p)
 
@@ -104,6 +149,11 @@ def unbalanced(p: int, M: int, k1: int, k2: int, seed: Seed = 0) -> Relation:
     others.
 
     Source: the (M, k1, k2)-relations of *The E-BSP model*, Definition 2.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> relations.unbalanced(p=8, M=12, k1=4, k2=3)
+        <relation of p = 8: M = 12, k1 = 4, k2 = 3, locality 6>
     """
     _whole("unbalanced", "p", p, 1)
     _whole("unbalanced", "k1", k1, 0)
@@ -123,6 +173,11 @@ def local(p: int, h: int, locality: int, seed: Seed = 0) -> Relation:
     permuted at random.
 
     Source: the h-relations with locality L of *The E-BSP model*, section 3.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> relations.local(p=8, h=2, locality=1).locality <= 1
+        True
     """
     sources = _rounds("local", p, h)
     _whole("local", "locality", locality, 0)

@@ -64,5 +64,5 @@ def test_a_fault_ends_the_job_as_is_stated(kind: str, name: str) -> None:
 
 
 def test_the_page_has_what_is_stated_of_each_fault() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "reliability.md").read_text()
+    page = (Path(__file__).parent.parent / "docs" / "explanation" / "reliability.md").read_text()
     assert outcomes() in page

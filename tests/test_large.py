@@ -69,6 +69,6 @@ def test_one_message_of_more_than_2_gib(operation: str, tmp_path: Path) -> None:
         pytest.skip(f"needs {NEEDED >> 30} GiB of free memory, {available() >> 30} are available")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    ended = run([*mpiexec(2), *python(program, operation)], limit=150)
+    ended = run([*mpiexec(2), *python(program, operation)], 150)
     assert ended.code == 0, ended.err[-3000:]
     assert ended.out == f"arrived {(1 << 31) + 12_345}\n"

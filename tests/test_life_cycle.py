@@ -131,10 +131,11 @@ VALUES = {
 }
 
 
-def test_all_settings_are_listed_and_in_the_readme() -> None:
+def test_all_settings_are_listed_and_in_the_reference() -> None:
     assert sorted(VALUES) == sorted(settings.DEFAULTS) == sorted(settings.OF_RUN + settings.OF_TRANSPORT)
     root = Path(__file__).parent.parent
-    assert re.findall(r"^\| `(PYBSP_\w+)` \|", (root / "README.md").read_text(), re.M) == list(settings.DEFAULTS)
+    page = (root / "docs" / "reference" / "settings.md").read_text()
+    assert re.findall(r"^\| `(PYBSP_\w+)` \|", page, re.M) == list(settings.DEFAULTS)
     source = Path(pybsp.__file__).parent
     readers = [
         path.name

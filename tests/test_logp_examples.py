@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -328,11 +327,3 @@ def test_relations_of_the_comparison_have_their_degree(p: int, h: int) -> None:
     dests = bsp_and_logp.relation(p, h)
     assert (np.bincount(dests.ravel(), minlength=p) == h).all()
     assert (dests != np.arange(p)[:, None]).all()
-
-
-def test_programs_of_the_docs_run() -> None:
-    text = (ROOT / "docs" / "logp.md").read_text()
-    programs = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    assert len(programs) >= 3
-    for program in programs:
-        exec(compile(program, "docs/logp.md", "exec"), {"__name__": "docs"})

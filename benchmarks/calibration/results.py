@@ -1,6 +1,6 @@
 """What a calibration found: plain data, which a machine file holds under "calibration".
 
-Units are SI: seconds, words of 8 bytes, bytes, flop/s; docs/calibration.md says what each field is.
+Units are SI: seconds, words of 8 bytes, bytes, flop/s; docs/explanation/calibration.md says what each field is.
 """
 
 from __future__ import annotations

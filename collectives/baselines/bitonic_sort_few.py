@@ -83,6 +83,12 @@ def bitonic_sort_few(bsp: BSP, keys: Any, levels: int) -> Any:
     comparators; one more superstep brings the keys home. `bitonic_sort_few.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, end of section 4.
+
+    Examples:
+        >>> from pybsp.collectives import baselines
+        >>> keys = [31, 4, 15, 9]
+        >>> pybsp.simulate(lambda bsp: baselines.bitonic_sort_few(bsp, keys[bsp.pid], levels=1), p=4).results
+        [4, 9, 15, 31]
     """
     levels = integer("bitonic_sort_few", "levels", levels, 1)
     table = Table.of("bitonic_sort_few", keys, None, False, bsp.pid).one_key()

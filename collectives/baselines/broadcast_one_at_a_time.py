@@ -42,6 +42,14 @@ def broadcast_one_at_a_time(bsp: BSP, items: Any, root: int = 0, degree: int | N
         The list of the items.
 
     BSP cost: k + 1 times that of a broadcast: O(k L log p / log(L/g)).
+
+    Examples:
+        >>> from pybsp.collectives import baselines
+        >>> def main(bsp):
+        ...     return baselines.broadcast_one_at_a_time(bsp, [1, 2, 3] if bsp.pid == 0 else None)
+        >>> simulation = pybsp.simulate(main, p=3)
+        >>> simulation.results[2], len(simulation.ledger)
+        ([1, 2, 3], 4)
     """
     root = processor("broadcast_one_at_a_time", "root", root, bsp.p)
     chosen = fan_out("broadcast_one_at_a_time", degree) or choose_broadcast(bsp.machine, 1, False)[1]

@@ -97,6 +97,14 @@ def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = N
         UsageError: k, dtypes, shapes, degree or op's name differ; op raised.
 
     BSP cost: k + ceil(log_d p) - 1 supersteps: O(L * (k + log p / log(L/g))).
+
+    Examples:
+        >>> import operator
+        >>> from pybsp.collectives import baselines
+        >>> def main(bsp):
+        ...     return baselines.prefix_pipelined(bsp, [1, 10], operator.add)
+        >>> pybsp.simulate(main, p=3).results
+        [[1, 10], [2, 20], [3, 30]]
     """
     given = fan_out("prefix_pipelined", degree)
     name = check_operator("prefix_pipelined", op)

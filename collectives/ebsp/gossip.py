@@ -50,6 +50,11 @@ def gossip(bsp: BSP, value: Any) -> list[Any]:
     it exactly.
 
     Source: *The E-BSP model*, section 4, Theorem 7.
+
+    Examples:
+        >>> from pybsp.collectives import ebsp
+        >>> pybsp.simulate(lambda bsp: ebsp.gossip(bsp, bsp.pid), p=4).results[2]
+        [0, 1, 2, 3]
     """
     steps = Supersteps(bsp, "gossip")
     pid = bsp.pid

@@ -109,7 +109,13 @@ def _choose(machine: Machine, sizes: Sizes, itemsizes: tuple[int, int]) -> Grid:
 def matrix_multiplication_grid(
     machine: Machine, sizes: Sizes, dtype: DTypeLike = np.float64, dtype_b: DTypeLike | None = None
 ) -> Grid:
-    """The grid that `matrix_multiplication` takes for matrices of these sizes and dtypes (of b: None is that of a)."""
+    """The grid that `matrix_multiplication` takes for matrices of these sizes and dtypes (of b: None is that of a).
+
+    Examples:
+        >>> from pybsp.collectives import ebsp
+        >>> ebsp.matrix_multiplication_grid(pybsp.EBSPMachine.linear_array(16), (64, 64, 64))
+        Grid(q1=4, q2=4)
+    """
     kind = np.dtype(dtype)
     kind_b = kind if dtype_b is None else np.dtype(dtype_b)
     return _choose(machine, _sizes("matrix_multiplication_grid", sizes), (kind.itemsize, kind_b.itemsize))
@@ -170,6 +176,17 @@ def matrix_multiplication(
     2*n*k*m/p flop; `matrix_multiplication.cost` has it exactly.
 
     Source: *The E-BSP model*, section 5, Theorem 9.
+
+    Examples:
+        >>> from pybsp.collectives import ebsp
+        >>> a, b = np.arange(12.0).reshape(4, 3), np.ones((3, 2))
+        >>> def main(bsp):
+        ...     grid = ebsp.Grid(2, 2)
+        ...     mine = a[grid.block((4, 3), bsp.pid)], b[grid.block((3, 2), bsp.pid)]
+        ...     return ebsp.matrix_multiplication(bsp, *mine, sizes=(4, 3, 2), q=(2, 2))
+        >>> blocks = pybsp.simulate(main, p=4).results
+        >>> bool((np.block([blocks[:2], blocks[2:]]) == a @ b).all())
+        True
     """
     name = "matrix_multiplication"
     n, k, m = sizes = _sizes(name, sizes)

@@ -124,6 +124,11 @@ def mesh_broadcast(bsp: BSP, value: Any, root: int = 0, fan_outs: Given = None, 
     `mesh_broadcast.cost` has it exactly.
 
     Source: *The E-BSP model*, section 4.
+
+    Examples:
+        >>> from pybsp.collectives import ebsp
+        >>> pybsp.simulate(lambda bsp: ebsp.mesh_broadcast(bsp, "news" if bsp.pid == 0 else None), p=5).results
+        ['news', 'news', 'news', 'news', 'news']
     """
     root = processor("mesh_broadcast", "root", root, bsp.p)
     by = checked_machine("mesh_broadcast", machine, bsp)

@@ -32,7 +32,16 @@ def begins(n: int, parts: int) -> NDArray[np.int64]:
 
 
 class Grid(NamedTuple):
-    """q1 rows of q2 blocks."""
+    """q1 rows of q2 blocks.
+
+    Examples:
+        >>> from pybsp.collectives.ebsp import Grid
+        >>> grid = Grid(2, 2)
+        >>> matrix = np.arange(16).reshape(4, 4)
+        >>> matrix[grid.block(matrix.shape, 3)]
+        array([[10, 11],
+               [14, 15]])
+    """
 
     q1: int
     q2: int

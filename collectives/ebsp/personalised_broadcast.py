@@ -49,6 +49,13 @@ def personalised_broadcast(bsp: BSP, values: Any, root: int = 0) -> Any:
     array that takes O(p) for values of a word, where a full h-relation takes O(p^2).
 
     Source: *The E-BSP model*, sections 1 and 3.
+
+    Examples:
+        >>> from pybsp.collectives import ebsp
+        >>> def main(bsp):
+        ...     return ebsp.personalised_broadcast(bsp, [0, 10, 20] if bsp.pid == 0 else None)
+        >>> pybsp.simulate(main, p=3).results
+        [0, 10, 20]
     """
     name = "personalised_broadcast"
     root = processor(name, "root", root, bsp.p)

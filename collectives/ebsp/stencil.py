@@ -103,6 +103,11 @@ def stencil_grid(
 
     Args:
         machine: the one that `stencil` chooses by: `bsp.machine` where it is given none.
+
+    Examples:
+        >>> from pybsp.collectives import ebsp
+        >>> ebsp.stencil_grid(pybsp.EBSPMachine.mesh(16), (64, 64))
+        Grid(q1=2, q2=8)
     """
     return _choose("stencil_grid", machine, shape, np.dtype(dtype), partition, q, together, flops, boundary is None)[0]
 
@@ -233,6 +238,20 @@ def stencil(
     `stencil.cost` has it exactly.
 
     Source: *The E-BSP model*, section 5, Theorem 8.
+
+    Examples:
+        >>> from pybsp.collectives import ebsp
+        >>> matrix = np.zeros((4, 4))
+        >>> matrix[1, 1] = 4.0
+        >>> def main(bsp):
+        ...     block = matrix[ebsp.Grid(2, 2).block((4, 4), bsp.pid)]
+        ...     return ebsp.stencil(bsp, block, steps=1, shape=(4, 4), q=(2, 2))
+        >>> blocks = pybsp.simulate(main, p=4).results
+        >>> np.block([blocks[:2], blocks[2:]])
+        array([[0., 0., 0., 0.],
+               [0., 0., 1., 0.],
+               [0., 1., 0., 0.],
+               [0., 0., 0., 0.]])
     """
     steps = integer("stencil", "steps", steps, 0)
     by = checked_machine("stencil", machine, bsp)

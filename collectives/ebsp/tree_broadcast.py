@@ -192,6 +192,13 @@ def tree_broadcast(
     BSP cost: d supersteps, with h = (q_i - 1) * words in the i-th; `tree_broadcast.cost` has it exactly.
 
     Source: *The E-BSP model*, section 4, figure 2.
+
+    Examples:
+        >>> from pybsp.collectives import ebsp
+        >>> def main(bsp):
+        ...     return ebsp.tree_broadcast(bsp, "news" if bsp.pid == 0 else None, fan_outs=(2, 3))
+        >>> pybsp.simulate(main, p=6).results
+        ['news', 'news', 'news', 'news', 'news', 'news']
     """
     root = processor("tree_broadcast", "root", root, bsp.p)
     given = None if fan_outs is None else checked_fan_outs("tree_broadcast", bsp.p, fan_outs)

@@ -36,6 +36,21 @@ class Check:
         error: what that execution raised; None if it ended well, or `ok`.
         stalling_seed: of the first execution that stalled; None if `stall_free`.
         results: of the first execution, by pid; None if it failed.
+
+    Examples:
+        >>> def program(proc):
+        ...     if proc.pid > 0:
+        ...         proc.send(0, proc.pid**2)
+        ...         return None
+        ...     return sum(proc.recv().payload for _ in range(proc.p - 1))
+        >>> machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
+        >>> found = pybsp.logp.check(program, machine=machine, executions=20)
+        >>> found.ok, found.stall_free, found.executions, found.exhaustive
+        (True, True, 20, False)
+        >>> found.seed, found.schedule, found.difference, found.error, found.stalling_seed
+        (None, None, '', None, None)
+        >>> found.results
+        [14, None, None, None]
     """
 
     ok: bool
@@ -93,6 +108,22 @@ def check(
         UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
 
     Source: *BSP vs LogP*, section 2.2.
+
+    Examples:
+        >>> def program(proc):
+        ...     if proc.pid > 0:
+        ...         proc.send(0, proc.pid**2)
+        ...         return None
+        ...     return sum(proc.recv().payload for _ in range(proc.p - 1))
+        >>> machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
+        >>> print(pybsp.logp.check(program, machine=machine, executions=20))
+        20 executions: equal results; none stalled
+        >>> def first(proc):
+        ...     if proc.pid > 0:
+        ...         return proc.send(0, proc.pid)
+        ...     return [proc.recv().source for _ in range(proc.p - 1)][0]
+        >>> pybsp.logp.check(first, machine=machine).ok  # who comes first is the schedule's choice
+        False
     """
     operation = "pybsp.logp.check"
     machine = machine_of(program, p, machine, operation)

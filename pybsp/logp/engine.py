@@ -42,6 +42,19 @@ class Simulation:
         idle: steps that each waited, or had ended, until `time`.
         in_transit: the largest number of messages in transit to each at a time.
         trace: every message's submission, acceptance, delivery and acquisition.
+
+    Examples:
+        >>> def program(proc):
+        ...     if proc.pid > 0:
+        ...         proc.send(0, proc.pid**2)
+        ...         return None
+        ...     return sum(proc.recv().payload for _ in range(proc.p - 1))
+        >>> machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
+        >>> simulation = pybsp.logp.simulate(program, machine=machine)
+        >>> simulation.results[0], simulation.time, simulation.stalled, simulation.max_in_transit
+        (14, 24, 0, 3)
+        >>> simulation.busy.tolist(), simulation.idle.tolist(), simulation.machine == machine
+        ([3, 1, 1, 1], [21, 23, 23, 23], True)
     """
 
     results: list[Any]

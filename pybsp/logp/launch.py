@@ -91,12 +91,22 @@ def run(
         this processor's result.
 
     Raises:
-        what the program raised, on its processor; ProcessorError on the others.
+        Exception: what the program raised, on its processor.
+        ProcessorError: another processor failed.
         DeadlockError: processors wait for messages, all others have ended or wait too, and nothing is in transit; on
             all processors.
         UnreceivedError: the program has ended, and messages are left that nobody has received; on all.
         UsageError: wrong arguments, or different ones on different processors.
         LauncherError: the launcher and the MPI library do not belong together.
+
+    Examples:
+        >>> def program(proc):
+        ...     if proc.pid > 0:
+        ...         proc.send(0, proc.pid**2)
+        ...         return None
+        ...     return sum(proc.recv().payload for _ in range(proc.p - 1))
+        >>> pybsp.logp.run(program)  # this process alone; under mpiexec each rank is a processor
+        0
     """
     if comm is not None:
         _callable(program)

@@ -9,7 +9,17 @@ from ..machine import LogPMachine
 
 
 class Message(NamedTuple):
-    """A received message; arrays are read-only."""
+    """A received message; arrays are read-only.
+
+    Examples:
+        >>> def program(proc):
+        ...     if proc.pid == 1:
+        ...         proc.send(0, "text")
+        ...         return None
+        ...     return proc.recv()
+        >>> pybsp.logp.simulate(program, p=2).results[0]
+        Message(source=1, payload='text')
+    """
 
     source: int
     payload: Any
@@ -27,6 +37,17 @@ class Processor(Protocol):
             processor's own clock, and that time has passed says nothing of what has arrived.
         stalls: messages of this processor that have stalled.
         stalled_seconds: how long they did: steps times `machine.step`; on MPI ranks by the clock.
+
+    Examples:
+        >>> def program(proc):
+        ...     if proc.pid == 1:
+        ...         proc.compute(5)
+        ...         proc.send(0, proc.p)
+        ...     else:
+        ...         proc.recv()
+        ...     return proc.time, proc.stalls, proc.stalled_seconds, proc.poll()
+        >>> pybsp.logp.simulate(program, machine=pybsp.LogPMachine(p=2, L=16, o=1, G=4)).results
+        [(23, 0, 0.0, None), (6, 0, 0.0, None)]
     """
 
     p: int
@@ -40,7 +61,15 @@ class Processor(Protocol):
 
     @property
     def time(self) -> int:
-        """Steps since the program began; the clocks of a simulated machine agree, those of MPI ranks need not."""
+        """Steps since the program began; the clocks of a simulated machine agree, those of MPI ranks need not.
+
+        Examples:
+            >>> def program(proc):
+            ...     proc.compute(7)
+            ...     return proc.time
+            >>> pybsp.logp.simulate(program, p=2).results
+            [7, 7]
+        """
 
     def send(self, dest: int, payload: Any) -> None:
         """Submit a message, copied now; returns when the medium has accepted it.
@@ -54,6 +83,15 @@ class Processor(Protocol):
 
         Raises:
             UsageError: no such processor, itself, or something that cannot be pickled. Nothing is sent then.
+
+        Examples:
+            >>> def program(proc):
+            ...     if proc.pid == 1:
+            ...         proc.send(0, np.arange(3))
+            ...         return proc.time  # o steps
+            ...     return proc.recv().payload.tolist()
+            >>> pybsp.logp.simulate(program, machine=pybsp.LogPMachine(p=2, L=16, o=2, G=4)).results
+            [[0, 1, 2], 2]
         """
 
     @overload
@@ -76,10 +114,30 @@ class Processor(Protocol):
         """
 
     def poll(self) -> Message | None:
-        """Acquire a message if one has arrived (o steps, after the gap); else None, after one step."""
+        """Acquire a message if one has arrived (o steps, after the gap); else None, after one step.
+
+        Examples:
+            >>> def program(proc):
+            ...     if proc.pid == 1:
+            ...         return proc.send(0, "text")
+            ...     tries = 1
+            ...     while proc.poll() is None:
+            ...         tries += 1
+            ...     return tries
+            >>> pybsp.logp.simulate(program, machine=pybsp.LogPMachine(p=2, L=16, o=1, G=4)).results[0]
+            18
+        """
 
     def compute(self, steps: int) -> None:
-        """Work locally for so many steps, at least 0."""
+        """Work locally for so many steps, at least 0.
+
+        Examples:
+            >>> def program(proc):
+            ...     proc.compute(100 * proc.pid)
+            ...     return proc.time
+            >>> pybsp.logp.simulate(program, p=3).results
+            [0, 100, 200]
+        """
 
 
 Program = Callable[..., Any]  # program(proc, *args, **kwargs) on every processor

@@ -32,10 +32,28 @@ class Schedule:
 
     The simulator calls `begin` once, then `delivery` for each accepted message and `acceptances` where fewer messages
     may be accepted than wait. A wrong answer is an error there.
+
+    Examples:
+        >>> class Half(pybsp.logp.Schedule):  # half the latency, where that step is free
+        ...     def delivery(self, source, dest, accepted, taken):
+        ...         step = accepted + self.L // 2
+        ...         return super().delivery(source, dest, accepted, taken) if step in taken else step
+        >>> def program(proc):
+        ...     return proc.send(0, "text") if proc.pid else proc.recv() and proc.time
+        >>> machine = pybsp.LogPMachine(p=2, L=16, o=1, G=4)
+        >>> [pybsp.logp.simulate(program, machine=machine, schedule=how).results[0] for how in ("latest", Half())]
+        [18, 10]
     """
 
     def begin(self, machine: LogPMachine) -> None:
-        """A simulation begins; what overrides this calls it, too."""
+        """A simulation begins; what overrides this calls it, too.
+
+        Examples:
+            >>> schedule = pybsp.logp.Schedule()
+            >>> schedule.begin(pybsp.LogPMachine(p=2, L=16, o=1, G=4))
+            >>> schedule.L
+            16
+        """
         self.L = machine.L
 
     def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
@@ -45,6 +63,12 @@ class Schedule:
             source, dest: its processors.
             accepted: when the medium accepted it.
             taken: steps at which other messages in transit will be delivered to dest; not to be changed.
+
+        Examples:
+            >>> schedule = pybsp.logp.Schedule()
+            >>> schedule.begin(pybsp.LogPMachine(p=2, L=16, o=1, G=4))
+            >>> schedule.delivery(source=1, dest=0, accepted=100, taken={116})
+            115
         """
         step = accepted + self.L
         while step in taken:
@@ -58,6 +82,10 @@ class Schedule:
             dest: the congested destination.
             waiting: the sources of the messages submitted to it, in order of submission.
             room: how many may be accepted; fewer than wait.
+
+        Examples:
+            >>> list(pybsp.logp.Schedule().acceptances(dest=0, waiting=[3, 1, 2], room=2))
+            [0, 1]
         """
         return range(room)
 

@@ -42,13 +42,26 @@ def simulate(
         args, kwargs: of the program.
 
     Raises:
-        what the program raised, first in time; SystemExit with a status of success if all processors called sys.exit.
+        Exception: what the program raised, first in time.
+        SystemExit: all processors called sys.exit, with a status of success.
         ProcessorError: some called sys.exit with such a status, and others did not.
         DeadlockError: processors wait for messages that nobody will send.
         UnreceivedError: messages were left that nobody received.
         UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
 
     Source: *BSP vs LogP*, section 2.2.
+
+    Examples:
+        >>> def program(proc):
+        ...     if proc.pid > 0:
+        ...         proc.send(0, proc.pid**2)
+        ...         return None
+        ...     return sum(proc.recv().payload for _ in range(proc.p - 1))
+        >>> machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
+        >>> pybsp.logp.simulate(program, machine=machine).results
+        [14, None, None, None]
+        >>> pybsp.logp.simulate(program, machine=machine, schedule="random", seed=3).time
+        18
     """
     operation = "pybsp.logp.simulate"
     machine = machine_of(program, p, machine, operation)

@@ -25,6 +25,21 @@ class Trace:
         acceptance: when the medium accepted it; until then its source stalled.
         delivery: when it was in dest's input buffer.
         acquisition: when dest had acquired it.
+
+    Examples:
+        >>> def program(proc):
+        ...     if proc.pid > 0:
+        ...         proc.send(0, proc.pid**2)
+        ...         return None
+        ...     return sum(proc.recv().payload for _ in range(proc.p - 1))
+        >>> machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
+        >>> trace = pybsp.logp.simulate(program, machine=machine).trace
+        >>> trace
+        <trace: 3 messages of 4 processors>
+        >>> trace.p, trace.in_transit().tolist()
+        (4, [3, 0, 0, 0])
+        >>> trace.submission.tolist(), trace.delivery.tolist(), trace.acquisition.tolist()
+        ([1, 1, 1], [17, 16, 15], [24, 20, 16])
     """
 
     machine: LogPMachine

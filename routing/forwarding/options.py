@@ -38,6 +38,15 @@ def two_phase_router(*, packet: int = PACKET, seed: int = 0) -> Forwarding:
 
     Raises:
         UsageError: an argument that cannot be right.
+
+    Examples:
+        >>> from pybsp.routing import two_phase_router
+        >>> def main(bsp):
+        ...     bsp.send((bsp.pid + 1) % bsp.p, np.zeros(1000))
+        ...     bsp.sync()
+        ...     return len(bsp.inbox)
+        >>> pybsp.simulate(main, p=4, router=two_phase_router(packet=256, seed=1)).results
+        [1, 1, 1, 1]
     """
     return _made("two-phase", packet, seed)
 
@@ -46,6 +55,15 @@ def hypercube_router(*, packet: int = PACKET, seed: int = 0) -> Forwarding:
     """A value of `router=` for `pybsp.run`, `simulate` and `attach`: likewise, along the dimensions of a hypercube.
 
     Args, raises: as for `two_phase_router`.
+
+    Examples:
+        >>> from pybsp.routing import hypercube_router
+        >>> def main(bsp):
+        ...     bsp.send((bsp.pid + 1) % bsp.p, bsp.pid)
+        ...     bsp.sync()
+        ...     return bsp.inbox[0].payload
+        >>> pybsp.simulate(main, p=4, router=hypercube_router()).results
+        [3, 0, 1, 2]
     """
     return _made("hypercube", packet, seed)
 

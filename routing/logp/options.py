@@ -74,6 +74,15 @@ def logp_router(
 
     Raises:
         UsageError: an argument that cannot be right.
+
+    Examples:
+        >>> from pybsp.routing import logp_router
+        >>> def main(bsp):
+        ...     bsp.send((bsp.pid + 1) % bsp.p, bsp.pid)
+        ...     bsp.sync()
+        ...     return bsp.inbox[0].payload
+        >>> pybsp.simulate(main, p=4, router=logp_router("offline", schedule="random", seed=1)).results
+        [3, 0, 1, 2]
     """
 
     def refuse(argument: str, expected: str, got: Any) -> UsageError:

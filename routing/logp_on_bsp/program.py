@@ -69,6 +69,17 @@ def _logp_on_bsp(
 
     Source: *BSP vs LogP*, section 3: Theorem 1, and what is said there of programs that stall. Theirs is a slowdown of
     ((l + g)/G) log p, by a sorting network of depth O(log p); here that of a bitonic sort takes the place of log p.
+
+    Examples:
+        >>> from pybsp.routing import logp_on_bsp
+        >>> def program(proc):
+        ...     if proc.pid > 0:
+        ...         proc.send(0, proc.pid**2)
+        ...         return None
+        ...     return sum(proc.recv().payload for _ in range(proc.p - 1))
+        >>> machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
+        >>> pybsp.simulate(logp_on_bsp(program, machine), p=4).results
+        [14, None, None, None]
     """
     operation = "pybsp.routing.logp_on_bsp"
     if not callable(program):

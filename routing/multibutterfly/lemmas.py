@@ -26,6 +26,14 @@ class Lemmas:
 
     Raises:
         RoutingError: when called, and one of these is not so.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> from pybsp.routing.multibutterfly import Lemmas, Multibutterfly, route
+        >>> lemmas = Lemmas()
+        >>> outcome = route(Multibutterfly(N=64, d=20), relations.permutation(2), L=32, lemmas=lemmas)
+        >>> outcome.stages
+        6
     """
 
     def __init__(self, rho: float | None = None) -> None:

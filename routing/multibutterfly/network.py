@@ -41,6 +41,12 @@ class Multibutterfly:
     Cost: O(d^2 N log N) time, O(d N log N) space.
 
     Source: section 2; Upfal, *An O(log N) deterministic packet-routing scheme* (1992).
+
+    Examples:
+        >>> from pybsp.routing.multibutterfly import Multibutterfly
+        >>> network = Multibutterfly(N=16, d=4, seed=1)
+        >>> network.heads.shape, network.splitter(0, 0).shape
+        ((4, 16, 8), (2, 16, 4))
     """
 
     def __init__(self, N: int, d: int, seed: int = 0) -> None:
@@ -123,6 +129,13 @@ def share(relation: Relation, L: int) -> Relation:
         UsageError: L below 1.
 
     Source: section 3, "The case when all input/output ports are active".
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> from pybsp.routing.multibutterfly import share
+        >>> shared = share(relations.permutation(8), L=4)
+        >>> shared.p, shared.h
+        (2, 4)
     """
     if not isinstance(L, (int, np.integer)) or L < 1:
         raise UsageError(f"share: L: expected a whole number of at least 1, got {L!r}")

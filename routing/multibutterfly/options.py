@@ -60,6 +60,15 @@ def multibutterfly_router(
 
     Raises:
         UsageError: an argument that cannot be right.
+
+    Examples:
+        >>> from pybsp.routing import multibutterfly_router
+        >>> def main(bsp):
+        ...     bsp.send((bsp.pid + 1) % bsp.p, bsp.pid)
+        ...     bsp.sync()
+        ...     return bsp.inbox[0].payload
+        >>> pybsp.simulate(main, p=2, router=multibutterfly_router(seed=1)).results
+        [1, 0]
     """
 
     def refuse(argument: str, expected: str, got: Any) -> UsageError:

@@ -13,9 +13,14 @@ class Parameters(NamedTuple):
     """Of the protocol (protocol.py).
 
     R: neighbours that an input selects; a power of two greater than 4, at most d.
-    Z: repetitions in phase 1; Theorem 2 asks for log(32d/R) / log(1/(1 - delta)): see `expansion.repetitions`.
+    Z: repetitions in phase 1; Theorem 2 asks for log(32d/R) / log(1/(1 - delta)): see its proof.
     Y: repetitions in phase 2; Theorem 2 asks for more than 2.
     in_turn: phase 2 for the lower side after that for the upper; of a whole network, not of some of its columns.
+
+    Examples:
+        >>> from pybsp.routing.multibutterfly import Parameters
+        >>> Parameters(Z=50)
+        Parameters(R=8, Z=50, Y=3, in_turn=False)
     """
 
     R: int = 8

@@ -50,6 +50,13 @@ class Outcome(NamedTuple):
     numbers, rows, stage: of the messages delivered here, by row: which, where, and in which stage; shape (m,).
     through: messages that have been at each node, shape (columns + 1, rows held here).
     W: the largest of a port of a splitter's input here.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> from pybsp.routing.multibutterfly import Multibutterfly, route
+        >>> outcome = route(Multibutterfly(N=64, d=20), relations.random_relation(2, h=3), L=32)
+        >>> outcome.stages, outcome.numbers.shape, int(outcome.through.max()) <= 6
+        (6, (6,), True)
     """
 
     stages: int
@@ -61,7 +68,14 @@ class Outcome(NamedTuple):
 
 
 class BlockedError(RoutingError):
-    """Messages are on their way that never arrive; the attributes say in which stage, and how many."""
+    """Messages are on their way that never arrive; the attributes say in which stage, and how many.
+
+    Examples:
+        >>> from pybsp.routing.multibutterfly import BlockedError
+        >>> error = BlockedError(stage=7, left=3)
+        >>> error.stage, error.left
+        (7, 3)
+    """
 
     def __init__(self, stage: int, left: int) -> None:
         super().__init__(
@@ -75,7 +89,13 @@ class BlockedError(RoutingError):
 
 
 def h_bar(h: int, d: int, R: int) -> int:
-    """The smallest power of two greater than 4dh/(R - 4): a port's buffers (section 3)."""
+    """The smallest power of two greater than 4dh/(R - 4): a port's buffers (section 3).
+
+    Examples:
+        >>> from pybsp.routing.multibutterfly import h_bar
+        >>> h_bar(h=1, d=20, R=8)
+        32
+    """
     return 1 << (4 * d * h // (R - 4)).bit_length()
 
 

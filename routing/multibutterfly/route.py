@@ -40,6 +40,12 @@ def route(
         UsageError: L below 1, or parameters that do not fit d.
 
     Source: section 3.
+
+    Examples:
+        >>> from pybsp.routing import relations
+        >>> from pybsp.routing.multibutterfly import Multibutterfly, route
+        >>> route(Multibutterfly(N=128, d=20), relations.permutation(4), L=32, lemmas=True).stages
+        7
     """
     if not isinstance(L, (int, np.integer)) or L < 1:
         raise UsageError(f"multibutterfly: L: expected a whole number of at least 1, got {L!r}")

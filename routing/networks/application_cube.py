@@ -31,6 +31,14 @@ class ApplicationCube(Network):
         UsageError: another order.
 
     Source: sections 2.1 and 2.2, figures 1 and 2.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.ApplicationCube(16)
+        >>> network.diameter, network.degree
+        (6, 5)
+        >>> network.route(relations.permutation(network.p)).steps
+        6
     """
 
     def __init__(self, p: int, order: str = "random") -> None:

@@ -28,6 +28,14 @@ class Array(Ported):
         UsageError: no sides, or one below 1.
 
     Port 2i of a node leads down along axis i, port 2i + 1 up.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.Array((3, 4, 5))
+        >>> network.diameter, network.degree
+        (9, 6)
+        >>> network.route(relations.permutation(network.p)).steps
+        8
     """
 
     def __init__(self, sides: Sequence[int]) -> None:
@@ -95,6 +103,14 @@ class LinearArray(Array):
 
     Raises:
         RoutingError: p below 1.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.LinearArray(10)
+        >>> network.diameter, network.degree
+        (9, 2)
+        >>> network.route(relations.permutation(network.p)).steps
+        8
     """
 
     def __init__(self, p: int) -> None:
@@ -112,6 +128,14 @@ class SquareArray(Array):
     Raises:
         RoutingError: p is no d-th power.
         UsageError: d is below 1.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.SquareArray(27, d=3)
+        >>> network.diameter, network.degree
+        (6, 6)
+        >>> network.route(relations.permutation(network.p)).steps
+        5
     """
 
     def __init__(self, p: int, d: int = 2) -> None:

@@ -27,6 +27,14 @@ class Butterfly(Ported):
     Ports: 0 up along the row, 1 up across, 2 and 3 down likewise. With n = 2 the two levels are joined twice.
 
     Greedy routing: up until the row is right, across where the bit is not; then along the row, the shorter way round.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.Butterfly(24)
+        >>> network.diameter, network.degree
+        (4, 4)
+        >>> network.route(relations.permutation(network.p)).steps
+        5
     """
 
     def __init__(self, p: int) -> None:

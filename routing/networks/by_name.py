@@ -41,6 +41,11 @@ def network(name: str, p: int) -> Network:
 
     Raises:
         RoutingError: there is none of that name, or p does not fit it; the text names what would.
+
+    Examples:
+        >>> from pybsp.routing.networks import NETWORKS, network
+        >>> network("hypercube", 64), len(NETWORKS)
+        (<hypercube of 64>, 13)
     """
     if not isinstance(name, str) or name not in NETWORKS:
         raise RoutingError(f"network: name: expected one of {', '.join(sorted(NETWORKS))}, got {name!r}")

@@ -24,6 +24,14 @@ class CubeConnectedCycles(Ported):
 
     Greedy routing: across wherever the bit is wrong, else on along the cycle until the row is right; then along the
     cycle, the shorter way round.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.CubeConnectedCycles(24)
+        >>> network.diameter, network.degree
+        (6, 3)
+        >>> network.route(relations.permutation(network.p)).steps
+        6
     """
 
     def __init__(self, p: int) -> None:

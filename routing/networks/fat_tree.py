@@ -29,6 +29,14 @@ class FatTree(Network):
     Routing: up to the least subtree that holds the end, and down; of parallel links one is drawn.
 
     Source: Leiserson, *Fat-trees: universal networks for hardware-efficient supercomputing*, 1985.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.FatTree(16)
+        >>> network.diameter, network.degree
+        (8, 8)
+        >>> network.route(relations.permutation(network.p)).steps
+        9
     """
 
     def __init__(self, p: int, capacities: Sequence[int] | None = None) -> None:

@@ -22,6 +22,14 @@ class Hypercube(Network):
     Raises:
         RoutingError: p is no power of two.
         UsageError: another order.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.Hypercube(16)
+        >>> network.diameter, network.degree
+        (4, 4)
+        >>> network.route(relations.permutation(network.p)).steps
+        4
     """
 
     def __init__(self, p: int, order: str = "fixed") -> None:

@@ -50,6 +50,14 @@ class Mesh(Array):
 
     Source: *The E-BSP model*, Lemma 4 and Theorem 5, which refer to Sibeyn and Kaufmann (*Deterministic 1-k routing on
     meshes*, 1993) for the routing. Theirs sorts packets to spread them; here their rows are drawn.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.Mesh(16)
+        >>> network.diameter, network.degree
+        (6, 4)
+        >>> network.route(relations.permutation(network.p)).steps
+        6
     """
 
     def __init__(self, p: int, indexing: str = "peano", order: str = "rows first") -> None:

@@ -25,6 +25,14 @@ class MeshOfTrees(Ported):
 
     Greedy routing: through the row's tree to the column of the end, through that column's tree to the row. A tree has
     at most k h packets of an h-relation to carry, whatever the relation.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.MeshOfTrees(16)
+        >>> network.diameter, network.degree
+        (8, 3)
+        >>> network.route(relations.permutation(network.p)).steps
+        9
     """
 
     def __init__(self, p: int) -> None:

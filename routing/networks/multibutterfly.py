@@ -25,6 +25,14 @@ class Multibutterfly(Network):
 
     Source: section 2 of *Deterministic Routing of h-relations on the Multibutterfly*; the protocol of section 3, which
     does not draw but asks, is `pybsp.routing.multibutterfly`.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.Multibutterfly(16)
+        >>> network.diameter, network.degree
+        (4, 8)
+        >>> network.route(relations.permutation(network.p)).steps
+        5
     """
 
     def __init__(self, p: int, d: int = 4, seed: int = 0) -> None:

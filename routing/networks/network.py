@@ -23,6 +23,12 @@ class Network(Graph):
         p: processors.
         places: the node of each processor, shape (p,).
         name, nodes, tails, heads: a `Graph`'s.
+
+    Examples:
+        >>> from pybsp.routing.networks import network
+        >>> cube = network("hypercube", 16)
+        >>> cube.p, cube.nodes, len(cube.tails), cube.degree, cube.diameter, cube.bisection, cube.gamma, cube.delta
+        (16, 16, 64, 4, 4, 8, 1.0, 4.0)
     """
 
     p: int
@@ -89,6 +95,13 @@ class Network(Graph):
             UsageError: no relation, another queue, or ports.
 
         Source: store-and-forward routing as in *Experiences with a model for parallel computation*, section 2.1.
+
+        Examples:
+            >>> from pybsp.routing import relations
+            >>> from pybsp.routing.networks import network
+            >>> traffic = network("hypercube", 64).route(relations.bit_reversal(64, h=10), two_phase=True, seed=1)
+            >>> traffic.max_link_load, int(traffic.delivered.max()) == traffic.steps
+            (19, True)
         """
         if not isinstance(relation, Relation):
             raise UsageError(f"{self.name}: route: relation: expected a Relation, got {relation!r:.80}")

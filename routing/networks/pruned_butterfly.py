@@ -28,6 +28,14 @@ class PrunedButterfly(Ported):
     is but one way. As ways up are drawn, every h-relation spreads over a subtree's links: no second phase is needed.
 
     Source: Bay and Bilardi, *Deterministic on-line routing on area-universal networks*, 1995, which draws nothing.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.PrunedButterfly(16)
+        >>> network.diameter, network.degree
+        (8, 4)
+        >>> network.route(relations.permutation(network.p)).steps
+        9
     """
 
     def __init__(self, p: int) -> None:

@@ -26,6 +26,14 @@ class ShuffleExchange(Ported):
     Greedy routing: n times the lowest bit is put right, with a shuffle between; after k shuffles the lowest bit is that
     which will be bit n - 1 - k. A shuffle of a node onto itself is no step. What a packet remembers is 2k, and 1 more
     if the link that it waits for is a shuffle.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.ShuffleExchange(16)
+        >>> network.diameter, network.degree
+        (7, 3)
+        >>> network.route(relations.permutation(network.p)).steps
+        7
     """
 
     def __init__(self, p: int) -> None:

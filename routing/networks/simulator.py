@@ -37,6 +37,12 @@ class Traffic(NamedTuple):
         with single ports.
     link_load: packets that went over each link, shape (links,).
     node_traffic: packets that began at each node or came to it, shape (nodes,); one that comes again counts again.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> traffic = networks.Hypercube(16).route(relations.bit_reversal(16, h=4))
+        >>> traffic.steps, traffic.max_queue, traffic.max_link_load, traffic.max_node_traffic
+        (10, 4, 8, 16)
     """
 
     steps: int

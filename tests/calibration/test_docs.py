@@ -1,4 +1,4 @@
-"""docs/calibration.md says what each field, flag, column and option is."""
+"""docs/explanation/calibration.md says what each field, flag, column and option is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pybsp.benchmarks.calibration.flags import SENTENCES
 from pybsp.benchmarks.calibration.samples import COLUMNS
 
 ROOT = Path(__file__).parent.parent.parent
-DOCS = (ROOT / "docs" / "calibration.md").read_text()
+DOCS = (ROOT / "docs" / "explanation" / "calibration.md").read_text()
 KINDS = [
     kind
     for module in (results, estimates)

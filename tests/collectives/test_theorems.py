@@ -1,7 +1,8 @@
-"""The theorems of *Communication primitives for BSP computers*, by count: what docs/theorems.md states."""
+"""The theorems of *Communication primitives for BSP computers*, by count: what docs/studies/theorems.md states."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +25,7 @@ from pybsp.collectives.prefix_2d import prefix_2d
 
 from ..costs import assert_ledger_is
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "theorems.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "studies" / "theorems.md"
 
 
 def stated(*first: str) -> list[float]:
@@ -32,7 +33,7 @@ def stated(*first: str) -> list[float]:
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if tuple(cells[: len(first)]) == first:
-            return [float(cell) for cell in cells[len(first) : -1]]
+            return [float(cell) for cell in cells[len(first) :] if re.fullmatch(r"[\d.]+", cell)]
     raise AssertionError(f"the page has no row of {first}")
 
 

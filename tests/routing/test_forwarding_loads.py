@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from pybsp.routing import Relation, relations
 from pybsp.routing.forwarding import hypercube, two_phase
 from pybsp.routing.forwarding.intermediates import intermediates
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "routers.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "studies" / "routers.md"
 SIZES = (1, 2, 3, 5, 8, 13, 16, 64)
 
 
@@ -97,13 +96,6 @@ def test_words_that_are_none_are_an_error() -> None:
     for words in wrong:
         with pytest.raises(pybsp.UsageError, match="two-phase loads: argument words: expected a whole number"):
             two_phase.loads(relation, words)
-
-
-def test_programs_of_the_docs_run() -> None:
-    programs = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert programs
-    for program in programs:
-        exec(compile(program, str(PAGE), "exec"), {"__name__": "docs"})
 
 
 def test_the_docs_have_the_figures_of_the_study() -> None:

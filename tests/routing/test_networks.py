@@ -6,7 +6,6 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -288,12 +287,6 @@ def test_every_name_makes_a_network_of_that_many_processors() -> None:
 
 def test_numpy_numbers_of_processors_do() -> None:
     assert network("butterfly", np.int64(24)).p == 24  # type: ignore[arg-type]
-
-
-def test_the_program_of_the_docs_runs() -> None:
-    page = Path(__file__).parent.parent.parent / "docs" / "networks.md"
-    (program,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
-    exec(compile(program, str(page), "exec"), {"__name__": "docs"})
 
 
 # -- what the docstrings say of loads

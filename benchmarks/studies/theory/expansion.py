@@ -27,6 +27,11 @@ def least_d(alpha: float, beta: float) -> float:
 
     Raises:
         UsageError: not 0 < 2 alpha beta < 1.
+
+    Examples:
+        >>> from pybsp.routing.multibutterfly import least_d
+        >>> round(least_d(alpha=1 / 1024, beta=4), 1)
+        6.5
     """
     if not 0 < 2 * alpha * beta < 1:
         raise UsageError(f"least_d: expected 0 < 2*alpha*beta < 1, got alpha = {alpha}, beta = {beta}")
@@ -41,6 +46,11 @@ def least_delta(beta: float, d: int, R: int) -> float:
 
     Raises:
         UsageError: R beyond d.
+
+    Examples:
+        >>> from pybsp.routing.multibutterfly import least_delta
+        >>> round(least_delta(beta=24, d=40, R=8) * 33, 6)
+        1.0
     """
     if d < R:
         raise UsageError(f"least_delta: R: expected at most d = {d}, got {R}")
@@ -52,6 +62,11 @@ def repetitions(delta: float, d: int, R: int) -> int:
 
     Raises:
         UsageError: not 0 < delta < 1.
+
+    Examples:
+        >>> from pybsp.routing.multibutterfly import repetitions
+        >>> repetitions(delta=1 / 33, d=40, R=8)
+        165
     """
     if not 0 < delta < 1:
         raise UsageError(f"repetitions: delta: expected more than 0 and less than 1, got {delta}")
@@ -65,6 +80,12 @@ class Measured(NamedTuple):
     delta: inputs in X with R edges or more to outputs of one side that have no other neighbour in X, over |X|, at
         least.
     exact: whether all sets have been looked at.
+
+    Examples:
+        >>> from pybsp.routing.multibutterfly import Multibutterfly, measure
+        >>> found = measure(Multibutterfly(N=16, d=4).splitter(0, 0), alpha=0.25, R=2)
+        >>> found.exact, found.beta > 1
+        (True, True)
     """
 
     beta: float
@@ -84,6 +105,11 @@ def measure(splitter: Narrow, alpha: float, R: int, samples: int = 200, seed: in
         seed: of the samples.
 
     Cost: O(2^inputs) for up to 16 inputs; O(samples * (alpha inputs)^2 * inputs * d) beyond, so for small alpha.
+
+    Examples:
+        >>> from pybsp.routing.multibutterfly import Multibutterfly, measure
+        >>> measure(Multibutterfly(N=16, d=4).splitter(0, 0), alpha=1 / 16, R=2).beta
+        4.0
     """
     inputs = splitter.shape[1]
     most = math.floor(alpha * inputs + 1e-9)

@@ -1,0 +1,144 @@
+"""What a user may write: every public name once, checked by pyright in strict mode (tests/test_typed_surface.py)."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+import pybsp
+from pybsp import collectives, logp, routing
+from pybsp.collectives import baselines, ebsp
+from pybsp.routing import networks, relations
+
+VERSION: str = pybsp.__version__
+ERRORS: Sequence[type[pybsp.BSPError]] = [
+    pybsp.AbortError,
+    pybsp.BoundsError,
+    pybsp.CostError,
+    pybsp.DeadlockError,
+    pybsp.DeliveryError,
+    pybsp.LauncherError,
+    pybsp.ProcessorError,
+    pybsp.RoutingError,
+    pybsp.SyncError,
+    pybsp.TicketError,
+    pybsp.UnreceivedError,
+    pybsp.UsageError,
+]
+
+
+def main(bsp: pybsp.BSP, size: int) -> list[float]:
+    """Messages, queues, arrays, parts and costs."""
+    right = (bsp.pid + 1) % bsp.p
+    x: pybsp.Array = bsp.array(size, np.float64)
+    queue: pybsp.Queue = bsp.queue(np.int64)
+    bsp.sync()
+    x.put(right, [1.0, 2.0], at=slice(0, 2))
+    ticket: pybsp.Ticket = x.get(right, at=0)
+    bsp.send(right, {"any": "object"}, tag=7)
+    bsp.room(right, (2, 3), np.float32)[:] = bsp.pid
+    queue.send(np.arange(bsp.p), bsp.pid)
+    pending: str = bsp.pending
+    bsp.sync()
+    inbox: pybsp.Inbox = bsp.inbox
+    message: pybsp.Message = inbox[0]
+    text = f"{pending} {message.source} {message.tag} {inbox.nbytes} {ticket.value} {bsp.router.name} {x.shapes}"
+    values: NDArray[np.int64] = queue.values
+    senders: NDArray[np.intp] = queue.sources
+    with bsp.superstep(text):
+        bsp.work(1e6)
+    with bsp.split(color=bsp.pid % 2, key=-bsp.pid) as part:
+        part.sync()
+    with bsp.expect(supersteps=1, h=0, messages=0, work=0.0):
+        bsp.begin()
+        bsp.end()
+    ledger: pybsp.Ledger = bsp.ledger
+    record: pybsp.Record = ledger[0]
+    x.free()
+    queue.free()
+    if bsp.pid < 0:
+        bsp.abort("never")
+    return [float(values.sum() + senders.sum()), record.predicted, bsp.time(), float(x.local[0])]
+
+
+def together(bsp: pybsp.BSP) -> None:
+    """Every collective."""
+    keys = np.arange(8.0)
+    collectives.allgather(bsp, bsp.pid)
+    collectives.allreduce(bsp, keys, np.add, order="fixed")
+    collectives.bitonic_sort(bsp, bsp.pid)
+    collectives.broadcast(bsp, keys, root=1)
+    collectives.broadcast_items(bsp, keys)
+    collectives.duplicate(bsp, ["a"], [2])
+    collectives.gather(bsp, bsp.pid)
+    collectives.prefix(bsp, bsp.pid, operator.add)
+    collectives.prefix_2d(bsp, keys, np.maximum)
+    collectives.reduce(bsp, bsp.pid, max)
+    collectives.sample_sort(bsp, keys)
+    collectives.scatter(bsp, list(range(bsp.p)))
+    collectives.total_exchange(bsp, list(range(bsp.p)))
+    ebsp.gossip(bsp, bsp.pid)
+    ebsp.items_broadcast(bsp, keys)
+    ebsp.mesh_broadcast(bsp, "text")
+    ebsp.personalised_broadcast(bsp, list(range(bsp.p)))
+    ebsp.tree_broadcast(bsp, "text")
+    grid: ebsp.Grid = ebsp.stencil_grid(bsp.machine, (8, 8))
+    ebsp.stencil(bsp, np.zeros((8, 8))[grid.block((8, 8), bsp.pid)], steps=1, shape=(8, 8))
+    other: ebsp.Grid = ebsp.matrix_multiplication_grid(bsp.machine, (8, 8, 8))
+    block = np.ones((8, 8))[other.block((8, 8), bsp.pid)]
+    ebsp.matrix_multiplication(bsp, block, block, (8, 8, 8))
+    baselines.bitonic_sort_few(bsp, bsp.pid, levels=1)
+    baselines.broadcast_one_at_a_time(bsp, [1, 2])
+    baselines.prefix_pipelined(bsp, [1, 2], operator.add)
+
+
+def program(proc: logp.Processor) -> int:
+    """A LogP program."""
+    if proc.pid > 0:
+        proc.compute(3)
+        proc.send(0, proc.pid)
+        return proc.time
+    found: logp.Message | None = proc.poll()
+    return proc.recv().source + (0 if found is None else found.source)
+
+
+def before() -> float:
+    """Machines and costs, before anything runs."""
+    machine = pybsp.BSPMachine(p=16, g=1e-8, l=1e-5, r=1e9)
+    machine.save("machine.json")
+    array = pybsp.EBSPMachine.linear_array(16)
+    cost: pybsp.Cost = collectives.broadcast.cost(machine, words=1000) + ebsp.gossip.cost(array)
+    step: pybsp.Superstep = cost[0]
+    plan: collectives.Plan = collectives.broadcast.plan(8, degree=4)
+    first: collectives.Step = plan[0]
+    return cost.seconds + machine.predict(step) + len(first) + pybsp.BSPMachine.load("machine.json").g
+
+
+def everything() -> None:
+    """Runs of all kinds."""
+    results: list[float] = pybsp.run(main, 10, router="two-phase", timeout=60.0)
+    simulation: pybsp.Simulation = pybsp.simulate(main, 10, p=4, router=routing.hypercube_router(packet=256))
+    pybsp.simulate(together, p=4, router=routing.two_phase_router(seed=1))
+    pybsp.simulate(main, 10, p=2, router=routing.multibutterfly_router())
+    with pybsp.attach(MPI.COMM_WORLD, checked=True) as bsp:
+        bsp.sync()
+    machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
+    chosen: logp.Program = program
+    moves: int = logp.run(program, machine=machine)
+    one: logp.Simulation = logp.simulate(chosen, machine=machine, schedule=logp.Schedule())
+    trace: logp.Trace = one.trace
+    check: logp.Check = logp.check(program, machine=machine)
+    pybsp.simulate(routing.logp_on_bsp(program, machine), p=4, router=routing.logp_router("offline"))
+    relation: routing.Relation = relations.bit_reversal(16, h=4)
+    colours = routing.decompose(relation.sources, relation.destinations, 16)
+    cube: networks.Network = networks.network("hypercube", 16)
+    traffic: networks.Traffic = cube.route(relation, two_phase=True)
+    print(results, simulation.time, moves, trace.p, check.ok, colours.max(), traffic.steps, before())
+
+
+if __name__ == "__main__":
+    everything()
