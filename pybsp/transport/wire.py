@@ -22,15 +22,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 from struct import pack, unpack_from
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import MAIL, Parcel, Segment, made
 from .memory import Bytes
-
-if TYPE_CHECKING:
-    from .board import Board
 
 WORD = 8  # bytes
 CHUNK = 1 << 30  # bytes of one MPI message, at most: counts beyond 2^31 do not work everywhere
@@ -200,7 +197,9 @@ def data_with(text: memoryview, total: int, found: Contents) -> Bytes | None:
     return np.frombuffer(text, np.uint8, total, len(text) - total)
 
 
-def parcels_here(texts: list[tuple[int, memoryview]], board: Board) -> Arrived | None:
+def parcels_here(
+    texts: list[tuple[int, memoryview]], read: Callable[[int, int, int], Bytes]
+) -> Arrived | None:
     """The parcels of manifests whose data came with them, or is to be read where it lies: those of a board.
 
     None where there is a note, or data that goes as messages.
@@ -223,7 +222,7 @@ def parcels_here(texts: list[tuple[int, memoryview]], board: Board) -> Arrived |
             else:
                 stream, meta, words, messages, size, at = entry
                 if at >= 0:
-                    data = board.read(k, at, size)
+                    data = read(k, at, size)
                 elif at == WITH_MANIFEST:
                     end -= size
                     data = np.frombuffer(text, np.uint8, size, end).copy()  # the manifest's memory is used again

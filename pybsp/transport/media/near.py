@@ -55,7 +55,7 @@ class Near(MPITransport):
                 flight.send(messages, DATA)
             manifests = board.gather(kind)
             if manifests is not None and not flight.leaving:
-                arrived = wire.parcels_here(manifests, board)
+                arrived = wire.parcels_here(manifests, board.read)
                 if arrived is not None:
                     own = self.pid
                     if own in parcels:
