@@ -80,7 +80,7 @@ class Window:
         # The boards of parts are made when they are first used, but where other nodes would have to know of a failure.
         self._boards = CONTEXTS if among_others else 1
         here = self._make(0, self._boards)
-        # All or none; and nobody looks at a board before its zeros are there.
+        # All or none; and nobody looks at a board before its zeros are there: a number of 0 is that of no exchange.
         if not comm.allreduce(here, MPI.LAND):
             self._window.Unlock_all()
             self._window.Free()
@@ -210,6 +210,8 @@ class Node:
         self._boards.clear()
         board.forget()
         used = self.window.pool.used()
+        # A window is freed by all of its ranks or none: what one refers to may lie in another one's part. The last
+        # exchange on its board tells, as its kind: 0 where nobody refers to anything.
         if used or board.reads():
             gc.collect()  # a machine and its queues and arrays refer to each other
             used = self.window.pool.used()
