@@ -145,6 +145,7 @@ class Delivery:
                 place: Bytes | None
                 if at >= 0:
                     assert self._board is not None
+                    # Not copied: its sender keeps it until nobody here refers to it (`Board.read`).
                     place = self._board.read(self._places[s], at, size)
                 elif stream in joined:
                     place = joined[stream][used[stream] : used[stream] + size]
@@ -167,6 +168,7 @@ class Delivery:
                 parcel[stream] = Segment(meta, words, messages, place)
             if parcel:
                 arrived.append((s, parcel))
+        # In the order in which each source sends them: MPI gives the first message to the first receive of a tag.
         if places:
             self._flight.receive(places, DATA)
         return arrived, joined

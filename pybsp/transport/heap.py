@@ -54,6 +54,7 @@ class SharedPool(BufferPool):
             return np.empty(size, np.uint8)
         bits = (size - 1).bit_length()
         recent = self._recent.setdefault(bits, [])
+        # What was sent is in `Lent` until nobody reads it: an unheld buffer is one that no processor refers to.
         buffer = unheld(recent, size)
         if buffer is None:
             buffer = self._another(size, bits, recent)

@@ -11,7 +11,7 @@ from ..errors import UsageError
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from .window import Node
+    from .node import Node
 
 SAVED = 6  # messages that a processor has to save; docs/figures.md has what that comes from
 

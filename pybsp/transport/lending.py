@@ -52,6 +52,8 @@ class Lent:
             number: of this exchange.
             reading: the words of all readers, combined.
         """
+        # Lent memory is given back when all have said in this exchange what they read; what is sent in it counts as
+        # read (bit 0), as its readers say so from the next one on.
         there = aged(self._bits, number - self._at)
         gone = there & ~reading
         self._bits, self._at = there & reading, number
@@ -131,6 +133,8 @@ class Held:
 
     def hand_over(self, heir: Held, number: int, places: Sequence[int]) -> None:
         """From now on what is held here is the heir's, as if it had come in the exchange of this number.
+
+        The sender lends it anew by the same number (`Board.retire`), so that both mean the same bit.
 
         Args:
             places: of the processors, where the heir has them.

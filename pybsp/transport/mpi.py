@@ -25,9 +25,9 @@ from .media.near import Near
 from .media.sparse import Sparse
 from .medium import MPITransport
 from .neighbours import Neighbours
+from .node import Node, abandon
 from .revocation import Revocation
 from .waiting import Waiter
-from .window import Node
 from .wire import CONTEXTS, MANIFESTS, NO_BOARD, WORD
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class RanksOf:
         barrier = revocation.comm.Ibarrier()  # the others may come late, and are waited for as ever
         if not barrier.Test():
             self.waiter.until(type(barrier).Test, barrier, looks=False)
-        window.abandon(self._node, revocation.comm)
+        abandon(self._node, revocation.comm)
         return RanksOf(revocation.comm, revocation.grace, Waiter()).whole
 
     def free(self) -> None:

@@ -15,24 +15,18 @@ memory* (2013).
 from __future__ import annotations
 
 import atexit
-import gc
 import sys
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from .. import process, settings
 from ..errors import UsageError
-from .board import Board
 from .heap import SharedPool, free_bytes
 from .populating import populate
-from .wire import CONTEXTS, NO_BOARD, ROOM, board_bytes
+from .wire import CONTEXTS, ROOM, board_bytes
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from .waiting import Waiter
 
 ASIDE = 1 << 11  # bytes of the heap's distance from a page: numpy puts large arrays at its begin, and copies to the
 # same place in a page take a tenth more time (loads there wait for stores)
@@ -80,7 +74,7 @@ class Window:
         # The boards of parts are made when they are first used, but where other nodes would have to know of a failure.
         self._boards = CONTEXTS if among_others else 1
         here = self._make(0, self._boards)
-        # All or none; and nobody looks at a board before its zeros are there.
+        # All or none; and nobody looks at a board before its zeros are there: a number of 0 is that of no exchange.
         if not comm.allreduce(here, MPI.LAND):
             self._window.Unlock_all()
             self._window.Free()
@@ -129,13 +123,6 @@ def _free_windows() -> None:
 atexit.register(_free_windows)  # at import, so that it comes after what a program has registered
 
 
-def same_node(comm: MPI.Intracomm) -> MPI.Comm:
-    """The ranks that can share memory with this one; collective."""
-    from mpi4py import MPI
-
-    return comm.Split_type(MPI.COMM_TYPE_SHARED)
-
-
 def wanted() -> int:
     """Bytes of a rank's part, at most: PYBSP_SHARED."""
     text = settings.text(settings.SHARED)
@@ -144,95 +131,3 @@ def wanted() -> int:
             f"PYBSP_SHARED: expected a number of bytes, of each rank's shared memory, or 0 for none, got {text!r}"
         )
     return int(text) if text else LARGEST
-
-
-class Node:
-    """The ranks of a communicator that are on this node, with their window.
-
-    Attributes:
-        places: of each such rank of the communicator, its rank in the window.
-    """
-
-    def __init__(self, window: Window, places: Mapping[int, int]) -> None:
-        self.window, self.places = window, places
-        self._boards: dict[int, Board] = {}  # by context, the last one
-
-    @classmethod
-    def of(cls, comm: MPI.Intracomm) -> Node | None:
-        """Collective. None where the rank is alone on its node, or shared memory is not to be had (which is said)."""
-        from mpi4py import MPI
-
-        here = same_node(comm)
-        try:
-            if here.size == 1:
-                return None
-            ranks = MPI.Group.Translate_ranks(here.group, None, comm.group)
-            try:
-                window = Window(here, here.size < comm.size)  # type: ignore[arg-type]
-            except (MemoryError, MPI.Exception) as error:
-                if here.rank == 0 and settings.text(settings.SHARED) != "0":
-                    print(
-                        f"pybsp: the ranks of {MPI.Get_processor_name()} send each other messages, as shared memory is "
-                        f"not to be had ({str(error).strip().splitlines()[0]})",
-                        file=sys.stderr,
-                    )
-                return None
-            return cls(window, {rank: place for place, rank in enumerate(ranks)})
-        finally:
-            here.Free()
-
-    def board(
-        self, ranks: Sequence[int], own: int, context: int, number: int, parent: Board | None, waiter: Waiter
-    ) -> Board:
-        """The board of some of the ranks, for a context; `number` as `Board` has it."""
-        places = [self.places[rank] for rank in ranks]
-        made = Board(self.window, places, ranks.index(own), context, number, parent, waiter)
-        self._boards[context] = made
-        return made
-
-    def number(self, context: int) -> int:
-        """Of the last exchange of this rank in a context, whose board is there from now on; NO_BOARD: it cannot be."""
-        board = self._boards.get(context)
-        if board is not None:
-            return board.number
-        return 0 if self.window.make_board(context) else NO_BOARD
-
-    def give_up(self) -> tuple[Window, list[Board]]:
-        """Nothing is sent here any more: the window, and the boards whose data may still be read."""
-        boards = list(self._boards.values())
-        for board in boards:
-            board.forget()
-        return self.window, boards
-
-    def free(self) -> None:
-        """Collective. The memory stays where somebody still refers to data in it: also its sender to what it sent."""
-        board = self._boards[0]
-        self._boards.clear()
-        board.forget()
-        used = self.window.pool.used()
-        if used or board.reads():
-            gc.collect()  # a machine and its queues and arrays refer to each other
-            used = self.window.pool.used()
-        if board.meet(int(used)) and not used:
-            self.window.free()
-
-
-_abandoned: list[tuple[Window, list[Board]] | None] = []  # by revocation; None on a node without a window
-
-
-def abandon(node: Node | None, comm: MPI.Intracomm) -> None:
-    """What used a node's boards was revoked; collective over a communicator of all ranks.
-
-    The memory stays where somebody still refers to data in it, until this is called again and nobody does.
-    """
-    from mpi4py import MPI
-
-    _abandoned.append(None if node is None else node.give_up())
-    gc.collect()  # a machine and its queues and arrays refer to each other
-    used = [one is not None and (one[0].pool.used() or any(board.reads() for board in one[1])) for one in _abandoned]
-    in_use = np.array(used)
-    comm.Allreduce(MPI.IN_PLACE, in_use, MPI.LOR)
-    for one, stays in zip(_abandoned, in_use.tolist(), strict=True):
-        if one is not None and not stays:
-            one[0].free()
-    _abandoned[:] = [one for one, stays in zip(_abandoned, in_use.tolist(), strict=True) if stays]

@@ -197,9 +197,7 @@ def data_with(text: memoryview, total: int, found: Contents) -> Bytes | None:
     return np.frombuffer(text, np.uint8, total, len(text) - total)
 
 
-def parcels_here(
-    texts: list[tuple[int, memoryview]], read: Callable[[int, int, int], Bytes]
-) -> Arrived | None:
+def parcels_here(texts: list[tuple[int, memoryview]], read: Callable[[int, int, int], Bytes]) -> Arrived | None:
     """The parcels of manifests whose data came with them, or is to be read where it lies: those of a board.
 
     None where there is a note, or data that goes as messages.

@@ -4,7 +4,7 @@ every three ranks that follow each other, and PRETENDED_WEAK="1" processors whos
 import os
 
 if os.environ.get("PRETENDED_NODES"):
-    from pybsp.transport import board, window
+    from pybsp.transport import board, node
 
-    window.same_node = lambda comm: comm.Split(comm.rank // int(os.environ["PRETENDED_NODES"]))
+    node.same_node = lambda comm: comm.Split(comm.rank // int(os.environ["PRETENDED_NODES"]))
     board.WEAK = board.WEAK or bool(os.environ.get("PRETENDED_WEAK"))

@@ -43,6 +43,7 @@ class Mixed(MPITransport):
     def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
         flight, ranks = self._flight, self._ranks
         flight.posted = 0
+        # The order is free: a processor needs both a status and a head of all others before it reads anything.
         # 1. Those on this node find manifests, and data, in shared memory.
         texts, shared, messages = self._neighbours.describe(note, parcels)
         long = self._neighbours.by_rank(self.board.enter(kind, texts, shared))

@@ -53,6 +53,7 @@ class Near(MPITransport):
             if late or messages:
                 flight.send(self._neighbours.by_rank(late), MANIFESTS)
                 flight.send(messages, DATA)
+            # What this processor sends by message keeps its memory until it is seen off, in `_receive`.
             manifests = board.gather(kind)
             if manifests is not None and not flight.leaving:
                 arrived = wire.parcels_here(manifests, board.read)
