@@ -25,6 +25,11 @@ class Failure(NamedTuple):
         return self.summary.startswith("SystemExit")
 
 
+def killed(error: BaseException | None) -> bool:
+    """Whether the virtual machine is being taken down around this processor."""
+    return type(error).__name__ == "GreenletExit"
+
+
 def failure_of(error: BaseException, superstep: int, label: str) -> Failure:
     """What to tell the others about an exception."""
     summary = "".join(traceback.format_exception_only(type(error), error)).strip()

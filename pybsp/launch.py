@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 from . import agreement, ledger, process, settings, signals, simulation
+from .account import Account
 from .agreement import settle
-from .bsp import BSP, _killed, checks_wanted, grace_period
-from .errors import BSPError, UsageError, describe
+from .bsp import BSP
+from .combining import exchange_ledger
+from .errors import BSPError, UsageError
+from .failures import killed
 from .keywords import check_keywords, timeout_of
 from .machine import BSPMachine, machine_in_force
 from .outcome import managed
 from .routing import Routing, named, resolved, router
+from .settings import checks_wanted
+from .superstep import Superstep
 from .transport import BEGIN
 from .transport.mpi import MPITransport
-from .watch import Watch, warn_after
+from .watch import Watch
 from .world import (
     agreed,
     begin_session,
@@ -156,7 +159,7 @@ def attach(
     finally:
         if usable:
             if made is not None:
-                made._move()
+                made._superstep.move()
             transport.free()
 
 
@@ -184,22 +187,22 @@ def _session(
         # Parts of the job that are attached at the same time would write over each other.
         records = world or transport.p == usable_mpi(operation).COMM_WORLD.size
         _end(bsp, hosts, path if records else "")
-        bsp._router.close()
+        bsp.router.close()
     except BaseException as error:
         if not process.takes_part():
             raise
-        if isinstance(error, KeyboardInterrupt) or _killed(error):
+        if isinstance(error, KeyboardInterrupt) or killed(error):
             if transport.p > 1:
                 transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
             raise
-        if agreed(error) or transport.settled is not None or (bsp is not None and bsp._failed is not None):
-            mark(error, quiet=speaker_of(error, bsp, transport) != transport.pid)
+        if agreed(error) or transport.settled is not None or (bsp is not None and bsp._gate.failed is not None):
+            mark(error, quiet=speaker_of(error, None if bsp is None else bsp._superstep, transport) != transport.pid)
         else:
             if bsp is None:
                 transport.revoke(error)  # others may have begun, and exchange as their router does
-            report_failure(transport, bsp, error)
+            report_failure(transport, None if bsp is None else bsp._superstep, error)
         if bsp is not None and not transport.revoked:
-            bsp._router.close()
+            bsp.router.close()
         if not world and isinstance(error, Exception):
             mark_outside(error, transport)
         raise
@@ -218,7 +221,10 @@ def _begin(
 ) -> tuple[BSP, list[str], str]:
     """Agree on the settings, the machine, the router and the checks; with the hosts, and where the ledger goes."""
     named(chosen)  # raises where there is none
-    grace_period(), warn_after()  # a wrong setting is an error now, not when it is needed
+    (
+        settings.seconds(settings.GRACE),
+        settings.seconds(settings.WARN_AFTER),
+    )  # a wrong setting is an error now, not when it is needed
     warning = None
     if transport.pid == 0:
         machine, warning = machine_in_force(machine, transport.p)
@@ -254,32 +260,19 @@ def _begin(
         warning = warning or machine.elsewhere(hosts)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
-    bsp = BSP(transport, router(notes[0][4], transport), notes[0][1], checks[0])
-    watch.begin(transport, [said[7] for said in notes], hosts, partial(_superstep, bsp), partial(_heard, bsp), timeout)
+    bsp = BSP(Superstep(transport, router(notes[0][4], transport), Account(transport), checks[0]), notes[0][1])
+    watch.begin(
+        transport, [said[7] for said in notes], hosts, bsp._superstep.whereabouts, bsp._superstep.heard, timeout
+    )
     return bsp, hosts, settings.text(settings.LEDGER)
-
-
-def _superstep(bsp: BSP) -> str:
-    """The superstep that goes on, in words."""
-    while bsp._part is not None:
-        bsp = bsp._part
-    return describe(bsp._superstep, bsp._label) + " of a part" * bool(bsp._members)
-
-
-def _heard(bsp: BSP) -> str:
-    """When all others were last heard of: whoever leaves an exchange knows that they entered it."""
-    while bsp._part is not None:
-        bsp = bsp._part
-    ended = f"superstep {bsp._superstep - 1} ended" if bsp._superstep else "it began"
-    return f"was last heard of when {ended}, {time.perf_counter() - bsp._left:.0f} s ago"
 
 
 def _end(bsp: BSP, hosts: list[str], path: str) -> None:
     """Agree that the program has ended; processor 0 writes the ledger to the path, if there is one, or says why not."""
     global _runs_recorded
-    bsp._finish()
+    bsp._superstep.finish()
     if path:
-        bsp._exchange_ledger(everybody=False)
+        exchange_ledger(bsp._superstep, everybody=False)
         if bsp.pid == 0:
-            combined = ledger.Ledger(bsp.machine, bsp._log)
-            _runs_recorded += ledger.record_run(path, combined, hosts, bsp._router.name, first=_runs_recorded == 0)
+            combined = ledger.Ledger(bsp.machine, bsp._account.log)
+            _runs_recorded += ledger.record_run(path, combined, hosts, bsp.router.name, first=_runs_recorded == 0)

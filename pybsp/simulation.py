@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import agreement, ledger
-from .bsp import BSP, _killed, checks_wanted
-from .errors import ProcessorError, SyncError, UsageError, describe, where
+from .account import VirtualAccount
+from .bsp import BSP
+from .errors import ProcessorError, SyncError, UsageError, where
+from .failures import killed
 from .keywords import check_keywords, timeout_of
 from .ledger import Ledger, Log, combine
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .outcome import note_place
 from .routing import Routing, name_of, resolved
 from .routing import router as make_router
-from .settings import LEDGER, text
+from .settings import LEDGER, checks_wanted, text
+from .superstep import Superstep
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
 
 
@@ -110,33 +113,33 @@ def simulate(
     scheduler = Scheduler()
     meeting = Meeting(p, scheduler, found)
     transports = [VirtualTransport(meeting, pid) for pid in range(p)]
-    processors = [BSP(t, make_router(routing, t), found, checked, True, measure) for t in transports]
+    supersteps = [Superstep(t, make_router(routing, t), VirtualAccount(t, found, measure), checked) for t in transports]
     results: list[Any] = [None] * p
     errors: dict[int, BaseException] = {}
 
-    def body(bsp: BSP) -> Callable[[], None]:
+    def body(superstep: Superstep) -> Callable[[], None]:
         def run_processor() -> None:
-            bsp._begin()
+            superstep.account.begin()
             try:
-                results[bsp.pid] = main(bsp, *args, **kwargs)
-                bsp._finish(line)
+                results[superstep.pid] = main(BSP(superstep, found), *args, **kwargs)
+                superstep.finish(line)
             except BaseException as error:
-                if _killed(error) or isinstance(error, KeyboardInterrupt):
+                if killed(error) or isinstance(error, KeyboardInterrupt):
                     raise
-                errors[bsp.pid] = error
-                if bsp._failed is None:
+                errors[superstep.pid] = error
+                if superstep.gate.failed is None:
                     # A sync that others are in ends with this one's failure; if all have failed, with everybody's.
-                    bsp._report_failure(error)
+                    superstep.report_failure(error)
 
         return run_processor
 
-    scheduler.run([body(bsp) for bsp in processors])
+    scheduler.run([body(superstep) for superstep in supersteps])
     if errors:
         own = [pid for pid, error in errors.items() if agreement.failure_of(error, 0, "").primary]
         pid = min(own or errors)
         error = errors[pid]
-        failed = processors[pid]
-        place = describe(failed._superstep, agreement.label_of(error, failed._label))
+        failed = supersteps[pid]
+        place = failed.described(error)
         if p > 1 and not isinstance(error, SyncError):
             note_place(error, f"(on virtual processor {pid} of {p}, in {place})")
         if (
@@ -146,14 +149,14 @@ def simulate(
         ):
             # It ended its processor alone, which is no good end, whatever status it asked for.
             raise ProcessorError(
-                f"processor {pid} called sys.exit in {place}", pid, failed._superstep, failed._label
+                f"processor {pid} called sys.exit in {place}", pid, failed.account.superstep, failed.account.label
             ) from error
         raise error
-    log = processors[0]._log
+    log = supersteps[0].account.log
     log.names += log.fresh_labels(len(log))
     while log.combined < len(log):
         rows = log.combined, min(log.combined + Log.ROWS, len(log))
-        log.put([combine(bsp._log.table(*rows) for bsp in processors)])
+        log.put([combine(one.account.log.table(*rows) for one in supersteps)])
     combined = Ledger(found, log, virtual=True)
     return Simulation(results, combined, meeting.clock)
 

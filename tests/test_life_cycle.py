@@ -192,11 +192,11 @@ def test_what_is_set_on_processor_0_alone_counts_for_all(program: Program, tmp_p
                 os.environ.update(PYBSP_LEDGER="ledger.json", PYBSP_CHECKED="1", PYBSP_WAIT="yield", PYBSP_SHARED="0",
                                   PYBSP_GRACE="7")
             import pybsp
-            from pybsp.bsp import grace_period
+            from pybsp import settings
             def main(bsp):
                 bsp.sync()
-                transport = bsp._transport
-                return bsp._checked, transport.waiter._adapts, transport._board, grace_period()
+                transport, grace = bsp._transport, settings.seconds(settings.GRACE)
+                return bsp._superstep.checked, transport.waiter._adapts, transport._board, grace
             assert pybsp.run(main) == (True, False, None, 7)
         """),
     )

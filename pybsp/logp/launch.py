@@ -16,14 +16,13 @@ from weakref import ref
 
 from .. import agreement, launch, process, settings, signals, simulation
 from ..agreement import Failure, failure_of, processor_error, settle
-from ..bsp import grace_period
 from ..errors import BSPError, ProcessorError, UsageError
 from ..machine import LogPMachine
 from ..outcome import outcome
 from ..transport import END, FAIL, KIND, LOGP, Arrival
 from ..transport.mpi import MPITransport
 from ..transport.revocation import RevokedError
-from ..watch import Watch, warn_after
+from ..watch import Watch
 from ..world import (
     agreed,
     begin_session,
@@ -219,7 +218,10 @@ def _begin(
 ) -> RankProcessor:
     """Agree on the machine, and how its capacity and gap are kept."""
     _check(capacity, pace)
-    grace_period(), warn_after()  # a wrong setting is an error now, not when it is needed
+    (
+        settings.seconds(settings.GRACE),
+        settings.seconds(settings.WARN_AFTER),
+    )  # a wrong setting is an error now, not when it is needed
     warnings: list[str] = []
     if transport.pid == 0:
         machine, warnings = _machine(machine, transport.p)
