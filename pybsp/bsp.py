@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, NoReturn, SupportsIndex
 
@@ -39,23 +39,13 @@ class BSP:
         machine: the parameters in force, equal bit for bit on all processors.
     """
 
-    sync: Callable[[], None]
-    """End the superstep: what was sent, put and asked for arrives; collective.
-
-    Raises:
-        ProcessorError: another processor failed.
-        SyncError: another processor ended, or did something else, or registered something else.
-
-    BSP cost: w + g*h + l.
-    """
-
     def __init__(self, superstep: Superstep, machine: BSPMachine | EBSPMachine) -> None:
         self.p, self.pid, self.machine = superstep.p, superstep.pid, machine
         self._superstep, self._gate, self._account = superstep, superstep.gate, superstep.account
         self._mail, self._runs = superstep.mail, superstep.mail.runs
         self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts, by their size
-        # The superstep's own: a method here that calls it would take as long as the rest of what Python does in it.
-        self.sync = superstep.sync
+        # In place of the method below, which calls it and does nothing else: an empty superstep is to take no longer.
+        self.sync = superstep.sync  # type: ignore[method-assign]
 
     @property
     def inbox(self) -> Inbox:
@@ -163,6 +153,17 @@ class BSP:
         return self._superstep.array(local)
 
     # -- supersteps -----------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """End the superstep: what was sent, put and asked for arrives; collective.
+
+        Raises:
+            ProcessorError: another processor failed.
+            SyncError: another processor ended, or did something else, or registered something else.
+
+        BSP cost: w + g*h + l.
+        """
+        self._superstep.sync()
 
     def begin(self) -> None:
         """End the superstep's sending, without waiting: what was sent travels while the program goes on; collective.

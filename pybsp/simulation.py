@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from . import agreement, ledger
+from . import agreement
 from .account import VirtualAccount
 from .bsp import BSP
 from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import killed
 from .keywords import check_keywords, timeout_of
-from .ledger import Ledger, Log, combine
+from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .outcome import note_place
 from .routing import Routing, name_of, resolved
@@ -45,7 +45,7 @@ class Settings:
     p: int
     measure: bool = False
     ledger: str | None = None
-    runs: int = 0
+    recording: Recording = field(default_factory=Recording)
 
 
 _ALONE = Settings(p=1)  # of the runs of a program that finds no MPI library
@@ -188,11 +188,11 @@ def run_simulated(
     if chosen is _ALONE:
         chosen.ledger = text(LEDGER)
     if chosen.ledger:
-        ledger.require_place(chosen.ledger, "PYBSP_LEDGER")  # before the work that it is to be about
+        require_place(chosen.ledger, LEDGER)  # before the work that it is to be about
     done = simulate(
         main, *args, p=chosen.p, machine=machine, router=router, measure=chosen.measure, checked=checked, **kwargs
     )
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
-        chosen.runs += ledger.record_run(chosen.ledger, done.ledger, hosts, name_of(router), first=chosen.runs == 0)
+        chosen.recording.add(chosen.ledger, done.ledger, hosts, name_of(router))
     return done.results[0]

@@ -182,14 +182,7 @@ class Superstep:
     # -- its end ------------------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """End the superstep: what was sent, put and asked for arrives; collective.
-
-        Raises:
-            ProcessorError: another processor failed.
-            SyncError: another processor ended, or did something else, or registered something else.
-
-        BSP cost: w + g*h + l.
-        """
+        """`BSP.sync`."""
         # The short way is that of a processor which says nothing, or sends messages alone. Nothing but this line
         # decides: whatever else has a part in the end of the superstep is among the participants. What came by a queue
         # is too, until it is forgotten.
