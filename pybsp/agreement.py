@@ -8,12 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from .errors import BSPError, ProcessorError, SyncError, UsageError, describe, where
-from .failures import Failure as Failure
-from .failures import culprit as culprit
-from .failures import failure_of as failure_of
-from .failures import processor_error as processor_error
-from .outcome import outcome
+from .errors import BSPError, SyncError, UsageError, describe, where
+from .failures import Failure, outcome, processor_error
 from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival, Parcel, Transport
 
 if TYPE_CHECKING:
@@ -34,19 +30,6 @@ def once(look: Callable[..., Result]) -> Callable[..., Result]:
         return result
 
     return looked
-
-
-def note_label(error: BaseException, label: str) -> None:
-    """Keep with an exception the label of the superstep that it leaves, the innermost one."""
-    record = outcome(error)
-    if record.label is None:
-        record.label = label
-
-
-def label_of(error: BaseException, label: str) -> str:
-    """The label of the superstep in which it was raised; `label`, the current one, where none was left."""
-    left = outcome(error).label
-    return label if left is None else left
 
 
 @once
@@ -265,10 +248,3 @@ class Agreement:
             numbers = ", ".join(str(pid) for pid in self.members[:16]) + ", ..." * (len(self.members) > 16)
             error.args = (f"{error} (in a part made by bsp.split; its processors, from 0, are {numbers} of all)",)
         self._gate.fail(error)
-
-
-def speaker(error: BSPError) -> int:
-    """The processor that prints an error which all processors raise."""
-    if isinstance(error, ProcessorError):
-        return error.pid
-    return outcome(error).speaker

@@ -15,14 +15,14 @@ from typing import Any, NoReturn, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .agreement import note_label
 from .arrays import Array
 from .combining import exchange_ledger
 from .errors import CostError, UsageError
+from .failures import note_label
 from .ledger import Ledger
 from .machine import BSPMachine, EBSPMachine
 from .mail import PLAIN_NUMBERS, Inbox
-from .outcome import managed
+from .managed import managed
 from .parts import Split
 from .queues import Queue
 from .routing import Router

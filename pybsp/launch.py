@@ -17,7 +17,7 @@ from .errors import UsageError
 from .keywords import check_keywords, timeout_of
 from .ledger import Ledger, Recording, require_place
 from .machine import BSPMachine, machine_in_force
-from .outcome import managed
+from .managed import managed
 from .routing import Routing, named, resolved
 from .routing import router as make_router
 from .session import Session

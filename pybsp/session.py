@@ -15,8 +15,8 @@ from weakref import ref
 
 from . import agreement, process, settings, signals, simulation
 from .errors import BSPError, UsageError
-from .failures import killed
-from .outcome import managed
+from .failures import killed, speaker
+from .managed import managed
 from .transport import Arrival
 from .transport.mpi import MPITransport
 from .transport.revocation import RevokedError
@@ -245,7 +245,7 @@ class Session(ABC, Generic[Processor]):
             notes = agreement.settle(transport.exchange, arrival, self.kind, f"called {self.operation}", 0, "")
         except BSPError as error:
             note_exits(arrival)
-            mark(error, quiet=agreement.speaker(error) != pid)
+            mark(error, quiet=speaker(error) != pid)
             raise
         assert notes is not None
         of_all: list[Said] = list(notes)

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import agreement
 from .account import VirtualAccount
 from .bsp import BSP
 from .errors import ProcessorError, SyncError, UsageError, where
-from .failures import killed
+from .failures import failure_of, killed, note_place
 from .keywords import check_keywords, timeout_of
 from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
-from .outcome import note_place
 from .routing import Routing, name_of, resolved
 from .routing import router as make_router
 from .settings import LEDGER, checks_wanted, text
@@ -135,7 +133,7 @@ def simulate(
 
     scheduler.run([body(superstep) for superstep in supersteps])
     if errors:
-        own = [pid for pid, error in errors.items() if agreement.failure_of(error, 0, "").primary]
+        own = [pid for pid, error in errors.items() if failure_of(error, 0, "").primary]
         pid = min(own or errors)
         error = errors[pid]
         failed = supersteps[pid]

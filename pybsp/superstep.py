@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from .accesses import Accesses
 from .account import COUNTS, Account, Counted, clock
-from .agreement import Agreement, label_of
+from .agreement import Agreement
 from .arrays import Array
 from .errors import BSPError, UsageError, describe, where
-from .failures import failure_of
+from .failures import failure_of, label_of
 from .gate import Gate
 from .ledger import Log
 from .mail import SHORT, Inbox, Mail

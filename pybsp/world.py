@@ -21,9 +21,9 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from . import agreement, leftovers, process, settings
-from .agreement import Failure, culprit, settle
+from .agreement import settle
 from .errors import BSPError, LauncherError, SyncError, UsageError, where
-from .outcome import note_place, outcome
+from .failures import Failure, culprit, failure_of, note_place, outcome, speaker
 from .process import launched
 from .superstep import Superstep
 from .transport import EXIT, FAIL, KIND, Arrival
@@ -220,7 +220,7 @@ def report_failure(
                 return
             arrival = told
         else:
-            failure = agreement.failure_of(error, superstep, "")._replace(ends=ends)
+            failure = failure_of(error, superstep, "")._replace(ends=ends)
             arrival = transport.exchange(FAIL, failure, {}, grace=grace_or_default())
     except TimeoutError:
         _add_place(error, transport, at)
@@ -276,7 +276,7 @@ def _add_place(error: BaseException, transport: MPITransport, at: Superstep | No
 def speaker_of(error: BaseException, at: Superstep | None, transport: MPITransport) -> int:
     """The processor that prints an error that all know of."""
     known = transport.settled or (error if isinstance(error, BSPError) else at.gate.failed if at is not None else None)
-    return agreement.speaker(known) if isinstance(known, BSPError) else 0
+    return speaker(known) if isinstance(known, BSPError) else 0
 
 
 # -- what is printed, and how a job ends ------------------------------------------------------------------------------
@@ -454,7 +454,7 @@ def _leave_job() -> None:
         return
     try:
         for revocation in Revocation.unsettled[:]:  # an exchange was left, and something kept this one from saying so
-            failure = agreement.failure_of(revocation.cause or BSPError("the exchange was left"), 0, "")
+            failure = failure_of(revocation.cause or BSPError("the exchange was left"), 0, "")
             revocation.agree(failure._replace(ends=True), revocation.grace())
         if not _world_open:
             return

@@ -15,7 +15,7 @@ from textwrap import dedent
 import pytest
 
 import pybsp
-from pybsp import outcome, settings
+from pybsp import failures, managed, settings
 
 from .launching import Ended, failed_once, mpiexec, python, run
 
@@ -416,9 +416,9 @@ def test_an_exception_that_refuses_attributes_keeps_its_place(program: Program, 
 
 def test_what_is_known_of_an_exception_is_kept_with_it() -> None:
     first, second = ValueError("boom"), ValueError("boom")
-    outcome.outcome(first).quiet = True
-    assert outcome.quiet(first)
-    assert not outcome.quiet(second)
+    failures.outcome(first).quiet = True
+    assert failures.quiet(first)
+    assert not failures.quiet(second)
 
 
 def test_a_managed_context_lets_exceptions_through_as_they_are() -> None:
@@ -428,7 +428,7 @@ def test_a_managed_context_lets_exceptions_through_as_they_are() -> None:
 
     left = []
 
-    @outcome.managed
+    @managed.managed
     def context(value: int):  # type: ignore[no-untyped-def]
         try:
             yield value

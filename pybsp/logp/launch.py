@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import agreement, settings, simulation
-from ..agreement import Failure, failure_of, processor_error
+from .. import settings, simulation
 from ..errors import ProcessorError, UsageError
+from ..failures import Failure, failure_of, learned, processor_error, speaker
 from ..machine import LogPMachine
-from ..outcome import outcome
 from ..session import Session
 from ..transport import END, FAIL, KIND, LOGP, Arrival
 from ..world import mark, report_failure
@@ -158,13 +157,11 @@ class _LogPSession(Session[RankProcessor]):
             try:
                 _raise_failure(transport.exchange(END, None, {}))
             except ProcessorError as told:
-                # In place of what one of those that failed said: what is known of all.
                 if known is not None:
-                    known.args, known.pid = told.args, told.pid
-                    outcome(known).silent = outcome(told).silent
+                    learned(known, told)
             mark(error, quiet=True)
         else:
-            mark(error, quiet=agreement.speaker(known) != transport.pid)
+            mark(error, quiet=speaker(known) != transport.pid)
             processor.close()
 
 
