@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,30 +133,36 @@ def simulate(
 
     scheduler.run([body(superstep) for superstep in supersteps])
     if errors:
-        own = [pid for pid, error in errors.items() if failure_of(error, 0, "").primary]
-        pid = min(own or errors)
-        error = errors[pid]
-        failed = supersteps[pid]
-        place = failed.described(error)
-        if p > 1 and not isinstance(error, SyncError):
-            note_place(error, f"(on virtual processor {pid} of {p}, in {place})")
-        if (
-            isinstance(error, SystemExit)
-            and not error.code
-            and not all(isinstance(e, SystemExit) for e in errors.values())
-        ):
-            # It ended its processor alone, which is no good end, whatever status it asked for.
-            raise ProcessorError(
-                f"processor {pid} called sys.exit in {place}", pid, failed.account.superstep, failed.account.label
-            ) from error
-        raise error
-    log = supersteps[0].account.log
+        raise _first(errors, supersteps)
+    return Simulation(results, _ledger(supersteps, found), meeting.clock)
+
+
+def _first(errors: Mapping[int, BaseException], supersteps: Sequence[Superstep]) -> BaseException:
+    """What the run raises: the error of the lowest processor that failed of itself, with its place."""
+    own = [pid for pid, error in errors.items() if failure_of(error, 0, "").primary]
+    pid = min(own or errors)
+    error, failed = errors[pid], supersteps[pid]
+    place = failed.described(error)
+    if len(supersteps) > 1 and not isinstance(error, SyncError):
+        note_place(error, f"(on virtual processor {pid} of {len(supersteps)}, in {place})")
+    if isinstance(error, SystemExit) and not error.code and not all(isinstance(e, SystemExit) for e in errors.values()):
+        # It ended its processor alone, which is no good end, whatever status it asked for.
+        account = failed.account
+        alone = ProcessorError(f"processor {pid} called sys.exit in {place}", pid, account.superstep, account.label)
+        alone.__cause__ = error
+        return alone
+    return error
+
+
+def _ledger(supersteps: Sequence[Superstep], machine: BSPMachine | EBSPMachine) -> Ledger:
+    """The logs of all processors, combined."""
+    logs = [superstep.account.log for superstep in supersteps]
+    log = logs[0]
     log.names += log.fresh_labels(len(log))
     while log.combined < len(log):
         rows = log.combined, min(log.combined + Log.ROWS, len(log))
-        log.put([combine(one.account.log.table(*rows) for one in supersteps)])
-    combined = Ledger(found, log, virtual=True)
-    return Simulation(results, combined, meeting.clock)
+        log.put([combine(one.table(*rows) for one in logs)])
+    return Ledger(machine, log, virtual=True)
 
 
 def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMachine | EBSPMachine, str | None]:
