@@ -3,14 +3,19 @@
 What is where:
 
     bsp.py          the programming interface: what a program calls
+    superstep.py    what is below it: what goes out with a sync, the exchange, what arrives
     mail.py         messages: send, inbox
     queues.py       typed queues: whole arrays of small messages
-    arrays.py       registered arrays: put, get
+    arrays.py       registered arrays: put, get; accesses.py: how these travel
     outgoing.py     what these send to one destination
-    agreement.py    do all processors do the same, and who failed
+    participant.py  what else has a part in a sync; registrations.py: which arrays and queues there are
+    gate.py         whether anything may be called now
+    parts.py        split
+    agreement.py    do all processors do the same; failures.py: what is known of an exception
+    account.py      what one processor notes of its supersteps; combining.py: of all of them
     ledger.py       what each superstep cost; report.py prints it
     machine.py      parameters and predictions; cost.py: what an algorithm costs, before it runs
-    launch.py       run, attach: programs on MPI ranks
+    launch.py       run, attach: programs on MPI ranks; session.py: their life cycle, and that of LogP runs
     keywords.py     what of their keywords is pybsp's
     watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
     world.py        all ranks of a job, and how it ends; exits.py: also where there was no run

@@ -5,16 +5,16 @@ All processors see the same, so all raise in the same exchange, and none is left
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from .errors import BSPError, ProcessorError, SyncError, UsageError, describe, where
-from .failures import Failure as Failure
-from .failures import culprit as culprit
-from .failures import failure_of as failure_of
-from .failures import processor_error as processor_error
-from .outcome import outcome
-from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival
+from .errors import BSPError, SyncError, UsageError, describe, where
+from .failures import Failure, outcome, processor_error
+from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival, Parcel, Transport
+
+if TYPE_CHECKING:
+    from .account import Account
+    from .gate import Gate
 
 Result = TypeVar("Result")
 
@@ -30,19 +30,6 @@ def once(look: Callable[..., Result]) -> Callable[..., Result]:
         return result
 
     return looked
-
-
-def note_label(error: BaseException, label: str) -> None:
-    """Keep with an exception the label of the superstep that it leaves, the innermost one."""
-    record = outcome(error)
-    if record.label is None:
-        record.label = label
-
-
-def label_of(error: BaseException, label: str) -> str:
-    """The label of the superstep in which it was raised; `label`, the current one, where none was left."""
-    left = outcome(error).label
-    return label if left is None else left
 
 
 @once
@@ -181,8 +168,83 @@ def parts(own: Sequence[Any]) -> dict[Any, list[int]]:
     return found
 
 
-def speaker(error: BSPError) -> int:
-    """The processor that prints an error which all processors raise."""
-    if isinstance(error, ProcessorError):
-        return error.pid
-    return outcome(error).speaker
+class Agreement:
+    """One processor's part in keeping all of a machine in step.
+
+    Args:
+        route: an exchange of all, as the machine's router does it.
+        members: of a part, which of all processors they are; empty: it is no part.
+    """
+
+    __slots__ = ("_account", "_gate", "_route", "_transport", "members")
+
+    def __init__(
+        self,
+        transport: Transport,
+        route: Callable[..., Arrival],
+        gate: Gate,
+        account: Account,
+        members: Sequence[int],
+    ) -> None:
+        self._transport, self._route, self._gate, self._account = transport, route, gate, account
+        self.members = members
+
+    def meet(self, kind: int, note: Any, parcels: Mapping[int, Parcel]) -> Arrival:
+        """An exchange beside supersteps."""
+        try:
+            return self._route(kind, note, parcels)
+        except BaseException as error:
+            self.leave(error)
+            raise
+
+    def settle(self, arrival: Arrival, kind: int, what: str, line: str = "") -> Said | None:
+        """Check that all did the same, and declared the same; returns what they said, None where nobody said anything.
+
+        Args: as of the function `settle`.
+        """
+        try:
+            notes = settle(self._route, arrival, kind, what, self._account.superstep, self._account.label, line)
+            return None if notes is None else look_through(notes, self._account.superstep)
+        except BSPError as error:
+            self._fail(error)  # all find the same
+            raise
+
+    def leave(self, error: BaseException) -> None:
+        """An exception leaves an exchange, or what consists of exchanges.
+
+        Unless all know of it, what was under way there is lost to all.
+        """
+        if self._gate.failed is not None:
+            return
+        settled = self._transport.settled
+        if settled is None:
+            self._transport.revoke(error)
+        else:
+            self._fail(settled)
+
+    def tell(self, failure: Failure, grace: float | None) -> Arrival | None:
+        """Tell the others of a failure that only this processor knows of; returns what all were doing, and said.
+
+        None where another failure is known to all meanwhile.
+
+        Raises:
+            TimeoutError: they did not come within the grace period, in seconds.
+        """
+        try:
+            # Of what is revoked the transport tells all, where no router can.
+            route = self._transport.exchange if self._transport.revoked else self._route
+            arrival = route(FAIL, failure, {}, grace=grace)
+        except BaseException as other:
+            self.leave(other)
+            if self._transport.settled is not None:
+                return None
+            raise
+        self._gate.close("the run has failed")
+        return arrival
+
+    def _fail(self, error: BSPError) -> None:
+        """All processors know of this error: nothing more is exchanged."""
+        if self.members:
+            numbers = ", ".join(str(pid) for pid in self.members[:16]) + ", ..." * (len(self.members) > 16)
+            error.args = (f"{error} (in a part made by bsp.split; its processors, from 0, are {numbers} of all)",)
+        self._gate.fail(error)

@@ -1,8 +1,6 @@
 """Registered arrays: `x.put` and `x.get` reach into what other processors own.
 
-A put's values, and the index arrays of puts and gets, are copied at the call into a buffer for their destination.
-At the sync the gets' requests arrive with the puts; every processor reads what it was asked for, then writes what
-was put, by source and call.
+Calls are checked here; what they say is copied at the call, and travels by accesses.py.
 """
 
 from __future__ import annotations
@@ -14,24 +12,12 @@ from numpy.typing import NDArray
 
 from .convert import as_array, what
 from .errors import BoundsError, TicketError, UsageError, describe
-from .outgoing import Outgoing, words_of
-from .transport import PUTS, REPLIES, Parcel, Segment
-from .transport.memory import NOTHING, BufferPool, Growing, aligned
+from .indices import store
+from .outgoing import words_of
+from .transport import Bytes
 
 if TYPE_CHECKING:
-    from .bsp import BSP
-
-
-class _Stored:
-    """An index array's place in the buffer: picklable, while slices and ints stay what they are."""
-
-    __slots__ = ("offset", "shape")
-
-    def __init__(self, offset: int, shape: tuple[int, ...]) -> None:
-        self.offset, self.shape = offset, shape
-
-    def __reduce__(self) -> tuple[type, tuple[int, tuple[int, ...]]]:
-        return _Stored, (self.offset, self.shape)
+    from .superstep import Superstep
 
 
 class Ticket:
@@ -53,8 +39,13 @@ class Ticket:
 
     def __init__(self, array: Array, shape: tuple[int, ...]) -> None:
         self._array, self._shape = array, shape
-        self._made = array._bsp._superstep
+        self._made = array._superstep.account.superstep
         self._value: NDArray[Any] | None = None
+
+    def fill(self, data: Bytes, at: int) -> int:
+        """The value has arrived, at that place of the data; returns its bytes."""
+        self._value = value = np.ndarray(self._shape, self._array.local.dtype, data, at)
+        return value.nbytes
 
     @property
     def value(self) -> NDArray[Any]:
@@ -84,10 +75,11 @@ class Array:
         ([(1,), (2,), (3,)], [0.0, 1.0, 2.0])
     """
 
-    def __init__(self, bsp: BSP, number: int, local: NDArray[Any], created: str) -> None:
-        self._bsp, self._number, self._local, self._created = bsp, number, local, created
+    def __init__(self, superstep: Superstep, number: int, local: NDArray[Any], created: str) -> None:
+        self._superstep, self._gate, self.number = superstep, superstep.gate, number
+        self._local, self._created = local, created
         self._shapes: list[tuple[int, ...]] | None = None  # of all processors, known from the next sync
-        self._freed = False
+        self._freed = self._gone = False  # whether `free` was called, and whether that has taken effect
 
     @property
     def local(self) -> NDArray[Any]:
@@ -143,7 +135,6 @@ class Array:
             >>> pybsp.simulate(main, p=3).results
             [[0, 0, 1, 1, 2, 2], [2, 0, 0, 0, 0, 2], [0, 0, 0, 0, 0, 0]]
         """
-        bsp = self._bsp
         dest = self._processor(dest, "array.put", "dest")
         shape = self._check_index(dest, at, "array.put")
         items = as_array(values, self._local.dtype, "array.put")
@@ -157,18 +148,15 @@ class Array:
         size = items.dtype.itemsize * items.size
         if not size:
             return  # legal, and nothing to do
-        out = bsp._puts.get(dest)
-        if out is None:
-            out = bsp._puts[dest] = Outgoing(bsp._pool)
-            bsp._brief = False
+        out = self._superstep.accessing().put(dest)
         if isinstance(at, np.ndarray):
             out.expect(8 * at.size + size)
-        stored = _store(at, out)
+        stored = store(at, out)
         offset = out.reserve(size)
         # The one copy of a put.
         np.copyto(np.ndarray(shape, items.dtype, out.array, offset), items)
         out.words += words_of(size)
-        out.records.append((self._number, stored, offset, shape))
+        out.records.append((self.number, stored, offset, shape))
 
     def get(self, source: SupportsIndex, at: Any = None) -> Ticket:
         """Ask for values of processor source's part, as they are when the superstep ends.
@@ -196,17 +184,9 @@ class Array:
             >>> pybsp.simulate(main, p=2).results
             [(3, [12, 10]), (3, [12, 10])]
         """
-        bsp = self._bsp
         source = self._processor(source, "array.get", "source")
-        shape = self._check_index(source, at, "array.get")
-        out = bsp._gets.get(source)
-        if out is None:
-            out = bsp._gets[source] = Outgoing(bsp._pool)
-            bsp._brief = False
-            bsp._tickets[source] = []
-        out.records.append((self._number, _store(at, out)))
-        ticket = Ticket(self, shape)
-        bsp._tickets[source].append(ticket)
+        ticket = Ticket(self, self._check_index(source, at, "array.get"))
+        self._superstep.accessing().get(source, ticket, self.number, at)
         return ticket
 
     def free(self) -> None:
@@ -225,18 +205,26 @@ class Array:
             ...     print("was freed" in str(error))
             True
         """
-        self._bsp._check_open("array.free")
+        self._gate.check("array.free")
         if self._freed:
             raise UsageError(f"array.free: the array made at {self._created} is freed already")
         self._freed = True
-        self._bsp._free_array(self)
+        self._superstep.registering().free(self, "free of array")
+
+    def accept(self, shapes: list[tuple[int, ...]]) -> None:
+        """All processors have made it, with these shapes."""
+        self._shapes = shapes
+
+    def leave(self) -> None:
+        """All processors have freed it, and what was put to it until then has been written."""
+        self._gone = True
 
     def _processor(self, pid: Any, operation: str, argument: str) -> int:
-        if type(pid) is not int or not 0 <= pid < self._bsp._limit:
-            pid = self._bsp._processor(operation, argument, pid)
+        if type(pid) is not int or not 0 <= pid < self._gate.limit:
+            pid = self._gate.processor(operation, argument, pid)
         if self._shapes is None:
             raise UsageError(self._early(operation))
-        if self._number not in self._bsp._arrays:
+        if self._gone:
             raise UsageError(f"{operation}: the array made at {self._created} was freed; make another")
         return int(pid)
 
@@ -314,79 +302,11 @@ class Array:
         return f"<array of {self._local.dtype}, shape {self._local.shape} here, made at {self._created}>"
 
 
-def pack(outgoing: dict[int, Outgoing], stream: int, parcels: dict[int, Parcel]) -> None:
-    """Put puts or requests into the parcels."""
-    for dest, out in outgoing.items():
-        data = out.filled() if out.used else None
-        messages = len(out.records) if stream == PUTS else 0
-        parcels.setdefault(dest, {})[stream] = Segment(out.records, out.words, messages, data)
-
-
-def replies(arrays: dict[int, Array], requests: list[tuple[int, Segment]], pool: BufferPool) -> dict[int, Parcel]:
-    """Read what was asked for, before any put is written: a parcel for each processor that asked."""
-    parcels: dict[int, Parcel] = {}
-    for source, segment in requests:
-        buffer = Growing(pool)
-        words = messages = 0
-        for number, stored in segment.meta:
-            local = arrays[number].local
-            chosen = local if stored is None else local[_restore(stored, segment.data)]
-            values = np.asarray(chosen, local.dtype)  # the dtype: a single string would come out shorter
-            offset = buffer.reserve(values.nbytes)
-            if values.nbytes:
-                np.copyto(np.ndarray(values.shape, values.dtype, buffer.array, offset), values)
-                words += words_of(values.nbytes)
-                messages += 1
-        parcels[source] = {REPLIES: Segment(None, words, messages, buffer.filled())}
-    return parcels
-
-
-def fill(tickets: list[Ticket], segment: Segment) -> None:
-    """Hand the values to the tickets of one source, in the order of the gets."""
-    data = (NOTHING if segment.data is None else segment.data).view()
-    data.flags.writeable = False
-    at = 0
-    for ticket in tickets:
-        value: NDArray[Any] = np.ndarray(ticket._shape, ticket._array.local.dtype, data, at)
-        ticket._value = value
-        at = aligned(at + value.nbytes)
-
-
-def write(arrays: dict[int, Array], segment: Segment) -> None:
-    """Write one source's puts, in the order of its calls."""
-    data = NOTHING if segment.data is None else segment.data
-    for number, stored, offset, shape in segment.meta:
-        local = arrays[number].local
-        values: NDArray[Any] = np.ndarray(shape, local.dtype, data, offset)
-        local[() if stored is None else _restore(stored, data)] = values
-
-
 def _plain(at: Any) -> Any:
     """An index that numpy takes as it is: empty lists become integer arrays."""
     if isinstance(at, tuple):
         return tuple(_plain(part) for part in at)
     return np.asarray(at, np.intp) if isinstance(at, list) else at
-
-
-def _store(at: Any, buffer: Growing) -> Any:
-    """An index for a record: its arrays are copied into the buffer."""
-    if isinstance(at, tuple):
-        return tuple(_store(part, buffer) for part in at)
-    if isinstance(at, (list, np.ndarray)):
-        array = np.asarray(at)
-        offset = buffer.reserve(8 * array.size)
-        if array.size:
-            np.copyto(np.ndarray(array.shape, np.int64, buffer.array, offset), array, casting="unsafe")
-        return _Stored(offset, array.shape)
-    return at
-
-
-def _restore(stored: Any, data: Any) -> Any:
-    if isinstance(stored, tuple):
-        return tuple(_restore(part, data) for part in stored)
-    if isinstance(stored, _Stored):
-        return np.ndarray(stored.shape, np.int64, NOTHING if data is None else data, stored.offset)
-    return stored
 
 
 def _show(at: Any) -> str:

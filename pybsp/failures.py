@@ -1,4 +1,11 @@
-"""What a failing processor says of itself, and the error that the others raise."""
+"""What is known of an exception that leaves a program: here, by the others, and by those who are to print it.
+
+A processor that fails tells the others a `Failure`; they raise a ProcessorError. Whatever each knows of its own
+exception, or of the one that it raises, is in one record, its `Outcome`, which is kept with it.
+
+An exception may refuse attributes: a frozen dataclass does, or a class whose `__setattr__` raises. What Python's own
+`__notes__` and traceback are kept in is written past such refusals.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +13,13 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .errors import ProcessorError, SyncError, describe
-from .outcome import outcome
+from greenlet import GreenletExit
+
+from .errors import BSPError, ProcessorError, SyncError, describe
+
+_KEY = "__pybsp_outcome__"
+
+# -- what is told ------------------------------------------------------------------------------------------------------
 
 
 class Failure(NamedTuple):
@@ -46,5 +58,86 @@ def processor_error(notes: Sequence[Any]) -> ProcessorError:
         place = " outside of a run"
     text = f"processor {pid} failed{place}: {failure.summary}"
     error = ProcessorError(text, pid, max(failure.superstep, 0), failure.label)
-    outcome(error).silent = failure.exits
+    outcome(error).failure = failure
     return error
+
+
+def learned(error: ProcessorError, known: ProcessorError) -> None:
+    """In place of what one of those that failed has said, an error says what is known to all."""
+    error.args, error.pid = known.args, known.pid
+    outcome(error).failure = outcome(known).failure
+
+
+# -- what is kept with an exception ------------------------------------------------------------------------------------
+
+
+class Outcome:
+    """What is known of one exception.
+
+    Attributes:
+        label: of the superstep that it left, the innermost one; None where it left none.
+        agreed: the number of the session in which all processors have come to know of it; -1: none.
+        quiet: whether this processor leaves printing it to another.
+        alone: whether the job has ranks that do not know of it, and would wait for ever.
+        failure: of a ProcessorError, what the processor that failed has told.
+        speaker: the processor that prints it, where all raise the same.
+        place: where in the job it was.
+    """
+
+    label: str | None = None
+    quiet = alone = False
+    failure: Failure | None = None
+    agreed = -1
+    speaker = 0
+    place = ""
+
+    @property
+    def silent(self) -> bool:
+        """Whether the one that is to print it will not, as its process exits: it has done so already."""
+        return self.failure is not None and self.failure.exits
+
+
+def outcome(error: BaseException) -> Outcome:
+    """The record of an exception; it is the same at each call, and may be written to."""
+    held = BaseException.__getattribute__(error, "__dict__")
+    found = held.get(_KEY)
+    if found is None:
+        found = held[_KEY] = Outcome()
+    return found  # type: ignore[no-any-return]
+
+
+def quiet(error: BaseException) -> bool:
+    """Whether an exception is printed by another processor."""
+    return outcome(error).quiet
+
+
+def note_place(error: BaseException, text: str) -> None:
+    """Say in its traceback where in the job an exception was raised."""
+    if hasattr(BaseException, "add_note"):
+        notes = getattr(error, "__notes__", None)
+        BaseException.__setattr__(error, "__notes__", [*(notes if isinstance(notes, list) else ()), text])
+    else:
+        outcome(error).place = text
+
+
+def note_label(error: BaseException, label: str) -> None:
+    """Keep with an exception the label of the superstep that it leaves, the innermost one."""
+    record = outcome(error)
+    if record.label is None:
+        record.label = label
+
+
+def label_of(error: BaseException, label: str) -> str:
+    """The label of the superstep in which it was raised; `label`, the current one, where none was left."""
+    left = outcome(error).label
+    return label if left is None else left
+
+
+def speaker(error: BSPError) -> int:
+    """The processor that prints an error which all processors raise."""
+    return error.pid if isinstance(error, ProcessorError) else outcome(error).speaker
+
+
+def killed(error: BaseException | None) -> bool:
+    """Whether the virtual machine is being taken down around this processor."""
+    return isinstance(error, GreenletExit)

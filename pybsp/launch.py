@@ -1,56 +1,36 @@
-"""`run` and `attach`: a program on MPI ranks, from its beginning to its end, good or bad.
+"""`run` and `attach`: a BSP program on MPI ranks. What they share with LogP runs is in session.py.
 
-When a processor fails, all of them learn of it in their next exchange, all raise, and the launcher sees a non-zero
-status of each. Only if some do not come to an exchange within the grace period is the job aborted. The same holds
-outside of `run`: once pybsp is imported under a launcher, an exception that nobody catches is reported to the
-others, and so is a program that ends early.
+What ends a run well or badly holds outside of it too: once pybsp is imported under a launcher, an exception that nobody
+catches is reported to the others, and so is a program that ends early (world.py).
 """
 
 from __future__ import annotations
 
-import socket
-import sys
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import ref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from . import agreement, ledger, process, settings, signals, simulation
-from .agreement import settle
-from .bsp import BSP, _killed, checks_wanted, grace_period
-from .errors import BSPError, UsageError, describe
+from . import settings, simulation
+from .account import Account
+from .bsp import BSP
+from .combining import exchange_ledger
+from .errors import UsageError
 from .keywords import check_keywords, timeout_of
-from .lazy import ready
+from .ledger import Ledger, Recording, require_place
 from .machine import BSPMachine, machine_in_force
-from .outcome import managed
-from .routing.choice import Routing, named, resolved, router
+from .managed import managed
+from .routing.choice import Routing, named, resolved
+from .routing.choice import router as make_router
+from .session import Session
+from .superstep import Superstep
 from .transport import BEGIN
-from .transport.medium import MPITransport
-from .transport.mpi import duplicate
-from .watch import Watch, warn_after
-from .world import (
-    agreed,
-    begin_session,
-    grace_or_default,
-    install_hook,
-    mark,
-    mark_outside,
-    note_exits,
-    report_failure,
-    require_launcher,
-    speaker_of,
-    tell_before_run,
-    usable_mpi,
-    world_transport,
-)
+from .world import agreed, mark, report_failure, speaker_of, usable_mpi
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 Result = TypeVar("Result")
 
-_runs_recorded = 0
+_recording = Recording()
 
 
 def run(
@@ -95,45 +75,27 @@ def run(
         >>> pybsp.run(main, "hello")  # this process alone; under mpiexec each rank is a processor
         ['hello']
     """
-    global _running
-    inside, simulated, this = is_running(), None, _Run()
-    try:
+    session = _BSPSession("pybsp.run", router, machine, checked, timeout)
+
+    def check() -> None:
         if not callable(main):
             raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
-        if inside:
-            raise UsageError("pybsp.run: a run is going on in this process; call functions of its bsp instead")
-        timeout = timeout_of("pybsp.run", timeout)
-        ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
-        check_keywords("pybsp.run", main, args, ours)
-        _running = ref(this)
-        simulated = simulation.settings()
-        transport = None if simulated is not None else world_transport()
-        if transport is None:
-            result: Result = simulation.run_simulated(
-                main, args, kwargs, router=router, machine=machine, checked=checked, settings=simulated
-            )
-            return result
-        with _session(transport, "pybsp.run", router, machine, checked, timeout, world=True) as bsp:
-            return main(bsp, *args, **kwargs)
-    except BaseException as error:
-        if not inside and simulated is None:
-            tell_before_run(error)
-        raise
-    finally:
-        if not inside:
-            _running = None
+        session.timeout = timeout_of("pybsp.run", timeout)
+        given = {
+            "router": router != "direct",
+            "machine": machine,
+            "checked": checked is not None,
+            "timeout": session.timeout,
+        }
+        check_keywords("pybsp.run", main, args, given)
 
+    def virtual(simulated: simulation.Settings | None) -> Result:
+        result: Result = simulation.run_simulated(
+            main, args, kwargs, router=router, machine=machine, checked=checked, settings=simulated
+        )
+        return result
 
-class _Run:
-    """A run that goes on: it ends with the call, even where an exception keeps the call from saying so."""
-
-
-_running: ref[_Run] | None = None
-
-
-def is_running() -> bool:
-    """Whether a run, BSP or LogP, goes on in this process."""
-    return _running is not None and _running() is not None
+    return session.run(lambda bsp: main(bsp, *args, **kwargs), check, virtual)
 
 
 @managed
@@ -160,146 +122,93 @@ def attach(
         hello
     """
     timeout = timeout_of("pybsp.attach", timeout)
-    install_hook()
-    require_launcher(usable_mpi("pybsp.attach").COMM_WORLD.size)
-    transport = duplicate(comm, "pybsp.attach", graceful=grace_or_default)
-    made: BSP | None = None
-    usable = False
-    try:
-        with _session(transport, "pybsp.attach", router, machine, checked, timeout, world=False) as made:
-            yield made
-        usable = True
-    except BaseException as error:
-        usable = agreed(error)
-        raise
-    finally:
-        if usable:
-            if made is not None:
-                made._move()
-            transport.free()
-
-
-@managed
-def _session(
-    transport: MPITransport,
-    operation: str,
-    chosen: Routing,
-    machine: BSPMachine | None,
-    checked: bool | None,
-    timeout: float | None,
-    world: bool,
-) -> Iterator[BSP]:
-    """From the beginning of a run, agreed by all, to its end, agreed by all."""
-    bsp: BSP | None = None
-    ready()
-    begin_session()
-    signals.install()
-    watch = Watch(alone=transport.p == 1)
-    try:
-        bsp, hosts, path = _begin(transport, operation, chosen, machine, checked, timeout, watch)
-        if path and world and transport.pid == 0:
-            ledger.require_place(path, "PYBSP_LEDGER")  # before the work that it is to be about
+    with _BSPSession("pybsp.attach", router, machine, checked, timeout).on(comm) as bsp:
         yield bsp
-        transport.hear()  # whether others have waited for too long already
+
+
+class _Decided(NamedTuple):
+    """What processor 0 decides for all."""
+
+    machine: BSPMachine
+    routing: Routing
+
+
+class _BSPSession(Session[BSP]):
+    """A BSP machine on MPI ranks.
+
+    Args:
+        router, machine, checked, timeout: see `run`.
+    """
+
+    kind = BEGIN
+    instead = "call functions of its bsp instead"
+
+    def __init__(
+        self,
+        operation: str,
+        router: Routing,
+        machine: BSPMachine | None,
+        checked: bool | None,
+        timeout: float | None,
+    ) -> None:
+        self.operation = operation
+        self._router, self._machine, self._checked, self.timeout = router, machine, checked, timeout
+        self._warning: str | None = None
+        self._superstep: Superstep
+
+    def arguments(self) -> dict[str, Any]:
+        named(self._router)  # raises where there is none
+        return {"router": self._router, "checked": self._checked, "timeout": self.timeout}
+
+    def decide(self) -> _Decided:
+        self._machine, self._warning = machine_in_force(self._machine, self.transport.p)
+        return _Decided(self._machine, resolved(self._router, self._machine, self.transport.apart))
+
+    def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**arguments, "checked": settings.checks_wanted(arguments["checked"])}
+
+    def warnings(self) -> Sequence[str]:
+        assert self._machine is not None
+        warning = self._warning or self._machine.elsewhere(self.hosts)
+        return [] if warning is None else [warning]
+
+    def make(self, decided: _Decided, arguments: Mapping[str, Any]) -> BSP:
+        transport, machine = self.transport, decided.machine
+        if machine.calibrated:
+            transport.tune(machine.o_msg)
+        router = make_router(decided.routing, transport)
+        self._superstep = Superstep(transport, router, Account(transport), arguments["checked"])
+        return BSP(self._superstep, machine)
+
+    def watched(self, processor: BSP) -> tuple[Callable[[], str], Callable[[], str], float | None]:
+        return self._superstep.whereabouts, self._superstep.heard, self.timeout
+
+    def ready(self) -> None:
+        path = settings.text(settings.LEDGER)
+        if path and self.world and self.transport.pid == 0:
+            require_place(path, settings.LEDGER)  # before the work that it is to be about
+
+    def end(self, processor: BSP) -> None:
+        self.transport.hear()  # whether others have waited for too long already
+        superstep, path = self._superstep, settings.text(settings.LEDGER)
+        superstep.finish()
         # Parts of the job that are attached at the same time would write over each other.
-        records = world or transport.p == usable_mpi(operation).COMM_WORLD.size
-        _end(bsp, hosts, path if records else "")
-        bsp._router.close()
-    except BaseException as error:
-        if not process.takes_part():
-            raise
-        if isinstance(error, KeyboardInterrupt) or _killed(error):
-            if transport.p > 1:
-                transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
-            raise
-        if agreed(error) or transport.settled is not None or (bsp is not None and bsp._failed is not None):
-            mark(error, quiet=speaker_of(error, bsp, transport) != transport.pid)
+        if path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size):
+            exchange_ledger(superstep, everybody=False)
+            if superstep.pid == 0:
+                combined = Ledger(processor.machine, superstep.account.log)
+                _recording.add(path, combined, self.hosts, superstep.router.name)
+        superstep.router.close()
+
+    def fail(self, processor: BSP, error: BaseException) -> None:
+        superstep, transport = self._superstep, self.transport
+        if agreed(error) or transport.settled is not None or superstep.gate.failed is not None:
+            mark(error, quiet=speaker_of(error, superstep, transport) != transport.pid)
         else:
-            if bsp is None:
-                transport.revoke(error)  # others may have begun, and exchange as their router does
-            report_failure(transport, bsp, error)
-        if bsp is not None and not transport.revoked:
-            bsp._router.close()
-        if not world and isinstance(error, Exception):
-            mark_outside(error, transport)
-        raise
-    finally:
-        watch.end()
+            report_failure(transport, superstep, error)
+        if not transport.revoked:
+            superstep.router.close()
 
-
-def _begin(
-    transport: MPITransport,
-    operation: str,
-    chosen: Routing,
-    machine: BSPMachine | None,
-    checked: bool | None,
-    timeout: float | None,
-    watch: Watch,
-) -> tuple[BSP, list[str], str]:
-    """Agree on the settings, the machine, the router and the checks; with the hosts, and where the ledger goes."""
-    named(chosen)  # raises where there is none
-    grace_period(), warn_after()  # a wrong setting is an error now, not when it is needed
-    warning = None
-    if transport.pid == 0:
-        machine, warning = machine_in_force(machine, transport.p)
-        routing: Routing | None = resolved(chosen, machine, transport.apart)
-    else:
-        machine = routing = None  # processor 0's are everybody's, equal bit for bit
-    told = settings.told(settings.OF_RUN)
-    note = (socket.gethostname(), machine, chosen, checked, routing, told, timeout, watch.address)
-    arrival = transport.exchange(BEGIN, note, {})
-    try:
-        notes = settle(transport.exchange, arrival, BEGIN, f"called {operation}", 0, "")
-    except BSPError as error:
-        note_exits(arrival)
-        mark(error, quiet=agreement.speaker(error) != transport.pid)
-        raise
-    assert notes is not None
-    try:
-        settings.agree(operation, settings.OF_RUN, [said[5] for said in notes])
-        routers, checks = [said[2] for said in notes], [checks_wanted(said[3]) for said in notes]
-        timeouts = [said[6] for said in notes]
-        for name, wishes in (("router", routers), ("checked", checks), ("timeout", timeouts)):
-            if any(wish != wishes[0] for wish in wishes):
-                raise UsageError(f"{operation}: argument {name}: expected the same on all processors, got {wishes}")
-    except UsageError as differing:
-        mark(differing, quiet=transport.pid != 0)
-        raise
-    hosts = [said[0] for said in notes]
-    if hosts.count(hosts[transport.pid]) > process.cores():
-        transport.waiter.crowd()
-    if notes[0][1].calibrated:
-        transport.tune(notes[0][1].o_msg)
-    if transport.pid == 0 and machine is not None:
-        warning = warning or machine.elsewhere(hosts)
-    if warning is not None:
-        print(f"pybsp: {warning}", file=sys.stderr)
-    bsp = BSP(transport, router(notes[0][4], transport), notes[0][1], checks[0])
-    watch.begin(transport, [said[7] for said in notes], hosts, partial(_superstep, bsp), partial(_heard, bsp), timeout)
-    return bsp, hosts, settings.text(settings.LEDGER)
-
-
-def _superstep(bsp: BSP) -> str:
-    """The superstep that goes on, in words."""
-    while bsp._part is not None:
-        bsp = bsp._part
-    return describe(bsp._superstep, bsp._label) + " of a part" * bool(bsp._members)
-
-
-def _heard(bsp: BSP) -> str:
-    """When all others were last heard of: whoever leaves an exchange knows that they entered it."""
-    while bsp._part is not None:
-        bsp = bsp._part
-    ended = f"superstep {bsp._superstep - 1} ended" if bsp._superstep else "it began"
-    return f"was last heard of when {ended}, {time.perf_counter() - bsp._left:.0f} s ago"
-
-
-def _end(bsp: BSP, hosts: list[str], path: str) -> None:
-    """Agree that the program has ended; processor 0 writes the ledger to the path, if there is one, or says why not."""
-    global _runs_recorded
-    bsp._finish()
-    if path:
-        bsp._exchange_ledger(everybody=False)
-        if bsp.pid == 0:
-            combined = ledger.Ledger(bsp.machine, bsp._log)
-            _runs_recorded += ledger.record_run(path, combined, hosts, bsp._router.name, first=_runs_recorded == 0)
+    def detach(self) -> None:
+        if self.processor is not None:
+            self._superstep.move()

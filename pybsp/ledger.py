@@ -559,6 +559,17 @@ def record_run(path: str, ledger: Ledger, hosts: Sequence[str], router: str, fir
     return True
 
 
+class Recording:
+    """The ledger file that the runs of this process are added to; the first one begins it anew."""
+
+    def __init__(self) -> None:
+        self._runs = 0
+
+    def add(self, path: str, ledger: Ledger, hosts: Sequence[str], router: str) -> None:
+        """Add a run, as `record_run`."""
+        self._runs += record_run(path, ledger, hosts, router, first=self._runs == 0)
+
+
 def require_place(path: str, name: str) -> None:
     """Refuse a ledger file that cannot be written, before the work that it is to be about.
 

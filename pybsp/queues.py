@@ -8,48 +8,28 @@ item.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .convert import as_array, what
 from .errors import UsageError
+from .gate import Gate
 from .outgoing import words_of
-from .transport import Bytes, Parcel, Segment
+from .participant import Participant
+from .transport import JOINED, Bytes, Parcel, Segment
 from .transport.memory import NOTHING, POISON, Growing
 
 if TYPE_CHECKING:
-    from .bsp import BSP
+    from .superstep import Superstep
 
 _INT = 1 << 53  # integers up to it fit wherever a word does
 FEWEST = 4  # processors for which looking for each destination's items beats sorting
 FEW, MANY = 16, 1000  # processors, and items, for which it does too
 
 
-class Freed:
-    """What a freed queue has in place of its BSP machine: one that nothing can be sent on.
-
-    gone: whether what arrived last is no longer there either.
-    """
-
-    _limit = 0
-
-    def __init__(self, checked: bool, created: str) -> None:
-        self._checked, self._created = checked, created
-        self.gone = False
-
-    def _refusal(self, operation: str, argument: str, pid: Any) -> UsageError:
-        return UsageError(f"{operation}: the queue made at {self._created} was freed; make another")
-
-    def _clear(self) -> None:
-        self.gone = True
-
-    def move(self) -> None:
-        """There is nothing to move."""
-
-
-class Queue:
+class Queue(Participant):
     """Items of one dtype; made by `bsp.queue` on all processors alike, and usable at once, until `free`.
 
     Examples:
@@ -63,17 +43,21 @@ class Queue:
         [([0], [20]), ([0, 0], [10, 30])]
     """
 
-    def __init__(self, bsp: BSP, stream: int, dtype: np.dtype[Any], created: str) -> None:
-        self._bsp, self._stream, self.dtype, self._created = bsp, stream, dtype, created
+    def __init__(self, superstep: Superstep, number: int, dtype: np.dtype[Any], created: str) -> None:
+        self.number, self.dtype, self._created = number, dtype, created
+        self._p, self._pool, self._checked = superstep.p, superstep.pool, superstep.checked
+        self._superstep, self._gate, self._participants = superstep, superstep.gate, superstep.participants
         self._words = words_of(dtype.itemsize)
         self._out: dict[int, Growing] = {}
         self._single: tuple[list[int], list[Any]] = ([], [])
-        self._sort_type = np.uint8 if bsp.p <= 1 << 8 else np.uint16 if bsp.p <= 1 << 16 else np.intp
+        self._sort_type = np.uint8 if self._p <= 1 << 8 else np.uint16 if self._p <= 1 << 16 else np.intp
         # Which Python numbers always cast: floats; integers that are not too large.
         self._floats = dtype.kind in "fc"
         self._ints = dtype.kind in "ifc" and dtype.itemsize >= 8
         self._joined: Bytes | None = None
         self._free = False  # whether `free` was called
+        self._left = False  # whether that has taken effect: nothing can be sent
+        self._gone = False  # whether what arrived with that sync is no longer there either
         self._clear()
 
     def send(self, dests: Any, values: Any) -> None:
@@ -101,12 +85,11 @@ class Queue:
             >>> pybsp.simulate(main, p=3).results
             [[0.0, 0.25, 0.5, 1.0, 0.25, 0.5, 2.0, 0.25, 0.5], [7.0, 7.0, 7.0], [7.0, 7.0, 7.0]]
         """
-        bsp = self._bsp
         if type(dests) is not int:
             self._send_arrays(dests, values)
             return
-        if not 0 <= dests < bsp._limit:
-            raise bsp._refusal("queue.send", "dests", dests)
+        if not 0 <= dests < self._gate.limit:
+            raise self._gate.refusal("queue.send", "dests", dests)
         kind = type(values)
         if (kind is float and self._floats) or (kind is int and self._ints and -_INT <= values <= _INT):
             self._single[0].append(dests)  # cast with all others, later
@@ -124,8 +107,7 @@ class Queue:
             else:
                 self._flush_single()
                 self._place(dests, items, None)
-        bsp._outgoing_pools[self] = None
-        bsp._brief = False
+        self._participants[self] = None
 
     def free(self) -> None:
         """Give the queue up on all processors alike; takes effect at the next sync, and is compared there.
@@ -147,15 +129,18 @@ class Queue:
         """
         if self._free:
             raise UsageError(f"queue.free: the queue made at {self._created} is freed already")
-        self._bsp._check_open("queue.free")
+        self._gate.check("queue.free")
         self._free = True
-        self._bsp._free_queue(self)
+        self._superstep.registering().free(self, "free of queue")
 
-    def _leave(self) -> Freed:
-        """From now on nothing can be sent: `send` asks its machine anyway, so that live queues take no more time."""
-        freed = Freed(self._bsp._checked, self._created)
-        self._bsp = cast("BSP", freed)
-        return freed
+    def leave(self) -> None:
+        """All processors have freed it: from now on nothing can be sent.
+
+        It gets a gate of its own, which is closed: so `send` asks none but its gate, and live queues take no more time.
+        """
+        self._left = True
+        self._gate = Gate(self._p)
+        self._gate.close(f"the queue made at {self._created} was freed; make another")
 
     def _misfit(self, expected: str, items: NDArray[Any]) -> UsageError:
         return UsageError(
@@ -163,7 +148,7 @@ class Queue:
         )
 
     def _send_arrays(self, dests: Any, values: Any) -> None:
-        bsp = self._bsp
+        gate = self._gate
         try:
             target = np.asarray(dests)
         except ValueError:
@@ -177,11 +162,11 @@ class Queue:
         items = as_array(values, self.dtype, "queue.send")
         if items.ndim > 1 or (items.ndim == 1 and target.ndim == 1 and items.shape != target.shape):
             raise self._misfit(str(target.shape or "(m,)"), items)
-        if target.size and not _below(target, bsp._limit):
-            wrong = target.ravel()[(target.ravel() < 0) | (target.ravel() >= bsp._limit)]
-            raise bsp._refusal("queue.send", "dests", int(wrong[0]))
-        if bsp._limit == 0:
-            raise bsp._refusal("queue.send", "dests", dests)
+        if target.size and not _below(target, gate.limit):
+            wrong = target.ravel()[(target.ravel() < 0) | (target.ravel() >= gate.limit)]
+            raise gate.refusal("queue.send", "dests", int(wrong[0]))
+        if gate.limit == 0:
+            raise gate.refusal("queue.send", "dests", dests)
         if not target.size or not items.size:
             return  # legal, and nothing to do
         self._flush_single()
@@ -192,12 +177,11 @@ class Queue:
                 items = np.broadcast_to(items, target.shape)
             for dest, chosen in self._by_destination(target):
                 self._place(dest, items, chosen)
-        bsp._outgoing_pools[self] = None
-        bsp._brief = False
+        self._participants[self] = None
 
     def _by_destination(self, target: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
         """For each destination the numbers of its items, ascending."""
-        p = self._bsp.p
+        p = self._p
         key = target.astype(self._sort_type)
         if p <= FEWEST or (p <= FEW and target.size >= MANY):
             # A look at all for each of few destinations takes a tenth of the time of sorting.
@@ -219,7 +203,7 @@ class Queue:
         """Copy items (those chosen) behind what goes to dest already: the one copy of sending."""
         out = self._out.get(dest)
         if out is None:
-            out = self._out[dest] = Growing(self._bsp._pool)
+            out = self._out[dest] = Growing(self._pool)
         count = items.size if chosen is None else chosen.size
         offset = out.reserve(count * self.dtype.itemsize, exact=True)
         place = out.array[offset : out.used].view(self.dtype)
@@ -235,19 +219,25 @@ class Queue:
             self._single = ([], [])
             self._send_arrays(np.array(dests), np.array(values, self.dtype))
 
+    def sent(self) -> Sequence[str]:
+        return ("queue.send",) if self._out or self._single[0] else ()
+
     def pack(self, parcels: dict[int, Parcel]) -> None:
-        """Put what was sent into the parcels, and start afresh."""
         self._flush_single()
         size = self.dtype.itemsize
         for dest, out in self._out.items():
             if out.used:
                 count = out.used // size
                 segment = Segment(None, count * self._words, count, out.array[: out.used])
-                parcels.setdefault(dest, {})[self._stream] = segment
+                parcels.setdefault(dest, {})[JOINED + self.number] = segment
         self._out = {}
 
+    def forget(self) -> None:
+        self._gone = self._left
+        self._clear()
+
     def _clear(self) -> None:
-        if self._joined is not None and self._bsp._checked:
+        if self._joined is not None and self._checked:
             self._joined.fill(POISON)  # views that were kept
         self._arrived: Sequence[tuple[int, Segment]] = ()
         self._joined = None
@@ -255,7 +245,6 @@ class Queue:
         self._sources: NDArray[np.intp] | None = None
 
     def move(self) -> None:
-        """What arrived goes into memory of this processor's own."""
         if self._joined is None:
             self._arrived = [(source, segment.copied()) for source, segment in self._arrived]
             self._values = None
@@ -317,12 +306,11 @@ class Queue:
         return sum(segment.messages for _, segment in self._arrived)
 
     def _check_there(self, operation: str) -> None:
-        bsp: BSP | Freed = self._bsp
-        if isinstance(bsp, Freed) and bsp.gone:
-            raise bsp._refusal(operation, "", None)
+        if self._gone:
+            self._gate.check(operation)
 
     def __repr__(self) -> str:
-        if isinstance(self._bsp, Freed):
+        if self._left:
             return f"<freed queue of {self.dtype}>"
         return f"<queue of {self.dtype}: {len(self)} items arrived>"
 

@@ -33,6 +33,7 @@ DEFAULTS = {
     AGGREGATE: "",
 }
 
+SECONDS = (GRACE, WARN_AFTER)
 OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL)  # agreed on at the beginning of each run
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
 
@@ -42,6 +43,28 @@ _processor_0s: dict[str, str] = {}  # of those that are not set here
 def text(name: str) -> str:
     """What a variable says: here, else on processor 0 of the last agreement, else its default."""
     return os.environ.get(name) or _processor_0s.get(name) or DEFAULTS[name]
+
+
+def seconds(name: str) -> float:
+    """What a variable that holds seconds says.
+
+    Raises:
+        UsageError: it is no number of at least 0.
+    """
+    given = text(name)
+    try:
+        found = float(given)
+    except ValueError:
+        found = -1.0
+    if not found >= 0:
+        zero = " (0: never)" * (name == WARN_AFTER)
+        raise UsageError(f"{name}: expected seconds, a number of at least 0{zero}, got {given!r}")
+    return found
+
+
+def checks_wanted(checked: bool | None) -> bool:
+    """Whether to check what is too dear for every superstep: the argument, else PYBSP_CHECKED."""
+    return text(CHECKED) != "0" if checked is None else checked
 
 
 def told(names: Sequence[str]) -> dict[str, str]:

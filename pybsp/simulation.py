@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from . import agreement, ledger
-from .bsp import BSP, _killed, checks_wanted
-from .errors import ProcessorError, SyncError, UsageError, describe, where
+from .account import VirtualAccount
+from .bsp import BSP
+from .errors import ProcessorError, SyncError, UsageError, where
+from .failures import failure_of, killed, note_place
 from .keywords import check_keywords, timeout_of
 from .lazy import ready
-from .ledger import Ledger, Log, combine
+from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
-from .outcome import note_place
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
-from .settings import LEDGER, text
+from .settings import LEDGER, checks_wanted, text
+from .superstep import Superstep
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
 
 
@@ -48,7 +49,7 @@ class Settings:
     p: int
     measure: bool = False
     ledger: str | None = None
-    runs: int = 0
+    recording: Recording = field(default_factory=Recording)
 
 
 _ALONE = Settings(p=1)  # of the runs of a program that finds no MPI library
@@ -128,52 +129,58 @@ def simulate(
     scheduler = Scheduler()
     meeting = Meeting(p, scheduler, found)
     transports = [VirtualTransport(meeting, pid) for pid in range(p)]
-    processors = [BSP(t, make_router(routing, t), found, checked, True, measure) for t in transports]
+    supersteps = [Superstep(t, make_router(routing, t), VirtualAccount(t, found, measure), checked) for t in transports]
     results: list[Any] = [None] * p
     errors: dict[int, BaseException] = {}
 
-    def body(bsp: BSP) -> Callable[[], None]:
+    def body(superstep: Superstep) -> Callable[[], None]:
         def run_processor() -> None:
-            bsp._begin()
+            superstep.account.begin()
             try:
-                results[bsp.pid] = main(bsp, *args, **kwargs)
-                bsp._finish(line)
+                results[superstep.pid] = main(BSP(superstep, found), *args, **kwargs)
+                superstep.finish(line)
             except BaseException as error:
-                if _killed(error) or isinstance(error, KeyboardInterrupt):
+                if killed(error) or isinstance(error, KeyboardInterrupt):
                     raise
-                errors[bsp.pid] = error
-                if bsp._failed is None:
+                errors[superstep.pid] = error
+                if superstep.gate.failed is None:
                     # A sync that others are in ends with this one's failure; if all have failed, with everybody's.
-                    bsp._report_failure(error)
+                    superstep.report_failure(error)
 
         return run_processor
 
-    scheduler.run([body(bsp) for bsp in processors])
+    scheduler.run([body(superstep) for superstep in supersteps])
     if errors:
-        own = [pid for pid, error in errors.items() if agreement.failure_of(error, 0, "").primary]
-        pid = min(own or errors)
-        error = errors[pid]
-        failed = processors[pid]
-        place = describe(failed._superstep, agreement.label_of(error, failed._label))
-        if p > 1 and not isinstance(error, SyncError):
-            note_place(error, f"(on virtual processor {pid} of {p}, in {place})")
-        if (
-            isinstance(error, SystemExit)
-            and not error.code
-            and not all(isinstance(e, SystemExit) for e in errors.values())
-        ):
-            # It ended its processor alone, which is no good end, whatever status it asked for.
-            raise ProcessorError(
-                f"processor {pid} called sys.exit in {place}", pid, failed._superstep, failed._label
-            ) from error
-        raise error
-    log = processors[0]._log
+        raise _first(errors, supersteps)
+    return Simulation(results, _ledger(supersteps, found), meeting.clock)
+
+
+def _first(errors: Mapping[int, BaseException], supersteps: Sequence[Superstep]) -> BaseException:
+    """What the run raises: the error of the lowest processor that failed of itself, with its place."""
+    own = [pid for pid, error in errors.items() if failure_of(error, 0, "").primary]
+    pid = min(own or errors)
+    error, failed = errors[pid], supersteps[pid]
+    place = failed.described(error)
+    if len(supersteps) > 1 and not isinstance(error, SyncError):
+        note_place(error, f"(on virtual processor {pid} of {len(supersteps)}, in {place})")
+    if isinstance(error, SystemExit) and not error.code and not all(isinstance(e, SystemExit) for e in errors.values()):
+        # It ended its processor alone, which is no good end, whatever status it asked for.
+        account = failed.account
+        alone = ProcessorError(f"processor {pid} called sys.exit in {place}", pid, account.superstep, account.label)
+        alone.__cause__ = error
+        return alone
+    return error
+
+
+def _ledger(supersteps: Sequence[Superstep], machine: BSPMachine | EBSPMachine) -> Ledger:
+    """The logs of all processors, combined."""
+    logs = [superstep.account.log for superstep in supersteps]
+    log = logs[0]
     log.names += log.fresh_labels(len(log))
     while log.combined < len(log):
         rows = log.combined, min(log.combined + Log.ROWS, len(log))
-        log.put([combine(bsp._log.table(*rows) for bsp in processors)])
-    combined = Ledger(found, log, virtual=True)
-    return Simulation(results, combined, meeting.clock)
+        log.put([combine(one.table(*rows) for one in logs)])
+    return Ledger(machine, log, virtual=True)
 
 
 def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMachine | EBSPMachine, str | None]:
@@ -203,11 +210,11 @@ def run_simulated(
     if chosen is _ALONE:
         chosen.ledger = text(LEDGER)
     if chosen.ledger:
-        ledger.require_place(chosen.ledger, "PYBSP_LEDGER")  # before the work that it is to be about
+        require_place(chosen.ledger, LEDGER)  # before the work that it is to be about
     done = simulate(
         main, *args, p=chosen.p, machine=machine, router=router, measure=chosen.measure, checked=checked, **kwargs
     )
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
-        chosen.runs += ledger.record_run(chosen.ledger, done.ledger, hosts, name_of(router), first=chosen.runs == 0)
+        chosen.recording.add(chosen.ledger, done.ledger, hosts, name_of(router))
     return done.results[0]

@@ -24,7 +24,7 @@ from zlib import crc32
 
 from . import settings
 from .agreement import pids
-from .errors import UsageError, place_of
+from .errors import place_of
 
 if TYPE_CHECKING:
     from .transport.medium import MPITransport
@@ -43,18 +43,6 @@ running: list[Watch] = []  # of this process, those of inner runs last
 
 _HEAD = Struct("=IHd??")  # checksum of what follows, bytes of the text; when, waits and long of a sighting
 _CHECKED = 4  # bytes of the head before those that the checksum is of
-
-
-def warn_after() -> float:
-    """Seconds after which a wait is reported; infinity: never."""
-    text = settings.text(settings.WARN_AFTER)
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not seconds >= 0:
-        raise UsageError(f"PYBSP_WARN_AFTER: expected seconds, a number of at least 0 (0: never), got {text!r}")
-    return seconds or NEVER
 
 
 class Address(NamedTuple):
@@ -129,7 +117,8 @@ class Watch:
         self.pid, self.p, self._addresses, self._hosts = transport.pid, transport.p, addresses, hosts
         self._superstep, self._heard = superstep, heard
         running.append(self)
-        first, limit = warn_after(), NEVER if timeout is None else timeout
+        first = settings.seconds(settings.WARN_AFTER) or NEVER
+        limit = NEVER if timeout is None else timeout
         if self.p == 1 or min(first, limit) == NEVER:
             return
         self._waiter = transport.waiter

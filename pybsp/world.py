@@ -21,11 +21,11 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from . import agreement, leftovers, process, settings
-from .agreement import Failure, culprit, settle
-from .bsp import BSP, grace_period
-from .errors import BSPError, LauncherError, SyncError, UsageError, describe, where
-from .outcome import note_place, outcome
+from .agreement import settle
+from .errors import BSPError, LauncherError, SyncError, UsageError, where
+from .failures import Failure, culprit, failure_of, note_place, outcome, speaker
 from .process import launched
+from .superstep import Superstep
 from .transport import EXIT, FAIL, KIND, Arrival
 from .transport.launcher import DRAIN, abort_job, check_launcher, load
 from .transport.medium import MPITransport
@@ -202,30 +202,30 @@ def _said_by_first(error: LauncherError) -> LauncherError:
 
 
 def report_failure(
-    transport: MPITransport, bsp: BSP | None, error: BaseException, ends: bool = False, superstep: int = 0
+    transport: MPITransport, at: Superstep | None, error: BaseException, ends: bool = False, superstep: int = 0
 ) -> None:
     """A failure that only this processor knows of: tell the others, or end the job if they do not come.
 
     Args:
         transport: of those who are told.
-        bsp: where it happened; None outside of a run.
+        at: where it happened; None outside of a BSP run.
         error: the exception.
         ends: this process ends with it.
         superstep: outside of a BSP run, what to say of where; -1: nothing.
     """
     try:
-        if bsp is not None:
-            told = bsp._report_failure(error)
+        if at is not None:
+            told = at.report_failure(error)
             if told is None:
                 mark(error, quiet=False)  # the others have another error to tell
-                _add_place(error, transport, bsp)
+                _add_place(error, transport, at)
                 return
             arrival = told
         else:
-            failure = agreement.failure_of(error, superstep, "")._replace(ends=ends)
+            failure = failure_of(error, superstep, "")._replace(ends=ends)
             arrival = transport.exchange(FAIL, failure, {}, grace=grace_or_default())
     except TimeoutError:
-        _add_place(error, transport, bsp)
+        _add_place(error, transport, at)
         _print_at_once(error)
         transport.abort(
             f"pybsp: processor {transport.pid} failed, and not all others reached a sync within "
@@ -234,7 +234,7 @@ def report_failure(
         raise
     except BSPError:
         # All know of another failure.
-        mark(error, quiet=speaker_of(error, bsp, transport) != transport.pid)
+        mark(error, quiet=speaker_of(error, at, transport) != transport.pid)
         return
     except BaseException as other:
         # Another exception in between, of a signal's handler: nobody can be told any more.
@@ -249,7 +249,7 @@ def report_failure(
     speaks = culprit(notes) == transport.pid
     mark(error, quiet=not speaks)
     if speaks:
-        _add_place(error, transport, bsp)
+        _add_place(error, transport, at)
     if isinstance(error, SystemExit):
         # No hook sees it: Python ends with its status, and prints a status that is a text.
         together = all(isinstance(note, Failure) and note.exits for note in notes)
@@ -262,23 +262,23 @@ def report_failure(
 def grace_or_default() -> float:
     """The grace period where nothing can be said any more of a wrong one."""
     try:
-        return grace_period()
+        return settings.seconds(settings.GRACE)
     except UsageError:
         return float(settings.DEFAULTS[settings.GRACE])
 
 
-def _add_place(error: BaseException, transport: MPITransport, bsp: BSP | None) -> None:
+def _add_place(error: BaseException, transport: MPITransport, at: Superstep | None) -> None:
     """Say in the traceback where in the job it was."""
     if transport.p > 1:
-        place = "" if bsp is None else f", in {describe(bsp._superstep, agreement.label_of(error, bsp._label))}"
+        place = "" if at is None else f", in {at.described(error)}"
         text = f"(on processor {transport.pid} of {transport.p}{place})"
         note_place(error, text)
 
 
-def speaker_of(error: BaseException, bsp: BSP | None, transport: MPITransport) -> int:
+def speaker_of(error: BaseException, at: Superstep | None, transport: MPITransport) -> int:
     """The processor that prints an error that all know of."""
-    known = transport.settled or (error if isinstance(error, BSPError) else bsp._failed if bsp is not None else None)
-    return agreement.speaker(known) if isinstance(known, BSPError) else 0
+    known = transport.settled or (error if isinstance(error, BSPError) else at.gate.failed if at is not None else None)
+    return speaker(known) if isinstance(known, BSPError) else 0
 
 
 # -- what is printed, and how a job ends ------------------------------------------------------------------------------
@@ -464,7 +464,7 @@ def _leave_job() -> None:
         return
     try:
         for revocation in Revocation.unsettled[:]:  # an exchange was left, and something kept this one from saying so
-            failure = agreement.failure_of(revocation.cause or BSPError("the exchange was left"), 0, "")
+            failure = failure_of(revocation.cause or BSPError("the exchange was left"), 0, "")
             revocation.agree(failure._replace(ends=True), revocation.grace())
         if not _world_open:
             return

@@ -72,7 +72,7 @@ class Spmd(tiers.Way):
         def watched(bsp: pybsp.BSP) -> None:
             try:
                 main(bsp, *args)
-                bsp._finish()
+                bsp._superstep.finish()
             except Exception as error:
                 raised[bsp.pid] = error
                 raise

@@ -36,16 +36,19 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version convert decoding errors failures files lazy leftovers mpiexec outcome process settings supervise", ""
+        "_version convert decoding errors failures files lazy leftovers managed mpiexec process settings supervise", ""
     ),
     "machines": Layer("cost machine", "ground"),
     "transport": Layer("transport", "ground machines"),
     "messages": Layer("agreement mail outgoing", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
-    "bsp": Layer("arrays bsp ledger queues", "ground machines transport messages"),
+    "bsp": Layer(
+        "accesses account arrays bsp combining gate indices ledger participant parts queues registrations superstep",
+        "ground machines transport messages",
+    ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits keywords launch logp.launch signals simulation watch world",
+        "exits keywords launch logp.launch session signals simulation watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -60,7 +63,7 @@ LAYERS = {
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
 # For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {("arrays", "bsp"), ("queues", "bsp")}
+TYPES_ONLY = {("arrays", "superstep"), ("queues", "superstep"), ("combining", "superstep")}
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
 ELSEWHERE = ("mpi4py.MPI", "rich", "matplotlib", "hypothesis")  # what it never loads

@@ -15,7 +15,7 @@ from textwrap import dedent
 import pytest
 
 import pybsp
-from pybsp import outcome, settings
+from pybsp import failures, managed, settings
 
 from .launching import LIMIT, Ended, failed_once, mpiexec, python, run
 
@@ -195,11 +195,11 @@ def test_what_is_set_on_processor_0_alone_counts_for_all(program: Program, tmp_p
                 os.environ.update(PYBSP_LEDGER="ledger.json", PYBSP_CHECKED="1", PYBSP_WAIT="yield", PYBSP_SHARED="0",
                                   PYBSP_GRACE="7")
             import pybsp
-            from pybsp.bsp import grace_period
+            from pybsp import settings
             def main(bsp):
                 bsp.sync()
-                transport = bsp._transport
-                return bsp._checked, transport.waiter._adapts, transport.board, grace_period()
+                transport, grace = bsp._transport, settings.seconds(settings.GRACE)
+                return bsp._superstep.checked, transport.waiter._adapts, transport.board, grace
             assert pybsp.run(main) == (True, False, None, 7)
         """),
     )
@@ -424,9 +424,9 @@ def test_an_exception_that_refuses_attributes_keeps_its_place(program: Program, 
 
 def test_what_is_known_of_an_exception_is_kept_with_it() -> None:
     first, second = ValueError("boom"), ValueError("boom")
-    outcome.outcome(first).quiet = True
-    assert outcome.quiet(first)
-    assert not outcome.quiet(second)
+    failures.outcome(first).quiet = True
+    assert failures.quiet(first)
+    assert not failures.quiet(second)
 
 
 def test_a_managed_context_lets_exceptions_through_as_they_are() -> None:
@@ -436,7 +436,7 @@ def test_a_managed_context_lets_exceptions_through_as_they_are() -> None:
 
     left = []
 
-    @outcome.managed
+    @managed.managed
     def context(value: int):  # type: ignore[no-untyped-def]
         try:
             yield value

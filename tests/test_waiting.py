@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 import pybsp
-from pybsp import keywords, signals, watch
+from pybsp import keywords, settings, signals, watch
 from pybsp.errors import SyncError, UsageError
 from pybsp.transport.patience import TELLS, Absence, Patience
 from pybsp.transport.revocation import SLACK
@@ -333,8 +334,8 @@ def test_virtual_processors_take_a_timeout_and_need_none() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "read"),
     [
-        ("PYBSP_WARN_AFTER", "-1", watch.warn_after),
-        ("PYBSP_WARN_AFTER", "soon", watch.warn_after),
+        ("PYBSP_WARN_AFTER", "-1", partial(settings.seconds, "PYBSP_WARN_AFTER")),
+        ("PYBSP_WARN_AFTER", "soon", partial(settings.seconds, "PYBSP_WARN_AFTER")),
         ("PYBSP_REPORT_SIGNAL", "-1", signals.wanted),
         ("PYBSP_REPORT_SIGNAL", "SIGNAL", signals.wanted),
         ("PYBSP_REPORT_SIGNAL", "kill", signals.wanted),

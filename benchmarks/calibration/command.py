@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pybsp.errors import BSPError, UsageError
-from pybsp.outcome import quiet
+from pybsp.failures import quiet
 
 if TYPE_CHECKING:
     from .harness import Job

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from pybsp.errors import BSPError
-from pybsp.outcome import quiet
+from pybsp.failures import quiet
 
 from .harness import Job, launch_on_ranks
 

@@ -18,8 +18,8 @@ import greenlet
 import numpy as np
 
 from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
+from ..failures import note_place
 from ..machine import LogPMachine
-from ..outcome import note_place
 from . import wording
 from .arguments import destination, whole, whole_steps
 from .payload import copied

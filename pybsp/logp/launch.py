@@ -1,44 +1,24 @@
 """`run`: a LogP program on MPI ranks, from its beginning to its end, good or bad.
 
-As in a BSP run, the processors agree at the beginning and at the end. Between the two they do not meet, so one that
-fails tells the others by a message, which makes them leave what they wait in.
+As in a BSP run, the processors agree at the beginning and at the end (pybsp/session.py). Between the two they do not
+meet, so one that fails tells the others by a message, which makes them leave what they wait in.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import ref
 
-from .. import agreement, launch, process, settings, signals, simulation
-from ..agreement import Failure, failure_of, processor_error, settle
-from ..bsp import grace_period
-from ..errors import BSPError, ProcessorError, UsageError
+from .. import settings, simulation
+from ..errors import ProcessorError, UsageError
+from ..failures import Failure, failure_of, learned, processor_error, speaker
 from ..machine import LogPMachine
-from ..outcome import outcome
+from ..session import Session
 from ..transport import END, FAIL, KIND, LOGP, Arrival
-from ..transport.medium import MPITransport
-from ..transport.mpi import duplicate
-from ..transport.revocation import RevokedError
-from ..watch import Watch, warn_after
-from ..world import (
-    agreed,
-    begin_session,
-    grace_or_default,
-    install_hook,
-    mark,
-    mark_outside,
-    note_exits,
-    report_failure,
-    require_launcher,
-    tell_before_run,
-    usable_mpi,
-    world_transport,
-)
+from ..world import mark, report_failure
 from .arguments import CAPACITIES
 from .ranks import RankProcessor
 from .simulation import machine_in_force, simulate
@@ -108,164 +88,92 @@ def run(
         >>> pybsp.logp.run(program)  # this process alone; under mpiexec each rank is a processor
         0
     """
-    if comm is not None:
-        _callable(program)
-        return _on_communicator(program, args, kwargs, machine, capacity, pace, comm)
-    inside, simulated, this = launch.is_running(), None, launch._Run()
-    try:
-        _callable(program)
-        if inside:
-            raise UsageError(f"{OPERATION}: a run is going on in this process; comm= takes a part of its ranks")
-        launch._running = ref(this)
-        simulated = simulation.settings()
-        transport = None if simulated is not None else world_transport(OPERATION)
-        if transport is None:
-            _check(capacity, pace)
-            for warning in _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger):
-                print(f"pybsp: {warning}", file=sys.stderr)
-            p = 1 if simulated is None else simulated.p
-            result: Result = simulate(program, p, machine, args=args, kwargs=kwargs).results[0]
-            return result
-        return _session(transport, program, args, kwargs, machine, capacity, pace, world=True)
-    except BaseException as error:
-        if not inside and simulated is None:
-            tell_before_run(error)
-        raise
-    finally:
-        if not inside:
-            launch._running = None
+    session = _LogPSession(machine, capacity, pace)
 
+    def check() -> None:
+        if not callable(program):
+            raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
 
-def _callable(program: object) -> None:
-    if not callable(program):
-        raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
-
-
-def _on_communicator(
-    program: Callable[..., Result],
-    args: Any,
-    kwargs: Any,
-    machine: LogPMachine | None,
-    capacity: str | None,
-    pace: bool,
-    comm: MPI.Intracomm,
-) -> Result:
-    """On the ranks of a communicator, as `pybsp.attach`."""
-    install_hook()
-    require_launcher(usable_mpi(OPERATION).COMM_WORLD.size)
-    transport = duplicate(comm, OPERATION, graceful=grace_or_default)
-    usable = False
-    try:
-        result = _session(transport, program, args, kwargs, machine, capacity, pace, world=False)
-        usable = True
+    def virtual(simulated: simulation.Settings | None) -> Result:
+        session.arguments()  # raises where they are wrong
+        for warning in _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger):
+            print(f"pybsp: {warning}", file=sys.stderr)
+        p = 1 if simulated is None else simulated.p
+        result: Result = simulate(program, p, machine, args=args, kwargs=kwargs).results[0]
         return result
-    except BaseException as error:
-        usable = agreed(error)
-        raise
-    finally:
-        if usable:
-            transport.free()
+
+    if comm is None:
+        return session.run(lambda proc: program(proc, *args, **kwargs), check, virtual)
+    check()
+    with session.on(comm) as proc:
+        return program(proc, *args, **kwargs)
 
 
-def _session(
-    transport: MPITransport,
-    program: Callable[..., Result],
-    args: Any,
-    kwargs: Any,
-    machine: LogPMachine | None,
-    capacity: str | None,
-    pace: bool,
-    world: bool,
-) -> Result:
-    """From the beginning of a run, agreed by all, to its end, agreed by all."""
-    proc: RankProcessor | None = None
-    begin_session()
-    signals.install()
-    watch = Watch(alone=transport.p == 1)
-    try:
-        proc = _begin(transport, machine, capacity, pace, watch)
-        detection = Detection(proc)
-        result = program(proc, *args, **kwargs)
-        detection.end()
-        proc.close()
-        return result
-    except BaseException as error:
-        if not process.takes_part():
-            raise
-        if isinstance(error, KeyboardInterrupt):
-            if transport.p > 1:
-                transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
-            raise
-        if isinstance(error, RevokedError):
-            error = _learned(transport, error)
-        if proc is not None:
-            _fail(transport, proc, error)
-        elif not agreed(error):
-            transport.revoke(error)  # others may have begun
-            report_failure(transport, None, error)
-        if not world and isinstance(error, Exception):
-            mark_outside(error, transport)
-        raise error
-    finally:
-        watch.end()
+class _LogPSession(Session[RankProcessor]):
+    """A LogP machine on MPI ranks. Args: see `run`."""
 
+    operation = OPERATION
+    kind = LOGP
+    instead = "comm= takes a part of its ranks"
 
-def _learned(transport: MPITransport, error: RevokedError) -> BaseException:
-    """What all know of, where this processor found in a wait that another has failed."""
-    try:
-        transport.left(error)
-    except BSPError as known:
-        return known
-    raise AssertionError  # it raises
+    def __init__(self, machine: LogPMachine | None, capacity: str | None, pace: bool) -> None:
+        self._machine, self._capacity, self._pace = machine, capacity, pace
+        self._warnings: list[str] = []
+        self._detection: Detection
 
+    def arguments(self) -> dict[str, Any]:
+        capacity, pace = self._capacity, self._pace
+        if capacity not in CAPACITIES:
+            raise UsageError(f'{OPERATION}: argument capacity: expected "global", "per-pair" or None, got {capacity!r}')
+        if type(pace) is not bool:
+            raise UsageError(f"{OPERATION}: argument pace: expected True or False, got {pace!r}")
+        return {"capacity": capacity, "pace": pace}
 
-def _check(capacity: str | None, pace: bool) -> None:
-    if capacity not in CAPACITIES:
-        raise UsageError(f'{OPERATION}: argument capacity: expected "global", "per-pair" or None, got {capacity!r}')
-    if type(pace) is not bool:
-        raise UsageError(f"{OPERATION}: argument pace: expected True or False, got {pace!r}")
+    def decide(self) -> LogPMachine:
+        machine, self._warnings = _machine(self._machine, self.transport.p)
+        self._warnings += _without_ledger(settings.text(settings.LEDGER))
+        return machine
 
-
-def _begin(
-    transport: MPITransport, machine: LogPMachine | None, capacity: str | None, pace: bool, watch: Watch
-) -> RankProcessor:
-    """Agree on the machine, and how its capacity and gap are kept."""
-    _check(capacity, pace)
-    grace_period(), warn_after()  # a wrong setting is an error now, not when it is needed
-    warnings: list[str] = []
-    if transport.pid == 0:
-        machine, warnings = _machine(machine, transport.p)
-        warnings += _without_ledger(settings.text(settings.LEDGER))
-    else:
-        machine = None  # processor 0's is everybody's, equal bit for bit
-    note = (socket.gethostname(), machine, capacity, pace, settings.told(settings.OF_RUN), watch.address)
-    arrival = transport.exchange(LOGP, note, {})
-    try:
+    def begun(self, arrival: Arrival) -> None:
         _raise_failure(arrival)
-        notes = settle(transport.exchange, arrival, LOGP, f"called {OPERATION}", 0, "")
-    except BSPError as error:
-        note_exits(arrival)
-        mark(error, quiet=agreement.speaker(error) != transport.pid)
-        raise
-    assert notes is not None
-    try:
-        settings.agree(OPERATION, settings.OF_RUN, [said[4] for said in notes])
-        for name, index in (("capacity", 2), ("pace", 3)):
-            if any(said[index] != notes[0][index] for said in notes):
-                raise UsageError(
-                    f"{OPERATION}: argument {name}: expected the same on all processors, got "
-                    f"{[said[index] for said in notes]}"
-                )
-    except UsageError as differing:
-        mark(differing, quiet=transport.pid != 0)
-        raise
-    hosts = [said[0] for said in notes]
-    if hosts.count(hosts[transport.pid]) > process.cores():
-        transport.waiter.crowd()
-    for warning in warnings:
-        print(f"pybsp: {warning}", file=sys.stderr)
-    watch.begin(transport, [said[5] for said in notes], hosts, superstep=str, heard=str)
-    return RankProcessor(transport, notes[0][1], capacity, pace)
+
+    def warnings(self) -> Sequence[str]:
+        return self._warnings
+
+    def make(self, decided: LogPMachine, arguments: Mapping[str, Any]) -> RankProcessor:
+        return RankProcessor(self.transport, decided, self._capacity, self._pace)
+
+    def watched(self, processor: RankProcessor) -> tuple[Callable[[], str], Callable[[], str], float | None]:
+        return str, str, None  # there are no supersteps
+
+    def ready(self) -> None:
+        assert self.processor is not None
+        self._detection = Detection(self.processor)
+
+    def end(self, processor: RankProcessor) -> None:
+        self._detection.end()
+        processor.close()
+
+    def fail(self, processor: RankProcessor, error: BaseException) -> None:
+        transport = self.transport
+        known = processor.failure
+        if known is None and transport.settled is None:
+            # The others leave what they wait in, and this run's messages behind: whatever this processor was doing,
+            # nothing of it is completed.
+            with suppress(Exception):
+                processor.tell_failure(failure_of(error, 0, "").summary)
+            transport.revoke(error)
+            report_failure(transport, None, error, superstep=-1)
+        elif known is None or isinstance(known, ProcessorError):
+            try:
+                _raise_failure(transport.exchange(END, None, {}))
+            except ProcessorError as told:
+                if known is not None:
+                    learned(known, told)
+            mark(error, quiet=True)
+        else:
+            mark(error, quiet=speaker(known) != transport.pid)
+            processor.close()
 
 
 def _without_ledger(path: str | None) -> list[str]:
@@ -294,30 +202,6 @@ def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[st
         warnings.append(f"{origin} is for p = {machine.p}, this run has p = {p}: its parameters are another machine's")
         machine = dataclasses.replace(machine, p=p)
     return machine, warnings
-
-
-def _fail(transport: MPITransport, proc: RankProcessor, error: BaseException) -> None:
-    """The end of a run that failed, here or elsewhere: all learn how."""
-    known = proc.failure
-    if known is None and transport.settled is None:
-        # The others leave what they wait in, and this run's messages behind: whatever this processor was doing, nothing
-        # of it is completed.
-        with suppress(Exception):
-            proc.tell_failure(failure_of(error, 0, "").summary)
-        transport.revoke(error)
-        report_failure(transport, None, error, superstep=-1)
-    elif known is None or isinstance(known, ProcessorError):
-        try:
-            _raise_failure(transport.exchange(END, None, {}))
-        except ProcessorError as told:
-            # In place of what one of those that failed said: what is known of all.
-            if known is not None:
-                known.args, known.pid = told.args, told.pid
-                outcome(known).silent = outcome(told).silent
-        mark(error, quiet=True)
-    else:
-        mark(error, quiet=agreement.speaker(known) != transport.pid)
-        proc.close()
 
 
 def _raise_failure(arrival: Arrival) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 
 from ...bsp import BSP
 from ...errors import BSPError, DeadlockError, UnreceivedError, UsageError
+from ...failures import note_place
 from ...logp import wording
 from ...logp.payload import copied
 from ...machine import LogPMachine
-from ...outcome import note_place
 from .control import Control, Report, State, Verdict
 from .execution import Part
 from .processor import CycleProcessor

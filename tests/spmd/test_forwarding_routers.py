@@ -136,7 +136,8 @@ def relations(bsp: pybsp.BSP) -> None:
 def watched(bsp: pybsp.BSP, packet: int) -> Any:
     """Of each exchange of the program, the packets that this processor cuts, and the loads that its router counts."""
     router: Any = bsp.router
-    route, found = bsp._route, []
+    superstep: Any = bsp._superstep
+    route, found = superstep.route, []
 
     def watching(kind: int, note: object, parcels: Any, charge: Any = None, **other: Any) -> Any:
         table = cut(parcels, bsp.pid, packet, BufferPool()).table[:, [SOURCE, DEST, WORDS]]
@@ -144,9 +145,9 @@ def watched(bsp: pybsp.BSP, packet: int) -> Any:
         found.append((table, [tuple(load) for load in router.last]))
         return arrival
 
-    bsp._route = watching  # type: ignore[assignment]
+    superstep.route = watching
     relations(bsp)
-    bsp._route = route
+    superstep.route = route
     return found, (router.rounds, router.words, router.congestion), bsp.time()
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from pybsp.account import Account
 from pybsp.bsp import BSP
+from pybsp.superstep import Superstep
 from pybsp.transport import SYNC
 from pybsp.transport.router import Direct
 
@@ -69,7 +71,8 @@ def empty(job: Job, _: int) -> Made:
 
     # The same processors again, in checked mode.
     transport = bsp._transport.subset(list(range(job.p)), CONTEXT)
-    careful = BSP(transport, Direct(transport), bsp.machine, checked=True, context=CONTEXT)
+    superstep = Superstep(transport, Direct(transport), Account(transport), checked=True, context=CONTEXT)
+    careful = BSP(superstep, bsp.machine)
     job.closing.append(transport.free)
 
     def checked(first: int, count: int) -> None:

@@ -1,0 +1,150 @@
+"""What a processor notes of its supersteps as they end: a row of its log for each, and the clocks that time them."""
+
+from __future__ import annotations
+
+import time
+
+from .errors import describe
+from .ledger import Log
+from .machine import BSPMachine, EBSPMachine
+from .transport import Charge, Transport
+
+Counted = tuple[int, int, int]  # words, messages, items of queues
+
+COUNTS = Charge(0.0, counts=True)  # on ranks, where no virtual clock runs
+clock = time.perf_counter
+
+
+class Account:
+    """One processor's account of its supersteps.
+
+    Attributes:
+        log: a row for each superstep that has ended.
+        label, label_number: of the superstep that goes on; the number is that of the label in the log.
+        work: flop charged to it.
+        left: when the last one ended, by `clock`.
+    """
+
+    __slots__ = ("_started", "_transport", "label", "label_number", "left", "log", "work")
+    virtual = False
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.log = Log()
+        self.label, self.label_number = "", 0.0
+        self.work = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """The program begins on this processor: its clocks run from here."""
+        self._started = self._transport.time()
+        self.left = clock()
+
+    def of_part(self, transport: Transport) -> Account:
+        """The account of a part, which has that transport."""
+        return Account(transport)
+
+    @property
+    def superstep(self) -> int:
+        """The number of the superstep that goes on, from 0."""
+        return len(self.log)
+
+    def described(self) -> str:
+        """The superstep that goes on, in words."""
+        return describe(self.superstep, self.label)
+
+    def set_label(self, label: str) -> None:
+        """Of this superstep and the next ones."""
+        self.label = label
+        labels = self.log.labels
+        self.label_number = float(labels.setdefault(label, len(labels)))
+
+    def time(self) -> float:
+        """Seconds since the program began."""
+        return self._transport.time() - self._started
+
+    # -- the end of a superstep ---------------------------------------------------------------------------------------
+
+    def charge(self, enter: float) -> Charge:
+        """For the exchange that ends the superstep, which this processor enters at that time."""
+        return COUNTS
+
+    def computed(self, charge: Charge, enter: float, away: float = 0.0) -> float:
+        """Seconds of computing in the superstep; `away` from it were spent in an exchange that had begun."""
+        return enter - self.left - away
+
+    def note(self, seconds: float, sent: Counted, got: Counted) -> None:
+        """The superstep has ended now, after so many seconds of computing: its row."""
+        leave = clock()
+        self.log.note(
+            self.label_number,
+            self.work,
+            seconds,
+            self._measured(leave),
+            sent[0],
+            got[0],
+            sent[1],
+            got[1],
+            sent[2],
+            got[2],
+        )
+        self.work = 0.0
+        self.left = leave
+
+    def _measured(self, leave: float) -> float:
+        return leave - self.left
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+
+    def enter_part(self) -> float:
+        """A part is in use from now on; returns what `leave_part` wants."""
+        return clock() - self.left
+
+    def leave_part(self, computed: float, spent: float) -> None:
+        """A part, in which so many seconds were spent by its own clock, is no longer in use.
+
+        On ranks they are in the superstep around it already.
+        """
+
+
+class VirtualAccount(Account):
+    """That of a virtual processor, whose time is the machine's.
+
+    Args:
+        machine: whose rate of computing counts.
+        measure: whether what computing takes here counts as well as what is charged by `bsp.work`.
+    """
+
+    __slots__ = ("_before", "_machine", "_measure", "_part_seconds")
+    virtual = True
+
+    def __init__(self, transport: Transport, machine: BSPMachine | EBSPMachine, measure: bool) -> None:
+        self._machine, self._measure = machine, measure
+        self._before = 0.0  # virtual time at which the superstep's exchange began
+        self._part_seconds = 0.0  # spent in parts, in this superstep
+        super().__init__(transport)
+
+    def of_part(self, transport: Transport) -> VirtualAccount:
+        return VirtualAccount(transport, self._machine, self._measure)
+
+    def time(self) -> float:
+        return super().time() + (self._part_seconds + self._running(clock()))
+
+    def _running(self, now: float) -> float:
+        return now - self.left if self._measure else self.work / self._machine.r
+
+    def charge(self, enter: float) -> Charge:
+        charge = Charge(self._part_seconds + self._running(enter), counts=True)
+        self._part_seconds = 0.0
+        self._before = self._transport.time()
+        return charge
+
+    def computed(self, charge: Charge, enter: float, away: float = 0.0) -> float:
+        return charge.seconds
+
+    def _measured(self, leave: float) -> float:
+        return self._transport.time() - self._before
+
+    def leave_part(self, computed: float, spent: float) -> None:
+        self._part_seconds += spent
+        self.left = clock() - computed

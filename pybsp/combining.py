@@ -1,0 +1,63 @@
+"""How the ledger comes about: the logs of all processors are combined, when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .account import clock
+from .ledger import COLUMNS, combine, shares
+from .transport import LEDGER, REPLIES, Parcel, Segment
+
+if TYPE_CHECKING:
+    from .superstep import Superstep
+
+
+def exchange_ledger(superstep: Superstep, everybody: bool = True) -> None:
+    """Combine what the log has new, in rounds of a bounded size: in each, processors combine a share of the rows.
+
+    Args:
+        everybody: whether all get what was combined, or processor 0 alone.
+    """
+    entered = clock()
+    log, what = superstep.account.log, "asked for bsp.ledger"
+    first = log.combined
+    log.update_counts()
+    while True:
+        round_ = shares(first, len(log), superstep.p)
+        last = round_[-1][1] if round_ else first
+        # In the form of what is said with a sync: see `agreement.look_through`.
+        said = (log.fresh_labels(last), None, None) if superstep.pid == 0 else None
+        rows = {dest: _parcel(log.table(*share)) for dest, share in enumerate(round_)}
+        arrival = superstep.meet(LEDGER, said, rows)
+        notes = superstep.settle(arrival, LEDGER, what)
+        assert notes is not None
+        log.names += notes[0]
+        if not round_:
+            break
+        mine: dict[int, Parcel] = {}
+        if superstep.pid < len(round_):
+            combined = _parcel(combine(_tables(arrival.parcels)))
+            mine = dict.fromkeys(range(superstep.p if everybody else 1), combined)
+        arrival = superstep.meet(LEDGER, None, mine)
+        superstep.settle(arrival, LEDGER, what)
+        log.put(_tables(arrival.parcels))
+        first = last
+        if first == len(log):
+            break
+    superstep.account.left += clock() - entered  # what the ledger takes is no part of what it measures
+
+
+def _parcel(table: NDArray[np.float64]) -> Parcel:
+    """Rows of a log as what is sent: plain data, which counts nothing."""
+    return {REPLIES: Segment(None, 0, 0, table.reshape(-1).view(np.uint8))}
+
+
+def _tables(parcels: Iterable[tuple[int, Parcel]]) -> Iterable[NDArray[np.float64]]:
+    for _, parcel in parcels:
+        data = parcel[REPLIES].data
+        assert data is not None
+        yield data.view(np.float64).reshape(-1, COLUMNS)

@@ -1,0 +1,60 @@
+"""Whether a processor's machine may be used now, and which processors there are to name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .errors import BSPError, UsageError
+
+
+class Gate:
+    """Open while the processors 0 to p - 1 may be named; closed while nothing may be called.
+
+    Whatever names a processor asks for `0 <= dest < gate.limit` itself, as that is all in one comparison, and comes
+    here with what does not pass.
+
+    Attributes:
+        limit: numbers below it are processors; 0 where the gate is closed.
+        failed: the error that all processors know of; nothing opens the gate any more.
+    """
+
+    __slots__ = ("_p", "_why", "failed", "limit")
+
+    def __init__(self, p: int) -> None:
+        self._p = self.limit = p
+        self._why = ""
+        self.failed: BSPError | None = None
+
+    def open(self) -> None:
+        """The machine may be used again, unless all know that it has failed."""
+        if self.failed is None:
+            self.limit = self._p
+
+    def close(self, why: str) -> None:
+        """Nothing may be called from now on; `why` says so after the operation's name."""
+        self.limit, self._why = 0, why
+
+    def fail(self, error: BSPError) -> None:
+        """All processors know of this error: nothing more is exchanged."""
+        self.failed = error
+        self.close(f"the run has failed: {error}")
+
+    def check(self, operation: str) -> None:
+        """Raise UsageError where nothing may be called now."""
+        if not self.limit:
+            raise UsageError(f"{operation}: {self._why}") from self.failed
+
+    def processor(self, operation: str, argument: str, pid: Any) -> int:
+        """A processor's number that is no plain int in range: an integer of numpy, or an error."""
+        if isinstance(pid, np.integer) and 0 <= pid < self.limit:
+            return int(pid)
+        raise self.refusal(operation, argument, pid)
+
+    def refusal(self, operation: str, argument: str, pid: Any) -> UsageError:
+        """The error for a processor that there is none of; raised here where nothing may be called now."""
+        self.check(operation)
+        return UsageError(
+            f"{operation}: argument {argument}: expected a processor from 0 to {self._p - 1}, got {pid!r}"
+        )

@@ -1,0 +1,49 @@
+"""Contexts made of generators that let every exception through as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, TypeVar
+
+Entered = TypeVar("Entered")
+Arguments = ParamSpec("Arguments")
+
+
+class Managed(Generic[Entered]):
+    """The context that a generator makes: entered at its `yield`, left by what follows."""
+
+    def __init__(self, generator: Iterator[Entered]) -> None:
+        self._generator: Any = generator
+
+    def __enter__(self) -> Entered:
+        entered: Entered = next(self._generator)
+        return entered
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            next(self._generator, None)
+            return
+        try:
+            self._generator.throw(error)
+        except BaseException as raised:
+            # A generator turns a StopIteration that leaves it into a RuntimeError (PEP 479).
+            if raised is not error and not (isinstance(error, StopIteration) and raised.__cause__ is error):
+                raise
+            error.with_traceback(trace)  # without the generator's frames
+
+
+def managed(function: Callable[Arguments, Iterator[Entered]]) -> Callable[Arguments, Managed[Entered]]:
+    """As `contextlib.contextmanager`, for generators that let every exception through.
+
+    That one assigns to the exception's `__traceback__`: it turns one that is frozen into FrozenInstanceError.
+    """
+
+    @wraps(function)
+    def made(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Managed[Entered]:
+        return Managed(function(*args, **kwargs))
+
+    return made

@@ -1,0 +1,29 @@
+"""What has a part in the end of a superstep beside its messages: a queue, puts and gets, registrations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .transport import Parcel
+
+
+class Participant:
+    """Enters itself in `Superstep.participants` whenever it has something for the end of the superstep that goes on.
+
+    All that follows is called by that end, in this order; each does nothing unless a class says otherwise.
+    """
+
+    __slots__ = ()
+
+    def sent(self) -> Sequence[str]:
+        """What the program has called that goes out with the next sync ("queue.send"); for errors."""
+        return ()
+
+    def pack(self, parcels: dict[int, Parcel]) -> None:
+        """Put what goes out into the parcels, by destination, and start afresh."""
+
+    def forget(self) -> None:
+        """What the last sync brought is no longer there: its memory is about to be received into again."""
+
+    def move(self) -> None:
+        """What the last sync brought goes into memory of this processor's own; in place of `forget`, at a run's end."""

@@ -1,0 +1,91 @@
+"""Arrays and queues: which there are, and which were made and freed since the last sync.
+
+All processors make and free the same ones in the same order. What each has made is *declared* with the next sync, where
+it is compared (`agreement.look_through`) and takes effect.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import where
+from .participant import Participant
+from .queues import Queue
+
+if TYPE_CHECKING:
+    from .arrays import Array
+
+Declaration = tuple[str, str, Any, str]  # what was done, to what, the shape of an array, the line
+
+
+class Registrations(Participant):
+    """Those of one processor.
+
+    Attributes:
+        arrays: that may be put to and got from, by number.
+        queues: by number, which is their stream's, from JOINED on.
+        declared: since the last sync.
+    """
+
+    __slots__ = ("_array_count", "_freed", "_leaving", "_new", "_unused", "arrays", "declared", "queues")
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, Array] = {}
+        self.queues: list[Queue] = []
+        self.declared: list[Declaration] = []
+        self._array_count = 0
+        self._new: list[Array] = []
+        self._freed: list[Array | Queue] = []
+        self._leaving: list[Array | Queue] = []  # freed, and gone once this sync has delivered
+        self._unused: list[int] = []  # places of queues that are gone
+
+    def next_array(self) -> int:
+        """The number of the next array: they are not used again."""
+        number = self._array_count
+        self._array_count += 1
+        return number
+
+    def add_array(self, array: Array, line: str) -> None:
+        """It was made at that line; it can be reached from the next sync on."""
+        self._new.append(array)
+        self.declared.append(("array of", str(array.local.dtype), array.local.shape, line))
+
+    def next_queue(self) -> int:
+        """The number of the next queue: the last one that has become free, equal on all as all free alike."""
+        return self._unused.pop() if self._unused else len(self.queues)
+
+    def add_queue(self, queue: Queue, line: str) -> None:
+        """It was made at that line; it can be used at once."""
+        self.queues[queue.number : queue.number + 1] = [queue]
+        self.declared.append(("queue of", str(queue.dtype), None, line))
+
+    def free(self, made: Array | Queue, what: str) -> None:
+        """It is given up, at the line that the program is in; `what` says so."""
+        self._freed.append(made)
+        self.declared.append((what, str(made.number), None, where()))
+
+    def accept(self, shapes: list[list[tuple[int, ...]]]) -> None:
+        """All have declared the same: it takes effect.
+
+        Args:
+            shapes: of each new array, on each processor.
+        """
+        for array, of_all in zip(self._new, shapes, strict=True):
+            array.accept(of_all)
+            self.arrays[array.number] = array
+        # A put or get after free in the same superstep is legal, so the array goes after this sync's delivery.
+        self._leaving = self._freed
+        self._new, self._freed, self.declared = [], [], []
+
+    def let_go(self) -> list[Queue]:
+        """What was freed goes, as this sync has delivered; returns the queues, whose content goes with the next one."""
+        if not self._leaving:
+            return []
+        leaving, self._leaving = self._leaving, []
+        queues = [made for made in leaving if isinstance(made, Queue)]
+        self._unused += [queue.number for queue in queues]
+        for made in leaving:
+            made.leave()
+            if not isinstance(made, Queue):
+                del self.arrays[made.number]
+        return queues

@@ -1,0 +1,505 @@
+"""What a processor's supersteps are made of: what goes out with the end of one, the exchange, what arrives, its cost.
+
+Data goes one way:
+
+    mail, participants (queues, puts and gets, registrations) -> router -> transport, and back at the sync
+
+`BSP` checks what the user says and comes here with it. Arrays, queues, and whatever is to travel with the program's own
+supersteps, talk to this, and not to `BSP`.
+
+(`pybsp.Superstep`, in cost.py, is something else: what one superstep of an algorithm costs.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .accesses import Accesses
+from .account import COUNTS, Account, Counted, clock
+from .agreement import Agreement
+from .arrays import Array
+from .errors import BSPError, UsageError, describe, where
+from .failures import failure_of, label_of
+from .gate import Gate
+from .ledger import COLUMNS, Log
+from .mail import SHORT, Inbox, Mail
+from .participant import Participant
+from .queues import Queue
+from .registrations import Registrations
+from .settings import GRACE, seconds
+from .transport import (
+    END,
+    FLAG_GETS,
+    JOINED,
+    KIND,
+    MAIL,
+    PUTS,
+    QUIET,
+    REPLY,
+    SYNC,
+    Arrival,
+    Charge,
+    Parcel,
+    Segment,
+    Transport,
+)
+from .transport.memory import POISON
+from .transport.router import Direct, Router
+
+_NONE: dict[int, Parcel] = {}
+_EMPTY = Inbox()
+_NOTHING: Counted = (0, 0, 0)
+_SYNCED = "called bsp.sync()"
+_SENDING = ("bsp.send", "queue.send", "array.put", "array.get")  # in this order errors list them
+_CHUNK = Log.CHUNK
+
+
+class _Begun(NamedTuple):
+    """A superstep between `begin` and `complete`.
+
+    complete: waits for its exchange.
+    enter, leave: when this processor entered and left the beginning of that.
+    sent: what it counts.
+    line: where `begin` was called.
+    """
+
+    complete: Callable[..., Arrival]
+    enter: float
+    leave: float
+    sent: Counted
+    line: str
+
+
+class Superstep:
+    """The superstep that goes on on one processor, from the first one of a machine to the last.
+
+    Args:
+        transport, router: of the machine.
+        account: where its cost is noted.
+        checked: whether to check what is too dear for every superstep.
+        context: tells its transport apart from those of other parts with the same processors.
+        members: of a part, which of all processors they are.
+
+    Attributes:
+        gate: whether something may be called.
+        mail: the messages that go out with its end.
+        participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
+        inbox: the messages that arrived with the last one.
+        part: that of the part that is in use.
+    """
+
+    __slots__ = (
+        "_accesses",
+        "_begun",
+        "_fresh",
+        "_outgoing",
+        "_short",
+        "account",
+        "agreement",
+        "checked",
+        "context",
+        "gate",
+        "inbox",
+        "mail",
+        "p",
+        "part",
+        "participants",
+        "pid",
+        "pool",
+        "registrations",
+        "route",
+        "router",
+        "transport",
+    )
+
+    def __init__(
+        self,
+        transport: Transport,
+        router: Router,
+        account: Account,
+        checked: bool,
+        context: int = 0,
+        members: Sequence[int] = (),
+    ) -> None:
+        self.p, self.pid, self.pool = transport.p, transport.pid, transport.pool
+        self.transport, self.router, self.route = transport, router, router.route
+        self.account, self.checked, self.context = account, checked, context
+        self.gate = Gate(self.p)
+        self.agreement = Agreement(transport, router.route, self.gate, account, members)
+        # When checked no array lies in a record: views of those could not be poisoned.
+        self.mail = Mail(self.pool, short=-1 if checked else SHORT)
+        self._outgoing = self.mail.outgoing
+        self.participants: dict[Participant, None] = {}
+        self.registrations = Registrations()
+        self._accesses = Accesses(self.pool, self.registrations.arrays)
+        self.inbox: Inbox = _EMPTY
+        self._fresh: Sequence[tuple[int, Parcel]] = ()  # what arrived last, to be poisoned when checked
+        self._begun: _Begun | None = None
+        self.part: Superstep | None = None
+        self._short = not (checked or account.virtual)
+
+    # -- what goes out ------------------------------------------------------------------------------------------------
+
+    def accessing(self) -> Accesses:
+        """The puts and gets, one of which is about to be added."""
+        self.participants[self._accesses] = None
+        return self._accesses
+
+    def registering(self) -> Registrations:
+        """The arrays and queues, one of which is about to be made or freed."""
+        self.participants[self.registrations] = None
+        return self.registrations
+
+    def array(self, local: NDArray[Any]) -> Array:
+        """Register an array; all processors alike."""
+        registrations, line = self.registering(), where()
+        array = Array(self, registrations.next_array(), local, line)
+        registrations.add_array(array, line)
+        return array
+
+    def queue(self, dtype: np.dtype[Any]) -> Queue:
+        """Make a queue; all processors alike."""
+        registrations, line = self.registering(), where()
+        queue = Queue(self, registrations.next_queue(), dtype, line)
+        registrations.add_queue(queue, line)
+        return queue
+
+    def pending(self) -> str:
+        """What was sent since the last sync, in words; empty where nothing was."""
+        names = ["bsp.send"] * bool(self._outgoing)
+        for one in self.participants:
+            names += one.sent()
+        return ", ".join(name for name in _SENDING if name in names)
+
+    # -- its end ------------------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """`BSP.sync`."""
+        # The short way is that of a processor which says nothing, or sends messages alone. Nothing but this line
+        # decides: whatever else has a part in the end of the superstep is among the participants. What came by a queue
+        # is too, until it is forgotten.
+        if self.participants or not self._short or not self.gate.limit:
+            self.gate.check("bsp.sync")
+            self.end(SYNC, None, _SYNCED)
+            return
+        # Time counts here: it is what an empty superstep takes.
+        try:
+            enter = clock()
+            self.inbox = _EMPTY
+            if self._outgoing:
+                parcels, sent = self.mail.pack(self.pid)
+                arrival = self.route(SYNC, None, parcels, COUNTS)
+            else:
+                sent = _NOTHING
+                arrival = self.route(SYNC, None, _NONE, COUNTS)
+            account = self.account
+            log, left = account.log, account.left
+            if arrival is not QUIET:
+                if arrival[0] is not None:
+                    self._take(arrival, SYNC, _SYNCED, enter - left, sent)
+                    return
+                got = self._deliver(arrival) if arrival[2] else _NOTHING
+                leave = clock()
+                words, messages, _ = sent
+                log.note(
+                    account.label_number,
+                    account.work,
+                    enter - left,
+                    leave - left,
+                    words,
+                    got[0],
+                    messages,
+                    got[1],
+                    0,
+                    got[2],
+                )
+                account.work = 0.0
+                account.left = leave
+                return
+            leave = clock()
+            numbers, at = log.numbers, log.end
+            if account.label_number:
+                numbers[at] = account.label_number
+            if account.work:
+                numbers[at + 1] = account.work
+                account.work = 0.0
+            numbers[at + 2] = enter - left
+            numbers[at + 3] = leave - left
+            if sent is not _NOTHING:
+                numbers[at + 4], numbers[at + 6], _ = sent
+            log.end = at + COLUMNS
+            if log.end == _CHUNK:
+                log.turn()
+            account.left = leave
+        except BaseException as error:
+            self.agreement.leave(error)
+            raise
+
+    def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
+        """End the superstep by an exchange of that kind; returns what each processor said to all.
+
+        Args:
+            note: what this one says.
+            what: it is doing, in words, for those that do something else.
+        """
+        account = self.account
+        try:
+            enter = clock()
+            charge = account.charge(enter)
+            # 1. What the program left to go out.
+            parcels, counts, flags, note = self._pack(note)
+            # 2. The exchange. Its errors leave nothing to go out and deliver nothing. What arrived last is given up
+            #    first, so that its memory can be received into again.
+            self._forget()
+            arrival = self.route(kind | flags, note, parcels, charge)
+            return self._take(arrival, kind, what, account.computed(charge, enter), counts)
+        except BaseException as error:
+            self.agreement.leave(error)
+            raise
+
+    def begin(self) -> None:
+        """End the superstep's sending, without waiting; nothing may be called until `complete`."""
+        try:
+            parcels, counts, flags, note = self._pack(None)
+            enter = clock()
+            if isinstance(self.router, Direct) and not self.account.virtual:
+                complete = self.transport.begin(SYNC | flags, note, parcels)
+            else:
+                complete = partial(self.route, SYNC | flags, note, parcels)
+        except BaseException as error:
+            self.agreement.leave(error)
+            raise
+        self._begun = _Begun(complete, enter, clock(), counts, where())
+        self.gate.close("bsp.begin() has ended the sending of this superstep; call bsp.end() first")
+
+    def complete(self, grace: float | None = None) -> bool:
+        """End what `begin` began, where something was; returns whether it was. `grace` is `Transport.exchange`'s."""
+        begun, enter = self._begun, clock()
+        if begun is None:
+            return False
+        self._begun = None
+        self.gate.open()
+        self._forget()
+        account = self.account
+        try:
+            charge = account.charge(enter)
+            away = begun.leave - begun.enter
+            seconds = account.computed(charge, enter, away)
+            arrival = begun.complete(charge=charge, grace=grace)
+            self._take(arrival, SYNC, f"called bsp.begin() at {begun.line}", seconds, begun.sent)
+        except BaseException as error:
+            self.agreement.leave(error)
+            raise
+        return True
+
+    def _pack(self, note: Any) -> tuple[dict[int, Parcel], Counted, int, Any]:
+        """Parcels of all that goes out, what they count, flags of the kind, and the whole note."""
+        parcels, counts = _NONE, _NOTHING
+        declared = self.registrations.declared
+        if self._outgoing or self.participants:
+            parcels = self.mail.pack()[0] if self._outgoing else {}
+            for one in self.participants:
+                one.pack(parcels)
+            counts = _count(parcels.items(), self.pid)
+        if declared or self.checked:
+            note = (note, declared or None, (self.account.label, where()) if self.checked else None)
+        elif note is not None:
+            note = (note, None, None)
+        return parcels, counts, FLAG_GETS if self._accesses.asked else 0, note
+
+    def _forget(self) -> None:
+        """What arrived with the last sync is no longer there; in checked mode, views that were kept are poisoned."""
+        for one in self.participants:
+            one.forget()
+        self.participants.clear()
+        self.inbox = _EMPTY
+        if self.checked:
+            for _, parcel in self._fresh:
+                for segment in parcel.values():
+                    if segment.data is not None and segment.data.size:
+                        segment.data.fill(POISON)
+            self._fresh = ()
+
+    def _take(self, arrival: Arrival, kind: int, what: str, seconds: float, sent: Counted) -> Sequence[Any] | None:
+        """What an exchange brought: agreement, replies, deliveries, and the ledger's row; what each processor said.
+
+        Args:
+            seconds: of computing before it.
+            sent: what this processor's parcels counted.
+        """
+        words_out, messages_out, items_out = sent
+        words_in = messages_in = items_in = 0
+        said: Sequence[Any] | None = None
+        getting = False
+        if arrival.kinds is not None:
+            said = self.settle(arrival, kind, what)
+            getting = any(word & ~KIND for word in arrival.kinds)
+        # 3. What arrived. What gets ask for is read before puts are written.
+        arrived = arrival.parcels
+        if getting:
+            counts = self._answer(arrived)
+            words_out, messages_out = words_out + counts[0], messages_out + counts[1]
+            words_in, messages_in = counts[2:]
+        if arrived:
+            words, messages, items_in = self._deliver(arrival)
+            words_in, messages_in = words_in + words, messages_in + messages
+        for queue in self.registrations.let_go():
+            self.participants[queue] = None  # what arrived for it goes with the next sync
+        # 4. The ledger.
+        self.account.note(seconds, (words_out, messages_out, items_out), (words_in, messages_in, items_in))
+        return said
+
+    def _answer(self, arrived: Sequence[tuple[int, Parcel]]) -> tuple[int, int, int, int]:
+        """Answer the gets, and fill this processor's tickets: the second exchange of a superstep with gets."""
+        parcels = self._accesses.replies(arrived)
+        arrival = self.route(REPLY, None, parcels, Charge(0.0, counts=True))
+        if arrival.kinds is not None:
+            self.settle(arrival, REPLY, "answered gets")
+        self._accesses.fill(arrival.parcels)
+        if self.checked:
+            self._fresh = list(arrival.parcels)
+        return (*_count(parcels.items(), self.pid)[:2], *_count(arrival.parcels, self.pid)[:2])
+
+    def _deliver(self, arrival: Arrival) -> Counted:
+        """Hand what arrived to the inbox, the arrays and the queues; returns what it counts, as `_count`."""
+        if len(arrival[2]) == 1 and self._short:
+            ((source, parcel),) = arrival[2]
+            if len(parcel) == 1 and MAIL in parcel and source != self.pid:  # what follows does the same, in more time
+                segment = parcel[MAIL]
+                self.inbox = Inbox([(source, segment)])
+                return segment[1], segment[2], 0
+        mail: list[tuple[int, Segment]] = []
+        queued: dict[int, list[tuple[int, Segment]]] | None = None
+        words = messages = items = 0
+        own = self.pid
+        for source, parcel in arrival[2]:
+            for stream, segment in parcel.items():
+                if stream == MAIL:
+                    mail.append((source, segment))
+                elif stream == PUTS:
+                    self._accesses.write(segment)
+                elif stream >= JOINED:
+                    if queued is None:
+                        queued = {}
+                    queued.setdefault(stream, []).append((source, segment))
+                    if source != own:
+                        messages += 1 - segment[2]
+                        items += segment[2]
+                if source != own:
+                    words += segment[1]
+                    messages += segment[2]
+        if mail:
+            self.inbox = Inbox(mail)
+        if queued is not None:
+            for stream, segments in queued.items():
+                queue = self.registrations.queues[stream - JOINED]
+                queue.deliver(segments, arrival.joined.get(stream))
+                self.participants[queue] = None  # until it is forgotten
+        if self.checked:
+            self._fresh = [*self._fresh, *arrival.parcels]
+        return words, messages, items
+
+    def move(self) -> None:
+        """The memory in which data arrived goes: what arrived last moves out of it."""
+        self.inbox = self.inbox.copied() if len(self.inbox) else _EMPTY
+        for one in self.participants:
+            one.move()
+        self._fresh = ()
+
+    # -- beside supersteps --------------------------------------------------------------------------------------------
+
+    def meet(self, kind: int, note: Any, parcels: dict[int, Parcel]) -> Arrival:
+        """An exchange of all that is no end of a superstep."""
+        return self.agreement.meet(kind, note, parcels)
+
+    def settle(self, arrival: Arrival, kind: int, what: str, line: str = "") -> Sequence[Any] | None:
+        """Check that all did the same, and registered the same; registrations take effect. Returns what each said."""
+        said = self.agreement.settle(arrival, kind, what, line)
+        if said is None:
+            return None
+        if said.shapes is not None:
+            self.registrations.accept(said.shapes)
+        own: Sequence[Any] = said.own
+        return own
+
+    def finish(self, line: str = "") -> None:
+        """The program has ended here, at that line: meet the others, who must have ended too."""
+        if self.gate.failed is not None:
+            raise self.gate.failed  # a program that caught the error cannot go on without the others
+        if self._begun is not None:
+            line = self._begun.line
+            self.complete()
+            raise UsageError(f"bsp.begin: called at {line}, and never ended; call bsp.end() before the program ends")
+        left = self.pending()
+        if left:
+            raise UsageError(
+                f"{left}: something was sent in {self.account.described()}, after the last sync, "
+                "and would never arrive; call bsp.sync() before the program ends"
+            )
+        self.settle(self.meet(END, None, {}), END, "ended", line)
+        what = "part" if self.agreement.members else "run"
+        self.gate.close(f"the {what} has ended; nothing can be sent or synced after it")
+
+    def report_failure(self, error: BaseException) -> Arrival | None:
+        """Tell the others that this processor failed; returns what all were doing, and said.
+
+        None where there is another error, which all know of: nobody is met after it.
+
+        Raises:
+            TimeoutError: they did not come within the grace period.
+        """
+        account = self.account
+        failure = failure_of(error, account.superstep, label_of(error, account.label))
+        grace = None if account.virtual else seconds(GRACE)
+        with suppress(BSPError):  # the others see this failure next
+            self.complete(grace)
+        if self.gate.failed is not None:
+            return None
+        if (error.__context__ is not None or self.part is not None) and not account.virtual:
+            # It came while another was handled, perhaps while an exchange was left: on a full stack, or by a handler of
+            # a signal; or on the way in or out of a part, which others are in. Nobody knows then where this one was.
+            self.transport.revoke(error)
+        return self.agreement.tell(failure, grace)
+
+    # -- where it is, for those that wait -----------------------------------------------------------------------------
+
+    def described(self, error: BaseException) -> str:
+        """The superstep that an exception has left, in words."""
+        return describe(self.account.superstep, label_of(error, self.account.label))
+
+    def _innermost(self) -> Superstep:
+        """That of the part that is in use."""
+        return self if self.part is None else self.part._innermost()
+
+    def whereabouts(self) -> str:
+        """The superstep that goes on, of the innermost part, in words."""
+        inner = self._innermost()
+        return inner.account.described() + " of a part" * bool(inner.agreement.members)
+
+    def heard(self) -> str:
+        """When all others were last heard of: whoever leaves an exchange knows that they entered it."""
+        account = self._innermost().account
+        ended = f"superstep {account.superstep - 1} ended" if account.superstep else "it began"
+        return f"was last heard of when {ended}, {time.perf_counter() - account.left:.0f} s ago"
+
+
+def _count(parcels: Iterable[tuple[int, Parcel]], pid: int) -> Counted:
+    """Words, messages and items of queues, without what a processor sends to itself: that crosses no network."""
+    words = messages = items = 0
+    for other, parcel in parcels:
+        if other != pid:
+            for stream, segment in parcel.items():
+                words += segment[1]
+                if stream < JOINED:
+                    messages += segment[2]
+                else:  # what a queue sends to one processor travels as one message
+                    messages += 1
+                    items += segment[2]
+    return words, messages, items
