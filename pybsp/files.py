@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,7 +32,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileNotFoundError):
-            shutil.copymode(target, beside)
+            beside.chmod(stat.S_IMODE(target.stat().st_mode))
         beside.replace(target)
     except BaseException:
         with suppress(OSError):

@@ -50,7 +50,7 @@ def lazy(
     def __getattr__(name: str) -> Any:  # noqa: N807 - its name in PEP 562
         module = origins.get(name)
         if module is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=here)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found: Any = import_module(module, package)
         value = vars(here)[name] = getattr(found, name) if offered[module] else found
         return value

@@ -280,7 +280,7 @@ def test_what_runs_need_is_little() -> None:
     assert all(one in packages or one.split(".")[-1] in LIGHT for one in routers), sorted(routers)
 
 
-LIGHT = ("choice", "options", "parameters", "arguments", "schedule", "sparse")
+LIGHT = ("choice", "options", "parameters", "arguments", "sparse")
 
 
 @pytest.mark.parametrize("start", ["run(main)", "simulate(main, p=3)"])

@@ -1,4 +1,4 @@
-"""Arguments of a processor's methods, the same on every machine; and how its capacity may be kept."""
+"""Arguments of a processor's methods, the same on every machine; and the names of what is chosen for a machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import UsageError
 
-CAPACITIES = ("global", "per-pair", None)  # of MPI ranks: see ranks.py
+CAPACITIES = ("global", "per-pair", None)  # how the capacity is kept on MPI ranks: see ranks.py
+SCHEDULES = ("latest", "earliest", "random", "adversary")  # all that have names: see schedule.py
 
 
 def whole(value: Any) -> int | None:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence, Set
 
 from ..errors import UsageError
 from ..machine import LogPMachine
+from .arguments import SCHEDULES as SCHEDULES
 from .arguments import whole
 
 
@@ -257,7 +258,6 @@ def _near(step: int, accepted: int, L: int, taken: Set[int]) -> int:
 
 _NAMED = {"latest": Schedule, "earliest": Earliest, "adversary": Adversary}
 NAMES = tuple(_NAMED)  # that of the seed -1, -2, -3
-SCHEDULES = ("latest", "earliest", "random", "adversary")  # all that have names
 
 
 def schedule_of(schedule: str | Schedule | Callable[[int, int, int], int], seed: int, operation: str) -> Schedule:

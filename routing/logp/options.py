@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import UsageError
-from ...logp.arguments import CAPACITIES
-from ...logp.schedule import SCHEDULES
+from ...logp.arguments import CAPACITIES, SCHEDULES
 from ...machine import BSPMachine, EBSPMachine, LogPMachine
 
 ALGORITHMS = ("sorted", "offline", "random")

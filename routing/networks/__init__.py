@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .application_cube import ApplicationCube
     from .array import Array, LinearArray, SquareArray
     from .butterfly import Butterfly
-    from .by_name import NETWORKS, network
     from .cube_connected_cycles import CubeConnectedCycles
     from .fat_tree import FatTree
     from .hypercube import Hypercube
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
     from .pruned_butterfly import PrunedButterfly
     from .shuffle_exchange import ShuffleExchange
     from .simulator import Traffic
+
+    # isort: split
+    from .by_name import NETWORKS, network  # the last: a type checker takes `.network` for the module before
 
 __all__ = [
     "NETWORKS",
