@@ -155,11 +155,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if unlike:
         raise pytest.UsageError(f"a case's name must be the same in every process, got {unlike[0]}; give it an id")
     items.sort(key=lambda item: item.path.name != "test_under_mpiexec.py")  # they take longest
-    if config.getoption("--all") or any("::" in argument for argument in config.args):  # who names a test wants it
+    if any("::" in argument for argument in config.args):  # who names a test wants it
         return
-    fast = [tiers.is_fast(item) for item in items]
-    config.hook.pytest_deselected(items=[item for item, taken in zip(items, fast, strict=True) if not taken])
-    items[:] = [item for item, taken in zip(items, fast, strict=True) if taken]
+    taken = tiers.whole(items) if config.getoption("--all") else tiers.fast(items)
+    kept = set(taken)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = taken
 
 
 @pytest.fixture
