@@ -48,6 +48,7 @@ def catching(program, **kwargs):
 CAPACITIES = pytest.mark.parametrize("capacity", ["global", "per-pair", None])
 
 
+@pytest.mark.fast("global")
 @CAPACITIES
 def test_a_processor_raises_while_the_others_receive_and_send(program: Program, capacity: str | None) -> None:
     ended = ranks(
@@ -278,6 +279,7 @@ def test_a_run_with_a_ledger_says_once_that_it_has_none(program: Program, tmp_pa
     assert not ledger.exists()
 
 
+@pytest.mark.fast("'yes'")
 @pytest.mark.parametrize("pace", ["1", "0", "'yes'", "None"])
 def test_pace_is_true_or_false(program: Program, pace: str) -> None:
     path = program(f"logp.run(lambda proc: None, pace={pace})")

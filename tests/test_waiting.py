@@ -68,6 +68,7 @@ def told(folder: Path, what: str = "has waited") -> list[str]:
 # -- reports ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("shared", "far")
 @media
 def test_a_processor_that_does_not_come_is_reported_with_its_superstep_and_line(
     medium: dict[str, str], tmp_path: Path
@@ -226,6 +227,7 @@ def test_nobody_is_watched_where_no_report_is_wanted(tmp_path: Path) -> None:
 # -- timeouts -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("messages")
 @pytest.mark.parametrize("medium", [SHARED, MESSAGES], ids=["shared", "messages"])
 def test_a_stopped_rank_is_reported_and_the_timeout_ends_the_job(medium: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "program.py"
@@ -277,6 +279,7 @@ BODIES = {
 }
 
 
+@pytest.mark.fast("end-shared", "data-messages")
 @pytest.mark.parametrize(
     ("body", "medium"),
     [("end", SHARED), ("end", MESSAGES), ("data", MESSAGES), ("begin", MESSAGES), ("part", SHARED)],
@@ -485,6 +488,7 @@ pybsp.run(main)
 """
 
 
+@pytest.mark.fast("pybsp run")
 @pytest.mark.parametrize("command", ["mpiexec", "pybsp run"])
 def test_a_signal_to_the_launcher_makes_all_ranks_print_their_places_and_stacks(command: str, tmp_path: Path) -> None:
     path = tmp_path / "program.py"
