@@ -92,7 +92,7 @@ def test_manifests_longer_than_a_message_may_be_arrive(
 # -- many small pieces ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("640-100")
+@pytest.mark.whole
 @pytest.mark.parametrize(("queues", "size"), [(48, 1000), (300, 200), (640, 100)])
 def test_many_queues_to_one_processor_of_a_node_arrive(program: Program, queues: int, size: int) -> None:
     path = program(f"""

@@ -36,6 +36,7 @@ def test_mpiexec_starts_as_many_processors_as_it_says(program: Program, p: int) 
     assert sorted(ended_well(ranks(p, program(SIZE))).split("\n")[:-1]) == [f"p {p} {pid}" for pid in range(p)]
 
 
+@pytest.mark.whole
 def test_pybsp_run_starts_as_many_processors_as_it_says(program: Program) -> None:
     ended = run([sys.executable, "-m", "pybsp", "run", "-n", "3", str(program(SIZE))], LIMIT)
     assert sorted(ended_well(ended).split("\n")[:-1]) == [f"p 3 {pid}" for pid in range(3)]

@@ -33,6 +33,7 @@ def test_wheel_holds_exactly_one_top_level_package(wheel: Path) -> None:
         assert f"pybsp/{part}" in names
 
 
+@pytest.mark.whole
 def test_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     target = ["--no-deps", "--quiet", "--target", str(site)]

@@ -5,9 +5,10 @@ in as many on ranks. The whole tier runs all 12 of a test that has few cases. Wh
 each of them in four of the 12 ways, other ones than the next case: with four p, two of them checked.
 
 The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and in
-one on ranks. Which, is drawn by a hash of its name: so every p meets every kind of test, and a run does what the one
-before did. Beyond that, tests that take long and catch little more are marked: `pytest.mark.whole` is for those that
-only the whole tier runs, `pytest.mark.fast("1-2", "3-4")` for those of which the fast one runs the cases of these ids.
+one on ranks, there of a test that has MANY_CASES every fourth. Which way, is drawn by a hash of the case's name: so
+every p meets every kind of test, and a run does what the one before did. Beyond that, tests that take long and catch
+little more are marked: `pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")`
+for those of which the fast one runs the cases of these ids.
 
 What each of both catches is measured by mutants (mutants/).
 """
@@ -23,7 +24,7 @@ import pytest
 SIZES = (1, 2, 3, 4, 5, 8)
 FEW, MANY = (1, 2, 3), (4, 5, 8)
 MANY_CASES = 8
-ON_RANKS = (3, 2, 4, 5, 3, 2, 8, 4, 3, 5, 2, 1)  # more of those that are quick on few cores
+ON_RANKS = (3, 2, 4, 3, 2, 5, 3, 2, 8, 3, 2, 4, 3, 2, 5, 1)  # more of those that are quick on few cores
 
 
 class Way:
@@ -38,32 +39,44 @@ class Way:
 
 def whole(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Those of the whole tier."""
-    cases: defaultdict[str, dict[str, int]] = defaultdict(dict)  # of a test, and their numbers
-    for item in items:
-        if way_of(item):
-            cases[function(item)].setdefault(case(item), len(cases[function(item)]))
+    cases = numbered(items)
 
     def taken(item: pytest.Item) -> bool:
-        way, others = way_of(item), cases.get(function(item), {})
-        if way is None or len(others) < MANY_CASES:
+        way = way_of(item)
+        if way is None or len(cases[function(item)]) < MANY_CASES:
             return True
         number = SIZES.index(way.p) * way.variants + way.variant
-        return (number + others[case(item)] + way.mpi) % 3 == 0
+        return (number + cases[function(item)][case(item)] + way.mpi) % 3 == 0
 
     return [item for item in items if taken(item)]
 
 
 def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Those of the fast tier."""
+    cases = numbered(items)
 
     def taken(item: pytest.Item) -> bool:
         only = item.get_closest_marker("fast")
         if item.get_closest_marker("whole") or (only and ids(item) not in only.args):
             return False
         way = way_of(item)
-        return way is None or runs(f"{item.path.name} {function(item).rpartition('::')[2]} {case(item)}", way)
+        if way is None:
+            return True
+        of_test = cases[function(item)]
+        if way.mpi and len(of_test) >= MANY_CASES and of_test[case(item)] % 4:
+            return False
+        return runs(f"{item.path.name} {function(item).rpartition('::')[2]} {case(item)}", way)
 
     return [item for item in items if taken(item)]
+
+
+def numbered(items: Sequence[pytest.Item]) -> dict[str, dict[str, int]]:
+    """The cases of each test that runs in several ways, and their numbers."""
+    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for item in items:
+        if way_of(item):
+            found[function(item)].setdefault(case(item), len(found[function(item)]))
+    return found
 
 
 def function(item: pytest.Item) -> str:
