@@ -180,7 +180,7 @@ def test_parts_across_nodes_and_within(program: Program, p: int, node: int) -> N
 def test_the_benchmark_measures_both_ways(tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
     command = [*mpiexec(4), *python("-m", "pybsp.benchmarks.aggregation", "--rounds", "2", "--json", str(kept))]
-    done = run(command, **pretending(2))
+    done = run(command, LIMIT, **pretending(2))
     assert done.code == 0, done.err
     rows = json.loads(kept.read_text())[0]["rows"]
     assert [len(row["each"]) for row in rows] == [len(row["aggregated"]) for row in rows] == [2, 2, 2, 2]

@@ -14,7 +14,7 @@ import pytest
 from pybsp.transport.shared import CONTEXTS, SLOT, Board, _board_bytes
 from pybsp.transport.waiting import Waiter
 
-from .launching import Program, ended_well, failed_once, mpiexec, python, ranks
+from .launching import LIMIT, Program, ended_well, failed_once, mpiexec, python, ranks
 
 HERE = Path(__file__).parent
 
@@ -85,7 +85,7 @@ def test_manifests_longer_than_a_message_may_be_arrive(
 ) -> None:
     path = str(HERE / "pretended")
     paths = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
-    ended = ranks(4, program(CHUNKED.replace("@", router)), PYTHONPATH=paths, **environment)
+    ended = ranks(4, program(CHUNKED.replace("@", router)), LIMIT, PYTHONPATH=paths, **environment)
     assert ended_well(ended) == "all\n"
 
 
@@ -152,7 +152,7 @@ def test_what_arrives_is_held_against_what_was_said(program: Program, medium: st
     paths = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
     p = 4 if "aggregated" in medium else 2
     failed_once(
-        ranks(p, program(LOSING.replace("@", loss)), PYBSP_GRACE="5", PYTHONPATH=paths, **environment),
+        ranks(p, program(LOSING.replace("@", loss)), LIMIT, PYBSP_GRACE="5", PYTHONPATH=paths, **environment),
         "pybsp.errors.DeliveryError",
     )
 

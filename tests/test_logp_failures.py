@@ -12,8 +12,8 @@ from textwrap import dedent
 
 import pytest
 
-from .launching import failed_once, finish, mpiexec, python, run, start
-from .test_failures import GRACE, LIMIT, LONG, all_gone, ranks, said
+from .launching import LIMIT, failed_once, finish, mpiexec, python, run, start
+from .test_failures import GRACE, LONG, all_gone, ranks, said
 
 Program = Callable[..., Path]
 

@@ -21,7 +21,7 @@ from pybsp.errors import SyncError, UsageError
 from pybsp.transport.patience import TELLS, Absence, Patience
 from pybsp.transport.revocation import SLACK
 
-from .launching import Ended, finish, mpiexec, python, run, start
+from .launching import LIMIT, Ended, finish, mpiexec, python, run, start
 from .test_aggregated import pretending
 from .test_failures import all_gone
 
@@ -56,7 +56,7 @@ def job(p: int, folder: Path, text: str, **environment: str) -> Ended:
     """Run a program on p ranks; what they print as errors is in files, which they read themselves."""
     path = folder / "program.py"
     path.write_text(HEAD + dedent(text))
-    return run([*mpiexec(p), *python(path)], **environment)
+    return run([*mpiexec(p), *python(path)], LIMIT, **environment)
 
 
 def told(folder: Path, what: str = "has waited") -> list[str]:
@@ -242,7 +242,7 @@ def test_a_stopped_rank_is_reported_and_the_timeout_ends_the_job(medium: dict[st
             pybsp.run(main, timeout=3)
         """)
     )
-    ended = run([*mpiexec(3), *python(path)], PYBSP_WARN_AFTER="1", PYBSP_GRACE="1", **medium)
+    ended = run([*mpiexec(3), *python(path)], LIMIT, PYBSP_WARN_AFTER="1", PYBSP_GRACE="1", **medium)
     assert ended.code != 0
     stopped = r"processor 1 \(this node, process \d+, stopped\) was seen \d+ s ago in superstep \d, at \S+program.py:\d"
     assert re.search(rf"^pybsp: processor 0 has waited .*{stopped}", ended.err, re.MULTILINE), ended.err
