@@ -129,7 +129,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Run all tests in two processes, where there are two cores: half of them start ranks, half compute on one core."""
-    two = config.pluginmanager.hasplugin("xdist") and (os.cpu_count() or 1) > 1
+    one_of_two = "PYTEST_XDIST_WORKER" in os.environ  # which come by here as well
+    two = config.pluginmanager.hasplugin("xdist") and (os.cpu_count() or 1) > 1 and not one_of_two
     named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
     if two and not named and config.option.numprocesses is None and not config.option.usepdb:
         config.option.numprocesses, config.option.dist = 2, "worksteal"
