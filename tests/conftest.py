@@ -129,7 +129,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Run all tests in two processes, where there are two cores: half of them start ranks, half compute on one core."""
-    two = config.pluginmanager.hasplugin("xdist") and (os.cpu_count() or 1) > 1
+    one_of_two = "PYTEST_XDIST_WORKER" in os.environ  # which come by here as well
+    two = config.pluginmanager.hasplugin("xdist") and (os.cpu_count() or 1) > 1 and not one_of_two
     named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
     if two and not named and config.option.numprocesses is None and not config.option.usepdb:
         config.option.numprocesses, config.option.dist = 2, "worksteal"
@@ -155,11 +156,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if unlike:
         raise pytest.UsageError(f"a case's name must be the same in every process, got {unlike[0]}; give it an id")
     items.sort(key=lambda item: item.path.name != "test_under_mpiexec.py")  # they take longest
-    if config.getoption("--all") or any("::" in argument for argument in config.args):  # who names a test wants it
+    if any("::" in argument for argument in config.args):  # who names a test wants it
         return
-    fast = [tiers.is_fast(item) for item in items]
-    config.hook.pytest_deselected(items=[item for item, taken in zip(items, fast, strict=True) if not taken])
-    items[:] = [item for item, taken in zip(items, fast, strict=True) if taken]
+    taken = tiers.whole(items) if config.getoption("--all") else tiers.fast(items)
+    kept = set(taken)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = taken
 
 
 @pytest.fixture

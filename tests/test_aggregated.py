@@ -221,7 +221,7 @@ FAILING = """
 """
 
 
-@pytest.mark.fast("4")
+@pytest.mark.whole
 @pytest.mark.parametrize("which", [0, 1, 2, 4])  # leaders: 0, 2, and 4, which is alone
 def test_a_processor_raises(program: Program, which: int) -> None:
     done = ranks(5, 2, program(FAILING), "raises", str(which), PYBSP_GRACE="1000")

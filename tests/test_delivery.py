@@ -15,7 +15,7 @@ from pybsp.transport.board import Board
 from pybsp.transport.waiting import Waiter
 from pybsp.transport.wire import CONTEXTS, SLOT, TAG, board_bytes
 
-from .launching import Program, ended_well, failed_once, mpiexec, python, ranks
+from .launching import LIMIT, Program, ended_well, failed_once, mpiexec, python, ranks
 
 HERE = Path(__file__).parent
 
@@ -86,14 +86,14 @@ def test_manifests_longer_than_a_message_may_be_arrive(
 ) -> None:
     path = str(HERE / "pretended")
     paths = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
-    ended = ranks(4, program(CHUNKED.replace("@", router)), PYTHONPATH=paths, **environment)
+    ended = ranks(4, program(CHUNKED.replace("@", router)), LIMIT, PYTHONPATH=paths, **environment)
     assert ended_well(ended) == "all\n"
 
 
 # -- many small pieces ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("640-100")
+@pytest.mark.whole
 @pytest.mark.parametrize(("queues", "size"), [(48, 1000), (300, 200), (640, 100)])
 def test_many_queues_to_one_processor_of_a_node_arrive(program: Program, queues: int, size: int) -> None:
     path = program(f"""
@@ -153,7 +153,7 @@ def test_what_arrives_is_held_against_what_was_said(program: Program, medium: st
     paths = os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])
     p = 4 if "aggregated" in medium else 2
     failed_once(
-        ranks(p, program(LOSING.replace("@", loss)), PYBSP_GRACE="5", PYTHONPATH=paths, **environment),
+        ranks(p, program(LOSING.replace("@", loss)), LIMIT, PYBSP_GRACE="5", PYTHONPATH=paths, **environment),
         "pybsp.errors.DeliveryError",
     )
 

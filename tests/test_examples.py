@@ -53,7 +53,7 @@ def test_agrees_with_the_sequential_result(name: str, way: str) -> None:
     assert ended.out.count("agrees with") == 1
 
 
-@pytest.mark.fast("heat")
+@pytest.mark.whole
 @pytest.mark.parametrize("name", TINY)
 def test_runs_on_more_processors_than_the_input_has_items(name: str) -> None:
     ways = ([*mpiexec(5), sys.executable], WAYS["pybsp simulate -p 7"])

@@ -114,6 +114,7 @@ def test_a_processor_raises_under_pybsp_run(program: Program) -> None:
     named_everywhere(ended, 4, 3, 'superstep 1 ("exchange")', "ValueError: boom")
 
 
+@pytest.mark.whole
 def test_a_processor_raises_in_a_console_script(program: Program) -> None:
     path = program("def main():\n    catching(lambda bsp: 1 // (bsp.pid - 2) + (bsp.sync() or 0))\n", "prog.py")
     script = f"import sys; sys.path.insert(0, {str(path.parent)!r}); from prog import main; sys.exit(main())"
@@ -149,6 +150,7 @@ def test_a_processor_raises_under_attach_on_some_ranks_and_the_others_in_a_barri
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_an_attached_failure_that_is_caught_ends_nothing(program: Program) -> None:
     ended = ranks(
         3,
@@ -170,6 +172,7 @@ def test_an_attached_failure_that_is_caught_ends_nothing(program: Program) -> No
     assert (ended.code, ended.out.count("fine"), ended.err) == (0, 3, "")
 
 
+@pytest.mark.whole
 def test_a_processor_raises_under_pytest_and_the_session_goes_on(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         dedent("""
@@ -217,6 +220,7 @@ def test_two_processors_raise_at_once_and_the_lowest_speaks(program: Program) ->
     assert sorted(said(ended)) == [0, 1, 3, 5]
 
 
+@pytest.mark.whole
 def test_all_processors_raise_and_one_speaks(program: Program) -> None:
     failed_once(ranks(4, program("pybsp.run(lambda bsp: 1 // 0)")), "ZeroDivisionError")
 
@@ -285,11 +289,13 @@ def test_a_processor_raises_between_two_runs(program: Program) -> None:
     assert set(said(ended).values()) == {"ProcessorError: processor 0 failed outside of a run: ValueError: boom"}
 
 
+@pytest.mark.whole
 def test_a_processor_raises_after_the_last_run(program: Program) -> None:
     ended = ranks(4, program("pybsp.run(lambda bsp: bsp.sync())\nif RANK == 1: raise ValueError('boom')"))
     failed_once(ended, "ValueError: boom")
 
 
+@pytest.mark.whole
 def test_a_processor_raises_and_the_others_catch_it_and_go_on(program: Program) -> None:
     ended = ranks(
         3,
@@ -369,6 +375,7 @@ def test_exit_with_a_text_on_one_rank_is_printed_once(program: Program) -> None:
     assert ended.err.count("bad input") - ended.err.count("sys.exit('bad input')") == 1
 
 
+@pytest.mark.whole
 def test_exit_on_one_rank_between_two_runs(program: Program) -> None:
     ended = ranks(
         4,
@@ -385,6 +392,7 @@ def test_exit_on_one_rank_between_two_runs(program: Program) -> None:
     assert re.search(r"processors 0-1, 3 called pybsp.run, at \S*program.py:\d+", said(ended)[3])
 
 
+@pytest.mark.fast("5-5-")
 @pytest.mark.parametrize(("status", "code", "printed"), [("0", 0, ""), ("5", 5, ""), ("'bad input'", 1, "bad input\n")])
 def test_exit_on_all_ranks_alike_is_an_ordinary_end(program: Program, status: str, code: int, printed: str) -> None:
     ended = ranks(4, program(f"def main(bsp):\n    bsp.sync()\n    sys.exit({status})\npybsp.run(main)"))
@@ -396,6 +404,7 @@ def test_exit_on_all_ranks_alike_is_an_ordinary_end(program: Program, status: st
 # -- the others are stuck ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("time.sleep(1000)")
 @pytest.mark.parametrize("stuck", ["time.sleep(1000)", "MPI.COMM_WORLD.recv(source=1)"])
 def test_others_are_stuck_in_something_else(program: Program, tmp_path: Path, stuck: str) -> None:
     path = program(f"""
@@ -484,6 +493,7 @@ def test_different_numbers_of_runs(program: Program) -> None:
     assert re.search(r"processors 0, 2 left the job; processor 1 called pybsp.run, at \S+program.py", ended.err)
 
 
+@pytest.mark.fast("router")
 @pytest.mark.parametrize("argument", ["router", "checked"])
 def test_different_arguments(program: Program, argument: str) -> None:
     values = {"router": "'direct' if RANK else 'other'", "checked": "RANK == 1"}
@@ -534,6 +544,7 @@ def test_a_send_after_the_last_sync_is_an_error(program: Program) -> None:
     assert sorted(said(ended)) == [0, 1, 2]
 
 
+@pytest.mark.fast("sync()", "ledger")
 @pytest.mark.parametrize("use", ["sync()", "send(0, 1)", "array(3)", "queue()", "split(0)", "ledger"])
 def test_using_bsp_after_the_end_is_an_error(program: Program, use: str) -> None:
     ended = ranks(2, program(f"kept = pybsp.run(lambda bsp: bsp)\nkept.{use}"))
@@ -593,6 +604,7 @@ def test_a_rank_that_is_killed_ends_the_job(program: Program, tmp_path: Path, wa
     signalled(program, tmp_path, signal.SIGKILL, 1, waiting)
 
 
+@pytest.mark.whole
 def test_an_interrupt_between_two_runs_ends_the_job(program: Program, tmp_path: Path) -> None:
     path = program("""
         import signal
@@ -630,6 +642,7 @@ def test_a_rank_that_leaves_without_python_ends_the_job(program: Program, tmp_pa
 # -- abort -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("2")
 @pytest.mark.parametrize("pid", [0, 2])
 def test_abort_works_from_any_processor_without_a_sync(program: Program, tmp_path: Path, pid: int) -> None:
     path = program(f"""

@@ -12,13 +12,14 @@ from .launching import LIMIT, Ended, failed_once, mpiexec, python, run
 ROUTERS = ("two-phase", "hypercube")
 
 
-def job(directory: Path, text: str, p: int, grace: str = "100") -> Ended:
+def job(directory: Path, text: str, p: int, grace: str = "1000") -> Ended:
     """Run a program on p ranks."""
     path = directory / "program.py"
     path.write_text("import os, time\nimport pybsp\n" + dedent(text))
     return run([*mpiexec(p), *python(path)], LIMIT, PYBSP_GRACE=grace)
 
 
+@pytest.mark.fast("1-hypercube", "4-two-phase")
 @pytest.mark.parametrize("router", ROUTERS)
 @pytest.mark.parametrize("failing", [1, 4])
 def test_a_processor_raises_while_others_send(tmp_path: Path, router: str, failing: int) -> None:
@@ -41,6 +42,7 @@ def test_a_processor_raises_while_others_send(tmp_path: Path, router: str, faili
     assert f"(on processor {failing} of 5, in superstep 1)" in ended.err
 
 
+@pytest.mark.fast("4-hypercube")
 @pytest.mark.parametrize("router", ROUTERS)
 @pytest.mark.parametrize("absent", [0, 4])
 def test_others_that_never_come_end_the_job(tmp_path: Path, router: str, absent: int) -> None:
@@ -63,6 +65,7 @@ def test_others_that_never_come_end_the_job(tmp_path: Path, router: str, absent:
     assert "not all others reached a sync within 1 s (PYBSP_GRACE); ending the job" in ended.err
 
 
+@pytest.mark.fast("two-phase")
 @pytest.mark.parametrize("router", ROUTERS)
 def test_a_rank_that_ends_while_others_begin_another_run_is_an_error(tmp_path: Path, router: str) -> None:
     ended = job(

@@ -48,6 +48,7 @@ def catching(program, **kwargs):
 CAPACITIES = pytest.mark.parametrize("capacity", ["global", "per-pair", None])
 
 
+@pytest.mark.fast("global")
 @CAPACITIES
 def test_a_processor_raises_while_the_others_receive_and_send(program: Program, capacity: str | None) -> None:
     ended = ranks(
@@ -75,12 +76,14 @@ def test_a_processor_raises_while_the_others_receive_and_send(program: Program, 
     assert set(texts.values()) == {"ProcessorError: processor 3 failed: ValueError: boom"}
 
 
+@pytest.mark.whole
 def test_a_processor_raises_under_pybsp_run(program: Program) -> None:
     path = program("catching(lambda proc: 1 // (proc.pid - 1) and proc.recv())")
     ended = run([*python("-m"), "pybsp", "run", "-n", "3", str(path)], LIMIT, PYBSP_GRACE=LONG)
     failed_once(ended, "ZeroDivisionError")
 
 
+@pytest.mark.whole
 def test_two_processors_raise_at_once_and_the_lowest_speaks(program: Program) -> None:
     ended = ranks(
         6,
@@ -97,6 +100,7 @@ def test_two_processors_raise_at_once_and_the_lowest_speaks(program: Program) ->
     assert set(said(ended).values()) == {"ProcessorError: processor 2 failed: ValueError: boom 2"}
 
 
+@pytest.mark.whole
 def test_all_processors_raise_and_one_speaks(program: Program) -> None:
     failed_once(ranks(4, program("logp.run(lambda proc: 1 // 0)")), "ZeroDivisionError")
 
@@ -231,6 +235,7 @@ def test_a_failure_on_a_part_that_is_caught_ends_nothing_and_elsewhere_goes_on(p
     assert (ended.code, ended.out.count("fine"), ended.err) == (0, 4, "")
 
 
+@pytest.mark.whole
 def test_a_failure_on_a_part_that_nobody_catches_ends_the_job(program: Program, tmp_path: Path) -> None:
     ended = ranks(
         4,
@@ -263,6 +268,7 @@ def test_under_pybsp_simulate_the_file_runs_once_on_a_simulated_machine(program:
     assert (ended.code, ended.out, ended.err) == (0, "7\n", "")
 
 
+@pytest.mark.whole
 def test_a_run_with_a_ledger_says_once_that_it_has_none(program: Program, tmp_path: Path) -> None:
     path, ledger = program("logp.run(lambda proc: None)\nlogp.run(lambda proc: None)"), tmp_path / "ledger.json"
     wanted = rf"pybsp: a LogP run has no supersteps, and writes nothing to the ledger {re.escape(str(ledger))}; .*\n"
@@ -278,6 +284,7 @@ def test_a_run_with_a_ledger_says_once_that_it_has_none(program: Program, tmp_pa
     assert not ledger.exists()
 
 
+@pytest.mark.fast("'yes'")
 @pytest.mark.parametrize("pace", ["1", "0", "'yes'", "None"])
 def test_pace_is_true_or_false(program: Program, pace: str) -> None:
     path = program(f"logp.run(lambda proc: None, pace={pace})")
@@ -297,6 +304,7 @@ def test_without_a_launcher_there_is_one_processor(program: Program) -> None:
     assert (ended.code, ended.out, ended.err) == (0, "(1, None)\n", "")
 
 
+@pytest.mark.whole
 def test_the_machine_in_force_is_that_of_the_file_that_pybsp_machine_names(program: Program, tmp_path: Path) -> None:
     path = program("""
         from pathlib import Path

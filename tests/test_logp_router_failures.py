@@ -12,13 +12,14 @@ from .launching import LIMIT, Ended, failed_once, mpiexec, python, run
 ALGORITHMS = ("sorted", "offline", "random")
 
 
-def job(directory: Path, text: str, p: int, grace: str = "100") -> Ended:
+def job(directory: Path, text: str, p: int, grace: str = "1000") -> Ended:
     """Run a program on p ranks."""
     path = directory / "program.py"
     path.write_text("import os, time\nimport pybsp\nfrom pybsp.routing import logp_router\n" + dedent(text))
     return run([*mpiexec(p), *python(path)], LIMIT, PYBSP_GRACE=grace)
 
 
+@pytest.mark.fast("offline")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_processor_raises_while_others_send(tmp_path: Path, algorithm: str) -> None:
     ended = job(
@@ -40,6 +41,7 @@ def test_a_processor_raises_while_others_send(tmp_path: Path, algorithm: str) ->
     assert "(on processor 2 of 4, in superstep 1)" in ended.err
 
 
+@pytest.mark.fast("per-pair")
 @pytest.mark.parametrize("capacity", ["global", "per-pair", None])
 def test_others_that_never_come_end_the_job(tmp_path: Path, capacity: str | None) -> None:
     ended = job(

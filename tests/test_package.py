@@ -34,6 +34,7 @@ def test_wheel_holds_exactly_one_top_level_package(wheel: Path) -> None:
     assert not [name for name in names if "/studies/" in name or "/against_mpi/" in name]
 
 
+@pytest.mark.whole
 def test_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     target = ["--no-deps", "--quiet", "--target", str(site)]

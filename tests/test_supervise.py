@@ -65,6 +65,7 @@ print("times", count, flush=True)
 """
 
 
+@pytest.mark.fast("SIGTERM", "SIGINT")
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2"])
 def test_a_signal_goes_on_to_the_command(name: str) -> None:
     job = start(supervised(COUNTS))

@@ -22,7 +22,7 @@ from pybsp.errors import SyncError, UsageError
 from pybsp.transport.patience import TELLS, Absence, Patience
 from pybsp.transport.revocation import SLACK
 
-from .launching import Ended, finish, mpiexec, python, run, start
+from .launching import LIMIT, Ended, finish, mpiexec, python, run, start
 from .test_aggregated import pretending
 from .test_failures import all_gone
 
@@ -57,7 +57,7 @@ def job(p: int, folder: Path, text: str, **environment: str) -> Ended:
     """Run a program on p ranks; what they print as errors is in files, which they read themselves."""
     path = folder / "program.py"
     path.write_text(HEAD + dedent(text))
-    return run([*mpiexec(p), *python(path)], **environment)
+    return run([*mpiexec(p), *python(path)], LIMIT, **environment)
 
 
 def told(folder: Path, what: str = "has waited") -> list[str]:
@@ -69,6 +69,7 @@ def told(folder: Path, what: str = "has waited") -> list[str]:
 # -- reports ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("shared", "far")
 @media
 def test_a_processor_that_does_not_come_is_reported_with_its_superstep_and_line(
     medium: dict[str, str], tmp_path: Path
@@ -227,6 +228,7 @@ def test_nobody_is_watched_where_no_report_is_wanted(tmp_path: Path) -> None:
 # -- timeouts -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast("messages")
 @pytest.mark.parametrize("medium", [SHARED, MESSAGES], ids=["shared", "messages"])
 def test_a_stopped_rank_is_reported_and_the_timeout_ends_the_job(medium: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "program.py"
@@ -241,7 +243,7 @@ def test_a_stopped_rank_is_reported_and_the_timeout_ends_the_job(medium: dict[st
             pybsp.run(main, timeout=3)
         """)
     )
-    ended = run([*mpiexec(3), *python(path)], PYBSP_WARN_AFTER="1", PYBSP_GRACE="1", **medium)
+    ended = run([*mpiexec(3), *python(path)], LIMIT, PYBSP_WARN_AFTER="1", PYBSP_GRACE="1", **medium)
     assert ended.code != 0
     stopped = r"processor 1 \(this node, process \d+, stopped\) was seen \d+ s ago in superstep \d, at \S+program.py:\d"
     assert re.search(rf"^pybsp: processor 0 has waited .*{stopped}", ended.err, re.MULTILINE), ended.err
@@ -278,6 +280,7 @@ BODIES = {
 }
 
 
+@pytest.mark.fast("end-shared", "data-messages")
 @pytest.mark.parametrize(
     ("body", "medium"),
     [("end", SHARED), ("end", MESSAGES), ("data", MESSAGES), ("begin", MESSAGES), ("part", SHARED)],
@@ -486,6 +489,7 @@ pybsp.run(main)
 """
 
 
+@pytest.mark.fast("pybsp run")
 @pytest.mark.parametrize("command", ["mpiexec", "pybsp run"])
 def test_a_signal_to_the_launcher_makes_all_ranks_print_their_places_and_stacks(command: str, tmp_path: Path) -> None:
     path = tmp_path / "program.py"

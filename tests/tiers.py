@@ -1,21 +1,30 @@
-"""Which cases a plain `pytest` runs; `pytest --all` runs every one.
+"""Which cases a plain `pytest` runs, the fast tier, and which `pytest --all`, the whole one.
 
-A test in tests/spmd/ that has n cases has 12 n on virtual processors (each p of SIZES, checks off and on), and as many
-on ranks. A plain `pytest` runs two of each 12 on virtual processors, one with few processors and one with many, one of
-them checked; and one on ranks. Which, is drawn by a hash of the test's name and its other arguments: so every p meets
-every kind of test, and a run does what the last one did. Beyond that, cases that take long and catch little more are
-marked (`pytest.mark.whole`). What both catch is measured by mutants (mutants/).
+A case of a test in tests/spmd/ can run in 12 ways on virtual processors, with each p of SIZES, checks off and on; and
+in as many on ranks. The whole tier runs all 12 of a test that has few cases. Where they are MANY_CASES or more, it runs
+each of them in four of the 12 ways, other ones than the next case: with four p, two of them checked.
+
+The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and in
+one on ranks, there of a test that has MANY_CASES every fourth. Which way, is drawn by a hash of the case's name: so
+every p meets every kind of test, and a run does what the one before did. Beyond that, tests that take long and catch
+little more are marked: `pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")`
+for those of which the fast one runs the cases of these ids.
+
+What each of both catches is measured by mutants (mutants/).
 """
 
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
+from collections.abc import Sequence
 
 import pytest
 
 SIZES = (1, 2, 3, 4, 5, 8)
 FEW, MANY = (1, 2, 3), (4, 5, 8)
-ON_RANKS = (3, 2, 4, 5, 3, 2, 8, 4, 3, 5, 2, 1)  # more of those that are quick on few cores
+MANY_CASES = 8
+ON_RANKS = (3, 2, 4, 3, 2, 5, 3, 2, 8, 3, 2, 4, 3, 2, 5, 1)  # more of those that are quick on few cores
 
 
 class Way:
@@ -28,23 +37,72 @@ class Way:
     id: str  # of this argument, in the test's
 
 
-def is_fast(item: pytest.Item) -> bool:
-    """Whether a plain `pytest` runs this case."""
-    if item.get_closest_marker("whole"):
-        return False
-    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
-        return True
-    fast = item.get_closest_marker("fast")
-    if fast and item.callspec.id not in fast.args:
-        return False
-    ways = [value for value in item.callspec.params.values() if isinstance(value, Way)]
-    return all(
-        runs(f"{item.path.name} {item.originalname} {item.callspec.id.removeprefix(way.id)}", way) for way in ways
-    )
+def whole(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Those of the whole tier."""
+    cases = numbered(items)
+
+    def taken(item: pytest.Item) -> bool:
+        way = way_of(item)
+        if way is None or len(cases[function(item)]) < MANY_CASES:
+            return True
+        number = SIZES.index(way.p) * way.variants + way.variant
+        return (number + cases[function(item)][case(item)] + way.mpi) % 3 == 0
+
+    return [item for item in items if taken(item)]
+
+
+def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Those of the fast tier."""
+    cases = numbered(items)
+
+    def taken(item: pytest.Item) -> bool:
+        only = item.get_closest_marker("fast")
+        if item.get_closest_marker("whole") or (only and ids(item) not in only.args):
+            return False
+        way = way_of(item)
+        if way is None:
+            return True
+        of_test = cases[function(item)]
+        if way.mpi and len(of_test) >= MANY_CASES and of_test[case(item)] % 4:
+            return False
+        return runs(f"{item.path.name} {function(item).rpartition('::')[2]} {case(item)}", way)
+
+    return [item for item in items if taken(item)]
+
+
+def numbered(items: Sequence[pytest.Item]) -> dict[str, dict[str, int]]:
+    """The cases of each test that runs in several ways, and their numbers."""
+    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for item in items:
+        if way_of(item):
+            found[function(item)].setdefault(case(item), len(found[function(item)]))
+    return found
+
+
+def function(item: pytest.Item) -> str:
+    """The test, whatever the case."""
+    return item.nodeid.partition("[")[0]
+
+
+def case(item: pytest.Item) -> str:
+    """Which case of its test it is, whatever the way."""
+    way = way_of(item)
+    return ids(item).removeprefix(way.id) if way else ids(item)
+
+
+def ids(item: pytest.Item) -> str:
+    """Those of its arguments, as they stand in its name."""
+    return item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
+
+
+def way_of(item: pytest.Item) -> Way | None:
+    """Where and how this case runs its program, of a test for which there are several ways."""
+    arguments = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return next((value for value in arguments.values() if isinstance(value, Way)), None)
 
 
 def runs(name: str, way: Way) -> bool:
-    """Whether this way is one of those in which a plain `pytest` runs the test of that name."""
+    """Whether this way is one of those in which the fast tier runs the case of that name."""
     number = zlib.crc32(name.encode())
     number, variant = divmod(number, way.variants)
     if way.mpi:

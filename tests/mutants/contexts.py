@@ -18,15 +18,15 @@ VARIABLE = "PYBSP_TEST"  # the test, where processes that it starts see it: the 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    fast = [tiers.is_fast(item) for item in items]
+    fast = tiers.fast(items)
     if not config.getoption("--only-mpi"):
-        known = {item.location for item, taken in zip(items, fast, strict=True) if taken}
-        for number, item in enumerate(items):
-            if item.location not in known:
-                known.add(item.location)
-                fast[number] = True
-    items[:] = [item for item, taken in zip(items, fast, strict=True) if taken]
-    config.option.all = True  # these, and not again a part of them
+        known = {tiers.function(item) for item in fast}
+        for item in items:
+            if tiers.function(item) not in known:
+                known.add(tiers.function(item))
+                fast.append(item)
+    items[:] = fast
+    config.args = ["::"]  # as if they were named: nothing is left out again
 
 
 @pytest.hookimpl(wrapper=True)

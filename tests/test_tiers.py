@@ -1,0 +1,53 @@
+"""Which cases the tiers run: every p in both, the fast one few of each, the whole one every case."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from . import tiers
+from .conftest import Spmd
+from .mutants.statements import ROOT, drawn
+from .tiers import SIZES
+
+
+@pytest.mark.parametrize(("mpi", "ways"), [(False, 2), (True, 1)])
+def test_the_fast_tier_runs_a_case_in_few_ways_and_all_ways_in_some_case(mpi: bool, ways: int) -> None:
+    every = [Spmd(p, checked, mpi) for p in SIZES for checked in (False, True)]
+    ran = Counter[str]()
+    for number in range(200):
+        chosen = [way for way in every if tiers.runs(f"case {number}", way)]
+        assert len(chosen) == ways
+        assert len({way.p in tiers.FEW for way in chosen}) == len({way.checked for way in chosen}) == ways
+        ran.update(way.id for way in chosen)
+    assert set(ran) == {way.id for way in every}
+
+
+@pytest.mark.parametrize(("cases", "ways"), [(tiers.MANY_CASES - 1, 12), (tiers.MANY_CASES, 4)])
+def test_the_whole_tier_runs_every_case_and_of_many_each_in_four_ways(
+    cases: int, ways: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = [Spmd(p, checked, False) for p in SIZES for checked in (False, True)]
+    items: list[Any] = [SimpleNamespace(way=way, case=f"{case}") for way in every for case in range(cases)]
+    monkeypatch.setattr(tiers, "way_of", lambda item: item.way)
+    monkeypatch.setattr(tiers, "case", lambda item: item.case)
+    monkeypatch.setattr(tiers, "function", lambda item: "test")
+    taken: list[Any] = list(tiers.whole(items))
+    assert set(Counter(item.case for item in taken).values()) == {ways}
+    assert {item.way.id for item in taken} == {way.id for way in every}
+    for case in range(cases):
+        mine = [item.way for item in taken if item.case == f"{case}"]
+        assert len({way.p for way in mine}) == min(ways, len(SIZES))
+        assert len({way.checked for way in mine}) == 2
+
+
+def test_mutants_are_other_programs_and_the_same_ones_for_the_same_seed() -> None:
+    mutants = drawn(20, 1)
+    assert mutants == drawn(20, 1) != drawn(20, 2)
+    for mutant in mutants:
+        text = (ROOT / mutant.file).read_text()
+        assert ast.dump(ast.parse(mutant.applied(text))) != ast.dump(ast.parse(text)), mutant
