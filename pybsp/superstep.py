@@ -322,7 +322,7 @@ class Superstep:
         return parcels, counts, flags, note
 
     def _forget(self) -> None:
-        """What the participants got with the last sync is gone; in checked mode, all views that were kept are poisoned."""
+        """What the participants got with the last sync is gone; when checked, all views that were kept are poisoned."""
         for one in self.participants:
             one.forget()
         self.participants.clear()
