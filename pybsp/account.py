@@ -66,12 +66,11 @@ class Account:
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 
     def charge(self, enter: float) -> Charge:
-        """For the exchange that ends the superstep, which this processor enters at that time."""
-        return COUNTS
+        """For the exchange that ends the superstep, which this processor enters at that time.
 
-    def computed(self, charge: Charge, enter: float, away: float = 0.0) -> float:
-        """Seconds of computing in the superstep; `away` from it were spent in an exchange that had begun."""
-        return enter - self.left - away
+        On virtual processors it has the seconds of computing.
+        """
+        return COUNTS
 
     def note(self, seconds: float, sent: Counted, got: Counted) -> None:
         """The superstep has ended now, after so many seconds of computing: its row."""
@@ -128,19 +127,15 @@ class VirtualAccount(Account):
         return VirtualAccount(transport, self._machine, self._measure)
 
     def time(self) -> float:
-        return super().time() + (self._part_seconds + self._running(clock()))
-
-    def _running(self, now: float) -> float:
-        return now - self.left if self._measure else self.work / self._machine.r
+        running = clock() - self.left if self._measure else self.work / self._machine.r
+        return super().time() + (self._part_seconds + running)
 
     def charge(self, enter: float) -> Charge:
-        charge = Charge(self._part_seconds + self._running(enter), counts=True)
+        computed = enter - self.left if self._measure else self.work / self._machine.r
+        charge = Charge(self._part_seconds + computed, counts=True)
         self._part_seconds = 0.0
         self._before = self._transport.time()
         return charge
-
-    def computed(self, charge: Charge, enter: float, away: float = 0.0) -> float:
-        return charge.seconds
 
     def _measured(self, leave: float) -> float:
         return self._transport.time() - self._before

@@ -25,9 +25,10 @@ class Registrations(Participant):
         arrays: that may be put to and got from, by number.
         queues: by number, which is their stream's, from JOINED on.
         declared: since the last sync.
+        leaving: freed by all, and gone once this sync has delivered.
     """
 
-    __slots__ = ("_array_count", "_freed", "_leaving", "_new", "_unused", "arrays", "declared", "queues")
+    __slots__ = ("_array_count", "_freed", "_new", "_unused", "arrays", "declared", "leaving", "queues")
 
     def __init__(self) -> None:
         self.arrays: dict[int, Array] = {}
@@ -36,7 +37,7 @@ class Registrations(Participant):
         self._array_count = 0
         self._new: list[Array] = []
         self._freed: list[Array | Queue] = []
-        self._leaving: list[Array | Queue] = []  # freed, and gone once this sync has delivered
+        self.leaving: list[Array | Queue] = []
         self._unused: list[int] = []  # places of queues that are gone
 
     def next_array(self) -> int:
@@ -74,14 +75,12 @@ class Registrations(Participant):
             array.accept(of_all)
             self.arrays[array.number] = array
         # A put or get after free in the same superstep is legal, so the array goes after this sync's delivery.
-        self._leaving = self._freed
+        self.leaving = self._freed
         self._new, self._freed, self.declared = [], [], []
 
     def let_go(self) -> list[Queue]:
         """What was freed goes, as this sync has delivered; returns the queues, whose content goes with the next one."""
-        if not self._leaving:
-            return []
-        leaving, self._leaving = self._leaving, []
+        leaving, self.leaving = self.leaving, []
         queues = [made for made in leaving if isinstance(made, Queue)]
         self._unused += [queue.number for queue in queues]
         for made in leaving:

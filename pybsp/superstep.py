@@ -257,9 +257,12 @@ class Superstep:
             parcels, counts, flags, note = self._pack(note)
             # 2. The exchange. Its errors leave nothing to go out and deliver nothing. What arrived last is given up
             #    first, so that its memory can be received into again.
-            self._forget()
+            if self.participants or self.checked:
+                self._forget()
+            self.inbox = _EMPTY
             arrival = self.route(kind | flags, note, parcels, charge)
-            return self._take(arrival, kind, what, account.computed(charge, enter), counts)
+            seconds = charge.seconds if account.virtual else enter - account.left
+            return self._take(arrival, kind, what, seconds, counts)
         except BaseException as error:
             self.agreement.leave(error)
             raise
@@ -287,11 +290,12 @@ class Superstep:
         self._begun = None
         self.gate.open()
         self._forget()
+        self.inbox = _EMPTY
         account = self.account
         try:
             charge = account.charge(enter)
             away = begun.leave - begun.enter
-            seconds = account.computed(charge, enter, away)
+            seconds = charge.seconds if account.virtual else enter - account.left - away
             arrival = begun.complete(charge=charge, grace=grace)
             self._take(arrival, SYNC, f"called bsp.begin() at {begun.line}", seconds, begun.sent)
         except BaseException as error:
@@ -301,25 +305,26 @@ class Superstep:
 
     def _pack(self, note: Any) -> tuple[dict[int, Parcel], Counted, int, Any]:
         """Parcels of all that goes out, what they count, flags of the kind, and the whole note."""
-        parcels, counts = _NONE, _NOTHING
+        parcels, counts, flags = _NONE, _NOTHING, 0
         declared = self.registrations.declared
         if self._outgoing or self.participants:
             parcels = self.mail.pack()[0] if self._outgoing else {}
             for one in self.participants:
                 one.pack(parcels)
             counts = _count(parcels.items(), self.pid)
+            if self._accesses.asked:
+                flags = FLAG_GETS
         if declared or self.checked:
             note = (note, declared or None, (self.account.label, where()) if self.checked else None)
         elif note is not None:
             note = (note, None, None)
-        return parcels, counts, FLAG_GETS if self._accesses.asked else 0, note
+        return parcels, counts, flags, note
 
     def _forget(self) -> None:
-        """What arrived with the last sync is no longer there; in checked mode, views that were kept are poisoned."""
+        """What the participants got with the last sync is gone; when checked, all views that were kept are poisoned."""
         for one in self.participants:
             one.forget()
         self.participants.clear()
-        self.inbox = _EMPTY
         if self.checked:
             for _, parcel in self._fresh:
                 for segment in parcel.values():
@@ -350,8 +355,9 @@ class Superstep:
         if arrived:
             words, messages, items_in = self._deliver(arrival)
             words_in, messages_in = words_in + words, messages_in + messages
-        for queue in self.registrations.let_go():
-            self.participants[queue] = None  # what arrived for it goes with the next sync
+        if self.registrations.leaving:
+            for queue in self.registrations.let_go():
+                self.participants[queue] = None  # what arrived for it goes with the next sync
         # 4. The ledger.
         self.account.note(seconds, (words_out, messages_out, items_out), (words_in, messages_in, items_in))
         return said

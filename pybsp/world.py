@@ -153,7 +153,7 @@ def tell_before_run(error: BaseException) -> None:
 
     Nothing happens where all know of it already, and where no run has met the others yet.
     """
-    if _world is None or not _world_open or _world.p == 1 or not process.takes_part():
+    if _world is None or not _world_open or _job_size() == 1:  # as it is once MPI has been finalized
         return
     if agreed(error) or isinstance(error, KeyboardInterrupt):
         return
