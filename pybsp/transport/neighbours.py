@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import MAIL, Parcels, wire
+from . import Parcels, wire
 from .board import Board
 from .memory import BufferPool, Bytes
-from .wire import BY_MESSAGE, KINDS, dumps
+from .wire import BY_MESSAGE, KINDS
 
 # Bytes of data, at most, that go along with a manifest on a node: beyond that it is packed where it is read.
 ALONG = 1 << 14
@@ -49,10 +49,6 @@ class Neighbours:
         for d, parcel in parcels.items():
             k = places[d]
             if k >= 0 and d != own:
-                mail = parcel.get(MAIL)
-                if mail is not None and mail[3] is None and note is None and len(parcel) == 1:
-                    texts.append((k, dumps(mail[:], 5)))  # as `wire.manifest` has it, without a call
-                    continue
                 texts.append((k, wire.manifest(note, parcel, ALONG, late, place, shared)))
                 if late:
                     messages += [(self._ranks[d], data) for data in late]

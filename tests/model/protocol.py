@@ -318,7 +318,7 @@ class Transport(Stateful):
                 arrived = yield from self.receive([], ())
         else:
             trades = all_near and not begins and what != "note"
-            sends = yield from self.hand_over(said)
+            sends = yield from self.hand_over(said, trades)
             if begins:
                 yield from rank.write_ahead(position)
             if trades:
@@ -362,11 +362,13 @@ class Transport(Stateful):
         arrived = yield from self.receive(words, sends)
         return arrived
 
-    def hand_over(self, said: Said) -> Program:
-        """As `_hand_over`."""
+    def hand_over(self, said: Said, trades: bool) -> Program:
+        """As `_hand_over`; or what `Near.exchange` does of that."""
         rank, board = self.rank.it, self.board
         near = [d for d, _, _ in said.texts if d in self.near]
         sends: list[tuple[int, int]] = []
+        if trades:
+            yield from self.post_data(sends, said)
         if board is not None:
             where = {"laid": "heap", "late": "message"}.get(said.what.rstrip("*+"), "room")
             texts = [(self.near.index(d), where, text, cell) for d, text, cell in said.texts if d in self.near]
@@ -393,10 +395,14 @@ class Transport(Stateful):
         for d, text, cell in said.texts:
             if text[3] == "late" or (text[3] == "laid" and d in self.peers):
                 yield from self.isend(sends, d, "manifest", cell)
+        if not trades:
+            yield from self.post_data(sends, said)
+        return tuple(sends)
+
+    def post_data(self, sends: list[tuple[int, int]], said: Said) -> Program:
         for d, text, cell in said.texts:
             if text[3] == "send" or (text[3] == "data" and d in self.peers):
                 yield from self.isend(sends, d, "data", cell)
-        return tuple(sends)
 
     def isend(self, sends: list[tuple[int, int]], d: int, tag: str, cell: int) -> Program:
         channel = self.channel(d, tag)
