@@ -106,6 +106,7 @@ def test_ranks_that_end_one_after_the_other_without_a_run_end_well(program: Prog
     assert (ended.code, ended.out, ended.err) == (0, "", "")
 
 
+@pytest.mark.whole
 def test_a_rank_that_comes_late_to_the_first_run_is_waited_for(program: Program) -> None:
     path = program("""
         import pybsp

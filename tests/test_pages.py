@@ -141,6 +141,7 @@ def test_pages_that_are_named_exist() -> None:
     assert {(str(path), name) for path, name in named if not (ROOT / name).exists()} == set()
 
 
+@pytest.mark.whole
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     """A broken link, an unknown name of the reference, a page that no menu has: each is a warning, and so an error."""
     pytest.importorskip("mkdocs", reason="the extra docs is not installed")

@@ -27,6 +27,7 @@ def test_the_program_has_every_public_name() -> None:
     assert [name for name in names if not re.search(rf"\b{re.escape(name)}\b", text)] == []
 
 
+@pytest.mark.whole
 def test_pyright_finds_nothing_in_it_in_strict_mode(tmp_path: Path) -> None:
     """By basedpyright, which is pyright with its own node: it needs no network."""
     pytest.importorskip("basedpyright", reason="the extra dev is not installed")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .node import Node
 
-SAVED = 6  # messages that a processor has to save; docs/figures.md has what that comes from
+SAVED = 6  # messages that a processor has to save; docs/studies/figures.md has what that comes from
 
 
 def wanted() -> bool | None:

@@ -65,6 +65,7 @@ def test_segments_are_found_where_messages_change_their_cost() -> None:
     assert "KiB" in flag.text
 
 
+@pytest.mark.whole
 def test_a_straight_line_with_noise_is_not_cut() -> None:
     points = swept()
     many = [fitted(points, line(1e-4, 5e-6, 1e-8), noise=0.05, spikes=0.02, seed=seed) for seed in range(20)]
@@ -72,6 +73,7 @@ def test_a_straight_line_with_noise_is_not_cut() -> None:
     assert not any("regimes" in codes(fit) and len(fit.segments) == 1 for fit in many)
 
 
+@pytest.mark.whole
 def test_segments_with_noise_are_found() -> None:
     truth = ((0, 1e-4, 5e-6, 2e-8), (1000, 3e-4, 2e-5, 1e-8))
     points = swept(words=(1, 16, 128, 512, 1024, 4096, 16384, 65536))
@@ -243,6 +245,7 @@ def test_what_an_item_of_a_queue_costs_is_recovered(p: int, o_item: float) -> No
     assert without.differences == fit.differences
 
 
+@pytest.mark.whole
 def test_the_interval_of_an_item_contains_what_is_not_known_of_the_lines() -> None:
     truth = with_items(line(1e-4, 5e-6, 1e-8), 3e-8)
     found = []

@@ -132,6 +132,7 @@ def test_the_page_is_written_as_the_file_s_name_says(tmp_path: Path, kind: str, 
     assert (tmp_path / f"page.{kind}").read_bytes().startswith(begin)
 
 
+@pytest.mark.whole
 def test_another_kind_of_file_or_one_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"\.pdf, \.png, \.svg.*page\.doc"):
         plots.page(calibration(), None, tmp_path / "page.doc")

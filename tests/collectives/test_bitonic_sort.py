@@ -142,6 +142,7 @@ def test_figure_3_two_levels_a_superstep_on_16_processors() -> None:
     assert bitonic_sort.cost(machine(16), 1, 2)[-1].w == 2 + 1
 
 
+@pytest.mark.whole
 def test_1024_keys_on_as_many_processors() -> None:
     on = machine(1024, 2)
     keys = np.random.default_rng(0).random(1024)

@@ -29,6 +29,7 @@ def sizes(p: int) -> list[int]:
     return sorted({0, 1, 2, (p + 1) // 2, max(p - 1, 0), p, p + 1, 3 * p + 2})
 
 
+@pytest.mark.fast("0-sum", "1-max")
 @pytest.mark.parametrize(("which", "form"), MACHINES)
 def test_the_ledger_is_the_cost_for_every_p(which: int, form: str) -> None:
     for p in range(1, 65):
@@ -165,6 +166,7 @@ def test_as_many_items_as_processors_or_more_take_two_supersteps() -> None:
             assert block * (p - 1) < 2 * k
 
 
+@pytest.mark.whole
 def test_a_thousand_processors() -> None:
     p = 1024
     for which in range(3):

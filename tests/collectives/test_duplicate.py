@@ -85,6 +85,7 @@ def test_without_the_copies_the_cost_is_a_bound(p: int) -> None:
                 assert bound.after >= exact.after
 
 
+@pytest.mark.whole
 def test_a_thousand_processors() -> None:
     p, host = 1024, machine(1024)
     copies = distributions(p)["skewed"]

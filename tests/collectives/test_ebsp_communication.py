@@ -115,6 +115,7 @@ def test_what_is_sent_is_what_the_plan_says(p: int, monkeypatch: pytest.MonkeyPa
         assert sent == expected
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [250, 1024])
 def test_large_p(p: int) -> None:
     on = machine(p)

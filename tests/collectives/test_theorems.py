@@ -37,6 +37,7 @@ def stated(*first: str) -> list[float]:
     raise AssertionError(f"the page has no row of {first}")
 
 
+@pytest.mark.fast("broadcast", "prefix", "bitonic_sort")
 @pytest.mark.parametrize("theorem", THEOREMS, ids=lambda theorem: theorem.name)
 def test_cost_stays_within_the_stated_constant_times_the_bound(theorem: Theorem) -> None:
     found = theorems.constants(theorem)
@@ -58,6 +59,7 @@ def test_time_is_what_the_machine_makes_of_the_cost() -> None:
         assert theorems.quantities(cost, machine)[-1] == pytest.approx(cost.seconds)
 
 
+@pytest.mark.whole
 def test_running_times_of_figure_5_are_the_papers_times_a_constant() -> None:
     rows = list(theorems.figure_5())
     assert len(rows) == 3 * len(theorems.PROBLEMS)
@@ -82,6 +84,7 @@ def _some_copies(bsp: pybsp.BSP, lists: list[Any]) -> Any:
     return duplicate(bsp, np.arange(float(lists[bsp.pid].size)), lists[bsp.pid])
 
 
+@pytest.mark.whole
 def test_ledger_of_1024_processors_is_the_cost_and_the_plan() -> None:
     p, k = 1024, 16
     on = bsp_machine(p, 16)

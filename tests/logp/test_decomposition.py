@@ -90,6 +90,7 @@ def test_the_same_relation_the_same_colours() -> None:
     assert np.array_equal(first, decompose(sources.astype(np.int32), dests.tolist(), 50))
 
 
+@pytest.mark.whole
 def test_a_million_messages_in_seconds() -> None:
     rng = np.random.default_rng(3)
     sources, destinations = np.repeat(np.arange(1000), 1000), rng.permutation(np.repeat(np.arange(1000), 1000))

@@ -109,6 +109,7 @@ def test_routings_that_follow_each_other_do_not_stall(parameters: tuple[int, int
         assert run.max_in_transit <= machine.capacity
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [31, 64])
 def test_a_large_relation_is_routed_by_columnsort(p: int) -> None:
     machine = LogPMachine(p=p, L=30, o=2, G=5)

@@ -108,6 +108,7 @@ def test_bit_reversal_is_bad_for_greedy_routing_alone(h: int) -> None:
     assert found["random order"].max_link_load < 8 * h
 
 
+@pytest.mark.whole
 def test_command_prints_keeps_and_draws(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_command_prints_keeps_and_draws(
     assert drawn.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.whole
 def test_ranks_measure_what_is_to_be_compared() -> None:
     found = on_ranks(routing_comparison.on_these, 4, 10, 1000, 2, 2, n=4, limit=120)
     assert [row["router"] for row in found[:: len(RELATIONS)]] == list(routing_comparison.routers(machine(4)))

@@ -113,6 +113,7 @@ def test_n_items_on_the_mesh_take_order_n_where_bsp_charges_order_n_root_p() -> 
     assert min(ratios) > 0.25
 
 
+@pytest.mark.whole
 def test_the_study_prints_its_tables_and_keeps_all_figures(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -128,7 +129,7 @@ def test_the_study_prints_its_tables_and_keeps_all_figures(
     monkeypatch.setattr("sys.argv", ["ebsp_networks", "--quick", "--json", str(file)])
     study.main()
     kept = json.loads(file.read_text())
-    assert set(kept) == {"theorem 3", "distances", "lemma 4", "theorem 5", "corner", "algorithms"}
+    assert set(kept) >= {"theorem 3", "distances", "lemma 4", "theorem 5", "corner", "algorithms"}
     assert kept["theorem 3"][0]["furthest_first"] == 1
     array = kept["algorithms"][0]
     assert (array["algorithm"], array["sizes"]) == ("tree_broadcast", [4, 16])

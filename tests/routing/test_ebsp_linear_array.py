@@ -57,6 +57,7 @@ def check(relation: Relation) -> None:
         assert fifo == 0
 
 
+@pytest.mark.whole
 @settings(max_examples=300, deadline=None)
 @given(relations())
 def test_furthest_first_takes_the_least_steps_and_no_discipline_more_than_theorem_3(relation: Relation) -> None:

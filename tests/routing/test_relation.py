@@ -171,6 +171,7 @@ def test_a_machine_predicts_the_superstep() -> None:
 # -- size
 
 
+@pytest.mark.whole
 def test_ten_million_packets_in_seconds() -> None:
     rng = np.random.default_rng(0)
     sources, destinations = rng.integers(0, 16384, (2, 10**7))

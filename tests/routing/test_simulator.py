@@ -246,6 +246,7 @@ def test_the_same_seed_the_same_steps() -> None:
 # -- size
 
 
+@pytest.mark.whole
 def test_a_million_packets_on_the_cube_of_two_to_the_fourteen() -> None:
     relation = relations.random_relation(1 << 14, 61)
     began = time.process_time()
@@ -256,6 +257,7 @@ def test_a_million_packets_on_the_cube_of_two_to_the_fourteen() -> None:
     assert traffic.link_load.sum() == np.bitwise_count(relation.sources ^ relation.destinations).sum()
 
 
+@pytest.mark.whole
 def test_furthest_first_is_not_slowed_by_how_far_packets_go() -> None:
     p = 2048
     relation = relations.random_relation(p, 4)

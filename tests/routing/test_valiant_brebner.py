@@ -148,6 +148,7 @@ def test_fits_give_back_what_points_are_made_of() -> None:
     assert fits(papers, (2, 3), (1, 2)).r.paper == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.whole
 def test_the_papers_r_is_phase_2_on_its_network() -> None:
     setting = valiant_brebner.SETTINGS[0]
     points = valiant_brebner.sweep(setting, False, range(2, 7), valiant_brebner.HS, 1 << 13)
@@ -177,6 +178,7 @@ def test_the_papers_rates_are_those_of_its_measured_lines() -> None:
             assert m * 100 / (100 * a + b) * 1e6 == pytest.approx(rate, rel=0.005)
 
 
+@pytest.mark.whole
 def test_the_script_prints_keeps_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
