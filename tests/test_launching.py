@@ -46,6 +46,7 @@ def test_without_a_launcher_there_is_one_processor(program: Program) -> None:
     assert ended_well(run(python(program(SIZE)), LIMIT)) == "p 1 0\n"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("how", ["run", "attach"])
 @pytest.mark.parametrize(
     ("prefix", "launcher"), [("PMI", "MPICH's (Hydra)"), ("OMPI_COMM_WORLD", "Open MPI's")], ids=["hydra", "openmpi"]

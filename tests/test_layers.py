@@ -1,4 +1,4 @@
-"""The layers of docs/explanation/design.md hold: which file imports which, as the sources say, and what importing pybsp loads.
+"""The layers of docs/explanation/design.md hold: which file imports which, by the sources; what importing pybsp loads.
 
 An import counts wherever it stands, in a function too, and so does what a package file offers (pybsp/lazy.py). Imports
 for type checkers alone are counted by themselves.

@@ -251,6 +251,7 @@ def test_a_debugger_stops_inside_a_processor(tmp_path: Path) -> None:
     assert ended.out.endswith("[0, 1, 2]\n")
 
 
+@pytest.mark.whole
 def test_measured_work_is_that_of_one_processor_also_around_parts_and_ledgers() -> None:
     def burn() -> None:
         end = time.perf_counter() + 0.03

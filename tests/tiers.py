@@ -5,9 +5,10 @@ in as many on ranks. The whole tier runs all 12 of a test that has few cases. Wh
 each of them in four of the 12 ways, other ones than the next case: with four p, two of them checked.
 
 The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and in
-one on ranks, there of a test that has MANY_CASES every fourth. Which way, is drawn by a hash of the case's name: so
-every p meets every kind of test, and a run does what the one before did. Beyond that, tests that take long and catch
-little more are marked: `pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")`
+one on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth on ranks. Which way, is
+drawn by a hash of the case's name: so every p meets every kind of test, and a run does what the one before did. Of
+other tests that have SEVERAL cases it runs one in three. Beyond that, tests that take long and catch little more are
+marked: `pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")`
 for those of which the fast one runs the cases of these ids.
 
 What each of both catches is measured by mutants (mutants/).
@@ -24,6 +25,7 @@ import pytest
 SIZES = (1, 2, 3, 4, 5, 8)
 FEW, MANY = (1, 2, 3), (4, 5, 8)
 MANY_CASES = 8
+SEVERAL, EVERY = 4, 3  # of a test with so many cases that run in one way the fast tier has one of so many
 ON_RANKS = (3, 2, 4, 3, 2, 5, 3, 2, 8, 3, 2, 4, 3, 2, 5, 1)  # more of those that are quick on few cores
 
 
@@ -54,6 +56,10 @@ def whole(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Those of the fast tier."""
     cases = numbered(items)
+    alone: defaultdict[str, list[str]] = defaultdict(list)  # the cases of tests that run in one way
+    for item in items:
+        if way_of(item) is None:
+            alone[function(item)].append(item.nodeid)
 
     def taken(item: pytest.Item) -> bool:
         only = item.get_closest_marker("fast")
@@ -61,9 +67,11 @@ def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
             return False
         way = way_of(item)
         if way is None:
-            return True
-        of_test = cases[function(item)]
-        if way.mpi and len(of_test) >= MANY_CASES and of_test[case(item)] % 4:
+            of_test = alone[function(item)]
+            return bool(only) or len(of_test) < SEVERAL or of_test.index(item.nodeid) % EVERY == 0
+        numbers = cases[function(item)]
+        number = numbers[case(item)] if len(numbers) >= MANY_CASES else 0
+        if len(numbers) >= MANY_CASES and (number % 4 if way.mpi else number % 2 != (way.p in FEW)):
             return False
         return runs(f"{item.path.name} {function(item).rpartition('::')[2]} {case(item)}", way)
 

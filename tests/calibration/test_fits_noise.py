@@ -99,6 +99,7 @@ def test_a_hogged_core_is_named() -> None:
     assert [flag.about for flag in flags if flag.code == "shared-core"] == ["processor 3"]
 
 
+@pytest.mark.whole
 def test_more_processors_than_cores_are_said() -> None:
     assert "oversubscribed" in codes(supersteps(), cores=[2] * 4)
     assert "oversubscribed" not in codes(supersteps(), cores=[4] * 4)

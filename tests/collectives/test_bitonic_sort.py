@@ -34,6 +34,7 @@ def test_one_key_a_processor_costs_what_cost_says(p: int) -> None:
         assert assert_ledger_is(bitonic_sort.cost(on, 1, levels), main, levels, p=p, machine=on) == sorted(keys)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", EVERY_P)
 def test_blocks_cost_what_cost_says(p: int) -> None:
     random = np.random.default_rng(p)

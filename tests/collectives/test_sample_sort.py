@@ -47,6 +47,7 @@ def assert_cost(blocks: list[NDArray[Any]], itemsize: int, values: int | None, m
     assert cost.seconds <= bound.seconds
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", range(1, 65))
 def test_the_ledger_is_the_cost_for_the_counts_of_keys(p: int) -> None:
     rng = np.random.default_rng(p)

@@ -150,6 +150,7 @@ def test_in_random_networks_those_who_wait_catch_up_if_ghosts_go_faster_than_col
 # -- the lemmas and Theorem 2
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("d", sorted(SMALLEST_L))
 @pytest.mark.parametrize("h", [1, 2, 7, 64])
 def test_lemmas_and_delivery_at_the_smallest_l(d: int, h: int) -> None:
