@@ -21,12 +21,10 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ..errors import AbortError, ProcessorError
+from ..errors import AbortError, BSPError, ProcessorError
 from ..failures import Failure
 from . import FAIL, FREE, SYNC, Arrival, Charge, Parcel, Parcels, wire
 from .delivery import Delivery
@@ -206,23 +204,29 @@ class MPITransport(ABC):
         self.waiter = own
         self.waiter.look, self.waiter.moving = waiter.look, waiter.moving
         own.patience, own.overdue, own.since = waiter.patience, waiter.overdue, float("inf")
-        future: Future[Arrival] = Future()
+        arrivals: list[Arrival] = []
+        errors: list[BaseException] = []
 
         def work() -> None:
             try:
-                future.set_result(self._finish(kind, note, parcels, None))
+                arrivals.append(self._finish(kind, note, parcels, None))
             except BaseException as error:
-                future.set_exception(error)
+                errors.append(error)
 
-        self._thread = threading.Thread(target=work, name="pybsp exchange", daemon=True)
-        self._thread.start()
+        thread = self._thread = threading.Thread(target=work, name="pybsp exchange", daemon=True)
+        thread.start()
 
         def complete(charge: Charge = FREE, grace: float | None = None) -> Arrival:
             own.since = time.perf_counter()  # nobody waited before
             try:
-                return future.result(grace)
-            except FutureTimeout:
-                return self.left(TimeoutError(), kind, note)
+                thread.join(grace)  # whatever has ended it: nobody waits for a word that does not come
+                if thread.is_alive():
+                    raise TimeoutError
+                if errors:
+                    raise errors[0]
+                if not arrivals:
+                    raise BSPError("the thread that went on with the exchange ended without completing it")
+                return arrivals[0]
             except BaseException as error:
                 return self.left(error, kind, note)
             finally:

@@ -36,6 +36,16 @@ class InjectedError(Exception):
     """What is raised at a point."""
 
 
+def _begins_a_thread(frame: FrameType) -> bool:
+    """Whether a line is the first of another thread than the program's: no signal's handler runs there."""
+    caller = frame.f_back
+    return (
+        caller is not None
+        and caller.f_code.co_filename == threading.__file__
+        and frame.f_lineno == frame.f_code.co_firstlineno + 1
+    )
+
+
 class Tracer:
     """Counts the visits to each line of pybsp in a `with` block, in all threads that begin there too.
 
@@ -85,7 +95,7 @@ class Tracer:
         return None if self._files[name] is None else self._line
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
-        if event == "line" and not self.fired:
+        if event == "line" and not self.fired and not _begins_a_thread(frame):
             file = self._files[frame.f_code.co_filename]
             assert file is not None
             place = file, frame.f_lineno
