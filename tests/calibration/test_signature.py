@@ -295,6 +295,7 @@ tell((time.perf_counter() - begin, raw, ours))
                 assert sample.seconds > (sample.point.messages - 1) * sample.point.delay
 
 
+@pytest.mark.whole
 def test_overheads_and_latency_that_are_added_on_purpose_are_found(tmp_path: Path) -> None:
     """Each figure against the same without the addition, in turn in one job; the shortest, as others may run beside."""
     [found, _] = told(
@@ -326,7 +327,7 @@ plan = [
     base._replace(pattern="train", messages=10, delay=2e-3),
 ]
 found = {}
-for number in range(5):
+for number in range(20):
     for name, layer in layers.items():
         for point in plan:
             for sample in signature.measure(layer, point, level, 0, number):
