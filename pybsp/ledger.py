@@ -14,6 +14,7 @@ import os
 import platform
 import struct
 import sys
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -272,7 +273,25 @@ def shares(first: int, last: int, p: int) -> list[tuple[int, int]]:
     return [(begin, min(begin + share, last)) for begin in range(first, last, share)]
 
 
-class Ledger(Sequence[Record]):
+class _Records(Sequence[Record]):
+    """Records, each of which is made when it is asked for."""
+
+    @abstractmethod
+    def _at(self, number: int) -> Record:
+        """That of this number, from 0 to len - 1."""
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        chosen = range(len(self))[index]
+        if isinstance(chosen, range):
+            return [self[number] for number in chosen]
+        return self._at(chosen)
+
+
+class Ledger(_Records):
     """The records of all supersteps so far, combined over the processors.
 
     machine: whose parameters the predictions are made from.
@@ -302,15 +321,8 @@ class Ledger(Sequence[Record]):
     def __len__(self) -> int:
         return Log.ROWS * (len(self._chunks) - 1) + len(self._chunks[-1]) if self._chunks else 0
 
-    @overload
-    def __getitem__(self, index: int) -> Record: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Record]: ...
-    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
-        chosen = range(len(self))[index]
-        if isinstance(chosen, range):
-            return [self[number] for number in chosen]
-        chunk, row = divmod(chosen, Log.ROWS)
+    def _at(self, number: int) -> Record:
+        chunk, row = divmod(number, Log.ROWS)
         return self._record(self._chunks[chunk][row].tolist())
 
     def __iter__(self) -> Iterator[Record]:
@@ -414,7 +426,7 @@ _MACHINE = fields(
 _figures = itemgetter(*Record._fields[1:])
 
 
-class Supersteps(Sequence[Record]):
+class Supersteps(_Records):
     """The records of a run in a ledger file: 88 bytes of each, and its label once.
 
     names: the labels, in the order in which they first come.
@@ -446,16 +458,9 @@ class Supersteps(Sequence[Record]):
     def __len__(self) -> int:
         return len(self._numbers) // len(Record._fields)
 
-    @overload
-    def __getitem__(self, index: int) -> Record: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Record]: ...
-    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
-        chosen = range(len(self))[index]
-        if isinstance(chosen, range):
-            return [self[number] for number in chosen]
+    def _at(self, number: int) -> Record:
         width = len(Record._fields)
-        label, work, seconds, *counts, predicted, measured, items = self._numbers[chosen * width : (chosen + 1) * width]
+        label, work, seconds, *counts, predicted, measured, items = self._numbers[number * width : (number + 1) * width]
         words = map(int, counts)
         return Record._make((self.names[int(label)], work, seconds, *words, predicted, measured, int(items)))
 

@@ -433,6 +433,7 @@ def test_a_wait_that_does_not_count_yet_is_asked_for_again() -> None:
 
 @pytest.fixture
 def seen() -> Iterable[watch.Watch]:
+    watch._address.cache_clear()  # a memory of its own: nothing is there that another test of this process wrote
     one = watch.Watch(alone=False)
     one._superstep = lambda: "superstep 7"
     yield one

@@ -56,22 +56,16 @@ def whole(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Those of the fast tier."""
     cases = numbered(items)
-    alone: defaultdict[str, list[str]] = defaultdict(list)  # the cases of tests that run in one way
-    for item in items:
-        if way_of(item) is None:
-            alone[function(item)].append(item.nodeid)
 
     def taken(item: pytest.Item) -> bool:
         only = item.get_closest_marker("fast")
         if item.get_closest_marker("whole") or (only and ids(item) not in only.args):
             return False
-        way = way_of(item)
+        way, of_test = way_of(item), cases[function(item)]
+        number = of_test[case(item)]
         if way is None:
-            of_test = alone[function(item)]
-            return bool(only) or len(of_test) < SEVERAL or of_test.index(item.nodeid) % EVERY == 0
-        numbers = cases[function(item)]
-        number = numbers[case(item)] if len(numbers) >= MANY_CASES else 0
-        if len(numbers) >= MANY_CASES and (number % 4 if way.mpi else number % 2 != (way.p in FEW)):
+            return bool(only) or len(of_test) < SEVERAL or number % EVERY == 0
+        if len(of_test) >= MANY_CASES and (number % 4 if way.mpi else number % 2 != (way.p in FEW)):
             return False
         return runs(f"{item.path.name} {function(item).rpartition('::')[2]} {case(item)}", way)
 
@@ -79,11 +73,10 @@ def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def numbered(items: Sequence[pytest.Item]) -> dict[str, dict[str, int]]:
-    """The cases of each test that runs in several ways, and their numbers."""
+    """The cases of each test, whatever the way, and their numbers."""
     found: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for item in items:
-        if way_of(item):
-            found[function(item)].setdefault(case(item), len(found[function(item)]))
+        found[function(item)].setdefault(case(item), len(found[function(item)]))
     return found
 
 

@@ -12,7 +12,7 @@ import platform
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,7 @@ def random_program(seed: int) -> tuple[LogPMachine, list[list[tuple[Any, ...]]],
     return machine, programs, starts
 
 
-def interpret(proc: Processor, programs: list[list[tuple[Any, ...]]]) -> list[Any]:
+def interpret(proc: Processor, programs: Sequence[Sequence[tuple[Any, ...]]]) -> list[Any]:
     """Execute a processor's operations; after each, what it received, and the time."""
     seen: list[Any] = []
     for count, (name, *arguments) in enumerate(programs[proc.pid]):

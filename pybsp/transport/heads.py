@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeliveryError
-from . import MAIL, Segment, made
+from . import MAIL, Parcels, Segment, made, wire
+from .memory import Bytes
 from .wire import (
     HEAD,
     INLINE,
@@ -99,6 +100,27 @@ class Heads:
             waiter.until(testall, self.receiving)
         self.let_go(waiter)
         return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
+
+    def describe(self, note: object, parcels: Parcels, along: int) -> tuple[list[bytes], list[tuple[int, Bytes]]]:
+        """The manifest for each of the peers, and data by rank that goes as messages.
+
+        Args:
+            along: bytes of data that go along with a manifest, at most.
+        """
+        plain = b"" if note is None else wire.note_to_all(note)
+        manifests: list[bytes] = []
+        messages: list[tuple[int, Bytes]] = []
+        late: list[Bytes] = []
+        for d in self.peers:
+            sent = parcels.get(d)
+            if sent is None:
+                manifests.append(plain)
+                continue
+            manifests.append(wire.manifest(note, sent, along, late))
+            if late:
+                messages += [(self._ranks[d], data) for data in late]
+                late.clear()
+        return manifests, messages
 
     def send(self, kind: int, manifests: Sequence[bytes], says: bool, waiter: Waiter) -> list[tuple[int, bytes]]:
         """Begin an exchange.

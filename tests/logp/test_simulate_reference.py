@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pybsp import LogPMachine
+from pybsp.benchmarks.studies.logp_simulator import interpret
 from pybsp.errors import DeadlockError, UnreceivedError
-from pybsp.logp import Processor, Schedule, Simulation, simulate
+from pybsp.logp import Schedule, Simulation, simulate
 from pybsp.logp.schedule import schedule_of
 
 from .reference import Operation, Programs, Reference
@@ -64,21 +64,6 @@ def schedules(machine: LogPMachine) -> st.SearchStrategy[Chosen]:
 
     named: st.SearchStrategy[Chosen] = st.sampled_from(("latest", "earliest", "adversary", "random", "random"))
     return st.one_of(named, st.just(scattered))
-
-
-def interpret(proc: Processor, operations: Programs) -> list[Any]:
-    """Do this processor's operations; after each, what it gave and the time."""
-    seen: list[Any] = []
-    for count, (name, *arguments) in enumerate(operations[proc.pid]):
-        got: Any = None
-        if name == "send":
-            proc.send(arguments[0], (proc.pid, count))
-        elif name == "until":
-            got = proc.recv(until=proc.time + arguments[0])
-        else:
-            got = getattr(proc, name)(*arguments)
-        seen.append((got and tuple(got), proc.time))
-    return seen
 
 
 def hold_equal(done: Simulation, reference: Reference, starts: list[int]) -> None:

@@ -9,7 +9,6 @@ from ..delivery import NOT_JOINED
 from ..flight import InFlight
 from ..heads import Heads
 from ..medium import Communicator, MPITransport
-from ..memory import Bytes
 from ..wire import DATA, HEADS, MANIFESTS
 
 
@@ -38,21 +37,9 @@ class ByMessages(MPITransport):
             return self.left(error, kind, note)
 
     def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
-        flight, ranks, along = self._flight, self._ranks, self.along
+        flight = self._flight
         flight.posted = 0
-        plain = b"" if note is None else wire.note_to_all(note)
-        manifests: list[bytes] = []
-        messages: list[tuple[int, Bytes]] = []
-        late: list[Bytes] = []
-        for d in self._heads.peers:
-            sent = parcels.get(d)
-            if sent is None:
-                manifests.append(plain)
-                continue
-            manifests.append(wire.manifest(note, sent, along, late))
-            if late:
-                messages += [(ranks[d], data) for data in late]
-                late.clear()
+        manifests, messages = self._heads.describe(note, parcels, self.along)
         long = self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
         # What is longer goes behind all heads, which everybody waits for; without waiting.
         if long:

@@ -9,7 +9,6 @@ from ..board import Board
 from ..flight import InFlight
 from ..heads import Heads
 from ..medium import Communicator, MPITransport
-from ..memory import Bytes
 from ..neighbours import Neighbours
 from ..wire import DATA, HEADS, MANIFESTS
 
@@ -41,29 +40,18 @@ class Mixed(MPITransport):
             return self.left(error, kind, note)
 
     def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
-        flight, ranks = self._flight, self._ranks
+        flight = self._flight
         flight.posted = 0
         # The order is free: a processor needs both a status and a head of all others before it reads anything.
         # 1. Those on this node find manifests, and data, in shared memory.
         texts, shared, messages = self._neighbours.describe(note, parcels)
         long = self._neighbours.by_rank(self.board.enter(kind, texts, shared))
         # 2. The heads for the others, with the manifests that fit.
-        plain = b"" if note is None else wire.note_to_all(note)
-        manifests: list[bytes] = []
-        late: list[Bytes] = []
-        for d in self._heads.peers:
-            sent = parcels.get(d)
-            if sent is None:
-                manifests.append(plain)
-                continue
-            manifests.append(wire.manifest(note, sent, self.along, late))
-            if late:
-                messages += [(ranks[d], data) for data in late]
-                late.clear()
+        manifests, far = self._heads.describe(note, parcels, self.along)
         long += self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
         # 3. What is longer, behind all heads, which everybody waits for; without waiting.
         flight.send(long, MANIFESTS)
-        flight.send(messages, DATA)
+        flight.send([*messages, *far], DATA)
 
     def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         deadline = None if grace is None else time.perf_counter() + grace
