@@ -122,6 +122,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    tiers.all_cases = bool(config.getoption("--all"))
     config.addinivalue_line("markers", "whole: only `pytest --all` runs this test")
     config.addinivalue_line("markers", "fast(*ids): a plain `pytest` runs only these cases of this test")
 

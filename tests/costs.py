@@ -20,6 +20,11 @@ MACHINES: tuple[
 )
 
 
+# Numbers of processors: some, with all remainders of 5, 6 and 8 that the tests choose sizes by; and the others to 64.
+SOME = (*range(1, 10), 13, 16, 17, 24, 31, 33)
+UP_TO_64 = (pytest.param(SOME, id="some"), pytest.param(tuple({*range(1, 65)} - {*SOME}), id="others"))
+
+
 def machine(p: int, which: int = 1) -> BSPMachine:
     """One of MACHINES for p processors."""
     return BSPMachine(p=p, **MACHINES[which])

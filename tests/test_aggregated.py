@@ -93,7 +93,7 @@ def test_what_a_program_holds_on_to_is_not_written_over(program: Program) -> Non
     assert ended_well(ranks(5, 2, program(KEEPING))) == "kept\n"
 
 
-@pytest.mark.fast("2150000")
+@pytest.mark.whole
 @pytest.mark.parametrize("size", ["", "2150000"])
 def test_long_notes_and_many_manifests_reach_all(program: Program, size: str) -> None:
     """Manifests that fit neither into a message between leaders, nor into a board's room, nor all into its heap."""
@@ -238,7 +238,7 @@ def test_a_processor_ends_early(program: Program, which: int) -> None:
     assert re.search(rf"processors? {which} .*ended", done.err), done.err
 
 
-@pytest.mark.fast("3")
+@pytest.mark.whole
 @pytest.mark.parametrize("which", [0, 3])
 def test_a_rank_that_is_gone_or_does_not_come_ends_the_job(program: Program, which: int) -> None:
     assert ranks(5, 2, program(FAILING), "dies", str(which), PYBSP_GRACE="1000").code

@@ -154,6 +154,7 @@ def test_every_form_reads_what_it_should(p: int, tmp_path: Path) -> None:
     assert forms >= 2 * works
 
 
+@pytest.mark.whole
 def test_forms_that_do_not_read_the_same_are_an_error(tmp_path: Path) -> None:
     program = tmp_path / "wrong.py"
     program.write_text(WRONG)

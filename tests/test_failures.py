@@ -138,10 +138,12 @@ else:
 """
 
 
+@pytest.mark.whole
 def test_a_processor_raises_under_attach_on_the_world(program: Program) -> None:
     failed_once(ranks(4, program(ATTACHED.format(comm="world"))), "ValueError: boom")
 
 
+@pytest.mark.whole
 def test_a_processor_raises_under_attach_on_some_ranks_and_the_others_in_a_barrier_are_not_left(
     program: Program, tmp_path: Path
 ) -> None:
@@ -275,6 +277,7 @@ def test_a_processor_raises_before_the_first_run_and_the_others_never_come_to_it
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_a_processor_raises_between_two_runs(program: Program) -> None:
     ended = ranks(
         4,
@@ -369,6 +372,7 @@ def test_exit_on_one_rank_inside_of_a_run(program: Program) -> None:
     named_everywhere(ended, 4, 2, "superstep 0", "SystemExit: 3")
 
 
+@pytest.mark.whole
 def test_exit_with_a_text_on_one_rank_is_printed_once(program: Program) -> None:
     ended = ranks(3, program("catching(lambda bsp: sys.exit('bad input') if bsp.pid == 2 else bsp.sync())"))
     failed_once(ended, "SystemExit: bad input")
@@ -507,6 +511,7 @@ def test_different_arguments(program: Program, argument: str) -> None:
     assert sorted(said(ended)) == [0, 1, 2]
 
 
+@pytest.mark.whole
 def test_attach_ends_on_one_rank_while_others_sync(program: Program) -> None:
     ended = ranks(
         3,
@@ -544,7 +549,7 @@ def test_a_send_after_the_last_sync_is_an_error(program: Program) -> None:
     assert sorted(said(ended)) == [0, 1, 2]
 
 
-@pytest.mark.fast("sync()", "ledger")
+@pytest.mark.fast("sync()")
 @pytest.mark.parametrize("use", ["sync()", "send(0, 1)", "array(3)", "queue()", "split(0)", "ledger"])
 def test_using_bsp_after_the_end_is_an_error(program: Program, use: str) -> None:
     ended = ranks(2, program(f"kept = pybsp.run(lambda bsp: bsp)\nkept.{use}"))
@@ -599,6 +604,7 @@ def test_a_signal_ends_the_job(
     signalled(program, tmp_path, number, rank, waiting)
 
 
+@pytest.mark.fast("in a sync")
 @pytest.mark.parametrize("waiting", WAITING)
 def test_a_rank_that_is_killed_ends_the_job(program: Program, tmp_path: Path, waiting: str) -> None:
     signalled(program, tmp_path, signal.SIGKILL, 1, waiting)
@@ -619,6 +625,7 @@ def test_an_interrupt_between_two_runs_ends_the_job(program: Program, tmp_path: 
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_an_interrupt_of_a_rank_that_has_ended_and_waits_for_the_others(program: Program, tmp_path: Path) -> None:
     path = program("""
         import signal
@@ -661,6 +668,7 @@ def test_abort_works_from_any_processor_without_a_sync(program: Program, tmp_pat
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_abort_from_some_ranks_ends_those_outside_too(program: Program, tmp_path: Path) -> None:
     path = program("""
         from mpi4py import MPI

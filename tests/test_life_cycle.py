@@ -65,7 +65,7 @@ EARLY = {
 }
 
 
-@pytest.mark.fast("before the others come", "well, which the others wait for")
+@pytest.mark.fast("before the others come")
 @pytest.mark.parametrize("case", EARLY)
 def test_a_rank_that_ends_without_a_run_is_missed_once_by_all(program: Program, case: str) -> None:
     before, first, end, wait = EARLY[case]
@@ -146,7 +146,7 @@ def test_all_settings_are_listed_and_in_the_reference() -> None:
     assert readers == []
 
 
-@pytest.mark.fast("PYBSP_LEDGER", "PYBSP_AGGREGATE")
+@pytest.mark.fast("PYBSP_LEDGER")
 @pytest.mark.parametrize("name", VALUES)
 def test_a_setting_that_differs_is_an_error_that_names_both_values(program: Program, tmp_path: Path, name: str) -> None:
     for value in VALUES[settings.MACHINE]:
@@ -208,6 +208,7 @@ def test_what_is_set_on_processor_0_alone_counts_for_all(program: Program, tmp_p
     assert len(json.loads((tmp_path / "ledger.json").read_text())["runs"]) == 1
 
 
+@pytest.mark.whole
 def test_a_logp_run_agrees_on_its_settings(program: Program) -> None:
     path = program("""
         os.environ["PYBSP_GRACE"] = str(20 + RANK)
@@ -252,7 +253,7 @@ CHILDREN = {
 }
 
 
-@pytest.mark.fast("a spawned process-before", "a forked process-after")
+@pytest.mark.fast("a forked process-after")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("kind", CHILDREN)
 def test_a_run_in_a_process_that_a_rank_has_started_is_refused_there(program: Program, kind: str, when: str) -> None:
@@ -356,6 +357,7 @@ def test_exit_without_python_after_mpi_is_a_good_end(program: Program) -> None:
     assert (ended.code, ended.err) == (0, "")
 
 
+@pytest.mark.fast("3")
 @pytest.mark.parametrize("status", ["0", "3", "'bad input'"])
 def test_exit_on_one_processor_of_an_attached_machine(program: Program, status: str) -> None:
     path = program(f"""
@@ -371,6 +373,7 @@ def test_exit_on_one_processor_of_an_attached_machine(program: Program, status: 
     assert none_left(path)
 
 
+@pytest.mark.fast("pybsp.attach")
 @pytest.mark.parametrize("run", ["pybsp.attach", "pybsp.logp.run"])
 def test_exit_on_one_processor_of_a_part_of_the_job_leaves_no_rank(program: Program, run: str) -> None:
     path = program(f"""
@@ -403,7 +406,7 @@ RAISES = {
 }
 
 
-@pytest.mark.fast("slots-run", "frozen-logp")
+@pytest.mark.fast("slots-run")
 @pytest.mark.parametrize("how", RAISES)
 @pytest.mark.parametrize("kind", REFUSING)
 def test_an_exception_that_refuses_attributes_keeps_its_place(program: Program, kind: str, how: str) -> None:

@@ -105,6 +105,7 @@ def test_all_processors_raise_and_one_speaks(program: Program) -> None:
     failed_once(ranks(4, program("logp.run(lambda proc: 1 // 0)")), "ZeroDivisionError")
 
 
+@pytest.mark.whole
 def test_a_processor_fails_and_another_does_not_come_within_the_grace_period(program: Program, tmp_path: Path) -> None:
     ended = ranks(
         3,
@@ -157,6 +158,7 @@ def test_an_exit_of_one_processor_ends_the_job(program: Program) -> None:
     assert set(said(ended).values()) == {"ProcessorError: processor 1 failed: SystemExit: 3"}
 
 
+@pytest.mark.whole
 def test_an_interrupt_ends_all_that_wait(program: Program, tmp_path: Path) -> None:
     path = program("""
         def program(proc):
@@ -176,6 +178,7 @@ def test_an_interrupt_ends_all_that_wait(program: Program, tmp_path: Path) -> No
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_a_rank_raises_outside_of_the_run(program: Program) -> None:
     ended = ranks(
         3,

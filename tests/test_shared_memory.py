@@ -13,6 +13,7 @@ from pybsp.transport.heap import SMALLEST, SharedPool
 from pybsp.transport.wire import BY_MESSAGE
 
 from .launching import Program, ended_well, ranks
+from .tiers import some
 
 KEEPING = """
     import numpy as np, pybsp
@@ -266,7 +267,7 @@ def made() -> tuple[SharedPool, memoryview]:
     return SharedPool(part, 4096, ROOM + 4096), part
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1 << 19), st.integers(0, 6)), max_size=60))
 def test_buffers_that_are_held_never_overlap(steps: list[tuple[int, int]]) -> None:
     pool, part = made()

@@ -13,6 +13,7 @@ from . import soak_programs
 from .launching import ended_well, python, run
 from .soak import Ended, failed
 from .soak_programs import Keeper, played, runs_of
+from .tiers import some
 
 SOAK = python(str(Path(__file__).parent / "soak.py"))
 
@@ -25,7 +26,7 @@ def all_of(seed: int, p: int) -> None:
 
 @pytest.mark.parametrize("p", [1, 4])
 def test_random_programs_on_virtual_processors(p: int) -> None:
-    for seed in range(2):
+    for seed in range(some(2)):
         all_of(seed, p)
 
 

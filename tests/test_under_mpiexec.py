@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 LIMIT = 1500  # seconds for one p; a hanging test is ended by pytest-timeout before
 
 
+@pytest.mark.fast("2", "3")
 @pytest.mark.timeout(LIMIT + 30)
 @pytest.mark.parametrize("p", SIZES)
 def test_spmd_tests_pass_on_mpi_ranks(p: int, tmp_path: Path, pytestconfig: pytest.Config) -> None:

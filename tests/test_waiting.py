@@ -71,6 +71,7 @@ def told(folder: Path, what: str = "has waited") -> list[str]:
 
 @pytest.mark.fast("shared", "far")
 @media
+@pytest.mark.fast("shared")
 def test_a_processor_that_does_not_come_is_reported_with_its_superstep_and_line(
     medium: dict[str, str], tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_processor_that_does_not_come_is_reported_with_its_superstep_and_line(
     assert len(set(reporters)) == len(reporters) < 4  # each at most once in a wait
 
 
+@pytest.mark.whole
 def test_a_part_that_waits_is_reported_as_one(tmp_path: Path) -> None:
     ended = job(
         3,
@@ -127,6 +129,7 @@ def test_a_part_that_waits_is_reported_as_one(tmp_path: Path) -> None:
     assert any(re.search(waits, line) for line in told(tmp_path, "; processor 2 ("))
 
 
+@pytest.mark.whole
 def test_a_sparse_exchange_names_who_does_not_wait(tmp_path: Path) -> None:
     ended = job(
         4,
@@ -145,6 +148,7 @@ def test_a_sparse_exchange_names_who_does_not_wait(tmp_path: Path) -> None:
     assert "was seen" in told(tmp_path, "; processor 1 (")[0]
 
 
+@pytest.mark.whole
 def test_what_travels_while_the_program_computes_is_not_waited_for(tmp_path: Path) -> None:
     ended = job(
         2,
@@ -280,7 +284,7 @@ BODIES = {
 }
 
 
-@pytest.mark.fast("end-shared", "data-messages")
+@pytest.mark.fast("data-messages")
 @pytest.mark.parametrize(
     ("body", "medium"),
     [("end", SHARED), ("end", MESSAGES), ("data", MESSAGES), ("begin", MESSAGES), ("part", SHARED)],
@@ -303,6 +307,7 @@ def test_the_timeout_is_the_same_on_all_processors(tmp_path: Path) -> None:
     assert "argument timeout: expected the same on all processors, got [10.0, 11.0]" in line
 
 
+@pytest.mark.whole
 def test_attach_takes_a_timeout(tmp_path: Path) -> None:
     ended = job(
         2,

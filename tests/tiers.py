@@ -7,9 +7,9 @@ each of them in four of the 12 ways, other ones than the next case: with four p,
 The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and in
 one on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth on ranks. Which way, is
 drawn by a hash of the case's name: so every p meets every kind of test, and a run does what the one before did. Of
-other tests that have SEVERAL cases it runs one in three. Beyond that, tests that take long and catch little more are
-marked: `pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")`
-for those of which the fast one runs the cases of these ids.
+other tests that have SEVERAL cases, and of what a test goes through itself (`some`, `some_of`), it runs one in three.
+Beyond that, tests that take long and catch little more are marked: `pytest.mark.whole` is for those that only the whole
+tier runs, `pytest.mark.fast("1-2", "3-4")` for those of which the fast one runs the cases of these ids.
 
 What each of both catches is measured by mutants (mutants/).
 """
@@ -19,14 +19,30 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TypeVar
 
 import pytest
+
+T = TypeVar("T")
 
 SIZES = (1, 2, 3, 4, 5, 8)
 FEW, MANY = (1, 2, 3), (4, 5, 8)
 MANY_CASES = 8
 SEVERAL, EVERY = 4, 3  # of a test with so many cases that run in one way the fast tier has one of so many
-ON_RANKS = (3, 2, 4, 3, 2, 5, 3, 2, 8, 3, 2, 4, 3, 2, 5, 1)  # more of those that are quick on few cores
+ON_RANKS = (3, 2)  # numbers of ranks in the fast tier, which are quick on few cores
+
+
+all_cases = False  # whether this session runs the whole tier; set before tests are imported
+
+
+def some(number: int) -> int:
+    """Of so many examples of a test, drawn one by one, those that this session's tier runs."""
+    return number if all_cases else -(-number // EVERY)
+
+
+def some_of(cases: Sequence[T]) -> list[T]:
+    """Of the cases that a test goes through itself, those that this session's tier runs: the first, and some more."""
+    return [*cases] if all_cases else [*cases[:EVERY], *cases[EVERY::EVERY]]
 
 
 class Way:

@@ -214,6 +214,7 @@ def test_all_ranks_have_the_same_samples_of_all_points(measured: dict[str, Any])
         assert min(taken(measured, experiment, np.median).values()) > 0
 
 
+@pytest.mark.fast("2")
 def test_times_are_of_the_wall_and_not_of_the_cpu(measured: dict[str, Any]) -> None:
     assert len(measured["naps"]) == QUICK.batch * measured["p"]
     assert min(measured["naps"]) >= 0.01

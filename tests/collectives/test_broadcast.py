@@ -18,7 +18,8 @@ import pybsp
 from pybsp import BSPMachine, Cost
 from pybsp.collectives import broadcast, broadcast_items
 
-from ..costs import assert_ledger_is, machine
+from ..costs import UP_TO_64, assert_ledger_is, machine
+from ..tiers import some, some_of
 
 items_module = importlib.import_module("pybsp.collectives.broadcast_items")
 MACHINES = [(0, "sum"), (1, "sum"), (2, "sum"), (1, "max")]
@@ -29,10 +30,11 @@ def sizes(p: int) -> list[int]:
     return sorted({0, 1, 2, (p + 1) // 2, max(p - 1, 0), p, p + 1, 3 * p + 2})
 
 
-@pytest.mark.fast("1-max")
+@pytest.mark.fast("0-sum-some", "1-max-some", "2-sum-some")
+@pytest.mark.parametrize("ps", UP_TO_64)
 @pytest.mark.parametrize(("which", "form"), MACHINES)
-def test_the_ledger_is_the_cost_for_every_p(which: int, form: str) -> None:
-    for p in range(1, 65):
+def test_the_ledger_is_the_cost_for_every_p(which: int, form: str, ps: tuple[int, ...]) -> None:
+    for p in ps:
         parameters = dataclasses.replace(machine(p, which), cost=form)
         root, degree = (3 * p) // 4, 2 + p % 5
         some = sizes(p)[(p + which) % 4 :: 4]
@@ -66,7 +68,7 @@ def test_an_object_costs_its_pickle() -> None:
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=some(150))
 @given(
     st.integers(2, 40),
     st.sampled_from([0.0, 0.1, 1.0]),
@@ -96,7 +98,7 @@ def test_every_degree_costs_what_the_ledger_says() -> None:
 
 
 def test_the_closed_form_is_what_the_plan_counts() -> None:
-    for p in [*range(1, 65), 100, 128]:
+    for p in some_of([*range(1, 65), 100, 128]):
         for k in {*sizes(p), p // 3, 5 * p}:
             for degree in (2, 3, 5):
                 planned = broadcast_items.plan(p, k, degree).counted()
@@ -122,7 +124,7 @@ def knows(plan: Any, p: int, root: int, k: int) -> list[set[int]]:
 
 
 def test_plans_bring_every_item_to_every_processor_once() -> None:
-    for p in [*range(1, 20), 27, 32, 61]:
+    for p in some_of([*range(1, 20), 27, 32, 61]):
         for root in {0, p // 2, p - 1}:
             for degree in (2, 3, 7, p + 1):
                 assert knows(broadcast.plan(p, degree, root), p, root, 1) == [{0}] * p

@@ -18,7 +18,8 @@ import pybsp
 from pybsp import BSPMachine, Cost
 from pybsp.collectives import prefix, prefix_2d
 
-from ..costs import assert_ledger_is, machine
+from ..costs import UP_TO_64, assert_ledger_is, machine
+from ..tiers import some, some_of
 
 prefix_module = importlib.import_module("pybsp.collectives.prefix")
 rows_module = importlib.import_module("pybsp.collectives.prefix_2d")
@@ -29,10 +30,11 @@ def whole(a: Any, b: Any) -> Any:
     return a + b
 
 
-@pytest.mark.fast("1-max")
+@pytest.mark.fast("0-sum-some", "1-max-some", "2-sum-some")
+@pytest.mark.parametrize("ps", UP_TO_64)
 @pytest.mark.parametrize(("which", "form"), [(0, "sum"), (1, "sum"), (2, "sum"), (1, "max")])
-def test_the_ledger_is_the_cost_for_every_p(which: int, form: str) -> None:
-    for p in range(1, 65):
+def test_the_ledger_is_the_cost_for_every_p(which: int, form: str, ps: tuple[int, ...]) -> None:
+    for p in ps:
         parameters = dataclasses.replace(machine(p, which), cost=form)
         degree = 2 + p % 6
         n = [0, 1, 2, p // 2, p - 1, p, p + 1, 3 * p][(p + 3 * which) % 8]
@@ -66,7 +68,7 @@ def test_every_degree_costs_what_the_ledger_says() -> None:
             assert_ledger_is(cost, main, p=p, machine=parameters)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=some(150))
 @given(
     st.integers(2, 40),
     st.sampled_from([0.0, 0.1, 1.0]),
@@ -90,7 +92,7 @@ def test_the_degree_chosen_costs_least_of_all(
 
 
 def test_the_closed_forms_are_what_the_plans_count() -> None:
-    for p in [*range(1, 50), 64, 100]:
+    for p in some_of([*range(1, 50), 64, 100]):
         for degree in (2, 3, 5, p + 1):
             for words in (1, 0.125, 2.5):
                 cost = prefix.plan(p, degree).cost(machine(p), words)
@@ -106,7 +108,7 @@ def test_the_closed_forms_are_what_the_plans_count() -> None:
 
 
 def test_plans_bring_each_processor_the_values_up_to_its_own_in_order() -> None:
-    for p in [*range(1, 40), 61, 64]:
+    for p in some_of([*range(1, 40), 61, 64]):
         for degree in (2, 3, 4, 7, p + 1):
             have: list[tuple[int, ...]] = [(pid,) for pid in range(p)]
             for step in prefix.plan(p, degree):
@@ -163,6 +165,7 @@ def test_2d_prefix_stays_within_the_papers_bounds_for_any_k() -> None:
             assert k < p or len(steps) == 2
 
 
+@pytest.mark.whole
 def test_a_thousand_processors() -> None:
     p = 1024
     parameters = machine(p, 1)

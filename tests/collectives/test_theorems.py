@@ -101,6 +101,7 @@ def test_ledger_of_1024_processors_is_the_cost_and_the_plan() -> None:
         assert_ledger_is(cost, main, *args, p=p, machine=on)
 
 
+@pytest.mark.whole
 def test_ledger_of_a_sort_on_256_processors_is_the_cost() -> None:
     on = bsp_machine(256, 16)
     assert_ledger_is(bitonic_sort.cost(on), lambda bsp: bitonic_sort(bsp, float(-bsp.pid)), p=256, machine=on)

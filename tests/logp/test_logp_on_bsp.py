@@ -19,6 +19,7 @@ from pybsp.logp import Processor
 from pybsp.routing import logp_on_bsp
 from pybsp.routing.logp_on_bsp import control, stalling
 
+from ..tiers import some
 from .random_programs import replayed, wanderer
 
 SIZES = (1, 2, 3, 5, 7, 8, 13)
@@ -44,7 +45,7 @@ def is_stalling(label: str) -> bool:
 # -- executions ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(
     machine=machines(),
     seed=st.integers(0, 10**6),

@@ -374,6 +374,7 @@ def test_arguments_go_to_every_processor() -> None:
     assert done.results == [(0, 1, 2), (1, 1, 2)]
 
 
+@pytest.mark.whole
 def test_a_hundred_thousand_messages_to_one_processor() -> None:
     def program(proc: Processor) -> Any:
         if proc.pid == 0:

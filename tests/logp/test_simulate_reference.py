@@ -15,6 +15,7 @@ from pybsp.errors import DeadlockError, UnreceivedError
 from pybsp.logp import Schedule, Simulation, simulate
 from pybsp.logp.schedule import schedule_of
 
+from ..tiers import some
 from .reference import Operation, Programs, Reference
 
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, print_blob=True)
@@ -82,7 +83,7 @@ def hold_equal(done: Simulation, reference: Reference, starts: list[int]) -> Non
     assert list(traced) == packets  # in order of submission, then of source
 
 
-@settings(QUICK, max_examples=200)
+@settings(QUICK, max_examples=some(200))
 @given(st.data())
 def test_an_execution_is_the_one_of_a_machine_that_goes_step_by_step(data: st.DataObject) -> None:
     machine = data.draw(machines())
@@ -107,7 +108,7 @@ def test_an_execution_is_the_one_of_a_machine_that_goes_step_by_step(data: st.Da
 def test_the_random_programs_end_stall_wait_for_ever_and_leave_messages() -> None:
     seen: Counter[str] = Counter()
 
-    @settings(QUICK, max_examples=150)
+    @settings(QUICK, max_examples=some(150))
     @given(st.data())
     def look(data: st.DataObject) -> None:
         machine = data.draw(machines())

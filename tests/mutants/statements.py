@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import random
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,10 +63,10 @@ class Mutant(NamedTuple):
 def drawn(number: int, seed: int) -> list[Mutant]:
     """Mutants of so many statements, each as likely as another, and of each statement one."""
     chance = random.Random(seed)
-    statements = [(file, statement) for file in files() for statement in statements_of(ROOT / file)]
-    chance.shuffle(statements)
+    shuffled = [*statements()]
+    chance.shuffle(shuffled)
     found: list[Mutant] = []
-    for file, statement in statements:
+    for file, statement in shuffled:
         if len(found) == number:
             break
         lines = (ROOT / file).read_text().split("\n")
@@ -80,6 +81,12 @@ def files() -> list[str]:
     paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("**/*.py"))]
     kept = [path for path in paths if not any(part.is_symlink() for part in path.parents)]
     return sorted({str(path.relative_to(ROOT)) for path in kept})
+
+
+@cache
+def statements() -> tuple[tuple[str, ast.stmt], ...]:
+    """All that are drawn from, with their files."""
+    return tuple((file, statement) for file in files() for statement in statements_of(ROOT / file))
 
 
 def statements_of(path: Path) -> Iterator[ast.stmt]:

@@ -15,6 +15,8 @@ from pybsp.benchmarks.studies.theory.linear_array_steps import least_steps
 from pybsp.routing.networks.array import LinearArray
 from pybsp.routing.relation import Relation
 
+from ..tiers import some
+
 
 @st.composite
 def relations(draw: Any) -> Relation:
@@ -58,7 +60,7 @@ def check(relation: Relation) -> None:
 
 
 @pytest.mark.whole
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some(300), deadline=None)
 @given(relations())
 def test_furthest_first_takes_the_least_steps_and_no_discipline_more_than_theorem_3(relation: Relation) -> None:
     check(relation)
@@ -70,7 +72,7 @@ def test_theorem_3_holds_for_sampled_relations(p: int) -> None:
         check(relation)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(relations())
 def test_no_order_of_queues_takes_more(relation: Relation) -> None:
     # FIFO breaks ties at the start by the packets' numbers, so that a permutation of these is another discipline.

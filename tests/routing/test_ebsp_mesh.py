@@ -18,6 +18,8 @@ from pybsp.routing.networks.mesh import ORDERS, Mesh
 from pybsp.routing.relation import Relation
 from pybsp.routing.relations import local, random_relation
 
+from ..tiers import some
+
 # A packet that goes from corner to corner takes 2*(side - 1) steps. On larger meshes many packets from each processor
 # to the one 2 * 4^j further on take up to 3/sqrt(2) = 2.12 times h*sqrt(L).
 CONSTANT = 2.0
@@ -123,7 +125,7 @@ def test_theorem_5_is_for_the_peano_scheme_and_under_snake_locality_is_no_help(h
     assert steps["snake"] >= far * h > 2 * steps["peano"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(st.integers(1, 12), st.integers(1, 63), st.integers(0, 99), st.sampled_from(["peano", "snake", "row-major"]))
 def test_balanced_and_local_relations_are_not_spread(h: int, far: int, seed: int, name: str) -> None:
     """Rows first takes k1 times the furthest along a row, and k2 times the furthest along a column, at most."""

@@ -145,6 +145,7 @@ def test_a_g_that_is_lost_in_noise_is_refused(tmp_path: Path) -> None:
         list(bsp_computers.computers(str(tmp_path / "noise.json")))
 
 
+@pytest.mark.whole
 def test_the_script_prints_keeps_and_draws(
     machine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

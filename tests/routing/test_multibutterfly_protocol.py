@@ -257,6 +257,7 @@ def test_all_rows_can_send_where_l_of_them_share_a_port(h: int) -> None:
         assert len(outcome.numbers) == 256 * h
 
 
+@pytest.mark.whole
 def test_n_4096_and_h_64_take_less_than_a_minute() -> None:
     start = time.process_time()
     network = Multibutterfly(4096, 20, 0)

@@ -52,6 +52,7 @@ def test_bad_permutations_are_permutations_and_worse_for_greedy_routing_than_ran
         assert greedy > two
 
 
+@pytest.mark.whole
 def test_the_study_prints_its_tables_and_keeps_the_figures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

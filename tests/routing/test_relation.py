@@ -16,6 +16,8 @@ from pybsp.cost import Superstep
 from pybsp.errors import UsageError
 from pybsp.routing import Relation, relations
 
+from ..tiers import some
+
 Packets = list[tuple[int, int]]
 
 CASES = st.integers(1, 9).flatmap(lambda p: st.tuples(st.just(p), st.lists(st.tuples(*[st.integers(0, p - 1)] * 2))))
@@ -143,7 +145,7 @@ def ledger(relation: Relation, words: int, queue: bool) -> Superstep:
 
 @pytest.mark.parametrize("queue", [False, True])
 @given(CASES, st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 def test_a_superstep_is_what_the_ledger_records(queue: bool, case: tuple[int, Packets], words: int) -> None:
     p, packets = case
     relation = relation_of(packets, p)

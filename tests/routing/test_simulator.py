@@ -18,6 +18,7 @@ from pybsp.routing.networks.hypercube import Hypercube
 from pybsp.routing.networks.network import Network
 from pybsp.routing.networks.simulator import PORTS, QUEUES, Queues, Traffic, simulate
 
+from ..tiers import some
 from . import reference
 from .reference import Graph, random_graph
 
@@ -54,7 +55,7 @@ def path(nodes: int, *more: tuple[int, int]) -> Graph:
     draws=st.booleans(),
     seed=st.integers(0, 2**31),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some(300), deadline=None)
 def test_any_packets_on_any_graph(
     nodes: int, more: int, packets: list[tuple[int, int]], queue: str, ports: str, draws: bool, seed: int
 ) -> None:
