@@ -194,7 +194,7 @@ def test_a_processor_raises_under_pytest_and_the_session_goes_on(tmp_path: Path)
         """)
     )
     runner = Path(__file__).parent / "one_rank.py"
-    command = [*mpiexec(2), *python(runner, str(tmp_path), "--only-mpi", "-p", "no:cacheprovider", "--tb=short")]
+    command = [*mpiexec(2), *python(runner, str(tmp_path), "--maxfail=0", "--tb=short")]
     ended = run([*command, "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)], LIMIT, PYBSP_GRACE=LONG)
     logs = [(tmp_path / f"rank-{rank}.txt").read_text() for rank in range(2)]
     for log in logs:

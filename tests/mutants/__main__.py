@@ -43,7 +43,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--number", type=int, default=150, help="mutants to try")
     parser.add_argument("--seed", type=int, default=1, help="of the drawing")
     parser.add_argument("--fast", action="store_true", help="try the fast tier alone")
-    parser.add_argument("--workers", type=int, default=2, help="mutants at a time")
+    parser.add_argument("--workers", type=int, default=2, help="mutants, and parts of the map, at a time")
     parser.add_argument("--again", action="store_true", help="try again what survived")
     parser.add_argument("--map", action="store_true", help="make the map anew")
     parser.add_argument("--json", type=Path, help="where the outcomes are kept (.mutants/seed-S.json)")
@@ -57,7 +57,7 @@ def main() -> None:
     known = KEPT / "map.json"
     if chosen.map:
         known.unlink(missing_ok=True)
-    reaching.make(known)
+    reaching.make(known, chosen.workers)
     mutants = drawn(chosen.number, chosen.seed)
     rows = {key(row): row for row in (Row(**row) for row in (json.loads(path.read_text()) if path.exists() else []))}
     equal = {(case["file"], case["before"], case["after"]) for case in json.loads(EQUIVALENT.read_text())}
@@ -68,11 +68,11 @@ def main() -> None:
             rows[name] = Row(*mutant, EQUAL)
         elif name not in rows or (rows[name].caught in (trial.SURVIVED, EQUAL) and (chosen.again or not chosen.fast)):
             open_cases.append(mutant)
-    tests = reaching.Map(known)
+    tests, fast = reaching.Map(known), trial.fast_tier()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(chosen.workers) as pool:
         copies: SimpleQueue[trial.Copy] = SimpleQueue()
         for number in range(chosen.workers):
-            copies.put(trial.Copy(Path(folder) / str(number)))
+            copies.put(trial.Copy(Path(folder) / str(number), fast))
 
         def one(mutant: Mutant) -> None:
             copy = copies.get()

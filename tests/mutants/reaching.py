@@ -9,11 +9,13 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 from coverage.numbits import numbits_to_nums
 
-from ..tiers import SIZES
+from ..tiers import ON_RANKS
 from .contexts import VARIABLE
 from .statements import FOLDERS, ROOT, files
 
@@ -57,19 +59,25 @@ class Map:
 def parts() -> list[str]:
     """What is run at once, for a map that is made in several goes."""
     paths = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("**/test_*.py"))
-    ranks = [f"{STARTERS[0]}::test_spmd_tests_pass_on_mpi_ranks[{p}]" for p in SIZES]
+    ranks = [f"{STARTERS[0]}::test_spmd_tests_pass_on_mpi_ranks[{p}]" for p in sorted(set(ON_RANKS))]
     return [*(path for path in paths if path != STARTERS[0]), *ranks]
 
 
-def make(path: Path) -> None:
+def make(path: Path, workers: int) -> None:
     """Run tests with coverage and keep who reached what; what is in the file already is left as it is."""
-    made = json.loads(path.read_text()) if path.exists() else {}
-    for part in parts():
-        if part not in made:
-            with tempfile.TemporaryDirectory() as folder:
-                run(part, Path(folder))
-                made[part] = gathered(Path(folder))
-            path.write_text(json.dumps(made))
+    found = json.loads(path.read_text()) if path.exists() else {}
+    writing = Lock()
+
+    def one(part: str) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            run(part, Path(folder))
+            reached = gathered(Path(folder))
+        with writing:
+            found[part] = reached
+            path.write_text(json.dumps(found))
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(one, [part for part in parts() if part not in found]))
 
 
 def run(part: str, folder: Path) -> None:
