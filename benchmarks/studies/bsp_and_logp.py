@@ -167,10 +167,10 @@ def by_plan(setting: Setting) -> Slowdown:
     """Hall's theorem; the synchronisation is what the processors agree on a start by."""
     machine, h = setting.logp, setting.h
     sources = np.repeat(np.arange(setting.p), h)
-    plan = offline.plan(sources, relation(setting.p, h).ravel(), setting.p)
+    timetable = offline.timetable(sources, relation(setting.p, h).ravel(), setting.p)
     unit = G * h + machine.L
-    done = _on_logp(setting, lambda phases, packets: offline.route_offline(phases, packets, plan))
-    bound = synchronisation_bound(machine) + plan.cost(machine)
+    done = _on_logp(setting, lambda phases, packets: offline.route_offline(phases, packets, timetable))
+    bound = synchronisation_bound(machine) + timetable.cost(machine)
     return Slowdown(done.time / unit, bound / unit, 1 + setting.synchronisation, True)
 
 

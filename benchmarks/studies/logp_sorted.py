@@ -132,14 +132,14 @@ def measure(
     r, s = degrees(p, *relation)
     h, w = max(r, s), max(work)
     exchange = period(machine) * h + machine.L
-    plan = choose(machine, r)
-    sorts = (plan.time, aks_time, cubesort_time)
+    scheme = choose(machine, r)
+    sorts = (scheme.time, aks_time, cubesort_time)
     return Point(
         p,
         (machine.L, machine.o, machine.G),
         name,
         h,
-        plan.name,
+        scheme.name,
         run.time,
         run.time / superstep_bound(machine, w, r, s),
         run.time / (w + exchange * slowdown(machine, h)) if h else 0.0,

@@ -32,7 +32,7 @@ from .packets import DEST, GOAL, Packets
 from .router import ForwardingRouter, differ
 
 
-class TwoPhase(ForwardingRouter):
+class TwoPhaseRouter(ForwardingRouter):
     """See above."""
 
     def route(

@@ -109,7 +109,7 @@ class WormProtocol(Protocol):
         until = super()._until(ports)
         place = np.repeat(np.arange(len(ports)), until - self.sent[ports])
         port, t = ranges_of(ports, self.sent[ports], until)
-        ready = self.wiring.ready(self._held[self._start[port] + t], port // (2 * self.rows))
+        ready = self.wiring.ready(self._buffered[self._start[port] + t], port // (2 * self.rows))
         np.minimum.at(until, place[~ready], t[~ready])
         return until
 
