@@ -5,7 +5,7 @@ estimates.py    a figure with its interval; flags
 results.py      what a calibration found, as plain data
 
 sampling.py     how long to sample: timer, batches, stopping
-plan.py         which points, at each level
+design.py       which points, at each level
 patterns.py     who sends how much to whom
 supersteps.py   times supersteps and kernels, on any BSP machine
 signature.py    times LogP quantities, on a layer

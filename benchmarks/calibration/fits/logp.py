@@ -203,7 +203,7 @@ class _Signature:
             round_trip, lengths = figures("round-trip", size), figures.lengths("train", size)
             if round_trip is None or not lengths:
                 continue
-            gaps = {n: _apart(figures("train", size, n), round_trip, n) for n in lengths if n > 1}
+            gaps = {n: _gap(figures("train", size, n), round_trip, n) for n in lengths if n > 1}
             gap = gaps[max(gaps)]
             self._compare(figures, size, gaps)
             eager = self.eager_limit is None or size <= self.eager_limit
@@ -232,7 +232,7 @@ class _Signature:
         if delay < gap[0]:
             self.flags.append(flag("delay-below-gap", "o_s", size=size, delay=delay, gap=gap[0]))
             return direct
-        train = _apart(figures("train", size, n, delayed=True), round_trip, n)
+        train = _gap(figures("train", size, n, delayed=True), round_trip, n)
         if direct is None:
             return train
         _, low, high = figures.estimate(train)
@@ -257,7 +257,7 @@ class _Signature:
             )
 
 
-def _apart(train: _Figure | None, round_trip: _Figure, n: int) -> _Figure:
+def _gap(train: _Figure | None, round_trip: _Figure, n: int) -> _Figure:
     assert train is not None
     return (train - round_trip) / (n - 1)
 
@@ -409,8 +409,8 @@ def _gaps(figures: _Figures, sizes: Sequence[_Size], flags: list[Flag]) -> tuple
     if line.residual > LACK_OF_FIT or _lack_of_fit(figures, line, k[last], gaps[last]) < 0.01:
         flags.append(flag("not-linear gap", "G_word", size=seen[last.start].size, residual=line.residual))
     trips = _Line.through(k[last], [one.round_trip / 2 for one in seen[last]])
-    apart = abs(trips.each[0] - line.each[0])
-    if apart > G_AGREES * abs(line.each[0]) and apart * k[-1] > ROUNDING * trips(k[-1]):
+    difference = abs(trips.each[0] - line.each[0])
+    if difference > G_AGREES * abs(line.each[0]) and difference * k[-1] > ROUNDING * trips(k[-1]):
         flags.append(flag("G-word-disagrees", "G_word", train=line.each[0], single=trips.each[0]))
     return g, figures.estimate(line.each, 2)
 
@@ -422,8 +422,8 @@ def _lack_of_fit(figures: _Figures, line: _Line, k: Sequence[int], gaps: Sequenc
         return 1.0
     value = np.array([gap[0] for gap in gaps])
     noise = np.maximum([np.nanstd(gap[1 : REPLICATES + 1]) for gap in gaps], ROUNDING * value)
-    apart = (value - [line(words) for words in k]) / noise
-    return f_tail(float((apart**2).sum()) / free, free, free * (1 + math.sqrt(figures.batches)))
+    residuals = (value - [line(words) for words in k]) / noise
+    return f_tail(float((residuals**2).sum()) / free, free, free * (1 + math.sqrt(figures.batches)))
 
 
 def _knee(figures: _Figures, flags: list[Flag]) -> tuple[int, int] | None:

@@ -194,7 +194,7 @@ def logp_samples(machine: LogGP, noise: Noise, seed: int = 0, points: Iterable[P
 
 
 @dataclass(frozen=True)
-class Supersteps:
+class SyntheticSupersteps:
     """T = l + o_msg*m + g*h, with larger o_msg and smaller g from `packed` bytes on if there are `large` ones.
 
     Args:
