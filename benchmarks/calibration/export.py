@@ -250,7 +250,7 @@ def _bspbench(calibration: Calibration) -> Exported:
     notes = []
     if fit.o_msg.value:
         notes.append(
-            f"there is no place for o_msg, {report.with_unit(fit.o_msg.value, 's/message')}: many small messages cost more"
+            f"o_msg has no place here, {report.with_unit(fit.o_msg.value, 's/message')}: many small messages cost more"
         )
     if len(fit.segments) > 1:
         notes.append("g and l are those of large messages and of an empty superstep; small messages have others")
