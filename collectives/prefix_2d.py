@@ -341,7 +341,7 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
     letters = call.sync(sources(back.receives(pid)))
     pieces = [unpacked(letter.payload) for letter in letters]
     if first <= pid < last:
-        pieces.insert(row, sums[pid - first])  # rows are held in the order of processors
+        pieces.insert(row, sums[pid - first])  # successive processors have successive rows
     return _joined(pieces)
 
 

@@ -9,7 +9,7 @@ Plain data (the JSON) goes from what measures to what prints and draws.
     works/          the pieces of work, one kind a file
     measuring.py    rounds in which every variant takes its turn
     summary.py      medians, quartiles, ratios round by round with their intervals
-    state.py        what can be told of the machine: memory bandwidth, latency, load
+    state.py        the state of the machine: memory bandwidth, latency, load
     growth.py       what grows with p: virtual processors, and counts
     counts.py       messages of a sparse exchange, counted in this process
     figures.py      the figures that are wanted, and which of them a run has measured

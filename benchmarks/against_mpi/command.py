@@ -312,7 +312,7 @@ def _over_h(run: dict[str, Any]) -> Any:
 
 
 def joined(contents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Several files' content as one, with what is said of every figure."""
+    """Several files' content as one, with the verdict on every figure."""
     runs = [run for content in contents for run in content["runs"]]
     grown: list[Any] = next((content["growth"] for content in contents if content["growth"]), [])
     about = []

@@ -1,4 +1,4 @@
-"""What can be told of the machine: a virtual one changes, and what it does to figures is seen in these.
+"""The state of the machine: a virtual one changes, and what that does to figures is seen here.
 
 The bandwidth of numpy's copy, of one process while the others wait, and of all at once; half of the round trip of 8
 bytes between the first rank and the last, by raw mpi4py; the load.

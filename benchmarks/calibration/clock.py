@@ -1,7 +1,7 @@
-"""How far the clocks of two processors are apart, so that something may begin on several at one moment.
+"""The offset between the clocks of two processors, so that something may begin on several at one moment.
 
 One asks the other for the time, several times; the answer belongs to the middle of the question's round trip if both
-ways take as long. The round trips that took longest were held up somewhere, and are left out.
+ways take as long. The round trips that took longest were delayed somewhere, and are left out.
 
 Source: Cristian, *Probabilistic clock synchronization*; Hunold and Carpen-Amarie, *ReproMPI*.
 """

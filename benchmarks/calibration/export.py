@@ -7,7 +7,7 @@
                 Computation*)
     netgauge    rows as Netgauge's LogGP pattern writes them, in microseconds
 
-These forms have no place for an interval or a flag. What is lost, or was changed to fit, is said in notes.
+These formats have no place for an interval or a flag. Notes list what is lost, or was changed to fit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UINT = 2**32 - 1  # and of bytes times G, which it computes in 32 bits
 TRAIN = 10  # messages of Netgauge's trains
 PARAMETERS = ("messages", "bytes")  # of Extra-P's models
 VALUES = 5  # of each that it asks for
-ROUNDED = 0.01  # relative; a value that is rounded by more is said
+ROUNDED = 0.01  # relative; there is a note of a value that is rounded by more
 
 
 class Exported(NamedTuple):

@@ -121,7 +121,7 @@ class Keeper:
         job: what is to be done.
         about: of the job's processors; see placement.py.
         resumed: the raw file as it is, where this goes on with it.
-        tell: is told how far it is.
+        tell: is called with the progress.
     """
 
     def __init__(self, job: Job, about: dict[str, Any], resumed: Raw | None = None, tell: Tell | None = None) -> None:

@@ -72,7 +72,7 @@ def sampling_level(level: str) -> SamplingLevel:
 
 
 class Timer(NamedTuple):
-    """What a clock can tell apart, in seconds; both are 0 where only the program's charges make it go.
+    """The grain of a clock, in seconds; both are 0 where only the program's charges make it go.
 
     Args:
         overhead: of one reading.
@@ -88,7 +88,7 @@ class Timer(NamedTuple):
         return self.overhead > 0 or self.resolution > 0
 
     def repeats(self, seconds: float) -> int:
-        """Operations of so many seconds in one sample: at least 100 times what the clock can tell apart."""
+        """Operations of so many seconds in one sample, which lasts at least 100 times the clock's grain."""
         grain = 100 * max(self.overhead, self.resolution)
         return max(1, math.ceil(grain / seconds)) if seconds > 0 else 1
 

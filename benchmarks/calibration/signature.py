@@ -194,7 +194,7 @@ def pilot(layer: Layer, settings: SamplingLevel, word: int = WORD) -> dict[str, 
 
 
 def _shortest(layer: Layer, point: Point, settings: SamplingLevel) -> float:
-    """Seconds, of one visit; few samples, of which those that other programs held up say nothing."""
+    """The shortest time of one visit, in seconds: of few samples, some of which other programs may have delayed."""
     return min(sample.seconds for sample in measure(layer, point, settings, 0, 0))
 
 
@@ -356,7 +356,7 @@ def _client(layer: Layer, point: Point, server: int) -> Callable[[int], tuple[fl
 
 
 def _server(layer: Layer, point: Point, client: int) -> tuple[Callable[[], object], Callable[[bool], object]]:
-    """What gets ready for a sample, and what runs one operation, told whether another follows."""
+    """What gets ready for a sample, and what runs one operation; its argument is whether another follows."""
     size, messages = point.size, point.messages
     send, receive = layer.sender(client, size), layer.receiver(client, size)
     if point.pattern == "train" and not point.delay:

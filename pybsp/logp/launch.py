@@ -177,7 +177,7 @@ class _LogPSession(Session[RankProcessor]):
 
 
 def _without_ledger(path: str | None) -> list[str]:
-    """What is to be said where a ledger is asked for; once, however many runs there are."""
+    """The warning where a ledger is asked for; once, however many runs there are."""
     global _ledger_noted
     if not path or _ledger_noted:
         return []
@@ -189,7 +189,7 @@ def _without_ledger(path: str | None) -> list[str]:
 
 
 def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[str]]:
-    """The machine of a run of p processors, and what is to be said of it."""
+    """The machine of a run of p processors, and the warnings about it."""
     if argument is not None and not isinstance(argument, LogPMachine):
         raise UsageError(f"{OPERATION}: argument machine: expected a pybsp.LogPMachine, got {type(argument).__name__}")
     machine, origin = argument, "the argument machine"

@@ -15,10 +15,10 @@ The capacity constraint is kept by credits of the destination:
                 costs three MPI messages and three latencies instead of one, and a credit is held for two of them:
                 the destination gets at most capacity messages in two latencies. With two processors a destination has
                 one sender, and the next is the same.
-    "per-pair"  each sender has at most `machine.capacity` messages under way to a destination that it has not heard of
-                as arrived. That is told with whatever goes back, and by a message of its own for each half of the
-                capacity where nothing does. All senders together may exceed the capacity (p - 1)-fold.
-    None        nothing is kept; a sender waits only where MPI itself takes no more.
+    "per-pair"  each sender has at most `machine.capacity` messages under way to a destination that are not
+                acknowledged. Whatever goes back acknowledges what has arrived; where nothing does, a message of its own
+                acknowledges each half of the capacity. All senders together may exceed the capacity (p - 1)-fold.
+    None        there is no limit; a sender waits only where MPI itself takes no more.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SLOTS = 8
 LEAVING = 64  # messages that MPI has not sent yet, at most: MPICH takes a time for each that grows with their number
 NAP = 200e-6  # seconds, the longest sleep while time passes: others may wait for a credit
 SLACK = 60e-6  # seconds by which the system prolongs a sleep; what is left after it is spun, as a yield may take long
-PATIENCE = 10e-3  # seconds that a processor waits before it tells so, for the detection of deadlocks
+PATIENCE = 10e-3  # seconds that a processor waits before it reports that, for the detection of deadlocks
 
 # Kinds of messages; termination.py has more.
 DATA, REQUEST, GRANT, LATE_GRANT, ACKNOWLEDGEMENT, FAILED = range(6)
@@ -143,8 +143,8 @@ class RankProcessor:
         self._quick = self._pairwise and not pace
         self._capacity = machine.capacity
         self._to, self._known = [0] * p, [0] * p  # messages to each, and those that are known to have arrived
-        self._from, self._acknowledged = [0] * p, [0] * p  # messages from each, and those of them that it knows of
-        self._owed = (self._capacity + 1) // 2  # messages that a source is told of by a message of its own
+        self._from, self._acknowledged = [0] * p, [0] * p  # messages from each, and those acknowledged to it
+        self._owed = (self._capacity + 1) // 2  # messages that an acknowledgement of its own is sent for
         self._out = self._most_out = 0  # credits
         self._asking: deque[int] = deque()  # who waits for one
         self._answer: int | None = None

@@ -112,7 +112,7 @@ def learn(phases: Phases, packets: Sequence[tuple[int, Any]]) -> Timetable:
 
     LogP cost: a combine-and-broadcast whose messages grow to a word for each packet of the relation and one for each
     processor. That is the price of not knowing the relation, and no part of `cost`. Where long messages cost more
-    (LogGP) it is dearer than the routing itself; the timetable of a relation that recurs is better kept.
+    (LogGP) it is dearer than the routing itself: a program should keep the timetable of a relation that recurs.
     """
     proc = phases.proc
     mine = np.array([dest for dest, _ in packets], np.int64)

@@ -2,8 +2,8 @@
 
 A superstep is a LogP program on all processors:
 
-    1. a combine-and-broadcast synchronises (Proposition 2). It tells all what each was doing, and said; and how many
-       packets the processor sends that sends most, so that a superstep without any ends here.
+    1. a combine-and-broadcast synchronises (Proposition 2). It gives all processors the kinds and notes of all, and
+       the most packets that one of them sends, so that a superstep without any ends here.
     2. a routing algorithm delivers the packets that the parcels have been cut into.
 
 On virtual processors one simulated LogP machine executes it for all; on MPI ranks it runs over the ranks' LogP layer.

@@ -6,7 +6,7 @@ The buffers of a port (a node's upper, or its lower ones) are used in this order
     0 .. sent       dead: messages that have gone on
     sent .. got     messages, alive
     got .. top      ghosts; a message that comes takes the place of the first, and the last are deleted
-    top ..          empty; up to `announced` the deletion of a ghost has still to be told to the output that expects it
+    top ..          empty; up to `announced` are deleted ghosts, of which the outputs that expect them do not know yet
 
 Buffer t of a port whose flag is set is assigned to the (t mod R)-th of its R selected edges.
 

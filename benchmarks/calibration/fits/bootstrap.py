@@ -50,7 +50,7 @@ class Table:
 
     @classmethod
     def of(cls, samples: Sequence[Sample], doubled: bool = True) -> Table:
-        """Group samples; batches are doubled, if wanted, while those of a point resemble their neighbours."""
+        """Group samples; batches are doubled, if asked for, while those of a point resemble their neighbours."""
         rows: dict[Point, dict[int, dict[int, list[float]]]] = {}
         for sample in samples:
             launch = rows.setdefault(sample.point, {}).setdefault(sample.launch, {})
@@ -76,7 +76,7 @@ class Table:
         return cls(tuple(p for p, some in zip(points, there, strict=True) if some), batches[there], left_out)
 
     def only(self, which: Callable[[Point], bool]) -> Table:
-        """The rows of some points; of what was left out nothing is said again."""
+        """The rows of some points, without `left_out`."""
         chosen = [which(point) for point in self.points]
         return Table(
             tuple(p for p, c in zip(self.points, chosen, strict=True) if c), self.batches[np.array(chosen, bool)]

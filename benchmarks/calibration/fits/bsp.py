@@ -33,9 +33,9 @@ from .segments import MAX_CONDITION, cut
 Array = npt.NDArray[np.float64]
 
 DISAGREES = 0.10  # relative difference of two ways to get one figure, above which there is a flag
-RESIDUAL = 0.25  # relative, of one point: more is said
-MISFIT = 0.05  # root mean square, where the replicates do not explain it: more is said
-NOT_FIT = 0.01  # probability of such a misfit by chance, below which it is said
+RESIDUAL = 0.25  # relative, of one point, above which there is a flag
+MISFIT = 0.05  # root mean square, where the replicates do not explain it, above which there is a flag
+NOT_FIT = 0.01  # probability of such a misfit by chance, below which there is a flag
 UNEVEN = 1.25  # the fastest processor's rate over the slowest's
 ROUNDING = 1e-6  # of a time, that a parameter may be of either sign by
 TRIPLES = 4000
@@ -398,8 +398,8 @@ def _compare(
 ) -> list[Flag]:
     """Flags where other ways to the same figure lead more than a tenth away, and out of its interval.
 
-    l from differences is held against T(0) or the first line's l, as they are: the larger. From Theil-Sen, which has
-    no empty superstep either, against the line's.
+    l from differences is compared with the larger of T(0) and the first line's l; l from Theil-Sen, which has no empty
+    superstep either, with the line's.
     """
     flags = []
     most = max(l, segments[0].l)

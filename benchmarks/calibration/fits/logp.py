@@ -1,7 +1,7 @@
 """LogP and LogGP from round trips, trains, receives, sleeping receivers and bursts.
 
 The quantities, all of experiment "logp"; `size` is bytes of a message, k = max(1, ceil(size / 8)) its words. Two
-processors take part, a client and a server, if nothing else is said; seconds are of the client's clock.
+processors take part, a client and a server, unless noted; seconds are of the client's clock.
 
     "round-trip"  R(s): the client sends one message of `size`, the server receives it and sends one of the same size
                   back, the client receives that. seconds = one round trip: from before the client's send to after its
@@ -11,10 +11,10 @@ processors take part, a client and a server, if nothing else is said; seconds ar
                   the same size back. seconds = the whole: from before the first send to after the receive of the
                   answer, the delays included. n in {10, 32} with d = 0; one n (10) with d above the gap (signature.py
                   says why 1.2*R(s) is too long), which each launch may choose anew: it is the samples' own delay
-                  that is subtracted, and the gap that it is held to.
+                  that is subtracted, and compared with the gap.
                   Q(n,0,s) = R + (n-1)*gap, gap(s) = max(o_s, o_r, g + (k-1)*G_word); Q(n,d,s) = R + (n-1)*(o_s + d).
     "send"        o_s(s) directly: seconds of the call that sends one message while nothing else is under way (the last
-                  one has long been received). Used where it is there, and held against the trains with a delay.
+                  one has long been received). Used where it is there, and compared with the trains with a delay.
     "receive"     o_r(s): seconds of the server's call that receives one message that a probe has just seen. At sizes
                   that are not eager such a call moves the data, and what is measured is ignored.
     "eager"       seconds of the client's send of one message of `size` to a server that sleeps for `delay` = D seconds

@@ -1,4 +1,4 @@
-"""Samples of machines whose parameters are known: what an estimator is held against.
+"""Samples of machines whose parameters are known, to check estimators with.
 
 A LogGP machine is played through event by event: processors that are busy for their overheads, ports that let a message
 through every gap, messages in flight. Its times come from that, not from the formulas that a fit inverts. Supersteps
