@@ -2,7 +2,7 @@
 
 Each is a collective function of a `pybsp.BSP`, and carries `cost(machine, words, ...)`, what it costs, exactly, and
 `plan(p, ...)`, who sends what to whom in each superstep. It is made of supersteps: nothing may be
-pending when it is called, and what the inbox and the queues held before is gone after it, as after any sync.
+pending when it is called, and what was in the inbox and the queues before is gone after it, as after any sync.
 
     broadcast, broadcast_items          one value, or many words (2D-BCAST), from one processor to all
     reduce, allreduce                   values of all processors combined, on one or on all

@@ -12,7 +12,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from .one_superstep import priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, held, packed, primitive
+from .primitive import Call, own_argument, packed, primitive
 
 
 @lru_cache(maxsize=8)
@@ -55,10 +55,10 @@ def allgather(bsp: BSP, value: Any) -> list[Any]:
         >>> pybsp.simulate(lambda bsp: collectives.allgather(bsp, "abc"[bsp.pid]), p=3).results[0]
         ['a', 'b', 'c']
     """
-    steps = Supersteps(bsp, "allgather")
-    value = held(value)
+    call = Call(bsp, "allgather")
+    value = own_argument(value)
     mine = packed(value, "allgather") if bsp.p > 1 else value
     # 1. All send their values to all others.
-    came = run(steps, plan(bsp.p), bsp.pid, lambda _: mine)
+    came = run(call, plan(bsp.p), bsp.pid, lambda _: mine)
     came[bsp.pid] = value
     return [came[source] for source in range(bsp.p)]

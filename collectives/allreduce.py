@@ -14,18 +14,18 @@ from ..cost import Cost, Machine, Superstep
 from . import fixed_order, groups, tree
 from .plan import Plan, Step, joined
 from .primitive import (
+    Call,
     Fold,
     Operator,
     Order,
-    Supersteps,
-    apart,
     check_operator,
     checked_order,
     climbed,
     combined,
+    descriptor,
+    detached,
     elementwise,
     fan_out,
-    form,
     in_turn,
     is_array,
     item_words,
@@ -149,39 +149,39 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, ord
     given = fan_out("allreduce", degree)
     name = check_operator("allreduce", op)
     order = checked_order("allreduce", order)
-    kind, words = form(value)
+    kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
-    steps = Supersteps(bsp, "allreduce", order, value=kind, op=name, degree=given)
+    call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given)
     own = taken(value, "allreduce")
     chosen = given or choose(bsp.machine, own.nbytes / 8 if items else words, items, order)
-    return apart(run(steps, own, op, chosen, words, order), value)
+    return detached(run(call, own, op, chosen, words, order), value)
 
 
-def run(steps: Supersteps, value: Any, op: Operator, chosen: int, words: float, order: Order = "any") -> Any:
+def run(call: Call, value: Any, op: Operator, chosen: int, words: float, order: Order = "any") -> Any:
     """Run it with what `choose` chose, for values of so many words."""
-    p = steps.bsp.p
+    p = call.bsp.p
     fold = in_turn if order == "any" else partial(fixed_order.total, p)
     if chosen == 0:
-        return _by_blocks(steps, value, op, value.itemsize / 8, fold)
-    return climbed(steps, plan(p, chosen, order), value, op, words, fold)
+        return _by_blocks(call, value, op, value.itemsize / 8, fold)
+    return climbed(call, plan(p, chosen, order), value, op, words, fold)
 
 
-def _by_blocks(steps: Supersteps, value: Any, op: Operator, words: float, fold: Fold) -> Any:
-    bsp = steps.bsp
+def _by_blocks(call: Call, value: Any, op: Operator, words: float, fold: Fold) -> Any:
+    bsp = call.bsp
     out, back = plan_blocks(bsp.p, value.size)
     flat = value.reshape(-1)
     cuts = np.arange(bsp.p + 1) * value.size // bsp.p
     # 1. Block j goes to processor j, which combines the p blocks.
     for dest, first, last in out.sends(bsp.pid):
-        steps.send(dest, flat[first:last])
+        call.send(dest, flat[first:last])
     mine = flat[cuts[bsp.pid] : cuts[bsp.pid + 1]]
-    letters = steps.sync(sources(out.receives(bsp.pid)))
-    mine = combined(steps, letters, mine, op, mine.size * words, fold)
+    letters = call.sync(sources(out.receives(bsp.pid)))
+    mine = combined(call, letters, mine, op, mine.size * words, fold)
     # 2. The sum of a block goes to all.
     for dest, _, _ in back.sends(bsp.pid):
-        steps.send(dest, mine)
+        call.send(dest, mine)
     due = back.receives(bsp.pid)
-    letters = steps.sync(sources(due))
+    letters = call.sync(sources(due))
     result = np.empty(value.shape, mine.dtype)
     into = result.reshape(-1)
     into[cuts[bsp.pid] : cuts[bsp.pid + 1]] = mine

@@ -25,8 +25,8 @@ from .allreduce import choose as choose_allreduce
 from .allreduce import run as run_allreduce
 from .plan import Plan, Step, joined
 from .prefix import prefix
-from .primitive import Supersteps, integer, item_words, packed, primitive, unpacked
-from .rows import Rows, Table, joined_rows
+from .primitive import Call, integer, item_words, packed, primitive, unpacked
+from .rows import KeyedRows, Rows, joined_rows
 
 Masks = tuple[int, ...]  # of consecutive levels: processor i is compared with i XOR mask
 Integers = NDArray[np.int64]
@@ -95,13 +95,13 @@ def _coset(p: int, masks: Masks) -> Coset:
 def _network(p: int, levels: int, sizes: Integers, nbytes: int) -> list[Superstep]:
     """What the supersteps of the network are charged for; the work in each is that of the levels before it."""
     column = np.arange(2 ** tree.height(p, 2))
-    held = np.zeros(column.size, np.int64)
-    held[:p] = sizes
+    counts = np.zeros(column.size, np.int64)
+    counts[:p] = sizes
     most = int(sizes.max())
     work, steps = 0, []
     for masks in schedule(p, levels):
         members, locality = _coset(p, masks)
-        words = -(-held * nbytes // 8)
+        words = -(-counts * nbytes // 8)
         into = words
         for mask in masks:
             into = into + into[column ^ mask]
@@ -119,8 +119,8 @@ def _network(p: int, levels: int, sizes: Integers, nbytes: int) -> list[Superste
         work = (2 ** len(masks) - 1) * most
         # The lower-numbered of a pair is filled first; infinities, which are not sent, go to the other.
         for mask in masks:
-            both = held + held[column ^ mask]
-            held = np.where(column < column ^ mask, np.minimum(both, most), both - np.minimum(both, most))
+            both = counts + counts[column ^ mask]
+            counts = np.where(column < column ^ mask, np.minimum(both, most), both - np.minimum(both, most))
     return steps
 
 
@@ -250,35 +250,35 @@ def bitonic_sort(bsp: BSP, keys: Any, levels: int | None = None, values: Any = N
     """
     p, pid = bsp.p, bsp.pid
     given = None if levels is None else integer("bitonic_sort", "levels", levels, 1)
-    table = Table.of("bitonic_sort", keys, values, stable, pid)
-    steps = Supersteps(bsp, "bitonic_sort", levels=given, stable=bool(stable), **table.kinds)
-    rows, most, least = table.rows, 1, 1
-    if not table.lone:
+    keyed = KeyedRows.of("bitonic_sort", keys, values, stable, pid)
+    call = Call(bsp, "bitonic_sort", levels=given, stable=bool(stable), **keyed.kinds)
+    rows, most, least = keyed.rows, 1, 1
+    if not keyed.lone:
         # 1. All learn the largest and the smallest block.
-        most, least = _extremes(steps, rows.size)
-        rows = table.in_order(rows)
+        most, least = _extremes(call, rows.size)
+        rows = keyed.in_order(rows)
         bsp.work(local_work(most))
     if not most:
-        return table.given_back(rows)
+        return keyed.given_back(rows)
     # 2. The merge stages.
     for masks in schedule(p, given or choose(bsp.machine, most, rows.dtype.itemsize)):
-        rows = _simulated(steps, table, rows, masks, most)
+        rows = _simulated(call, keyed, rows, masks, most)
     # 3. Blocks of the largest size become blocks of the sizes that were brought.
     if least < most:
-        rows = _returned(steps, rows, table.rows.size, most)
-    return table.given_back(rows)
+        rows = _returned(call, rows, keyed.rows.size, most)
+    return keyed.given_back(rows)
 
 
-def _extremes(steps: Supersteps, size: int) -> tuple[int, int]:
+def _extremes(call: Call, size: int) -> tuple[int, int]:
     """The largest and the smallest block of all processors."""
-    chosen = choose_allreduce(steps.bsp.machine, 2)
-    most, least = run_allreduce(steps, np.array([size, -size]), np.maximum, chosen, 2).tolist()
+    chosen = choose_allreduce(call.bsp.machine, 2)
+    most, least = run_allreduce(call, np.array([size, -size]), np.maximum, chosen, 2).tolist()
     return most, -least
 
 
-def _simulated(steps: Supersteps, table: Table, rows: Rows, masks: Masks, most: int) -> Rows:
+def _simulated(call: Call, keyed: KeyedRows, rows: Rows, masks: Masks, most: int) -> Rows:
     """One superstep: what this processor has after these levels."""
-    p, pid = steps.bsp.p, steps.bsp.pid
+    p, pid = call.bsp.p, call.bsp.pid
     columns = pid ^ reach(masks)
     place = np.flatnonzero(columns < p)
     place = place[np.argsort(columns[place])]
@@ -289,38 +289,38 @@ def _simulated(steps: Supersteps, table: Table, rows: Rows, masks: Masks, most: 
         payload = packed(rows, "bitonic_sort", "keys")
         for mate in mates:
             if mate != pid:
-                steps.send(mate, payload)
+                call.send(mate, payload)
     others = [mate for mate in mates if mate != pid]
-    blocks |= {letter.source: unpacked(letter.payload) for letter in steps.sync(others)}
-    steps.bsp.work((2 ** len(masks) - 1) * most)
+    blocks |= {letter.source: unpacked(letter.payload) for letter in call.sync(others)}
+    call.bsp.work((2 ** len(masks) - 1) * most)
     if not others:
         return rows
     # 2. All who simulate a comparator on the same keys rank them alike, equal ones by processor.
     sizes = [len(blocks[mate]) for mate in mates]
     everything = joined_rows([blocks[mate] for mate in mates])
     if len(masks) == 1:
-        everything = table.in_order(everything, runs=True)
+        everything = keyed.in_order(everything, runs=True)
         return everything[:most] if pid < others[0] else everything[most:]
-    order = table.order(everything)
+    order = keyed.order(everything)
     rank = np.empty(order.size, np.int64)
     rank[order] = np.arange(order.size)
     starts = np.cumsum(sizes) - sizes
-    held = np.full((columns.size, most), order.size)  # a rank beyond all is infinity
-    held[np.repeat(place, sizes), np.arange(order.size) - np.repeat(starts, sizes)] = rank
+    ranks = np.full((columns.size, most), order.size)  # a rank beyond all is infinity
+    ranks[np.repeat(place, sizes), np.arange(order.size) - np.repeat(starts, sizes)] = rank
     # 3. The comparators whose outcome comes here: half as many at every level. Blocks are sorted, so that the j-th
     # smallest of one against the j-th largest of the other splits two into a lower and an upper half.
     for mask in masks:
-        one, other = held.reshape(2, -1, most)
+        one, other = ranks.reshape(2, -1, most)
         low = not pid & 1 << mask.bit_length() - 1
-        held = np.minimum(one, other[:, ::-1]) if low else np.maximum(one, other[:, ::-1])
-        held.sort(axis=1)
-    after: Rows = everything[order[held[0, : np.searchsorted(held[0], order.size)]]]
+        ranks = np.minimum(one, other[:, ::-1]) if low else np.maximum(one, other[:, ::-1])
+        ranks.sort(axis=1)
+    after: Rows = everything[order[ranks[0, : np.searchsorted(ranks[0], order.size)]]]
     return after
 
 
-def _returned(steps: Supersteps, rows: Rows, size: int, most: int) -> Rows:
+def _returned(call: Call, rows: Rows, size: int, most: int) -> Rows:
     """The keys of ranks offset to offset + size - 1; the key of rank r is with processor r div most."""
-    bsp = steps.bsp
+    bsp = call.bsp
     # 1. How many keys the processors below have.
     end = int(prefix(bsp, size, np.add))
     begin = end - size
@@ -328,12 +328,12 @@ def _returned(steps: Supersteps, rows: Rows, size: int, most: int) -> Rows:
     # 2. Processors ask for the ranks that they want.
     for holder in holders:
         if holder != bsp.pid:
-            steps.send(holder, b"", (max(begin, holder * most), min(end, (holder + 1) * most)))
+            call.send(holder, b"", (max(begin, holder * most), min(end, (holder + 1) * most)))
     # 3. They get them.
     first = bsp.pid * most
-    for letter in steps.sync():
-        wanted = rows[letter.note[0] - first : letter.note[1] - first]
-        steps.send(letter.source, packed(wanted, "bitonic_sort", "keys"))
-    came = {letter.source: unpacked(letter.payload) for letter in steps.sync([h for h in holders if h != bsp.pid])}
+    for letter in call.sync():
+        asked = rows[letter.note[0] - first : letter.note[1] - first]
+        call.send(letter.source, packed(asked, "bitonic_sort", "keys"))
+    came = {letter.source: unpacked(letter.payload) for letter in call.sync([h for h in holders if h != bsp.pid])}
     came[bsp.pid] = rows[max(begin - first, 0) : max(end - first, 0)]
     return joined_rows([came[holder] for holder in holders] or [rows[:0]])

@@ -1,7 +1,8 @@
 """Running a broadcast by a plan that only the root knows.
 
-What the others do not know (size, form, the root's choice of a plan) rides beside the data, where it counts no words. A
-processor that has not heard yet just syncs; from the first message it knows the plan, and how many supersteps remain.
+A header with what the others do not know (size, dtype, shape, the plan that the root chose) travels beside the data,
+and counts no words. A processor that has not received it just syncs; from its first message it knows the plan, and how
+many supersteps remain.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from ..bsp import BSP
 from ..errors import UsageError
 from . import tree
 from .plan import Plan
-from .primitive import Supersteps, held, is_array, is_number, packed, sources, unpacked
+from .primitive import Call, is_array, is_number, own_argument, packed, sources, unpacked
 
 Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be cut) -> (how, degree)
 Plans = Callable[[str, Any, int], Plan]  # (how, degree, words) -> the plan
 
 
-class Heading(NamedTuple):
-    """What rides beside the data.
+class Header(NamedTuple):
+    """What travels beside the data.
 
     how: "tree" (an item of the plan is the value), or anything else (it is a word). degree: of the tree, or its
-    fan-outs. nbytes: of the value. form: dtype and shape of an array, "number", or "object" for a pickle.
+    fan-outs. nbytes: of the value. descriptor: dtype and shape of an array, "number", or "object" for a pickle.
     """
 
     how: str
     degree: Any
     nbytes: int
-    form: Any
+    descriptor: Any
 
     @property
     def words(self) -> int:
@@ -41,18 +42,19 @@ class Heading(NamedTuple):
 
     def note(self) -> Any:
         """As it travels: a text where that is possible, so that all of a short message fits into the head of one."""
-        if type(self.degree) is not int or (type(self.form) is tuple and type(self.form[0]) is not str):
+        if type(self.degree) is not int or (type(self.descriptor) is tuple and type(self.descriptor[0]) is not str):
             return tuple(self)
-        form = self.form if type(self.form) is str else " ".join(map(str, (self.form[0], *self.form[1])))
-        return f"{self.how},{self.degree},{self.nbytes},{form}"
+        what = self.descriptor
+        text = what if type(what) is str else " ".join(map(str, (what[0], *what[1])))
+        return f"{self.how},{self.degree},{self.nbytes},{text}"
 
     @classmethod
-    def read(cls, note: Any) -> Heading:
+    def read(cls, note: Any) -> Header:
         """What `note` made a note of."""
         if type(note) is not str:
             return cls(*note)
-        how, degree, nbytes, form = note.split(",", 3)
-        kind, *shape = form.split(" ")
+        how, degree, nbytes, descriptor = note.split(",", 3)
+        kind, *shape = descriptor.split(" ")
         whole: Any = kind if kind in ("number", "object") else (kind, tuple(map(int, shape)))
         return cls(how, int(degree), int(nbytes), whole)
 
@@ -68,16 +70,16 @@ def run(
     argument: str = "degree",
 ) -> Any:
     """Broadcast a value; `degree` is what the caller gave as the argument of that name, which is compared."""
-    steps = Supersteps(bsp, name, **{"root": root, argument: degree})
+    call = Call(bsp, name, **{"root": root, argument: degree})
     p, pid = bsp.p, bsp.pid
-    heading: Heading | None = None
+    header: Header | None = None
     plan: Plan | None = None
     number: Any = None
     data: NDArray[np.uint8] = np.empty(0, np.uint8)
     if pid == root:
-        value = held(value)
-        heading, number, data = _opened(name, value, choose)
-        plan = plans(heading.how, heading.degree, heading.words)
+        value = own_argument(value)
+        header, number, data = _opened(name, value, choose)
+        plan = plans(header.how, header.degree, header.words)
     most = 2 * tree.height(p, 2) + 2  # the longest plan makes two supersteps of each level
     superstep = 0
     while p > 1:
@@ -89,48 +91,48 @@ def run(
                 f"heard nothing in {most} supersteps"
             )
         # 1. Who has what it is to send, sends it.
-        if plan is not None and heading is not None:
-            scale = heading.nbytes if heading.how == "tree" else 8
+        if plan is not None and header is not None:
+            scale = header.nbytes if header.how == "tree" else 8
             for dest, first, last in plan[superstep].sends(pid):
-                part = number if heading.form == "number" else data[first * scale : last * scale]
-                steps.send(dest, part, heading.note())
+                part = number if header.descriptor == "number" else data[first * scale : last * scale]
+                call.send(dest, part, header.note())
         # 2. Who hears for the first time learns the plan.
-        letters = steps.sync()
-        if letters and heading is None:
-            heading = Heading.read(letters[0].note)
-            plan = plans(heading.how, heading.degree, heading.words)
-            data = np.empty(heading.nbytes, np.uint8)
-        if plan is not None and heading is not None:
+        letters = call.sync()
+        if letters and header is None:
+            header = Header.read(letters[0].note)
+            plan = plans(header.how, header.degree, header.words)
+            data = np.empty(header.nbytes, np.uint8)
+        if plan is not None and header is not None:
             due = plan[superstep].receives(pid)
-            steps.expect(letters, sources(due))
+            call.expect(letters, sources(due))
             # 3. What came is put in its place: the one copy, as the message ends with the next sync.
             for letter, (_, first, last) in zip(letters, due, strict=True):
-                if heading.form == "number":
+                if header.descriptor == "number":
                     number = letter.payload
                 else:
-                    scale = heading.nbytes if heading.how == "tree" else 8
+                    scale = header.nbytes if header.how == "tree" else 8
                     data[first * scale : last * scale] = letter.payload
         superstep += 1
-    if pid == root or heading is None:
+    if pid == root or header is None:
         return value
-    if heading.form == "number":
+    if header.descriptor == "number":
         return number
-    if heading.form == "object":
+    if header.descriptor == "object":
         return unpacked(data.tobytes())
-    dtype, shape = heading.form
+    dtype, shape = header.descriptor
     return data.view(dtype).reshape(shape)
 
 
-def _opened(name: str, value: Any, choose: Choice) -> tuple[Heading, Any, NDArray[np.uint8]]:
+def _opened(name: str, value: Any, choose: Choice) -> tuple[Header, Any, NDArray[np.uint8]]:
     """The root's value as a number or bytes, and the choice of a plan."""
     if is_number(value):
-        return Heading(*choose(1, False), 8, "number"), value, np.empty(0, np.uint8)
-    form: Any
+        return Header(*choose(1, False), 8, "number"), value, np.empty(0, np.uint8)
+    descriptor: Any
     if is_array(value) and value.dtype.itemsize:
         # Copies only where the array is not contiguous.
         data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-        form = (value.dtype if value.dtype.names else value.dtype.str, value.shape)
+        descriptor = (value.dtype if value.dtype.names else value.dtype.str, value.shape)
     else:
         data = np.frombuffer(packed(value, name), np.uint8)
-        form = "object"
-    return Heading(*choose(-(-data.size // 8), True), data.size, form), None, data
+        descriptor = "object"
+    return Header(*choose(-(-data.size // 8), True), data.size, descriptor), None, data

@@ -18,14 +18,14 @@ from . import tree
 from .broadcast_items import counted as counted_spread
 from .broadcast_items import plan as plan_spread
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, fan_out, held, integer, item_words, no_mask, packed, primitive, sources
+from .primitive import Call, fan_out, integer, item_words, no_mask, own_argument, packed, primitive, sources
 
 Counts = NDArray[np.int64]
 Records = NDArray[Any]  # shape (n,), fields "item" and "copies": each an item that is to be copied so many times
 MOST = 2**62  # copies in all
 
 
-class Form(NamedTuple):
+class ItemType(NamedTuple):
     """What the items are; equal on all processors that have any.
 
     listed: whether they came as a list. pid: of a processor that has such items.
@@ -90,8 +90,8 @@ def _plan_prefix(p: int, degree: int) -> tuple[Step, ...]:
     here = np.arange(p)[:, None]
     steps = []
     for level in range(tree.height(p, degree)):
-        apart = degree**level * np.arange(1, _fan(p, degree, level) + 1)
-        there = here + np.concatenate([-apart, apart])
+        offsets = degree**level * np.arange(1, _fan(p, degree, level) + 1)
+        there = here + np.concatenate([-offsets, offsets])
         inside = (there >= 0) & (there < p)
         steps.append(Step.of(np.broadcast_to(here, there.shape)[inside], there[inside]))
     return tuple(steps)
@@ -356,8 +356,8 @@ def _counts(name: str, copies: Any, p: int, n: int | None = None) -> Counts:
     return counts.astype(np.int64)
 
 
-def _opened(items: Any, copies: Any, p: int, pid: int) -> tuple[Form, int, Records]:
-    """The form of the items, how many there are, and the records of those that are copied at all.
+def _opened(items: Any, copies: Any, p: int, pid: int) -> tuple[ItemType, int, Records]:
+    """The type of the items, how many there are, and the records of those that are copied at all.
 
     Raises:
         UsageError: items or copies are not what they must be.
@@ -368,36 +368,36 @@ def _opened(items: Any, copies: Any, p: int, pid: int) -> tuple[Form, int, Recor
     no_mask("duplicate", "items", items)
     counts = _counts("duplicate", copies, p, len(items))
     if isinstance(items, np.ndarray):
-        column, form = items, Form(False, items.dtype, items.shape[1:], pid)
+        column, item_type = items, ItemType(False, items.dtype, items.shape[1:], pid)
     else:
-        column = np.fromiter(map(held, items), object, len(items))
-        form = Form(True, np.dtype(object), (), pid)
+        column = np.fromiter(map(own_argument, items), object, len(items))
+        item_type = ItemType(True, np.dtype(object), (), pid)
     copied = np.flatnonzero(counts)
     try:
-        records = np.empty(copied.size, form.record)
+        records = np.empty(copied.size, item_type.record)
     except TypeError as error:
         raise UsageError(
             f"duplicate: argument items: {error}; items.astype(object) can be copied, and travels as pickles"
         ) from error
     records["item"], records["copies"] = column[copied], counts[copied]
-    return form, len(items), records
+    return item_type, len(items), records
 
 
-def _agreed(mine: Form | None, theirs: Form | None) -> Form | None:
-    """The form that all items have.
+def _agreed(mine: ItemType | None, theirs: ItemType | None) -> ItemType | None:
+    """The type that all items have.
 
     Raises:
-        UsageError: two forms.
+        UsageError: two types.
     """
     if mine is None or theirs is None:
         return mine or theirs
     if mine[:-1] != theirs[:-1]:
-        one, other = sorted((mine, theirs), key=lambda form: form.pid)
+        one, other = sorted((mine, theirs), key=lambda item_type: item_type.pid)
         raise UsageError(
             f"duplicate: argument items: expected the same on all processors that have items, got {one} on processor "
             f"{one.pid} and {other} on processor {other.pid}; convert them first, as by items.astype"
         )
-    return min(mine, theirs, key=lambda form: form.pid)
+    return min(mine, theirs, key=lambda item_type: item_type.pid)
 
 
 # -- the algorithm ------------------------------------------------------------------------------------------------
@@ -445,7 +445,7 @@ def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: in
         [['a', 'a'], ['a', 'a'], ['a', 'b']]
     """
     given = fan_out("duplicate", degree)
-    steps = Supersteps(bsp, "duplicate", degree=given)
+    call = Call(bsp, "duplicate", degree=given)
     p, pid = bsp.p, bsp.pid
     chosen = given or choose(bsp.machine)
     own, n, records = _opened(items, copies, p, pid)
@@ -455,8 +455,8 @@ def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: in
     bsp.work(n)
     # (2) The number of this processor's first copy, and M; from these l_i, r_i and M/P. That is rounded up: what the
     # last processors lack is the paper's dummy item.
-    before, total, form = _prefix(steps, ours, own if n else None, chosen)
-    form = form or own
+    before, total, item_type = _prefix(call, ours, own if n else None, chosen)
+    item_type = item_type or own
     ends = before + np.cumsum(counts)
     parts = shares(before, before + ours, max(1, -(-total // p)))
     # (3)i, (4) This processor's copies are split between l_i, l_i+1 to r_i-1, and r_i. S_i begins where the share of
@@ -464,81 +464,83 @@ def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: in
     left, middle, right = (_taken(records, ends, part) for part in parts)
     bsp.work(len(left) + len(middle) + len(right))
     if p == 1:
-        return _given_back(left, form, expand)
+        return _given_back(left, item_type, expand)
     # (3)ii The items of S_i go to l_i+1. (4) Those for l_i and r_i are known by now, and go in the same superstep.
     interval, data = None, np.empty(0, np.uint8)
-    kept: list[tuple[int, Records]] = []
+    pieces: list[tuple[int, Records]] = []
     for part, part_records in zip(parts, (left, middle, right), strict=True):
         if len(part_records):
             dest, encoded, note = int(part.dest), _encoded(part_records), None
             if part is parts[1]:
                 note = Interval(dest, int(parts[2].dest) - dest, encoded.size)
             if dest != pid:
-                steps.send(dest, encoded, note)
+                call.send(dest, encoded, note)
             elif note is None:
-                kept.append((pid, part_records))
+                pieces.append((pid, part_records))
             else:
                 interval, data = note, encoded
-    for letter in steps.sync():
+    for letter in call.sync():
         if letter.note is None:
-            kept.append((letter.source, _decoded(letter.payload, form)))
+            pieces.append((letter.source, _decoded(letter.payload, item_type)))
         else:
             interval, data = letter.note, letter.payload.copy()
     # (3)iii l_i+1 broadcasts S_i to l_i+1, ..., r_i-1. (3)iv The value l_i+1 rides beside the items.
-    interval, data = _spread(steps, interval, data, chosen)
+    interval, data = _spread(call, interval, data, chosen)
     # (3)v Each takes what is destined for it.
     if interval is not None:
-        whole = _decoded(data, form)
+        whole = _decoded(data, item_type)
         bsp.work(len(whole))
         ends = np.cumsum(whole["copies"])
         block = int(ends[-1]) // interval.width
         place = pid - interval.first
-        return _given_back(_taken(whole, ends, Share(pid, place * block, (place + 1) * block)), form, expand)
+        return _given_back(_taken(whole, ends, Share(pid, place * block, (place + 1) * block)), item_type, expand)
     # Elsewhere the copies are what came, by the processors' order.
-    kept.sort(key=lambda piece: piece[0])
-    none = np.empty(0, form.record)
-    return _given_back(np.concatenate([none, *(piece for _, piece in kept)], dtype=form.record), form, expand)
+    pieces.sort(key=lambda piece: piece[0])
+    none = np.empty(0, item_type.record)
+    return _given_back(
+        np.concatenate([none, *(piece for _, piece in pieces)], dtype=item_type.record), item_type, expand
+    )
 
 
-def _prefix(steps: Supersteps, ours: int, form: Form | None, degree: int) -> tuple[int, int, Form | None]:
-    """The sum of the processors below, that of all, and the form of all items, which rides beside the sums."""
-    pid = steps.bsp.pid
+def _prefix(call: Call, ours: int, item_type: ItemType | None, degree: int) -> tuple[int, int, ItemType | None]:
+    """The sum of the processors below, that of all, and the type of all items, which rides beside the sums."""
+    pid = call.bsp.pid
     upto = downto = ours  # sums of the d^t processors that end, and begin, with this one
-    for step in _plan_prefix(steps.bsp.p, degree):
+    for step in _plan_prefix(call.bsp.p, degree):
         for dest, _, _ in step.sends(pid):
-            steps.send(dest, upto if dest > pid else downto, (form,))
-        letters = steps.sync(sources(step.receives(pid)))
+            call.send(dest, upto if dest > pid else downto, (item_type,))
+        letters = call.sync(sources(step.receives(pid)))
         for letter in letters:
-            form = _agreed(form, letter.note[0])
+            item_type = _agreed(item_type, letter.note[0])
             if letter.source < pid:
                 upto += letter.payload
             else:
                 downto += letter.payload
-        steps.bsp.work(len(letters))
-    return upto - ours, upto + downto - ours, form
+        call.bsp.work(len(letters))
+    return upto - ours, upto + downto - ours, item_type
 
 
 def _spread(
-    steps: Supersteps, interval: Interval | None, data: NDArray[np.uint8], degree: int
+    call: Call, interval: Interval | None, data: NDArray[np.uint8], degree: int
 ) -> tuple[Interval | None, NDArray[np.uint8]]:
     """2D-BCAST of the bytes of S_i in its interval, in all intervals at once; who is in none just syncs.
 
     Only the first processor of an interval knows of it; the others learn it, and so what to do, from the first message.
     """
-    levels = _levels(steps.bsp.p, degree)
+    levels = _levels(call.bsp.p, degree)
     plans = None if interval is None else _plan_interval(interval, levels, degree)
     for superstep in range(levels):
         if interval is not None and plans is not None and superstep in plans:
-            for dest, first, last in plans[superstep].sends(steps.bsp.pid - interval.first):
-                steps.send(interval.first + dest, data[8 * first : 8 * last], interval)
-        letters = steps.sync()
+            for dest, first, last in plans[superstep].sends(call.bsp.pid - interval.first):
+                call.send(interval.first + dest, data[8 * first : 8 * last], interval)
+        letters = call.sync()
         if letters and interval is None:
             interval = letters[0].note
             plans = _plan_interval(interval, levels, degree)
             data = np.empty(interval.nbytes, np.uint8)
         if interval is not None and plans is not None and superstep in plans:
-            due = plans[superstep].receives(steps.bsp.pid - interval.first)
-            steps.expect(letters, [interval.first + source for source in sources(due)])
+            due = plans[superstep].receives(call.bsp.pid - interval.first)
+            call.expect(letters, [interval.first + source for source in sources(due)])
             for letter, (_, first, last) in zip(letters, due, strict=True):
                 data[8 * first : 8 * last] = letter.payload
     return interval, data
@@ -564,16 +566,16 @@ def _encoded(records: Records) -> NDArray[np.uint8]:
     return records.view(np.uint8)
 
 
-def _decoded(data: NDArray[np.uint8], form: Form) -> Records:
+def _decoded(data: NDArray[np.uint8], item_type: ItemType) -> Records:
     """What `_encoded` made bytes of, in memory of its own."""
-    dtype = form.record
+    dtype = item_type.record
     records: Records = pickle.loads(data.tobytes()) if dtype.hasobject else data.view(dtype).copy()
     return records
 
 
-def _given_back(records: Records, form: Form, expand: bool) -> Any:
+def _given_back(records: Records, item_type: ItemType, expand: bool) -> Any:
     """Records as the caller gave items: each so many times, or beside its number of copies."""
     counts: Counts = np.ascontiguousarray(records["copies"])
     column = np.repeat(records["item"], counts, axis=0) if expand else records["item"].copy()
-    found = column.tolist() if form.listed else column
+    found = column.tolist() if item_type.listed else column
     return found if expand else (found, counts)

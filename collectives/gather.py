@@ -12,7 +12,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from .one_superstep import priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, held, packed, primitive, processor
+from .primitive import Call, own_argument, packed, primitive, processor
 
 
 @lru_cache(maxsize=256)
@@ -58,10 +58,10 @@ def gather(bsp: BSP, value: Any, root: int = 0) -> list[Any] | None:
         [[0, 1, 4], None, None]
     """
     root = processor("gather", "root", root, bsp.p)
-    steps = Supersteps(bsp, "gather", root=root)
-    value = held(value)
+    call = Call(bsp, "gather", root=root)
+    value = own_argument(value)
     # 1. All send their values to the root.
-    came = run(steps, plan(bsp.p, root), bsp.pid, lambda _: packed(value, "gather"))
+    came = run(call, plan(bsp.p, root), bsp.pid, lambda _: packed(value, "gather"))
     if bsp.pid != root:
         return None
     came[root] = value

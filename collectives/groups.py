@@ -94,10 +94,10 @@ def _messages(level: Level, below: bool) -> tuple[Ints, Ints]:
     other = np.repeat(first, count) + np.arange(receiver.size) - np.repeat(np.cumsum(count) - count, count)
     at = place[receiver]
     at = np.where(at < lengths[other], at, part[receiver] % lengths[other])
-    wanted = other != part[receiver]
+    chosen = other != part[receiver]
     if below:
-        wanted &= (other < part[receiver]) | (group[other] < group[-1])
-    return (starts[other] + at)[wanted], receiver[wanted]
+        chosen &= (other < part[receiver]) | (group[other] < group[-1])
+    return (starts[other] + at)[chosen], receiver[chosen]
 
 
 def _charged(level: Level, below: bool) -> Superstep:

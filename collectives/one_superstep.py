@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from .plan import Plan, Step
-from .primitive import Supersteps, kept, sources, unpacked
+from .primitive import Call, own_result, sources, unpacked
 
 Words = NDArray[np.int64]
 
 
-def run(steps: Supersteps, plan: Plan, pid: int, payload: Callable[[int], Any]) -> dict[int, Any]:
+def run(call: Call, plan: Plan, pid: int, payload: Callable[[int], Any]) -> dict[int, Any]:
     """Send what the plan says; returns the values that came, by source.
 
     Args:
@@ -26,9 +26,9 @@ def run(steps: Supersteps, plan: Plan, pid: int, payload: Callable[[int], Any]) 
     for step in plan:  # none where p = 1
         payloads = [(dest, payload(dest)) for dest, _, _ in step.sends(pid)]
         for dest, packed in payloads:
-            steps.send(dest, packed)
-        letters = steps.sync(sources(step.receives(pid)))
-        came = {letter.source: kept(unpacked(letter.payload)) for letter in letters}
+            call.send(dest, packed)
+        letters = call.sync(sources(step.receives(pid)))
+        came = {letter.source: own_result(unpacked(letter.payload)) for letter in letters}
     return came
 
 

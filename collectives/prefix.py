@@ -14,16 +14,16 @@ from .prefix_2d import choose as choose_2d
 from .prefix_2d import cost as cost_2d
 from .prefix_2d import run as run_2d
 from .primitive import (
+    Call,
     Operator,
     Order,
-    Supersteps,
-    apart,
     check_operator,
     checked_order,
     climbed,
+    descriptor,
+    detached,
     elementwise,
     fan_out,
-    form,
     integer,
     is_array,
     item_words,
@@ -124,16 +124,16 @@ def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order:
     given = fan_out("prefix", degree)
     name = check_operator("prefix", op)
     order = checked_order("prefix", order)
-    kind, words = form(value)
-    steps = Supersteps(bsp, "prefix", order, value=kind, op=name, degree=given)
+    kind, words = descriptor(value)
+    call = Call(bsp, "prefix", order, value=kind, op=name, degree=given)
     own = taken(value, "prefix")
     if given is None and is_array(value) and elementwise(op) and value.size > 1 and bsp.p > 2:
         each = value.itemsize / 8
         best = _trees(bsp.machine, words, choose(bsp.machine, words, order), order).seconds
         if cost_2d(bsp.machine, value.size, each, order=order).seconds < best:
             chosen = choose_2d(bsp.machine, value.size, each, order)
-            return run_2d(steps, own.reshape(-1), op, chosen, each, order).reshape(value.shape)
+            return run_2d(call, own.reshape(-1), op, chosen, each, order).reshape(value.shape)
     chosen = given or choose(bsp.machine, words, order)
     if order == "fixed":
-        return apart(prefix_fixed.run(steps, own, op, chosen, words), value)
-    return apart(climbed(steps, plan(bsp.p, chosen), own, op, words), value)
+        return detached(prefix_fixed.run(call, own, op, chosen, words), value)
+    return detached(climbed(call, plan(bsp.p, chosen), own, op, words), value)

@@ -14,20 +14,20 @@ from ..errors import UsageError
 from . import fixed_order, prefix_fixed, prefix_trees, tree
 from .plan import Plan, Step, joined
 from .primitive import (
+    Call,
     Operator,
     Order,
-    Supersteps,
-    apart,
     check_operator,
     checked_order,
     climbed,
+    descriptor,
+    detached,
     elementwise,
     fan_out,
-    form,
-    held,
     integer,
     is_array,
     item_words,
+    own_argument,
     packed,
     primitive,
     sources,
@@ -51,7 +51,7 @@ def _rows(p: int, k: int) -> tuple[Ints, Ints]:
 
 
 @lru_cache(maxsize=64)
-def _held(p: int, k: int) -> tuple[Ints, Ints, Ints]:
+def _owned(p: int, k: int) -> tuple[Ints, Ints, Ints]:
     """Case 2, by processor: its row, and the columns first to last - 1 of that row that it holds."""
     starts, sizes = _rows(p, k)
     row = np.repeat(np.arange(k), sizes)
@@ -82,7 +82,7 @@ def plan(p: int, k: int, degree: int = 2, order: Order = "any") -> Plan:
     if order == "fixed":
         return prefix_fixed.plan(p, degree, k)
     starts, sizes = _rows(p, k)
-    of_row, first, last = _held(p, k)
+    of_row, first, last = _owned(p, k)
     column, row = np.repeat(here, k), np.tile(np.arange(k), p)
     owner = starts[row] + column * sizes[row] // p
     trees = prefix_trees.plan(tuple(sizes.tolist()), degree)
@@ -105,11 +105,11 @@ def _operations(p: int, order: Order) -> int:
 def _work(p: int, k: int, degree: int) -> tuple[int, int, int]:
     """Case 2: operations of the busiest processor before the trees, before step iv and before step vi."""
     starts, sizes = _rows(p, k)
-    _, first, last = _held(p, k)
-    held = last - first
+    _, first, last = _owned(p, k)
+    owned = last - first
     behind = np.ones(p, bool)
     behind[starts] = False
-    return int(held.max()) - 1, prefix_trees.last_work(int(sizes.max()), degree), int(held[behind].max())
+    return int(owned.max()) - 1, prefix_trees.last_work(int(sizes.max()), degree), int(owned[behind].max())
 
 
 @lru_cache(maxsize=1024)
@@ -131,7 +131,7 @@ def counted(p: int, k: int, degree: int, words: float, order: Order = "any") -> 
         return Superstep(out, into, p - 1, total, 0.0, p - 1), Superstep(into, out, p - 1, total, flop, p - 1)
     each = -(-size // 8)
     _, sizes = _rows(p, k)
-    _, first, last = _held(p, k)
+    _, first, last = _owned(p, k)
     here = np.arange(p)
     own = (first <= here) & (here < last)  # an element that stays where it is
     out, into = k - int(own.min()), int((last - first - own).max())
@@ -216,14 +216,14 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
     name = check_operator("prefix_2d", op)
     order = checked_order("prefix_2d", order)
     array: bool = _check_column(column)
-    kind = form(column).kind if array else f"{len(column)} objects"
-    steps = Supersteps(bsp, "prefix_2d", order, column=kind, op=name, degree=given)
+    kind = descriptor(column).kind if array else f"{len(column)} objects"
+    call = Call(bsp, "prefix_2d", order, column=kind, op=name, degree=given)
     runs = on_runs(op, array)
-    taking: Any = held(column) if array else [taken(item, "prefix_2d", "column") for item in column]
+    taking: Any = own_argument(column) if array else [taken(item, "prefix_2d", "column") for item in column]
     items = taking.reshape(-1) if runs is op else taking
     words = column.nbytes / 8 / len(items) if array and len(items) else 1.0
     chosen = given or choose(bsp.machine, len(items), words, order)
-    result = run(steps, items, runs, chosen, words, order)
+    result = run(call, items, runs, chosen, words, order)
     if runs is op:
         return result.reshape(column.shape)
     if isinstance(column, np.ndarray) and not array:
@@ -268,80 +268,80 @@ def _of_objects(items: list[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     return found
 
 
-def run(steps: Supersteps, column: Any, op: Operator, degree: int, words: float, order: Order = "any") -> Any:
+def run(call: Call, column: Any, op: Operator, degree: int, words: float, order: Order = "any") -> Any:
     """Run it on a column of k items of so many words; op works on runs of items."""
-    bsp, k = steps.bsp, len(column)
+    bsp, k = call.bsp, len(column)
     if bsp.p == 1:
         return column.copy()
     if order == "fixed" and 0 < k < bsp.p:
-        return apart(prefix_fixed.run(steps, column, op, degree, k * words), column)
+        return detached(prefix_fixed.run(call, column, op, degree, k * words), column)
     scheme = plan(bsp.p, k, degree, order)
     if k == 0:
         for dest, _, _ in scheme[0].sends(bsp.pid):
-            steps.send(dest, b"")
-        steps.sync(sources(scheme[0].receives(bsp.pid)))
+            call.send(dest, b"")
+        call.sync(sources(scheme[0].receives(bsp.pid)))
         return column.copy()
     if k >= bsp.p:
-        return _case_1(steps, scheme, column, op, words, order)
-    return _case_2(steps, scheme, column, op, words)
+        return _case_1(call, scheme, column, op, words, order)
+    return _case_2(call, scheme, column, op, words)
 
 
-def _case_1(steps: Supersteps, scheme: Plan, column: Any, op: Operator, words: float, order: Order) -> Any:
-    bsp = steps.bsp
+def _case_1(call: Call, scheme: Plan, column: Any, op: Operator, words: float, order: Order) -> Any:
+    bsp = call.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
     first, last = (int(cut) for cut in _cuts(k, p)[pid : pid + 2])
     # (1)i. The rows of processor q go there.
     for dest, begin, end in scheme[0].sends(pid):
-        steps.send(dest, packed(column[begin:end], steps.name))
-    letters = steps.sync(sources(scheme[0].receives(pid)))
+        call.send(dest, packed(column[begin:end], call.name))
+    letters = call.sync(sources(scheme[0].receives(pid)))
     # (1)ii. A prefix on every row that is here.
     parts = [unpacked(letter.payload) for letter in letters]
     parts.insert(pid, column[first:last])
-    sums = steps.own(lambda: (_accumulated if order == "any" else _accumulated_fixed)(parts, op), "op")
+    sums = call.own(lambda: (_accumulated if order == "any" else _accumulated_fixed)(parts, op), "op")
     bsp.work((last - first) * _operations(p, order) * words)
     # (1)iii. The sums go back to their columns.
     for dest, _, _ in scheme[1].sends(pid):
-        steps.send(dest, packed(sums[dest], steps.name))
+        call.send(dest, packed(sums[dest], call.name))
     due = scheme[1].receives(pid)
-    letters = steps.sync(sources(due))
+    letters = call.sync(sources(due))
     pieces = [unpacked(letter.payload) for letter in letters]
     pieces.insert(pid, sums[pid])  # the rows of processor q are in front of those of q + 1
     return _joined(pieces)
 
 
-def _case_2(steps: Supersteps, scheme: Plan, column: Any, op: Operator, words: float) -> Any:
-    bsp = steps.bsp
+def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -> Any:
+    bsp = call.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
-    row, first, last = (int(of_all[pid]) for of_all in _held(p, k))
+    row, first, last = (int(of_all[pid]) for of_all in _owned(p, k))
     routed, *trees, shift, back = scheme
     # (2)i. Each item goes to the processor that holds its part of its row.
     for dest, r, _ in routed.sends(pid):
-        steps.send(dest, packed(column[r : r + 1], steps.name))
-    letters = steps.sync(sources(routed.receives(pid)))
+        call.send(dest, packed(column[r : r + 1], call.name))
+    letters = call.sync(sources(routed.receives(pid)))
     # (2)ii. A prefix on what is here.
     parts = [unpacked(letter.payload) for letter in letters]
     if first <= pid < last:
         parts.insert(pid - first, column[row : row + 1])
-    sums = steps.own(lambda: _accumulated(parts, op), "op")
+    sums = call.own(lambda: _accumulated(parts, op), "op")
     bsp.work((len(parts) - 1) * words)
     # (2)iii. A prefix of the last sums over the processors of a row.
-    total = climbed(steps, trees, sums[-1], op, words)
+    total = climbed(call, trees, sums[-1], op, words)
     # (2)iv. It goes one processor up.
     for dest, _, _ in shift.sends(pid):
-        steps.send(dest, packed(total, steps.name))
-    letters = steps.sync(sources(shift.receives(pid)))
+        call.send(dest, packed(total, call.name))
+    letters = call.sync(sources(shift.receives(pid)))
     # (2)v. And is put in front of each sum here.
     if letters:
         before = unpacked(letters[0].payload)
-        sums = steps.own(lambda: _behind(before, sums, op), "op")
+        sums = call.own(lambda: _behind(before, sums, op), "op")
         bsp.work(len(sums) * words)
     # (2)vi. The sums go to their columns.
     for dest, _, _ in back.sends(pid):
-        steps.send(dest, packed(sums[dest - first], steps.name))
-    letters = steps.sync(sources(back.receives(pid)))
+        call.send(dest, packed(sums[dest - first], call.name))
+    letters = call.sync(sources(back.receives(pid)))
     pieces = [unpacked(letter.payload) for letter in letters]
     if first <= pid < last:
-        pieces.insert(row, sums[pid - first])  # rows are held in the order of processors
+        pieces.insert(row, sums[pid - first])  # successive processors have successive rows
     return _joined(pieces)
 
 

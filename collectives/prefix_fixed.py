@@ -14,7 +14,7 @@ from typing import Any
 from ..cost import Cost, Machine, Superstep
 from . import fixed_order, groups
 from .plan import Plan
-from .primitive import Operator, Supersteps, combined, packed, sources, taken
+from .primitive import Call, Operator, combined, packed, sources, taken
 
 
 @lru_cache(maxsize=64)
@@ -48,23 +48,23 @@ def choose(machine: Machine, words: float) -> int:
     return min(fixed_order.degrees(machine.p), key=lambda degree: cost(machine, words, degree).seconds)
 
 
-def run(steps: Supersteps, value: Any, op: Operator, degree: int, words: float) -> Any:
+def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Any:
     """Run it with values of so many words."""
-    bsp = steps.bsp
+    bsp = call.bsp
     p, pid = bsp.p, bsp.pid
     fold = partial(fixed_order.total, p)
-    upto, whole = value, taken(value, steps.name)  # an op may write into objects that it gets
+    upto, whole = value, taken(value, call.name)  # an op may write into objects that it gets
     for depth, step in zip(reversed(fixed_order.depths(p, degree)[:-1]), plan(p, degree), strict=True):
         # 1. The sum of the part that this processor is in goes to the other parts of the group, or to those above.
         if sends := step.sends(pid):
-            payload = packed(whole, steps.name)
+            payload = packed(whole, call.name)
             for dest, _, _ in sends:
-                steps.send(dest, payload)
-        letters = steps.sync(sources(step.receives(pid)))
+                call.send(dest, payload)
+        letters = call.sync(sources(step.receives(pid)))
         # 2. The sums of the parts below make the prefix in the group.
         if below := [letter for letter in letters if letter.source < pid]:
-            upto = combined(steps, below, upto, op, words, fold)
+            upto = combined(call, below, upto, op, words, fold)
         # 3. All of them make the sum of the group, unless the group ends with the last processor.
         if letters and pid < (2**depth - 1) * p >> depth:
-            whole = combined(steps, letters, whole, op, words, fold)
+            whole = combined(call, letters, whole, op, words, fold)
     return upto

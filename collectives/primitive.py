@@ -20,9 +20,9 @@ from ..cost import Cost
 from ..errors import UsageError
 from .plan import Plan, Step
 
-Call = ParamSpec("Call")
-CostCall = ParamSpec("CostCall")
-PlanCall = ParamSpec("PlanCall")
+Arguments = ParamSpec("Arguments")
+CostArguments = ParamSpec("CostArguments")
+PlanArguments = ParamSpec("PlanArguments")
 Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
 Operator = Callable[[Any, Any], Any]
@@ -32,30 +32,30 @@ Parts = Sequence[tuple[int, Any]]  # values to combine, in the order of pids, ea
 Fold = Callable[[Parts, Operator], Any]
 
 
-class Primitive(Protocol[Call, Result_co, CostCall, PlanCall]):
+class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
     """A collective function with its cost and its plan beside it."""
 
     __name__: str
 
-    def __call__(self, *args: Call.args, **kwargs: Call.kwargs) -> Result_co:
+    def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result_co:
         """Run it; collective."""
 
-    def cost(self, *args: CostCall.args, **kwargs: CostCall.kwargs) -> Cost:
+    def cost(self, *args: CostArguments.args, **kwargs: CostArguments.kwargs) -> Cost:
         """What it costs on a machine."""
 
-    def plan(self, *args: PlanCall.args, **kwargs: PlanCall.kwargs) -> Plan:
+    def plan(self, *args: PlanArguments.args, **kwargs: PlanArguments.kwargs) -> Plan:
         """Who sends what to whom."""
 
 
 def primitive(
-    cost: Callable[CostCall, Cost], plan: Callable[PlanCall, Plan]
-) -> Callable[[Callable[Call, Result]], Primitive[Call, Result, CostCall, PlanCall]]:
+    cost: Callable[CostArguments, Cost], plan: Callable[PlanArguments, Plan]
+) -> Callable[[Callable[Arguments, Result]], Primitive[Arguments, Result, CostArguments, PlanArguments]]:
     """Give a function its cost and its plan as attributes."""
 
-    def carry(function: Callable[Call, Result]) -> Primitive[Call, Result, CostCall, PlanCall]:
+    def carry(function: Callable[Arguments, Result]) -> Primitive[Arguments, Result, CostArguments, PlanArguments]:
         function.cost = cost  # type: ignore[attr-defined]
         function.plan = plan  # type: ignore[attr-defined]
-        return cast("Primitive[Call, Result, CostCall, PlanCall]", function)
+        return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", function)
 
     return carry
 
@@ -68,8 +68,8 @@ class Letter(NamedTuple):
     payload: Any
 
 
-class Supersteps:
-    """The supersteps of one call of a primitive on this processor.
+class Call:
+    """One call of a primitive on this processor: its supersteps.
 
     Args:
         bsp: the processor.
@@ -94,14 +94,14 @@ class Supersteps:
             self._agreed["order"] = order
             if order != "any":
                 self._end += f";{order}"
-        self._call = f"{name};0{self._end}"
+        self._id = f"{name};0{self._end}"
 
     def send(self, dest: int, payload: Any, note: Any = None) -> None:
         """Send data, with a note that counts no words (an index, a size); a text is the note that travels cheapest."""
         if note is None:
-            self.bsp.send(dest, payload, self._call)
+            self.bsp.send(dest, payload, self._id)
         else:
-            self.bsp.send(dest, payload, f"{self._call}|{note}" if type(note) is str else (self._call, note))
+            self.bsp.send(dest, payload, f"{self._id}|{note}" if type(note) is str else (self._id, note))
 
     def sync(self, expected: Sequence[int] | None = None) -> list[Letter]:
         """End the superstep.
@@ -116,16 +116,16 @@ class Supersteps:
             pass
         letters = []
         for source, tag, payload in self.bsp.inbox:
-            call, note = tag if type(tag) is tuple and len(tag) == 2 else (tag, None)
-            if type(call) is str and "|" in call:
-                call, note = call.split("|", 1)
-            if type(call) is not str or call != self._call:
-                self._refuse(source, call)
+            call_id, note = tag if type(tag) is tuple and len(tag) == 2 else (tag, None)
+            if type(call_id) is str and "|" in call_id:
+                call_id, note = call_id.split("|", 1)
+            if type(call_id) is not str or call_id != self._id:
+                self._refuse(source, call_id)
             letters.append(Letter(source, note, payload))
         if expected is not None:
             self.expect(letters, expected)
         self.number += 1
-        self._call = f"{self.name};{self.number}{self._end}"
+        self._id = f"{self.name};{self.number}{self._end}"
         return letters
 
     def expect(self, letters: Sequence[Letter], expected: Sequence[int]) -> None:
@@ -140,22 +140,22 @@ class Supersteps:
             f"({', '.join(f'{k}={v}' for k, v in self._agreed.items())}); they must be equal on all processors"
         )
 
-    def _refuse(self, source: int, call: Any) -> None:
+    def _refuse(self, source: int, call_id: Any) -> None:
         """Say what another processor did differently."""
-        theirs = call.split(";") if isinstance(call, str) else []
+        theirs = call_id.split(";") if isinstance(call_id, str) else []
         if theirs[:1] != [self.name]:
-            what = f"is in {theirs[0]}" if len(theirs) > 1 else f"sent a message of its own, with tag {call!r:.60}"
+            what = f"is in {theirs[0]}" if len(theirs) > 1 else f"sent a message of its own, with tag {call_id!r:.60}"
             raise UsageError(
                 f"{self.name}: processor {source} {what} where processor {self.bsp.pid} is in {self.name}; all "
                 "processors must call it together, and with equal arguments (on this one "
                 f"{', '.join(f'{k}={v}' for k, v in self._agreed.items())})"
             )
-        said = {"order": "any", **dict(zip(self._agreed, theirs[2:], strict=False))}
+        arguments = {"order": "any", **dict(zip(self._agreed, theirs[2:], strict=False))}
         for argument, mine in self._agreed.items():
-            if said.get(argument) != mine:
+            if arguments.get(argument) != mine:
                 raise UsageError(
                     f"{self.name}: argument {argument}: expected the same on all processors, got {mine} on processor "
-                    f"{self.bsp.pid} and {said.get(argument)} on processor {source}"
+                    f"{self.bsp.pid} and {arguments.get(argument)} on processor {source}"
                 )
         raise UsageError(
             f"{self.name}: processor {source} is in its superstep {theirs[1]}, processor {self.bsp.pid} in "
@@ -292,7 +292,7 @@ def sequence(name: str, argument: str, value: Any) -> list[Any]:
 # -- values -------------------------------------------------------------------------------------------------------
 
 
-class Form(NamedTuple):
+class Descriptor(NamedTuple):
     """How a value travels: the word for what it is, and the words that it counts.
 
     kind: "number", "object", or an array's dtype and shape; equal on all processors where all have one.
@@ -303,11 +303,11 @@ class Form(NamedTuple):
     words: int
 
 
-def form(value: Any) -> Form:
-    """The form of a value that all processors have one of."""
+def descriptor(value: Any) -> Descriptor:
+    """The descriptor of a value that all processors have one of."""
     if is_array(value):
-        return Form(f"{value.dtype}{list(value.shape)}", -(-value.nbytes // 8))
-    return Form("number" if is_number(value) else "object", 1)
+        return Descriptor(f"{value.dtype}{list(value.shape)}", -(-value.nbytes // 8))
+    return Descriptor("number" if is_number(value) else "object", 1)
 
 
 def is_array(value: Any) -> bool:
@@ -346,28 +346,28 @@ def unpacked(payload: Any) -> Any:
     return pickle.loads(payload) if isinstance(payload, bytes) else payload
 
 
-def kept(value: Any) -> Any:
+def own_result(value: Any) -> Any:
     """A value that outlives the next sync: an array that is a view of what arrived is copied."""
     if isinstance(value, np.ndarray) and not (value.flags.owndata and value.flags.writeable):
         return value.copy()
     return value
 
 
-def held(value: Any) -> Any:
+def own_argument(value: Any) -> Any:
     """An argument that outlives the next sync: a read-only array, which may be what arrived, is copied."""
     return value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value
 
 
 def taken(value: Any, name: str, argument: str = "value") -> Any:
-    """An argument that is worked on after the next sync: `held`, and of an object a copy, as it may hold such arrays.
+    """An argument that is worked on after the next sync: `own_argument`; of an object, a copy, as it may hold views.
 
     Raises:
         UsageError: an object that cannot be pickled.
     """
-    return held(value) if is_number(value) or is_array(value) else unpacked(packed(value, name, argument))
+    return own_argument(value) if is_number(value) or is_array(value) else unpacked(packed(value, name, argument))
 
 
-def apart(result: Any, value: Any) -> Any:
+def detached(result: Any, value: Any) -> Any:
     """A result that is not the caller's array itself."""
     return result.copy() if result is value and isinstance(value, np.ndarray) else result
 
@@ -381,38 +381,36 @@ def in_turn(parts: Parts, op: Operator) -> Any:
 
 
 def combined(
-    steps: Supersteps, letters: Sequence[Letter], value: Any, op: Operator, words: float, fold: Fold = in_turn
+    call: Call, letters: Sequence[Letter], value: Any, op: Operator, words: float, fold: Fold = in_turn
 ) -> Any:
     """The values that came and the own one, combined in the order of pids; charges a flop a word for each use of op."""
     parts = [(letter.source, unpacked(letter.payload)) for letter in letters]
-    place = sum(source < steps.bsp.pid for source, _ in parts)
+    place = sum(source < call.bsp.pid for source, _ in parts)
     own = value
     if isinstance(value, np.ndarray):
         own = value.view()
         own.flags.writeable = False  # an op that works in place would change the caller's
-    parts.insert(place, (steps.bsp.pid, own))
+    parts.insert(place, (call.bsp.pid, own))
 
-    total = steps.own(partial(fold, parts, op), "op")
-    steps.bsp.work(len(letters) * words)
+    total = call.own(partial(fold, parts, op), "op")
+    call.bsp.work(len(letters) * words)
     if isinstance(value, np.ndarray) and value.ndim == 0 and isinstance(total, np.generic):
         total = np.array(total)  # numpy's operators make numbers of arrays without axes
-    return kept(total)  # an op may give back what it was given
+    return own_result(total)  # an op may give back what it was given
 
 
-def climbed(
-    steps: Supersteps, trees: Iterable[Step], value: Any, op: Operator, words: float, fold: Fold = in_turn
-) -> Any:
+def climbed(call: Call, trees: Iterable[Step], value: Any, op: Operator, words: float, fold: Fold = in_turn) -> Any:
     """What a processor's value becomes as sums go up trees, in the supersteps of a plan."""
-    pid = steps.bsp.pid
+    pid = call.bsp.pid
     for step in trees:
         # 1. The sum that is here goes to the processors above, in one tree or in several.
         if sends := step.sends(pid):
-            payload = packed(value, steps.name)
+            payload = packed(value, call.name)
             for dest, _, _ in sends:
-                steps.send(dest, payload)
+                call.send(dest, payload)
         # 2. What comes is combined with it in the order of pids, which is that of the groups whose sums they are.
-        if letters := steps.sync(sources(step.receives(pid))):
-            value = combined(steps, letters, value, op, words, fold)
+        if letters := call.sync(sources(step.receives(pid))):
+            value = combined(call, letters, value, op, words, fold)
     return value
 
 

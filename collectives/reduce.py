@@ -12,15 +12,15 @@ from ..cost import Cost, Machine
 from . import fixed_order, tree
 from .plan import Plan, Step, joined
 from .primitive import (
+    Call,
     Operator,
     Order,
-    Supersteps,
-    apart,
     check_operator,
     checked_order,
     climbed,
+    descriptor,
+    detached,
     fan_out,
-    form,
     in_turn,
     integer,
     primitive,
@@ -112,9 +112,9 @@ def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None
     given = fan_out("reduce", degree)
     name = check_operator("reduce", op)
     order = checked_order("reduce", order)
-    kind, words = form(value)
-    steps = Supersteps(bsp, "reduce", order, value=kind, op=name, root=root, degree=given)
+    kind, words = descriptor(value)
+    call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given)
     scheme = plan(bsp.p, given or choose(bsp.machine, words, order), root, order)
     fold = in_turn if order == "any" else partial(fixed_order.total, bsp.p)
-    total = climbed(steps, scheme, taken(value, "reduce"), op, words, fold)
-    return apart(total, value) if bsp.pid == root else None
+    total = climbed(call, scheme, taken(value, "reduce"), op, words, fold)
+    return detached(total, value) if bsp.pid == root else None

@@ -32,10 +32,10 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class KeyedRows:
     """The rows that a processor brings, and how they become keys and values again.
 
-    lone: whether it is one key that is in no array. keys, values: for a `Supersteps`, which compares them.
+    lone: whether it is one key that is in no array. keys, values: for a `Call`, which compares them.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Table:
     value: Column | None
 
     @classmethod
-    def of(cls, name: str, keys: Any, values: Any, stable: bool, pid: int) -> Table:
+    def of(cls, name: str, keys: Any, values: Any, stable: bool, pid: int) -> KeyedRows:
         """The rows of one processor.
 
         Args:
@@ -98,11 +98,11 @@ class Table:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The arguments that must agree on all processors, for a `Supersteps`."""
+        """The arguments that must agree on all processors, for a `Call`."""
         what = "one " if self.lone else "array of "
         return {"keys": what + self.key.kind, "values": "None" if self.value is None else what + self.value.kind}
 
-    def one_key(self) -> Table:
+    def one_key(self) -> KeyedRows:
         """This table, if it is one key that is in no array.
 
         Raises:

@@ -15,7 +15,7 @@ from ..convert import what
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, integer, no_mask, packed, primitive, unpacked
+from .primitive import Call, integer, no_mask, packed, primitive, unpacked
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
 
 NAME = "sample_sort"
@@ -60,18 +60,18 @@ def table(name: str, counts: ArrayLike) -> Counts:
     Raises:
         UsageError: another shape, or no whole numbers of at least 0.
     """
-    made = np.asarray(counts)
+    matrix = np.asarray(counts)
     if (
-        made.ndim != 2
-        or made.shape[0] != made.shape[1]
-        or made.dtype.kind not in "iu"
-        or (made.size and made.min() < 0)
+        matrix.ndim != 2
+        or matrix.shape[0] != matrix.shape[1]
+        or matrix.dtype.kind not in "iu"
+        or (matrix.size and matrix.min() < 0)
     ):
         raise UsageError(
             f"{name}: argument counts: expected whole numbers of at least 0 of shape (p, p), the keys that go from i "
-            f"to j, got {what(made)}"
+            f"to j, got {what(matrix)}"
         )
-    return made.astype(np.int64)
+    return matrix.astype(np.int64)
 
 
 def plan(p: int, counts: ArrayLike) -> Plan:
@@ -196,20 +196,20 @@ def checked(keys: Any, values: Any) -> tuple[Keys, NDArray[Any] | None]:
     """
     no_mask(NAME, "keys", keys)
     no_mask(NAME, "values", values)
-    made = [as_given(argument, given) for argument, given in (("keys", keys), ("values", values))]
-    if made[0].ndim != 1:
+    arrays = [as_given(argument, given) for argument, given in (("keys", keys), ("values", values))]
+    if arrays[0].ndim != 1:
         raise UsageError(
-            f"{NAME}: argument keys: expected an array of one axis, got {what(made[0])}; use .ravel(), or a structured "
-            "dtype for keys of several parts"
+            f"{NAME}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel(), or a "
+            "structured dtype for keys of several parts"
         )
     if values is None:
-        return made[0], None
-    if made[1].ndim < 1 or len(made[1]) != len(made[0]):
+        return arrays[0], None
+    if arrays[1].ndim < 1 or len(arrays[1]) != len(arrays[0]):
         raise UsageError(
-            f"{NAME}: argument values: expected one for each of the {len(made[0])} keys along the first axis, got "
-            f"{what(made[1])}"
+            f"{NAME}: argument values: expected one for each of the {len(arrays[0])} keys along the first axis, got "
+            f"{what(arrays[1])}"
         )
-    return made[0], made[1]
+    return arrays[0], arrays[1]
 
 
 def common(argument: str, dtypes: Sequence[tuple[int, np.dtype[Any]]], own: np.dtype[Any]) -> np.dtype[Any]:
@@ -297,7 +297,7 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
         >>> len(together), bool((np.diff(together) >= 0).all())
         (200, True)
     """
-    steps = Supersteps(bsp, NAME, values="None" if values is None else "given", stable=bool(stable))
+    call = Call(bsp, NAME, values="None" if values is None else "given", stable=bool(stable))
     p, pid = bsp.p, bsp.pid
     block, carried = checked(keys, values)
     n, places = block.size, sample_places(p, block.size)
@@ -309,13 +309,13 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
 
     # 1. Sort the block, and take its samples.
     if carried is not None:
-        order = steps.own(partial(np.argsort, block, kind=kind), "keys")
+        order = call.own(partial(np.argsort, block, kind=kind), "keys")
         block, carried = block[order], carried[order]
     elif selecting:
         block = block.copy()
         select(block, places[1:-1])
     else:
-        block = steps.own(partial(np.sort, block, kind=kind), "keys")
+        block = call.own(partial(np.sort, block, kind=kind), "keys")
     bsp.work(sorting(n))
     if p == 1:
         return block if carried is None else (block, carried)
@@ -328,8 +328,8 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
     others = [dest for dest in range(p) if dest != pid]
     parcel = packed(samples, NAME, "keys")
     for dest in others:
-        steps.send(dest, parcel, mine)
-    letters = steps.sync(others)
+        call.send(dest, parcel, mine)
+    letters = call.sync(others)
     blocks = [Block(*letter.note) for letter in letters]
     blocks.insert(pid, mine)
     pieces = [unpacked(letter.payload) for letter in letters]
@@ -338,11 +338,11 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
 
     # 3. They determine the splitters, which cut the block.
     together = run_together(pieces, np.empty(0, dtype))
-    splitters = steps.own(partial(split, together, [other.n for other in blocks], pid), "keys")
+    splitters = call.own(partial(split, together, [other.n for other in blocks], pid), "keys")
     if selecting:
         cuts = cut_selected(block, places, splitters, pid)
     else:
-        cuts = steps.own(partial(cut_sorted, block, splitters, pid), "keys")
+        cuts = call.own(partial(cut_sorted, block, splitters, pid), "keys")
     bounds = [0, *cuts.tolist(), *[n] * (p - cuts.size)]
     bsp.work(splitting(p, n, together.size))
 
@@ -355,8 +355,8 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
             if carried is not None:
                 outgoing.append((dest, packed(carried[part], NAME, "values")))
     for dest, payload in outgoing:
-        steps.send(dest, payload)
-    letters = steps.sync()
+        call.send(dest, payload)
+    letters = call.sync()
 
     # 5. Merge what came, and what stayed: sorted runs in order of their sources.
     stayed = slice(bounds[pid], bounds[pid + 1])
@@ -364,13 +364,13 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
     arrived = [unpacked(letter.payload) for letter in letters]
     if carried is None:
         merged = run_together([*arrived[:before], block[stayed], *arrived[before:]], np.empty(0, dtype))
-        steps.own(partial(merged.sort, kind=kind), "keys")
+        call.own(partial(merged.sort, kind=kind), "keys")
         bsp.work(merging(p, merged.size))
         return merged
     merged = run_together([*arrived[:before:2], block[stayed], *arrived[before::2]], np.empty(0, dtype))
     carried = run_together(
         [*arrived[1:before:2], carried[stayed], *arrived[before + 1 :: 2]], np.empty((0, *shape), value_dtype)
     )
-    order = steps.own(partial(np.argsort, merged, kind="stable"), "keys")
+    order = call.own(partial(np.argsort, merged, kind="stable"), "keys")
     bsp.work(merging(p, merged.size))
     return merged[order], carried[order]

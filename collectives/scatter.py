@@ -12,7 +12,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from .one_superstep import one_for_each, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, held, packed, primitive, processor
+from .primitive import Call, own_argument, packed, primitive, processor
 
 
 @lru_cache(maxsize=256)
@@ -60,16 +60,16 @@ def scatter(bsp: BSP, values: Any, root: int = 0) -> Any:
         ['one', 2.0, [3]]
     """
     root = processor("scatter", "root", root, bsp.p)
-    return dealt(Supersteps(bsp, "scatter", root=root), values, root)
+    return dealt(Call(bsp, "scatter", root=root), values, root)
 
 
-def dealt(steps: Supersteps, values: Any, root: int) -> Any:
-    """Run it under the name of `steps`."""
-    bsp = steps.bsp
+def dealt(call: Call, values: Any, root: int) -> Any:
+    """Run it under the name of `call`."""
+    bsp = call.bsp
     own: Any = None
     if bsp.pid == root:
-        values = one_for_each(steps.name, values, bsp.p)
-        own = held(values[root])
+        values = one_for_each(call.name, values, bsp.p)
+        own = own_argument(values[root])
     # 1. The root sends each processor its value.
-    came = run(steps, plan(bsp.p, root), bsp.pid, lambda dest: packed(values[dest], steps.name, "values"))
+    came = run(call, plan(bsp.p, root), bsp.pid, lambda dest: packed(values[dest], call.name, "values"))
     return own if bsp.pid == root else came[root]

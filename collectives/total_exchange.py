@@ -12,7 +12,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from .one_superstep import one_for_each, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Supersteps, held, packed, primitive
+from .primitive import Call, own_argument, packed, primitive
 
 
 @lru_cache(maxsize=8)
@@ -59,10 +59,10 @@ def total_exchange(bsp: BSP, values: Any) -> list[Any]:
         >>> pybsp.simulate(main, p=3).results
         [[0, 10, 20], [1, 11, 21], [2, 12, 22]]
     """
-    steps = Supersteps(bsp, "total_exchange")
+    call = Call(bsp, "total_exchange")
     values = one_for_each("total_exchange", values, bsp.p)
-    own = held(values[bsp.pid])
+    own = own_argument(values[bsp.pid])
     # 1. All send each other their values.
-    came = run(steps, plan(bsp.p), bsp.pid, lambda dest: packed(values[dest], "total_exchange", "values"))
+    came = run(call, plan(bsp.p), bsp.pid, lambda dest: packed(values[dest], "total_exchange", "values"))
     came[bsp.pid] = own
     return [came[source] for source in range(bsp.p)]

@@ -49,5 +49,5 @@ def edges(p: int, degree: int, level: int, root: int = 0) -> tuple[Numbers, Numb
     above = first // reach * reach
     parents = np.where(above // reach == root // reach, root, above)
     children = np.where(first // size == root // size, root, first)
-    apart = parents != children
-    return parents[apart].astype(np.int32), children[apart].astype(np.int32)
+    moving = parents != children
+    return parents[moving].astype(np.int32), children[moving].astype(np.int32)

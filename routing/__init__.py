@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .logp_on_bsp import logp_on_bsp
     from .multibutterfly.options import MultibutterflyRouting, multibutterfly_router
     from .relation import Relation
-    from .sparse import Sparse
+    from .sparse import SparseRouter
 
 __all__ = [
     "Direct",
@@ -39,7 +39,7 @@ __all__ = [
     "Relation",
     "Router",
     "Routing",
-    "Sparse",
+    "SparseRouter",
     "decompose",
     "hypercube_router",
     "logp_on_bsp",
@@ -87,6 +87,6 @@ if not TYPE_CHECKING:
                 "multibutterfly_router",
             ),
             ".relation": ("Relation",),
-            ".sparse": ("Sparse",),
+            ".sparse": ("SparseRouter",),
         },
     )

@@ -10,7 +10,7 @@ from ..transport.sparse import pays_from
 from .forwarding.options import Forwarding, hypercube_router, two_phase_router
 from .logp.options import ALGORITHMS, LogPRouting
 from .multibutterfly.options import MultibutterflyRouting, multibutterfly_router
-from .sparse import Sparse
+from .sparse import SparseRouter
 
 Routing = str | LogPRouting | Forwarding | MultibutterflyRouting  # what `router=` of a run may be
 
@@ -45,7 +45,7 @@ def name_of(routing: Routing) -> str:
     return routing if isinstance(routing, str) else routing.name
 
 
-def resolved(routing: Routing, machine: BSPMachine | EBSPMachine, apart: bool = True) -> Routing:
+def resolved(routing: Routing, machine: BSPMachine | EBSPMachine, no_shared_memory: bool = True) -> Routing:
     """What was asked for, with all that a router needs to know of the machine.
 
     On a machine that was measured `direct` becomes `sparse` from the p on where heads to all would cost more than a
@@ -53,7 +53,7 @@ def resolved(routing: Routing, machine: BSPMachine | EBSPMachine, apart: bool = 
     (l is more than a latency, and o_msg more than what a head takes: rather both alike.)
 
     Args:
-        apart: whether no two processors do.
+        no_shared_memory: whether no two processors do.
 
     Raises:
         RoutingError: there is none of that name.
@@ -62,7 +62,7 @@ def resolved(routing: Routing, machine: BSPMachine | EBSPMachine, apart: bool = 
     chosen = named(routing)
     if not isinstance(chosen, str):
         return chosen.on(machine)
-    if chosen == "direct" and apart and isinstance(machine, BSPMachine) and machine.calibrated:
+    if chosen == "direct" and no_shared_memory and isinstance(machine, BSPMachine) and machine.calibrated:
         return "sparse" if machine.p >= pays_from(machine.l, machine.o_msg) else "direct"
     return chosen
 
@@ -70,15 +70,15 @@ def resolved(routing: Routing, machine: BSPMachine | EBSPMachine, apart: bool = 
 def router(routing: Routing, transport: Transport) -> Router:
     """The router over a transport; `routing` has been resolved."""
     if isinstance(routing, str):
-        return Sparse(transport) if routing == "sparse" else Direct(transport)
+        return SparseRouter(transport) if routing == "sparse" else Direct(transport)
     if isinstance(routing, Forwarding):
         if routing.name == "two-phase":
-            from .forwarding.two_phase import TwoPhase
+            from .forwarding.two_phase import TwoPhaseRouter
 
-            return TwoPhase(transport, routing)
-        from .forwarding.hypercube import Hypercube
+            return TwoPhaseRouter(transport, routing)
+        from .forwarding.hypercube import HypercubeRouter
 
-        return Hypercube(transport, routing)
+        return HypercubeRouter(transport, routing)
     if isinstance(routing, MultibutterflyRouting):
         from .multibutterfly.router import MultibutterflyRouter
 

@@ -155,11 +155,11 @@ def _colour(edges: Edges, n: int, degree: int) -> Edges:
     whole = 1 << (half - 1).bit_length()
     halves, _, size = _halves(edges, order)
     first = _colour(Edges(*(array[:size] for array in halves)), n, half)
-    kept = first.copies < degree - whole
-    moved = Edges(first.row[~kept], first.column[~kept], np.ones(np.count_nonzero(~kept), np.int64))
+    staying = first.copies < degree - whole
+    moved = Edges(first.row[~staying], first.column[~staying], np.ones(np.count_nonzero(~staying), np.int64))
     second = _halve_all(_joined(Edges(*(array[size:] for array in halves)), moved), whole)
     second = second._replace(copies=second.copies + degree - whole)
-    return Edges(*(np.concatenate((array[kept], more)) for array, more in zip(first, second, strict=True)))
+    return Edges(*(np.concatenate((array[staying], more)) for array, more in zip(first, second, strict=True)))
 
 
 def _halve_all(edges: Edges, degree: int) -> Edges:

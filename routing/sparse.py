@@ -8,7 +8,7 @@ from ..transport import Transport
 from ..transport.medium import MPITransport
 
 
-class Sparse:
+class SparseRouter:
     """Supersteps by dynamic sparse data exchange (pybsp/transport/media/sparse.py) on MPI ranks; elsewhere as `direct`.
 
     All go by messages: also processors of one node do not meet in shared memory, nor does one speak for others.
@@ -22,8 +22,8 @@ class Sparse:
     def __init__(self, transport: Transport) -> None:
         self.route = transport.sparse.exchange if isinstance(transport, MPITransport) else transport.exchange
 
-    def part(self, transport: Transport, members: Sequence[int]) -> Sparse:
-        return Sparse(transport)
+    def part(self, transport: Transport, members: Sequence[int]) -> SparseRouter:
+        return SparseRouter(transport)
 
     def close(self) -> None:
         pass

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from pybsp.benchmarks.emulation import hosts, launch
-from pybsp.benchmarks.studies.frame import Network
+from pybsp.benchmarks.studies.frame import EmulatedNetwork
 from pybsp.errors import LauncherError
 
 CHECKOUT = Path(__file__).parent.parent
@@ -58,4 +58,4 @@ def on_hosts(count: int, program: list[str], ranks: int = 1, latency: int = 1000
         latency: microseconds, one way.
         rate: of the hosts' lines, in Mbit/s.
     """
-    return Network(count, latency, rate, ranks, EMULATOR).command(program)
+    return EmulatedNetwork(count, latency, rate, ranks, EMULATOR).command(program)

@@ -1,4 +1,4 @@
-"""The comparison with raw MPI: every form of every work reads the right data, and what is printed is in the JSON."""
+"""The comparison with raw MPI: every variant of every work reads the right data, and what is printed is in the JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from pybsp.benchmarks.against_mpi.command import main
 from pybsp.benchmarks.against_mpi.counts import messages
-from pybsp.benchmarks.against_mpi.figures import FIGURES, wanted
+from pybsp.benchmarks.against_mpi.figures import FIGURES, figure_for
 from pybsp.benchmarks.against_mpi.growth import growth
 from pybsp.benchmarks.against_mpi.report import ratio, seconds, spread
 from pybsp.benchmarks.against_mpi.summary import CONFIDENCE, outside
@@ -32,7 +32,7 @@ EXPECTED = """
 import sys
 import numpy as np
 import pybsp
-from pybsp.benchmarks.against_mpi.forms import Job
+from pybsp.benchmarks.against_mpi.variants import ComparisonJob
 from pybsp.benchmarks.against_mpi.works import catalogue
 
 def base(n, pid):
@@ -90,24 +90,24 @@ def expected(work, p, pid, k):
 
 def main(bsp):
     from mpi4py import MPI
-    job = Job(bsp, MPI.COMM_WORLD.Dup())
+    job = ComparisonJob(bsp, MPI.COMM_WORLD.Dup())
     held = []
     for work in catalogue("quick"):
-        made = work.make(job, work.size)
-        for name, form in made.forms.items():
+        prepared = work.make(job, work.size)
+        for name, variant in prepared.variants.items():
             for k in (1, 2):
-                form.batch(k, 1)
-                if form.got is not None and not (bsp.pid and name.startswith("numpy")):
+                variant.batch(k, 1)
+                if variant.got is not None and not (bsp.pid and name.startswith("numpy")):
                     wanted = expected(work, bsp.p, bsp.pid, k)
-                    got = list(form.got())
+                    got = list(variant.got())
                     assert len(got) == len(wanted), (work.title, name, len(got), len(wanted))
                     for one, other in zip(got, wanted):
                         np.testing.assert_array_equal(one, other, f"{work.title}, {name}, {k}")
                     held.append((work.name, name))
-                elif form.got is not None:
-                    form.got()
-                if form.after is not None:
-                    form.after()
+                elif variant.got is not None:
+                    variant.got()
+                if variant.after is not None:
+                    variant.after()
         job.close()
     job.comm.Free()
     return held
@@ -122,7 +122,7 @@ WRONG = """
 import sys
 import numpy as np
 import pybsp
-from pybsp.benchmarks.against_mpi.forms import Form, Job, Made, Work, each
+from pybsp.benchmarks.against_mpi.variants import Variant, ComparisonJob, Prepared, Work, each
 from pybsp.benchmarks.against_mpi.measuring import Pace, measured
 
 def make(job, size):
@@ -132,11 +132,11 @@ def make(job, size):
     def wrong(k):
         read[0] = k + (job.pid == 1)
     got = lambda: [np.array(read)]
-    return Made({"right": Form(each(right), got), "wrong": Form(each(wrong), got)}, [("right", "wrong")])
+    return Prepared({"right": Variant(each(right), got), "wrong": Variant(each(wrong), got)}, [("right", "wrong")])
 
 def main(bsp):
     from mpi4py import MPI
-    measured(Job(bsp, MPI.COMM_WORLD), Work("made", 1, "made up", make), Pace(2, 0.1, 1e-4))
+    measured(ComparisonJob(bsp, MPI.COMM_WORLD), Work("made", 1, "made up", make), Pace(2, 0.1, 1e-4))
 
 pybsp.run(main)
 """
@@ -149,9 +149,9 @@ def test_every_form_reads_what_it_should(p: int, tmp_path: Path) -> None:
     program.write_text(EXPECTED)
     ended = run([*mpiexec(p), *python(program)], 200)
     assert ended.code == 0, ended.err
-    works, forms = map(int, ended.out.split())
+    works, variants = map(int, ended.out.split())
     assert works == len({work.name for work in catalogue("quick")} - {"empty"})
-    assert forms >= 2 * works
+    assert variants >= 2 * works
 
 
 @pytest.mark.whole
@@ -175,11 +175,11 @@ def test_the_json_has_what_the_table_has(p: int, tmp_path: Path) -> None:
     assert [(row["work"], row["size"]) for row in found["works"]] == [(w.name, w.size) for w in catalogue("quick")]
     lines = " ".join(ended.out.split())
     for row in found["works"]:
-        for form in row["forms"].values():
-            assert len(form["samples"]) == row["rounds"] == 3
-            assert min(form["samples"]) > 0
-            assert form["median"] == sorted(form["samples"])[1]
-            assert spread(form) in lines
+        for variant in row["forms"].values():
+            assert len(variant["samples"]) == row["rounds"] == 3
+            assert min(variant["samples"]) > 0
+            assert variant["median"] == sorted(variant["samples"])[1]
+            assert spread(variant) in lines
         assert row["ratios"]
         for entry in row["ratios"]:
             one, other = (row["forms"][entry[key]]["samples"] for key in ("of", "against"))
@@ -289,7 +289,7 @@ def test_the_interval_of_a_median_covers_it_and_is_no_wider_than_needed() -> Non
 def test_bars_hold_where_they_are_wanted() -> None:
     def bar(p: int, family: str, cores: int, against: str, **network: Any) -> float | None:
         link = {"hosts": p, **network} if network else None
-        found = wanted(
+        found = figure_for(
             {"p": p, "family": family, "machine": {"cores": cores}, "network": link}, "empty", 0, "pybsp", against
         )
         return None if found is None else found.most

@@ -5,11 +5,11 @@
 Plain data (the JSON) goes from what measures to what prints and draws.
 
     command.py      options; starts the ranks, under mpiexec or on emulated hosts
-    forms.py        what a piece of work is: the same in several forms, pybsp's and others
+    variants.py     what a piece of work is: the same in several variants, pybsp's and others
     works/          the pieces of work, one kind a file
-    measuring.py    rounds in which every form takes its turn
+    measuring.py    rounds in which every variant takes its turn
     summary.py      medians, quartiles, ratios round by round with their intervals
-    state.py        what can be told of the machine: memory bandwidth, latency, load
+    state.py        the state of the machine: memory bandwidth, latency, load
     growth.py       what grows with p: virtual processors, and counts
     counts.py       messages of a sparse exchange, counted in this process
     figures.py      the figures that are wanted, and which of them a run has measured

@@ -20,17 +20,17 @@ from rich.console import Console
 
 import pybsp
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
-from pybsp.benchmarks.studies.frame import EMULATORS, Network, library, on_ranks
+from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, library, on_ranks
 from pybsp.errors import BSPError, UsageError
 from pybsp.transport.launcher import under_launcher
 
 from . import plots
-from .figures import FIGURES, MPICH, OPEN_MPI, found, wanted
-from .forms import OURS, Job, Work
+from .figures import FIGURES, MPICH, OPEN_MPI, figure_for, found
 from .growth import growth
 from .measuring import Pace, measured
 from .report import show
 from .state import machine, state
+from .variants import OURS, ComparisonJob, Work
 from .works import catalogue
 from .works.blocks import ALLTOALLV, COPY
 from .works.fine import BY_HAND
@@ -45,8 +45,8 @@ QUICK = Pace(rounds=7, budget=1.0, batch=0.001)
 EPILOGUE = """\
 works: {works}, growth. NAME=SIZE is one size (bytes of a block, messages, words).
 
-Every form fills what it sends and reads all that it received, in each repetition; before it is measured, all forms of a
-piece of work are held against each other. In each round every form has its turn; a time is the slowest processor's.
+Every variant fills what it sends and reads all that it received, in each repetition; before a work is measured,
+what its variants read is compared. In each round every variant has its turn; a time is the slowest processor's.
 """
 
 
@@ -198,7 +198,7 @@ def started(p: int, options: argparse.Namespace, arguments: Sequence[str]) -> di
     if options.network is not None:
         # The script's units are whole microseconds and Mbit/s.
         link = options.network
-        network = Network(
+        network = EmulatedNetwork(
             link["hosts"],
             round(1e6 * link["latency"]),
             round(1e-6 * link["rate"]),
@@ -239,7 +239,7 @@ def program(bsp: pybsp.BSP, options: argparse.Namespace) -> dict[str, Any] | Non
     # Ranks of several hosts begin a latency apart.
     batch = max(pace.batch, LATENCIES * options.network["latency"] if options.network else 0.0)
     pace = Pace(options.rounds or pace.rounds, options.seconds or pace.budget, batch)
-    job = Job(bsp, MPI.COMM_WORLD.Dup())
+    job = ComparisonJob(bsp, MPI.COMM_WORLD.Dup())
     begin = state(job)
     works = []
     for work in options.works:
@@ -274,11 +274,11 @@ def completed(run: dict[str, Any]) -> None:
     for row in run["works"]:
         if "skipped" in row:
             continue
-        for form in row["forms"].values():
+        for variant in row["forms"].values():
             if row["sent"]:
-                form["bytes_per_second"] = row["sent"] / form["median"]
+                variant["bytes_per_second"] = row["sent"] / variant["median"]
             if row["items"]:
-                form["items_per_second"] = row["items"] / form["median"]
+                variant["items_per_second"] = row["items"] / variant["median"]
         if COPY in row["forms"] and not run["network"]:
             ours = next(ratio for ratio in row["ratios"] if ratio["against"] == COPY)
             row["forms"][OURS]["of_memory"] = 1 / ours["median"]
@@ -287,7 +287,7 @@ def completed(run: dict[str, Any]) -> None:
             bandwidth = 1e9 * list(copies.values())[row["sent"] > 1 << 20]["all at once"]
             row["forms"][OURS]["of_memory"] = row["forms"][OURS]["bytes_per_second"] / bandwidth
         for ratio in row["ratios"]:
-            figure = wanted(run, row["work"], row["size"], ratio["of"], ratio["against"])
+            figure = figure_for(run, row["work"], row["size"], ratio["of"], ratio["against"])
             if figure is not None:
                 ratio["bar"] = figure.most
                 ratio["reached"] = ratio["median"] <= figure.most
@@ -312,7 +312,7 @@ def _over_h(run: dict[str, Any]) -> Any:
 
 
 def joined(contents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Several files' content as one, with what is said of every figure."""
+    """Several files' content as one, with the verdict on every figure."""
     runs = [run for content in contents for run in content["runs"]]
     grown: list[Any] = next((content["growth"] for content in contents if content["growth"]), [])
     about = []

@@ -33,7 +33,7 @@ class _Receive:
         return self._come
 
 
-class _Message(NamedTuple):
+class _MatchedMessage(NamedTuple):
     data: bytes
     request: _Request
 
@@ -80,13 +80,13 @@ class _Comm:
     def Irecv(self, spec: Sequence[Any], source: int, tag: int) -> _Receive:
         return _Receive(self._network.boxes[self._rank, source, tag], spec[0])
 
-    def Improbe(self, _: int, tag: int, status: _Status) -> _Message | None:
+    def Improbe(self, _: int, tag: int, status: _Status) -> _MatchedMessage | None:
         box = self._network.boxes[self._rank, -1, tag]
         if not box:
             return None
         status.source, data, request = box.popleft()
         status.size = len(data)
-        return _Message(data, request)
+        return _MatchedMessage(data, request)
 
 
 def _all_done(requests: Sequence[_Request | _Receive]) -> bool:
@@ -103,10 +103,10 @@ def messages(p: int, partners: int) -> int:
     exchanges = []
     for pid in ranks:
         heads = {(pid + 1 + k) % p: b"head of %d" % pid for k in range(partners)}
-        made = SparseExchange(_Comm(network, pid), ranks, pid, (0, 1), 1, heads, {}, SYNC)  # type: ignore[arg-type]
-        made._status, made._testall = _Status(), _all_done  # type: ignore[assignment]
-        made.begin()
-        exchanges.append(made)
+        exchange = SparseExchange(_Comm(network, pid), ranks, pid, (0, 1), 1, heads, {}, SYNC)  # type: ignore[arg-type]
+        exchange._status, exchange._testall = _Status(), _all_done  # type: ignore[assignment]
+        exchange.begin()
+        exchanges.append(exchange)
     left = exchanges
     while left:
         left = [exchange for exchange in left if not exchange.over()]

@@ -1,4 +1,4 @@
-"""The figures that are wanted: each a piece of work, two of its forms, how many times as long one may take, and where.
+"""The figures to reach: each a piece of work, two of its variants, how many times as long one may take, and where.
 
 Bars are of times: `most` 0.85 is at most 0.85 of the other's time, and a rate at least as high is at most 1.0.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .forms import OURS
+from .variants import OURS
 from .works.access import NUMPY, SCATTERED
 from .works.blocks import ALLTOALLV, MIB
 from .works.fine import BY_HAND
@@ -76,8 +76,8 @@ FIGURES = (
 )
 
 
-def wanted(run: Mapping[str, Any], work: str, size: int, one: str, against: str) -> Figure | None:
-    """The figure that a ratio of a run is held against."""
+def figure_for(run: Mapping[str, Any], work: str, size: int, one: str, against: str) -> Figure | None:
+    """The figure that a ratio of a run must reach."""
     return next(
         (
             figure

@@ -57,8 +57,8 @@ def _over_size(axis: Axes, run: Mapping[str, Any], work: str, what: str, unit: f
     drawn: dict[str, list[tuple[int, float]]] = {}
     for row in run["works"]:
         if row["work"] == work and "forms" in row:
-            for name, form in row["forms"].items():
-                drawn.setdefault(name, []).append((row["size"], unit * form[what]))
+            for name, variant in row["forms"].items():
+                drawn.setdefault(name, []).append((row["size"], unit * variant[what]))
     for name, points in drawn.items():
         axis.plot(*zip(*points, strict=True), "o-", markersize=4, label="by hand" if name == BY_HAND else name)
     if drawn:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .forms import OURS
+from .variants import OURS
 from .works import catalogue
 
 WIDTH = 175  # where the output is no terminal
@@ -45,11 +45,11 @@ def ratio(found: Mapping[str, float]) -> str:
     return f"{three(found['median'])} ({three(found['low'])} to {three(found['high'])})"
 
 
-def rate(form: Mapping[str, float]) -> str:
-    """What a form of one processor brings across in a second: million messages, or bytes."""
-    if "items_per_second" in form:
-        return f"{three(1e-6 * form['items_per_second'])} M/s"
-    return f"{three(1e-9 * form['bytes_per_second'])} GB/s" if "bytes_per_second" in form else ""
+def rate(variant: Mapping[str, float]) -> str:
+    """What a variant of one processor brings across in a second: million messages, or bytes."""
+    if "items_per_second" in variant:
+        return f"{three(1e-6 * variant['items_per_second'])} M/s"
+    return f"{three(1e-9 * variant['bytes_per_second'])} GB/s" if "bytes_per_second" in variant else ""
 
 
 def verdict(found: Mapping[str, Any]) -> str:
@@ -110,22 +110,24 @@ def _states(states: Mapping[str, Any], cores: int, p: int) -> Iterator[str]:
     ]
     if begin["half_round_trip"]:
         changes.append(abs(end["half_round_trip"] / begin["half_round_trip"] - 1))
-    said = [
+    remarks = [
         f"the machine changed under this run: by {max(changes):.0%}"
         if max(changes) > CHANGED
         else "the machine was the same at the end"
     ]
     small = next(iter(begin["copy"]))
     if 1 < p <= cores:
-        apart = min(state["copy"][small]["all at once"] / state["copy"][small]["one process"] for state in (begin, end))
-        said.append(
-            f"processes disturb each other in cache ({apart:.2g} of one's bandwidth), as where they share a core"
-            if apart < CROWDED
+        bandwidth = min(
+            state["copy"][small]["all at once"] / state["copy"][small]["one process"] for state in (begin, end)
+        )
+        remarks.append(
+            f"processes disturb each other in cache ({bandwidth:.2g} of one's bandwidth), as where they share a core"
+            if bandwidth < CROWDED
             else "processes do not disturb each other in cache"
         )
     busy = max(begin["load"], end["load"] - 1) > BUSY * cores
     load = f"load {begin['load']:.1f} at the beginning, {end['load']:.1f} at the end"
-    yield f"{'; '.join(said)}; {load}{', a busy machine: times say little' if busy else ''}"
+    yield f"{'; '.join(remarks)}; {load}{', a busy machine: times say little' if busy else ''}"
 
 
 def rows(run: Mapping[str, Any]) -> Table:
@@ -142,14 +144,16 @@ def rows(run: Mapping[str, Any]) -> Table:
             table.add_row(row["title"], f"skipped: {row['skipped']}")
             continue
         what, rounds = row["title"], str(row["rounds"])
-        held = {found["against"]: found for found in row["ratios"]}
-        for name, form in row["forms"].items():
-            found = held.get(name)
+        ratios = {found["against"]: found for found in row["ratios"]}
+        for name, variant in row["forms"].items():
+            found = ratios.get(name)
             bar = ""
             if found is not None and "bar" in found:
                 bar = f"{found['bar']:g}: {verdict(found)}"
-            memory = f"{form['of_memory']:.2g}" if "of_memory" in form else ""
-            table.add_row(what, name, spread(form), rate(form), memory, _ratio_cell(found), bar, rounds if what else "")
+            memory = f"{variant['of_memory']:.2g}" if "of_memory" in variant else ""
+            table.add_row(
+                what, name, spread(variant), rate(variant), memory, _ratio_cell(found), bar, rounds if what else ""
+            )
             what = ""
     return table
 

@@ -1,4 +1,4 @@
-"""What can be told of the machine: a virtual one changes, and what it does to figures is seen in these.
+"""The state of the machine: a virtual one changes, and what that does to figures is seen here.
 
 The bandwidth of numpy's copy, of one process while the others wait, and of all at once; half of the round trip of 8
 bytes between the first rank and the last, by raw mpi4py; the load.
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..calibration.placement import processor
-from .forms import Job
+from .variants import ComparisonJob
 
 SIZES = {"256 KiB": 1 << 18, "64 MiB": 1 << 26}
 SECONDS = 0.03  # a measurement takes about so long
@@ -23,7 +23,7 @@ REPEATS = 5
 ROUND_TRIPS = 200
 
 
-def state(job: Job) -> dict[str, Any]:
+def state(job: ComparisonJob) -> dict[str, Any]:
     """Collective; processor 0's is the one to keep.
 
     Returns:
@@ -57,7 +57,7 @@ def _copying(source: np.ndarray[Any, Any], into: np.ndarray[Any, Any]) -> float:
     return float(np.median(found))
 
 
-def _half_round_trip(job: Job) -> float | None:
+def _half_round_trip(job: ComparisonJob) -> float | None:
     """Seconds, median."""
     from mpi4py import MPI
 

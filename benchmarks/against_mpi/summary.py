@@ -1,6 +1,6 @@
 """Medians, quartiles, and ratios round by round.
 
-What disturbs a machine for a while disturbs all forms of a round; so forms are compared within rounds.
+What disturbs a machine for a while disturbs all variants of a round; so variants are compared within rounds.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Ratio(NamedTuple):
 
 
 def spread(samples: Sequence[float]) -> Spread:
-    """Of one form's times."""
+    """Of one variant's times."""
     low, median, high = np.percentile(samples, (25, 50, 75)).tolist()
     return Spread(median, low, high)
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
-    """Of two forms' times in the same rounds."""
+    """Of two variants' times in the same rounds."""
     ratios = sorted(a / b for a, b in zip(ours, theirs, strict=True))
     skipped = outside(len(ratios))
     return Ratio(float(np.median(ratios)), ratios[skipped], ratios[-1 - skipped])

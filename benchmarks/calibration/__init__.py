@@ -5,12 +5,12 @@ estimates.py    a figure with its interval; flags
 results.py      what a calibration found, as plain data
 
 sampling.py     how long to sample: timer, batches, stopping
-plan.py         which points, at each level
+design.py       which points, at each level
 patterns.py     who sends how much to whom
 supersteps.py   times supersteps and kernels, on any BSP machine
 signature.py    times LogP quantities, on a layer
 layers.py       raw mpi4py, our LogP layer, a simulated machine, to the same interface
-clock.py        how far two ranks' clocks are apart
+clock.py        the offset between two ranks' clocks
 
 fits/           from samples to figures; pure functions, no machine
 flags.py        from figures to sentences: all that a calibration says in words; words.py: figures in units

@@ -1,7 +1,7 @@
-"""How far the clocks of two processors are apart, so that something may begin on several at one moment.
+"""The offset between the clocks of two processors, so that something may begin on several at one moment.
 
 One asks the other for the time, several times; the answer belongs to the middle of the question's round trip if both
-ways take as long. The round trips that took longest were held up somewhere, and are left out.
+ways take as long. The round trips that took longest were delayed somewhere, and are left out.
 
 Source: Cristian, *Probabilistic clock synchronization*; Hunold and Carpen-Amarie, *ReproMPI*.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from .layers import WORD, Layer
 
 ROUNDS = 12
-KEPT = 4  # of these, those with the shortest round trips
+SHORTEST = 4  # of these, those with the shortest round trips
 
 
 class Clock(NamedTuple):
@@ -69,6 +69,6 @@ def answer(layer: Layer, pid: int) -> Clock:
 def offset(asked: np.ndarray, stamps: np.ndarray, answered: np.ndarray) -> Clock:
     """The offset that the time of each question, the answer, and the time at which it came say; seconds."""
     trips = answered - asked
-    kept = np.argsort(trips, kind="stable")[: min(KEPT, trips.size)]
-    offsets = (stamps - (asked + answered) / 2)[kept]
+    shortest = np.argsort(trips, kind="stable")[: min(SHORTEST, trips.size)]
+    offsets = (stamps - (asked + answered) / 2)[shortest]
     return Clock(float(np.median(offsets)), float(trips.min()))

@@ -86,7 +86,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         return _start(options)
     except KeyboardInterrupt:  # between launches, or in the analysis
         raw = raw_path(options.output)
-        print(f"pybsp calibrate: interrupted{f'; {_kept(raw)}' if Path(raw).exists() else ''}", file=sys.stderr)
+        print(f"pybsp calibrate: interrupted{f'; {_resumable(raw)}' if Path(raw).exists() else ''}", file=sys.stderr)
         return 130
 
 
@@ -137,7 +137,7 @@ def _on_these(options: argparse.Namespace, first: bool) -> int:
 
     ignore_settings()
     job = pybsp.run(agreed)
-    with _progress() as tell, _saying(f"\npybsp calibrate: {_kept(job.raw)}" if first else ""):
+    with _progress() as tell, _saying(f"\npybsp calibrate: {_resumable(job.raw)}" if first else ""):
         launch_on_ranks(job, tell if first else None)
     if not first:
         return 0
@@ -162,7 +162,7 @@ def _saying(text: str) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _kept(raw: str) -> str:
+def _resumable(raw: str) -> str:
     return f"what was sampled is kept in {raw}: --resume goes on with it, --from makes a machine file of it"
 
 
@@ -200,7 +200,7 @@ def _start(options: argparse.Namespace) -> int:
         return _finish(read(job.raw), options)
     why = "interrupted" if status == 130 else f"a launch failed (exit status {status})"
     raw = read(job.raw)
-    print(f"pybsp calibrate: {why}; {_kept(job.raw)}", file=sys.stderr)
+    print(f"pybsp calibrate: {why}; {_resumable(job.raw)}", file=sys.stderr)
     if raw.samples:
         _finish(raw, options, partial=True)
     return 130 if status == 130 else 1

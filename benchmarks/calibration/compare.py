@@ -41,8 +41,8 @@ class Row(NamedTuple):
             return "only in a" if self.b is None else "only in b"
         if not all(map(math.isfinite, (*self.a, *self.b))):
             return "not known"
-        apart = self.a.low > self.b.high or self.b.low > self.a.high
-        return "differs" if apart else "within intervals"
+        disjoint = self.a.low > self.b.high or self.b.low > self.a.high
+        return "differs" if disjoint else "within intervals"
 
 
 def tables(a: Calibration, b: Calibration, name_a: str = "a", name_b: str = "b") -> list[RenderableType]:
@@ -173,7 +173,7 @@ def _predicted(a: Calibration, b: Calibration) -> Table | None:
     for size in (0, *SIZES):
         one, other = (machine.elapsed(0.0, others * size, others if size else 0) for machine in machines)
         ratio = f"{other / one:.3g}" if one > 0 else "-"
-        report.add_row(table, str(size), report.said(one, "s"), report.said(other, "s"), ratio)
+        report.add_row(table, str(size), report.with_unit(one, "s"), report.with_unit(other, "s"), ratio)
     return table
 
 

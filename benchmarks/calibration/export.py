@@ -7,7 +7,7 @@
                 Computation*)
     netgauge    rows as Netgauge's LogGP pattern writes them, in microseconds
 
-These forms have no place for an interval or a flag. What is lost, or was changed to fit, is said in notes.
+These formats have no place for an interval or a flag. Notes list what is lost, or was changed to fit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UINT = 2**32 - 1  # and of bytes times G, which it computes in 32 bits
 TRAIN = 10  # messages of Netgauge's trains
 PARAMETERS = ("messages", "bytes")  # of Extra-P's models
 VALUES = 5  # of each that it asks for
-ROUNDED = 0.01  # relative; a value that is rounded by more is said
+ROUNDED = 0.01  # relative; there is a note of a value that is rounded by more
 
 
 class Exported(NamedTuple):
@@ -86,10 +86,10 @@ def chosen(calibration: Calibration, form: str, layer: str | None, where: str | 
     for key in order:
         if key in fits and layer in (None, key[0]) and where in (None, key[1]):
             return fits[key]
-    wanted = f"layer {layer or 'raw or logp'}{f', where {where}' if where else ''}"
-    held = ", ".join(f"layer {on}{f', where {at}' if at else ''}" for on, at in fits) or "none at all"
+    asked = f"layer {layer or 'raw or logp'}{f', where {where}' if where else ''}"
+    present = ", ".join(f"layer {on}{f', where {at}' if at else ''}" for on, at in fits) or "none at all"
     raise UsageError(
-        f"format {form} needs the LogP figures of {wanted}; the machine file holds {held}; "
+        f"format {form} needs the LogP figures of {asked}; the machine file holds {present}; "
         "`pybsp calibrate` without --only measures them, from two processors on"
     )
 
@@ -146,7 +146,7 @@ def _at_least_0(value: float, name: str, notes: list[str]) -> float:
     if not math.isfinite(value):
         raise UsageError(f"format loggopsim: {name} is not known ({value}); calibrate again")
     if value < 0:
-        notes.append(f"-{name} is 0: it came out as {report.said(value, 's')}, see the flags of `pybsp show`")
+        notes.append(f"-{name} is 0: it came out as {report.with_unit(value, 's')}, see the flags of `pybsp show`")
     return max(0.0, value)
 
 
@@ -154,7 +154,7 @@ def _positive(value: float, what: str) -> float:
     """Without it the network would be infinitely fast."""
     if not (math.isfinite(value) and value > 0):
         raise UsageError(
-            f"format loggopsim needs {what}; it came out as {report.said(value, 's')}, see the flags of "
+            f"format loggopsim needs {what}; it came out as {report.with_unit(value, 's')}, see the flags of "
             "`pybsp show`: take another --layer, or calibrate again"
         )
     return value
@@ -250,7 +250,7 @@ def _bspbench(calibration: Calibration) -> Exported:
     notes = []
     if fit.o_msg.value:
         notes.append(
-            f"there is no place for o_msg, {report.said(fit.o_msg.value, 's/message')}: many small messages cost more"
+            f"o_msg has no place here, {report.with_unit(fit.o_msg.value, 's/message')}: many small messages cost more"
         )
     if len(fit.segments) > 1:
         notes.append("g and l are those of large messages and of an empty superstep; small messages have others")
@@ -276,18 +276,18 @@ def _extra_p(raw: Raw | None, no_raw: str) -> Exported:
             "format extra-p: the raw samples hold no superstep that sends anything: calibrate without --only"
         )
     points = sorted(patterns[max(patterns, key=lambda name: len(patterns[name]))])
-    kept = {name: found for name, found in patterns.items() if set(found) >= set(points)}
+    complete = {name: found for name, found in patterns.items() if set(found) >= set(points)}
     measurements = {
         f"superstep->{name}": {
             "time": [{"point": list(point), "values": found[point]} for point in points]  # seconds
         }
-        for name, found in kept.items()
+        for name, found in complete.items()
     }
     notes = ["seconds; messages are those to each destination of the pattern, bytes those of one message"]
     for parameter, values in zip(PARAMETERS, map(set, zip(*points, strict=True)), strict=True):
         if len(values) < VALUES:
             notes.append(f"Extra-P asks for at least {VALUES} values of a parameter; {parameter} has {len(values)}")
-    dropped = sorted(set(patterns) - set(kept))
+    dropped = sorted(set(patterns) - set(complete))
     if dropped:
         notes.append(f"left out, as Extra-P wants all patterns at the same {len(points)} points: {', '.join(dropped)}")
     content = {"parameters": list(PARAMETERS), "measurements": measurements}

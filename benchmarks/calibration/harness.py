@@ -39,16 +39,16 @@ from pybsp.logp.processor import Processor
 from pybsp.machine import BSPMachine, EBSPMachine, LogPMachine
 from pybsp.transport.launcher import load
 
-from . import placement, plan, signature
+from . import design, placement, signature
 from .layers import Layer, LogPLayer, RawLayer
 from .samples import Point, Raw, Sample, Writer, read
-from .sampling import LEVELS, Progress, Settings, settings
+from .sampling import LEVELS, Progress, SamplingLevel, sampling_level
 from .supersteps import Bench
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-PARTS = (*(part for part in plan.PARTS if part != "repeat"), *signature.LAYERS)  # what --only takes
+PARTS = (*(part for part in design.PARTS if part != "repeat"), *signature.LAYERS)  # what --only takes
 SECONDS = {"quick": 45.0, "default": 240.0, "thorough": 1200.0}  # of measuring, all launches together
 LAUNCHES = {"quick": 1, "default": 3, "thorough": 5}
 SHARES = {"supersteps": 3.0, "raw": 1.0, "logp": 1.0}  # of a launch's time
@@ -102,10 +102,12 @@ class Job:
         """Those that a LogP signature is taken of."""
         return tuple(layer for layer in signature.LAYERS if not self.only or layer in self.only)
 
-    def plan(self, p: int, nodes: Sequence[int]) -> list[Point]:
+    def points(self, p: int, nodes: Sequence[int]) -> list[Point]:
         """The points of the supersteps' section; only the reference where no supersteps are asked for."""
-        wanted = [part for part in self.only if part in plan.PARTS]
-        return plan.plan(p, self.level, wanted or (["repeat"] if self.only else ()), self.word, nodes, self.seed)
+        parts = [part for part in self.only if part in design.PARTS]
+        return design.measured_points(
+            p, self.level, parts or (["repeat"] if self.only else ()), self.word, nodes, self.seed
+        )
 
     def asked(self) -> dict[str, Any]:
         """What must be equal in a raw file that this goes on with."""
@@ -119,12 +121,12 @@ class Keeper:
         job: what is to be done.
         about: of the job's processors; see placement.py.
         resumed: the raw file as it is, where this goes on with it.
-        tell: is told how far it is.
+        tell: is called with the progress.
     """
 
     def __init__(self, job: Job, about: dict[str, Any], resumed: Raw | None = None, tell: Tell | None = None) -> None:
         self.job, self.about, self._tell = job, about, tell
-        self.settings = settings(job.level)
+        self.sampling_level = sampling_level(job.level)
         self._writer: Writer | None = None
         self._resumed = resumed
         self._virtual = bool(about["virtual"])
@@ -167,9 +169,9 @@ class Keeper:
         """Begin the raw file, or go on with it."""
         job = self.job
         if self._resumed is None:
-            wanted = {"launches": job.launches, "budget": job.budget}
+            limits = {"launches": job.launches, "budget": job.budget}
             clock = {"overhead": timer[0], "resolution": timer[1]}
-            self._writer = Writer(job.raw, {**self.about, "timer": clock, **job.asked(), **wanted})
+            self._writer = Writer(job.raw, {**self.about, "timer": clock, **job.asked(), **limits})
         else:
             self._writer = Writer(job.raw, None)
         self.event(
@@ -201,7 +203,7 @@ class Keeper:
 
     def _add(self, point: Point, samples: Sequence[Sample]) -> None:
         self._visits[point] += 1
-        self._progress.setdefault(point, Progress(self.settings)).add(samples)
+        self._progress.setdefault(point, Progress(self.sampling_level)).add(samples)
 
     def visits(self, section: str, points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
         """Points to be visited and the number of the visit, until all have converged or the section's time is up.
@@ -215,7 +217,7 @@ class Keeper:
         while left := [point for point in points if point.experiment != "repeat" and not self._done(point)]:
             left += [point for point in points if point.experiment == "repeat"]
             # A number that no earlier round of this launch has: what was visited only grows.
-            for point in plan.order(left, self.job.seed, self.job.launch, sum(self._visits.values())):
+            for point in design.order(left, self.job.seed, self.job.launch, sum(self._visits.values())):
                 if not first and self.spent() > self._until[section]:
                     missed = (point for point in points if not self._visits[point])
                     self._missed += [point for point in missed if point.experiment != "repeat"]
@@ -248,7 +250,7 @@ class Keeper:
         progress = self._progress.get(point)
         if progress is None or point.experiment == "repeat":
             return float(progress is not None)
-        return 1.0 if progress.done else len(progress.values) / self.settings.most
+        return 1.0 if progress.done else len(progress.values) / self.sampling_level.most
 
     def end(self) -> None:
         """The launch has ended well."""
@@ -272,13 +274,13 @@ def _short(point: Point) -> list[Any]:
 
 def supersteps(bsp: pybsp.BSP, job: Job, nodes: Sequence[int], keeper: Keeper | None, last: bool = False) -> None:
     """Supersteps and kernels, or at the end of a launch the reference alone. Collective."""
-    bench = Bench(bsp, settings(job.level), job.launch, nodes)
+    bench = Bench(bsp, sampling_level(job.level), job.launch, nodes)
     shift = keeper.elapsed() - bsp.time() if keeper is not None else 0.0
     points: Sequence[Point] = []
     if not last:
         if keeper is not None:
             keeper.open(bench.timer)
-        planned = job.plan(bsp.p, nodes)
+        planned = job.points(bsp.p, nodes)
         if not bench.warm() and keeper is not None:
             keeper.event("unsteady", launch=job.launch)
         bench.pilot()
@@ -287,18 +289,18 @@ def supersteps(bsp: pybsp.BSP, job: Job, nodes: Sequence[int], keeper: Keeper | 
             left_out = keeper.piloted("slow", lambda: [_short(point) for point in slow])
             points = [point for point in planned if _short(point) not in left_out]
     elif keeper is not None:
-        reference = [point for point in job.plan(bsp.p, nodes) if point.experiment == "repeat"]
+        reference = [point for point in job.points(bsp.p, nodes) if point.experiment == "repeat"]
         points = reference * LAST
     visits: Iterator[tuple[Point, int]] = iter(())
     if keeper is not None:
         visits = keeper.again(points) if last else keeper.visits("supersteps", points)
     while True:
-        said: tuple[Point, int] | None = from_first(bsp, next(visits, None))
-        if said is None:
+        visit: tuple[Point, int] | None = from_first(bsp, next(visits, None))
+        if visit is None:
             return
-        samples = bench.measure(*said)
+        samples = bench.measure(*visit)
         if keeper is not None:
-            keeper.took(said[0], [sample._replace(at=sample.at + shift) for sample in samples])
+            keeper.took(visit[0], [sample._replace(at=sample.at + shift) for sample in samples])
 
 
 def from_first(bsp: pybsp.BSP, value: Any) -> Any:
@@ -314,7 +316,7 @@ def from_first(bsp: pybsp.BSP, value: Any) -> Any:
 
 def logp(layer: Layer, job: Job, keeper: Keeper | None) -> None:
     """The LogP signature of a layer. Collective."""
-    level = settings(job.level)
+    level = sampling_level(job.level)
     if layer.p == 1:
         return
     begin = layer.clock() - (keeper.elapsed() if keeper is not None else 0.0)
@@ -324,33 +326,33 @@ def logp(layer: Layer, job: Job, keeper: Keeper | None) -> None:
         points = signature.points(layer.p, job.level, layer.nodes, job.word, layer.name, found, longest=level.visit)
     visits: Iterator[tuple[Point, int]] = keeper.visits(layer.name, points) if keeper is not None else iter(())
     while True:
-        said = _told(layer, next(visits, None))
-        if said is None:
+        visit = _shared(layer, next(visits, None))
+        if visit is None:
             return
-        samples = signature.measure(layer, said[0], level, job.launch, said[1], begin)
+        samples = signature.measure(layer, visit[0], level, job.launch, visit[1], begin)
         if keeper is not None:
-            keeper.took(said[0], samples)
+            keeper.took(visit[0], samples)
 
 
-def _known(layer: Layer, keeper: Keeper | None, level: Settings, job: Job) -> dict[str, dict[int, float]]:
+def _known(layer: Layer, keeper: Keeper | None, level: SamplingLevel, job: Job) -> dict[str, dict[int, float]]:
     """Round trips, as the first launch found them; processor 0's are what counts."""
     trips = signature.pilot(layer, level, job.word)
     if keeper is None:
         return trips
-    kept: dict[str, dict[str, float]] = keeper.piloted(
+    first: dict[str, dict[str, float]] = keeper.piloted(
         f"trips-{layer.name}", lambda: {where: {str(size): s for size, s in of.items()} for where, of in trips.items()}
     )
-    return {where: {int(size): seconds for size, seconds in of.items()} for where, of in kept.items()}
+    return {where: {int(size): seconds for size, seconds in of.items()} for where, of in first.items()}
 
 
-def _told(layer: Layer, value: tuple[Point, int] | None) -> tuple[Point, int] | None:
+def _shared(layer: Layer, value: tuple[Point, int] | None) -> tuple[Point, int] | None:
     """Processor 0's value, on all."""
     if layer.pid == 0:
         for dest in range(1, layer.p):
             layer.tell(dest, value)
         return value
-    said: tuple[Point, int] | None = layer.hear(0)
-    return said
+    visit: tuple[Point, int] | None = layer.hear(0)
+    return visit
 
 
 # -- a launch ----------------------------------------------------------------------------------------------------------
@@ -379,7 +381,7 @@ def launch_on_ranks(job: Job, tell: Tell | None = None) -> None:
     def program(proc: Processor) -> None:
         logp(LogPLayer(proc, nodes), job, keeper)
 
-    with _kept(keeper):
+    with _recording(keeper):
         pybsp.run(supersteps, job, nodes, keeper)
         if "raw" in job.layers:
             logp(RawLayer(comm, nodes), job, keeper)
@@ -418,7 +420,7 @@ def launch_on_virtual(
     def program(proc: Processor) -> None:
         logp(LogPLayer(proc), job, mine(proc.pid))
 
-    with _kept(keeper):
+    with _recording(keeper):
         pybsp.simulate(main, False, machine=machine, checked=False)
         if logp_machine is not None and "logp" in job.layers:
             pybsp.logp.simulate(program, machine=logp_machine)
@@ -445,19 +447,19 @@ def to_resume(job: Job, about: dict[str, Any]) -> Raw | None:
     other = {name: raw.about.get(name) for name, value in here.items() if raw.about.get(name) != value}
     if other:
         raise UsageError(
-            f"calibrate: {job.raw} holds samples of another calibration: {_said(other)}; here "
-            f"{_said({name: here[name] for name in other})}; begin another file (-o), or ask for the same"
+            f"calibrate: {job.raw} holds samples of another calibration: {_listed(other)}; here "
+            f"{_listed({name: here[name] for name in other})}; begin another file (-o), or ask for the same"
         )
     return raw
 
 
-def _said(values: dict[str, Any]) -> str:
+def _listed(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
 @contextmanager
-def _kept(keeper: Keeper | None) -> Iterator[None]:
-    """Note in the raw file how a launch ended, and close it."""
+def _recording(keeper: Keeper | None) -> Iterator[None]:
+    """Record in the raw file how a launch ended, and close it."""
     try:
         yield
         if keeper is not None:

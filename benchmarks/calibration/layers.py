@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WORD = 8
 NAP = 150e-6  # seconds: a sleep ends so much before the moment, as the system prolongs it; the rest is spun
-_DATA, _TOLD = 1, 2  # tags
+_DATA, _VALUE = 1, 2  # tags
 
 
 class Layer(Protocol):
@@ -147,13 +147,13 @@ class RawLayer:
         return post, partial(waitall, posted)
 
     def tell(self, dest: int, value: Any) -> None:
-        self._comm.send(value, dest, _TOLD)
+        self._comm.send(value, dest, _VALUE)
 
     def hear(self, source: int) -> Any:
         here = partial(self._comm.iprobe, source)
-        if not here(_TOLD):
-            self._waiter.until(here, _TOLD)
-        return self._comm.recv(source=source, tag=_TOLD)
+        if not here(_VALUE):
+            self._waiter.until(here, _VALUE)
+        return self._comm.recv(source=source, tag=_VALUE)
 
     def _filled(self, size: int) -> Any:
         """Something to send; what was there before has been sent."""

@@ -152,8 +152,8 @@ def read(path: str | os.PathLike[str]) -> Calibration:
     content = read_parts(Path(path))
     origin = f"machine file {path}"
     if "calibration" not in content:
-        held = sorted(set(content) - {"format", "version"})
-        raise UsageError(f'{origin}: it holds no "calibration", only {held}; write one with `pybsp calibrate`')
+        present = sorted(set(content) - {"format", "version"})
+        raise UsageError(f'{origin}: it holds no "calibration", only {present}; write one with `pybsp calibrate`')
     found: Calibration = decode({"calibration": content["calibration"]}, origin, _FORM)["calibration"]
     return found
 

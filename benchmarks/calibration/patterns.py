@@ -39,7 +39,7 @@ WORD = 8  # bytes that the ledger counts as one
 Whole = NDArray[np.int64]
 
 
-class Relation(NamedTuple):
+class PatternRelation(NamedTuple):
     """What one superstep sends: for each pair of processors that has something, how many messages of how many bytes.
 
     Sorted by source, then destination; no pair twice, none with itself.
@@ -76,7 +76,7 @@ class Relation(NamedTuple):
         )
 
 
-EMPTY = Relation(*np.zeros((4, 0), np.int64))
+EMPTY = PatternRelation(*np.zeros((4, 0), np.int64))
 
 
 class Traffic(NamedTuple):
@@ -91,7 +91,7 @@ class Traffic(NamedTuple):
     node: float
 
 
-def relations(point: Point, p: int, nodes: Sequence[int] | None = None) -> tuple[Relation, ...]:
+def relations(point: Point, p: int, nodes: Sequence[int] | None = None) -> tuple[PatternRelation, ...]:
     """The relations of a point's successive supersteps: one, unless the pattern is an algorithm of several.
 
     Args:
@@ -157,7 +157,9 @@ _Pairs = tuple[Whole, Whole]
 
 
 @lru_cache(maxsize=512)
-def _relations(pattern: str, where: str, size: int, m: int, p: int, nodes: tuple[int, ...]) -> tuple[Relation, ...]:
+def _relations(
+    pattern: str, where: str, size: int, m: int, p: int, nodes: tuple[int, ...]
+) -> tuple[PatternRelation, ...]:
     seed = zlib.crc32(f"{pattern} {where} {size} {m} {p}".encode())
     terms = _Terms(m, size, p, np.random.default_rng(seed))
     if where and pattern != "empty":
@@ -169,10 +171,10 @@ def _relations(pattern: str, where: str, size: int, m: int, p: int, nodes: tuple
     return _PATTERNS[pattern](terms)
 
 
-def _between(pairs: _Pairs, counts: Whole | int, sizes: Whole | int) -> Relation:
+def _between(pairs: _Pairs, counts: Whole | int, sizes: Whole | int) -> PatternRelation:
     """A relation of pairs that are sorted and different."""
     sources, dests = pairs
-    return Relation(
+    return PatternRelation(
         sources,
         dests,
         np.broadcast_to(np.asarray(counts, np.int64), sources.shape),
@@ -185,33 +187,33 @@ def _of(matrix: NDArray[np.bool_]) -> _Pairs:
     return sources.astype(np.int64), dests.astype(np.int64)
 
 
-def _empty(terms: _Terms) -> tuple[Relation, ...]:
+def _empty(terms: _Terms) -> tuple[PatternRelation, ...]:
     return (EMPTY,)
 
 
-def _exchange(terms: _Terms) -> tuple[Relation, ...]:
+def _exchange(terms: _Terms) -> tuple[PatternRelation, ...]:
     return (_between(_of(~np.eye(terms.p, dtype=bool)), terms.m, terms.size),)
 
 
-def _to(dests: Whole, terms: _Terms) -> tuple[Relation, ...]:
+def _to(dests: Whole, terms: _Terms) -> tuple[PatternRelation, ...]:
     """Each sends to one other."""
     sources = np.arange(terms.p)
     others = dests != sources
     return (_between((sources[others], dests[others]), terms.m, terms.size),)
 
 
-def _permutation(terms: _Terms) -> tuple[Relation, ...]:
+def _permutation(terms: _Terms) -> tuple[PatternRelation, ...]:
     cycle = terms.rng.permutation(terms.p)
     dests = np.empty(terms.p, np.int64)
     dests[cycle] = np.roll(cycle, -1)
     return _to(dests, terms)
 
 
-def _shift(terms: _Terms) -> tuple[Relation, ...]:
+def _shift(terms: _Terms) -> tuple[PatternRelation, ...]:
     return _to((np.arange(terms.p) + terms.p // 2) % terms.p, terms)
 
 
-def _sparse(terms: _Terms) -> tuple[Relation, ...]:
+def _sparse(terms: _Terms) -> tuple[PatternRelation, ...]:
     sources = np.repeat(np.arange(terms.p), terms.m)
     return (_counted_pairs(sources, _others(sources, terms), terms),)
 
@@ -224,7 +226,7 @@ def _others(sources: Whole, terms: _Terms) -> Whole:
     return others
 
 
-def _counted_pairs(sources: Whole, dests: Whole, terms: _Terms) -> Relation:
+def _counted_pairs(sources: Whole, dests: Whole, terms: _Terms) -> PatternRelation:
     """Messages one by one, as counts of pairs."""
     matrix = np.zeros((terms.p, terms.p), np.int64)
     np.add.at(matrix, (sources, dests), 1)
@@ -232,28 +234,28 @@ def _counted_pairs(sources: Whole, dests: Whole, terms: _Terms) -> Relation:
     return _between(_of(matrix > 0), matrix[matrix > 0], terms.size)
 
 
-def _many_to_one(terms: _Terms) -> tuple[Relation, ...]:
+def _many_to_one(terms: _Terms) -> tuple[PatternRelation, ...]:
     sources = np.arange(1, terms.p)
     return (_between((sources, np.zeros_like(sources)), terms.m, terms.size),)
 
 
-def _scatter(terms: _Terms) -> tuple[Relation, ...]:
+def _scatter(terms: _Terms) -> tuple[PatternRelation, ...]:
     return (_from_one(terms),)
 
 
-def _from_one(terms: _Terms) -> Relation:
+def _from_one(terms: _Terms) -> PatternRelation:
     dests = np.arange(1, terms.p)
     return _between((np.zeros_like(dests), dests), terms.m, terms.size)
 
 
-def _senders(terms: _Terms, senders: int) -> tuple[Relation, ...]:
+def _senders(terms: _Terms, senders: int) -> tuple[PatternRelation, ...]:
     if not 1 <= senders <= terms.p // 2:
         raise UsageError(f"relations: argument point: expected senders-1 to senders-{terms.p // 2}, got {senders}")
     sources = np.arange(senders)
     return (_between((sources, sources + terms.p // 2), terms.m, terms.size),)
 
 
-def _few(terms: _Terms) -> tuple[Relation, ...]:
+def _few(terms: _Terms) -> tuple[PatternRelation, ...]:
     active = max(1, terms.p // 4)
     sources = np.repeat(terms.rng.permutation(terms.p)[:active], terms.m)
     return (_counted_pairs(sources, _others(sources, terms), terms),)
@@ -265,7 +267,7 @@ def grid(p: int) -> tuple[int, int]:
     return rows, p // rows
 
 
-def _halo(terms: _Terms) -> tuple[Relation, ...]:
+def _halo(terms: _Terms) -> tuple[PatternRelation, ...]:
     rows, columns = grid(terms.p)
     pid = np.arange(terms.p)
     row, column = np.divmod(pid, columns)
@@ -276,11 +278,11 @@ def _halo(terms: _Terms) -> tuple[Relation, ...]:
     return (_between(_of(matrix > 0), matrix[matrix > 0] * terms.m, terms.size),)
 
 
-def _two_phase(terms: _Terms) -> tuple[Relation, ...]:
+def _two_phase(terms: _Terms) -> tuple[PatternRelation, ...]:
     return _from_one(terms), *_exchange(terms)
 
 
-def _sample_sort(terms: _Terms) -> tuple[Relation, ...]:
+def _sample_sort(terms: _Terms) -> tuple[PatternRelation, ...]:
     # p parts of p*p*size bytes in whole words, by p - 1 splitters out of a sample of 8 from each processor.
     p, words = terms.p, max(1, terms.size // WORD)
     sample = np.sort(terms.rng.random(8 * p))
@@ -290,7 +292,7 @@ def _sample_sort(terms: _Terms) -> tuple[Relation, ...]:
     return (_between(_of(shares > 0), 1, shares[shares > 0] * WORD),)
 
 
-_PATTERNS: dict[str, Callable[[_Terms], tuple[Relation, ...]]] = {
+_PATTERNS: dict[str, Callable[[_Terms], tuple[PatternRelation, ...]]] = {
     "empty": _empty,
     "exchange": _exchange,
     "permutation": _permutation,

@@ -81,9 +81,9 @@ def draw(calibration: Calibration, raw: Raw | None) -> Figure:
         _over_time(grid[1][1], samples)
         _distribution(grid[1][2], samples)
         flags = len(dict.fromkeys(calibration.all_flags()))
-        said = f"{flags} flag{'s' * (flags != 1)}, in words by `pybsp show`" if flags else "no flags"
+        summary = f"{flags} flag{'s' * (flags != 1)}, in words by `pybsp show`" if flags else "no flags"
         heading = "\n".join(textwrap.wrap(report.heading(calibration.about), 180))
-        figure.suptitle(f"{heading}\n{said}", fontsize=8)
+        figure.suptitle(f"{heading}\n{summary}", fontsize=8)
     return figure
 
 
@@ -92,11 +92,11 @@ def _nothing(axes: Axes, why: str) -> None:
     axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="#666666", wrap=True)
 
 
-def _of(samples: Sequence[Sample], wanted: Callable[[Point], bool]) -> dict[Point, list[Sample]]:
-    """The samples of the points wanted that took any time, point by point."""
+def _of(samples: Sequence[Sample], chosen: Callable[[Point], bool]) -> dict[Point, list[Sample]]:
+    """The samples of the chosen points that took any time, point by point."""
     found: dict[Point, list[Sample]] = {}
     for sample in samples:
-        if sample.seconds > 0 and wanted(sample.point):
+        if sample.seconds > 0 and chosen(sample.point):
             found.setdefault(sample.point, []).append(sample)
     return found
 

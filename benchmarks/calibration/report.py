@@ -80,11 +80,11 @@ def heading(about: dict[str, Any]) -> str:
     hosts = [f"{name} ({count})" if count > 1 else name for name, count in counts.items()]
     more = f" and {len(hosts) - 8} more" if len(hosts) > 8 else ""
     kind = "virtual processors" if about.get("virtual") else "processors"
-    said = [f"p = {about['p']} {kind} on {', '.join(hosts[:8])}{more}"]
-    said += [str(about["date"])] if about.get("date") else []
-    said += [f"{name} {about[name]}" for name in ("level", "launches", "seed", "method") if name in about]
-    said += [f"{name} {version}" for name, version in about.get("versions", {}).items()]
-    return ", ".join(said)
+    parts = [f"p = {about['p']} {kind} on {', '.join(hosts[:8])}{more}"]
+    parts += [str(about["date"])] if about.get("date") else []
+    parts += [f"{name} {about[name]}" for name in ("level", "launches", "seed", "method") if name in about]
+    parts += [f"{name} {version}" for name, version in about.get("versions", {}).items()]
+    return ", ".join(parts)
 
 
 def unit_of(value: float, unit: str) -> tuple[float, str]:
@@ -166,7 +166,7 @@ def _bsp(fit: BSPFit) -> list[RenderableType]:
         half = f"A word of a message costs at most twice g from {size} on (n_1/2)."
     parts: list[RenderableType] = [found, *([Text(half)] if half else [])]
     others = [
-        f"{name} = {said(value, 's' if name == 'l' else 's/message' if name == 'o_msg' else 's/word')} by {method}"
+        f"{name} = {with_unit(value, 's' if name == 'l' else 's/message' if name == 'o_msg' else 's/word')} by {method}"
         for method, values in (("Theil-Sen", fit.theil_sen), ("differences", fit.differences))
         for name, value in values.items()
     ]
@@ -201,7 +201,7 @@ def _segments(fit: BSPFit) -> Table:
 
 
 def _ebsp(fit: EBSPFit) -> list[RenderableType]:
-    kept = "kept: pybsp.EBSPMachine.load reads it" if fit.kept else "not kept: programs predict by BSP"
+    verdict = "kept: pybsp.EBSPMachine.load reads it" if fit.kept else "not kept: programs predict by BSP"
     parts: list[RenderableType] = []
     if fit.g1 is None:
         condition = f"condition number of the scaled design: {words.number(fit.condition)}"
@@ -213,7 +213,7 @@ def _ebsp(fit: EBSPFit) -> list[RenderableType]:
             ("o_msg", fit.o_msg, "s/message", "a message of the busiest processor, beside its words"),
             ("s", fit.s, "s", "a superstep that sends nothing"),
         ]
-        parts.append(_figures(f"E-BSP: T = g1*M/p + g2*h + o_msg*messages + s ({kept})", rows))
+        parts.append(_figures(f"E-BSP: T = g1*M/p + g2*h + o_msg*messages + s ({verdict})", rows))
     if fit.errors:
         names = {"bsp": "BSP", "ebsp": "E-BSP", "bsp unbalanced": "BSP", "ebsp unbalanced": "E-BSP"}
         table = _error_table("E-BSP and BSP on the same supersteps", "model", "supersteps")
@@ -339,7 +339,7 @@ def _flags(calibration: Calibration) -> list[RenderableType]:
     return [Text("What is to be known about these figures:", style="bold"), *lines]
 
 
-def said(value: float, unit: str) -> str:
+def with_unit(value: float, unit: str) -> str:
     """A figure in the unit that it is best read in."""
     factor, name = unit_of(value, unit)
     return f"{value / factor:.4g} {name}"

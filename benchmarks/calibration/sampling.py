@@ -25,7 +25,7 @@ LEVELS = ("quick", "default", "thorough")
 
 
 @dataclass(frozen=True)
-class Settings:
+class SamplingLevel:
     """What a level affords.
 
     Args:
@@ -53,26 +53,26 @@ class Settings:
     warm: float = 5.0
 
 
-_SETTINGS = {
-    "quick": Settings("quick", batch=5, first=20, most=160, point=0.15, slowest=0.03, visit=0.15, warm=2.0),
-    "default": Settings("default", batch=5, first=20, most=320, point=0.4, slowest=0.15, visit=0.3, warm=5.0),
-    "thorough": Settings("thorough", batch=10, first=40, most=1280, point=0.8, slowest=0.4, visit=0.8, warm=10.0),
+_SAMPLING_LEVELS = {
+    "quick": SamplingLevel("quick", batch=5, first=20, most=160, point=0.15, slowest=0.03, visit=0.15, warm=2.0),
+    "default": SamplingLevel("default", batch=5, first=20, most=320, point=0.4, slowest=0.15, visit=0.3, warm=5.0),
+    "thorough": SamplingLevel("thorough", batch=10, first=40, most=1280, point=0.8, slowest=0.4, visit=0.8, warm=10.0),
 }
 
 
-def settings(level: str) -> Settings:
-    """The settings of a level.
+def sampling_level(level: str) -> SamplingLevel:
+    """The sampling of a level.
 
     Raises:
         UsageError: no such level.
     """
-    if level not in _SETTINGS:
-        raise UsageError(f"settings: argument level: expected one of {', '.join(LEVELS)}, got {level!r}")
-    return _SETTINGS[level]
+    if level not in _SAMPLING_LEVELS:
+        raise UsageError(f"sampling_level: argument level: expected one of {', '.join(LEVELS)}, got {level!r}")
+    return _SAMPLING_LEVELS[level]
 
 
 class Timer(NamedTuple):
-    """What a clock can tell apart, in seconds; both are 0 where only the program's charges make it go.
+    """The grain of a clock, in seconds; both are 0 where only the program's charges make it go.
 
     Args:
         overhead: of one reading.
@@ -88,7 +88,7 @@ class Timer(NamedTuple):
         return self.overhead > 0 or self.resolution > 0
 
     def repeats(self, seconds: float) -> int:
-        """Operations of so many seconds in one sample: at least 100 times what the clock can tell apart."""
+        """Operations of so many seconds in one sample, which lasts at least 100 times the clock's grain."""
         grain = 100 * max(self.overhead, self.resolution)
         return max(1, math.ceil(grain / seconds)) if seconds > 0 else 1
 
@@ -151,7 +151,7 @@ class Progress:
         converged: whether the interval of the median was narrow enough at a look.
     """
 
-    settings: Settings
+    settings: SamplingLevel
     values: list[float] = field(default_factory=list)
     spent: float = 0.0
     converged: bool = False

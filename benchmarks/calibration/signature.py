@@ -30,7 +30,7 @@ from typing import NamedTuple
 from . import clock as clocks
 from .layers import WORD, Layer
 from .samples import Point, Sample
-from .sampling import Settings, undisturbed
+from .sampling import SamplingLevel, undisturbed
 
 LAYERS = ("raw", "logp")
 KI = 1024
@@ -174,7 +174,7 @@ def _burst(point: Point, nodes: Sequence[int]) -> tuple[int, ...]:
 # -- measuring ---------------------------------------------------------------------------------------------------------
 
 
-def pilot(layer: Layer, settings: Settings, word: int = WORD) -> dict[str, dict[int, float]]:
+def pilot(layer: Layer, settings: SamplingLevel, word: int = WORD) -> dict[str, dict[int, float]]:
     """Seconds of a round trip, for each class of pairs and size; equal on all processors. Collective.
 
     In place of 0 bytes there is the gap of the smallest messages. Sizes are left out from that on of which a round trip
@@ -193,13 +193,13 @@ def pilot(layer: Layer, settings: Settings, word: int = WORD) -> dict[str, dict[
     return found
 
 
-def _shortest(layer: Layer, point: Point, settings: Settings) -> float:
-    """Seconds, of one visit; few samples, of which those that other programs held up say nothing."""
+def _shortest(layer: Layer, point: Point, settings: SamplingLevel) -> float:
+    """The shortest time of one visit, in seconds: of few samples, some of which other programs may have delayed."""
     return min(sample.seconds for sample in measure(layer, point, settings, 0, 0))
 
 
 def measure(
-    layer: Layer, point: Point, settings: Settings, launch: int, batch: int, begin: float = 0.0
+    layer: Layer, point: Point, settings: SamplingLevel, launch: int, batch: int, begin: float = 0.0
 ) -> list[Sample]:
     """Samples of one visit to a point: the same list on every processor. Collective.
 
@@ -252,7 +252,7 @@ def _shared(layer: Layer, found: list[_Found], root: int, begin: float) -> list[
     return found
 
 
-def _ask(layer: Layer, point: Point, settings: Settings, server: int) -> list[_Found]:
+def _ask(layer: Layer, point: Point, settings: SamplingLevel, server: int) -> list[_Found]:
     """The client's part of a visit."""
     operate, clock = _client(layer, point, server), layer.clock
 
@@ -356,7 +356,7 @@ def _client(layer: Layer, point: Point, server: int) -> Callable[[int], tuple[fl
 
 
 def _server(layer: Layer, point: Point, client: int) -> tuple[Callable[[], object], Callable[[bool], object]]:
-    """What gets ready for a sample, and what runs one operation, told whether another follows."""
+    """What gets ready for a sample, and what runs one operation; its argument is whether another follows."""
     size, messages = point.size, point.messages
     send, receive = layer.sender(client, size), layer.receiver(client, size)
     if point.pattern == "train" and not point.delay:
@@ -399,7 +399,7 @@ def _nothing() -> None:
 # -- bursts ------------------------------------------------------------------------------------------------------------
 
 
-def _receive_bursts(layer: Layer, point: Point, settings: Settings, senders: Sequence[int]) -> list[_Found]:
+def _receive_bursts(layer: Layer, point: Point, settings: SamplingLevel, senders: Sequence[int]) -> list[_Found]:
     """The receiver's part: it says when the senders begin, by its clock, and receives."""
     compared = {pid: clocks.ask(layer, pid) for pid in senders}
     lead = LEAD * max(clock.round_trip for clock in compared.values())

@@ -33,7 +33,7 @@ from pybsp.errors import UsageError
 from . import patterns
 from .patterns import WORD
 from .samples import Point, Sample
-from .sampling import Settings, Timer, timer, undisturbed
+from .sampling import SamplingLevel, Timer, timer, undisturbed
 
 Operation = Callable[[pybsp.BSP], None]  # one superstep on a machine, or one run of a kernel
 
@@ -58,7 +58,9 @@ class Bench:
         timer: of `bsp.time`; the worst processor's, so equal on all.
     """
 
-    def __init__(self, bsp: pybsp.BSP, settings: Settings, launch: int = 0, nodes: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, bsp: pybsp.BSP, settings: SamplingLevel, launch: int = 0, nodes: Sequence[int] | None = None
+    ) -> None:
         self.bsp, self.settings, self.launch = bsp, settings, launch
         self._nodes = None if nodes is None else tuple(nodes)
         self._seconds: dict[Point, float] = {}  # that one operation took when last seen
@@ -110,16 +112,16 @@ class Bench:
     def affordable(self, points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
         """Those of the points that the level can afford, by what `pilot` saw before, and those that it cannot.
 
-        Kernels are all affordable: the plan of a level has none that takes long on any machine of today.
+        Kernels are all affordable: no level has one that takes long on any machine of today.
         """
         l, o_msg, g = self._line  # noqa: E741 - the model's own name
-        kept: list[Point] = []
+        fast: list[Point] = []
         slow: list[Point] = []
         for point in points:
             seconds = l + o_msg * point.busiest + g * point.h + QUEUED * point.items
             fits = point.experiment == "rate" or seconds <= self.settings.slowest
-            (kept if fits else slow).append(point)
-        return kept, slow
+            (fast if fits else slow).append(point)
+        return fast, slow
 
     # -- measuring ------------------------------------------------------------------------------------------------
 
@@ -238,7 +240,7 @@ class Bench:
             return range(self.bsp.p)
         return [self._nodes[:pid].count(node) for pid, node in enumerate(self._nodes)]
 
-    def _mailed(self, relation: patterns.Relation, numbers: Sequence[int] | None = None) -> Operation:
+    def _mailed(self, relation: patterns.PatternRelation, numbers: Sequence[int] | None = None) -> Operation:
         bsp = self.bsp
         sends = relation.sends(bsp.pid)
         out = np.zeros(sum(count * each for _, count, each in sends), np.uint8)
@@ -265,7 +267,7 @@ class Bench:
 
         return superstep
 
-    def _queued(self, relation: patterns.Relation, size: int) -> Operation:
+    def _queued(self, relation: patterns.PatternRelation, size: int) -> Operation:
         bsp = self.bsp
         dtype: Any = _UNSIGNED.get(size, f"V{size}")
         if size not in self._queues:
@@ -313,9 +315,9 @@ def _axpy(size: int) -> Callable[[], None]:
     pieces = [(x[at : at + piece], y[at : at + piece], product[: min(piece, n - at)]) for at in range(0, n, piece)]
 
     def axpy() -> None:
-        for some, sums, made in pieces:
-            np.multiply(some, 1.5, out=made)
-            np.add(sums, made, out=sums)
+        for some, sums, products in pieces:
+            np.multiply(some, 1.5, out=products)
+            np.add(sums, products, out=sums)
 
     return axpy
 
@@ -323,10 +325,10 @@ def _axpy(size: int) -> Callable[[], None]:
 def _dot(size: int) -> Callable[[], None]:
     n = size // 16
     x, y = np.full(n, 1e-9), np.ones(n)
-    kept = np.zeros(1)
+    result = np.zeros(1)
 
     def dot() -> None:
-        kept[0] = np.dot(x, y)
+        result[0] = np.dot(x, y)
 
     return dot
 

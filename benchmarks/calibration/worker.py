@@ -18,7 +18,7 @@ from pybsp.failures import quiet
 
 from .harness import Job, launch_on_ranks
 
-SAID_EVERY = 0.2  # seconds
+REPORT_EVERY = 0.2  # seconds
 
 
 class Speaker:
@@ -34,7 +34,7 @@ class Speaker:
 
     def __call__(self, done: float, left: float) -> None:
         now = time.perf_counter()
-        if now - self._last < SAID_EVERY:
+        if now - self._last < REPORT_EVERY:
             return
         self._last = now
         print(json.dumps([round(done, 4), round(left, 1)]), flush=True)

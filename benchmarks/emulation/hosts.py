@@ -1,7 +1,7 @@
 """Emulated hosts: namespaces of processes, network, mounts and names, whose only way out is a TAP device.
 
-A host is held by one process, the first of its namespaces, that waits for the end of its standard input, which only
-the emulator holds. So when the emulator ends, by whatever cause, the host's first process ends; with it the kernel
+The first process of its namespaces keeps a host alive. It waits for the end of its standard input, which only the
+emulator has open. So when the emulator ends, by whatever cause, the host's first process ends; with it the kernel
 ends all other processes of the host, and then there is nothing that holds the namespaces. A TAP device ends with the
 file descriptor that made it.
 """

@@ -59,9 +59,9 @@ def emulate(
         LauncherError: something that it needs is missing; the text says what.
     """
     mpiexec = find_mpiexec()
-    with turn(), Hosts(hosts) as made:
-        switch = Switch(made.ports, link, changes)
-        with _enter(made.pids) as enter, _signals() as (wake, seen):
+    with turn(), Hosts(hosts) as running:
+        switch = Switch(running.ports, link, changes)
+        with _enter(running.pids) as enter, _signals() as (wake, seen):
             there = ",".join(address(i) for i in range(hosts))
             launcher = ["-launcher", "ssh", "-launcher-exec", enter, "-localhost", LAUNCHER_ADDRESS]
             placed = ["-hosts", there, "-ppn", str(ranks_per_host), "-n", str(hosts * ranks_per_host)]
@@ -110,7 +110,7 @@ def turn() -> Iterator[None]:
         lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         stack.callback(os.close, lock)
         deadline = time.monotonic() + LOCK_SECONDS
-        told = False
+        reported = False
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,9 +118,9 @@ def turn() -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise LauncherError(f"another emulated cluster has been running for {LOCK_SECONDS:g} s") from None
-            if not told:
+            if not reported:
                 print("pybsp emulate: waits for another emulated cluster to end", file=sys.stderr, flush=True)
-                told = True
+                reported = True
             time.sleep(0.1)
         yield
 
@@ -181,7 +181,7 @@ def _promptly() -> Iterator[None]:
 def _serve(switch: Switch, job: subprocess.Popen[bytes], wake: int, seen: list[int]) -> int:
     """Forward frames until mpiexec has ended; returns its exit status."""
     ending = 0  # the first signal that asked for the end
-    told = False  # mpiexec was told to end
+    asked = False  # whether mpiexec was asked to end
     while job.poll() is None:
         switch.run(wake)
         os.read(wake, 4096)
@@ -191,8 +191,8 @@ def _serve(switch: Switch, job: subprocess.Popen[bytes], wake: int, seen: list[i
                 continue
             if number == signal.SIGINT and not ending:
                 signal.alarm(GRACE)  # a terminal has given Ctrl-C to mpiexec as well
-            elif not told:
-                told = True
+            elif not asked:
+                asked = True
                 job.terminate()
                 signal.alarm(LAST_GRACE)
             else:

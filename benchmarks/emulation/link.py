@@ -73,10 +73,10 @@ def parse_rate(text: str) -> float:
     Raises:
         UsageError: the text is something else, or 0.
     """
-    wanted = "a rate such as 50mbit or 1gbit, or unlimited"
-    rate = math.inf if text == "unlimited" else _quantity(text, _BITS, wanted)
+    expected = "a rate such as 50mbit or 1gbit, or unlimited"
+    rate = math.inf if text == "unlimited" else _quantity(text, _BITS, expected)
     if not rate:
-        raise UsageError(f"expected {wanted}, got {text!r}")
+        raise UsageError(f"expected {expected}, got {text!r}")
     return rate
 
 
@@ -97,8 +97,8 @@ def parse_change(text: str) -> Change:
     return Change(parse_time(after), found.get("latency"), found.get("rate"))
 
 
-def _quantity(text: str, units: Mapping[str, float], wanted: str) -> float:
+def _quantity(text: str, units: Mapping[str, float], expected: str) -> float:
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([a-z]+)", text.lower())
     if found is None or found[2] not in units:
-        raise UsageError(f"expected {wanted}, got {text!r}")
+        raise UsageError(f"expected {expected}, got {text!r}")
     return float(found[1]) * units[found[2]]

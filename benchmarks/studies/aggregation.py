@@ -24,7 +24,7 @@ from pybsp.benchmarks.against_mpi.summary import ratio
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
 from pybsp.transport.launcher import load, under_launcher
 
-from .frame import EMULATORS, Network, Study, cells, on_ranks, table
+from .frame import EMULATORS, EmulatedNetwork, Study, cells, on_ranks, table
 
 SETTING = "PYBSP_AGGREGATE"
 LASTS = 0.05  # seconds that a round of either lasts about
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         latency, rate = round(1e6 * parse_time(options.latency)), round(1e-6 * parse_rate(options.rate))
         for ranks in options.ranks_per_host:
-            network = Network(options.hosts, latency, rate, ranks, emulator=options.emulator)
+            network = EmulatedNetwork(options.hosts, latency, rate, ranks, emulator=options.emulator)
             found = on_ranks(measured, options.rounds, n=options.hosts * ranks, network=network, limit=600)
             runs.append({"where": f"{options.hosts} x {ranks}, {options.latency}, {options.rate}", "rows": found})
     study.show(table("", "nodes | what | each to each | aggregated | ratio (95 %)", rows(runs)))

@@ -86,9 +86,9 @@ class Slowdown(NamedTuple):
 
 def stream(proc: Processor, h: int) -> None:
     """Send h messages to the others in turn, each processor beginning with the next one, and acquire as many."""
-    apart, received = period(proc.machine), 0
+    spacing, received = period(proc.machine), 0
     for turn in range(h):
-        proc.compute(turn * apart - proc.time)
+        proc.compute(turn * spacing - proc.time)
         proc.send((proc.pid + 1 + turn % (proc.p - 1)) % proc.p, turn)
         received += proc.poll() is not None
     for _ in range(h - received):
@@ -167,10 +167,10 @@ def by_plan(setting: Setting) -> Slowdown:
     """Hall's theorem; the synchronisation is what the processors agree on a start by."""
     machine, h = setting.logp, setting.h
     sources = np.repeat(np.arange(setting.p), h)
-    plan = offline.plan(sources, relation(setting.p, h).ravel(), setting.p)
+    timetable = offline.timetable(sources, relation(setting.p, h).ravel(), setting.p)
     unit = G * h + machine.L
-    done = _on_logp(setting, lambda phases, packets: offline.route_offline(phases, packets, plan))
-    bound = synchronisation_bound(machine) + plan.cost(machine)
+    done = _on_logp(setting, lambda phases, packets: offline.route_offline(phases, packets, timetable))
+    bound = synchronisation_bound(machine) + timetable.cost(machine)
     return Slowdown(done.time / unit, bound / unit, 1 + setting.synchronisation, True)
 
 
@@ -301,10 +301,10 @@ def main() -> None:
     values, middle = (QUICK, Setting(8, 4, 8)) if options.quick else (VALUES, MIDDLE)
     points = compare(values, middle)
     study.show(*(axis_table(points, axis, middle) for axis in AXES), constants_table(points))
-    kept = [
+    entries = [
         {"simulation": of.simulation, "axis": of.axis, **of.setting._asdict(), **of.slowdown._asdict()} for of in points
     ]
-    study.end({"G": G, "o": o, "points": kept}, lambda pyplot: draw(pyplot, points, middle))
+    study.end({"G": G, "o": o, "points": entries}, lambda pyplot: draw(pyplot, points, middle))
     above = [of for of in points if of.slowdown.certain and of.slowdown.simulated > of.slowdown.predicted]
     if above:
         sys.exit("above the bound: " + "; ".join(f"{of.simulation}, {of.axis} = {of.value}" for of in above))

@@ -94,7 +94,7 @@ class Place(NamedTuple):
     nodes: float
 
 
-class Superstep(NamedTuple):
+class SuperstepEfficiency(NamedTuple):
     """The superstep of the model on a machine as it is, whatever its network: without packets that are forwarded.
 
     efficiencies: E for each of LENGTHS; limit: for L without end; half: the L at which E is half of that.
@@ -147,7 +147,7 @@ def places(files: Sequence[str], more: int = 1024) -> Iterator[Place]:
                 )
 
 
-def supersteps(files: Sequence[str]) -> Iterator[Superstep]:
+def supersteps(files: Sequence[str]) -> Iterator[SuperstepEfficiency]:
     """By each machine's own cost, w/r + g h + l with what messages and items cost."""
     for file in files:
         machine = BSPMachine.load(file)
@@ -163,7 +163,9 @@ def supersteps(files: Sequence[str]) -> Iterator[Superstep]:
             half = 1.0
             while efficiency(half, packets) < limit / 2:
                 half *= 2
-            yield Superstep(Path(file).stem, packets, [efficiency(length, packets) for length in LENGTHS], limit, half)
+            yield SuperstepEfficiency(
+                Path(file).stem, packets, [efficiency(length, packets) for length in LENGTHS], limit, half
+            )
 
 
 # -- what is shown ------------------------------------------------------------------------------------------------
@@ -212,7 +214,7 @@ def places_table(found: Sequence[Place]) -> Table:
     )
 
 
-def supersteps_table(found: Sequence[Superstep]) -> Table:
+def supersteps_table(found: Sequence[SuperstepEfficiency]) -> Table:
     """Machines as they are."""
     return table(
         "The superstep of the model on machines as they are: E over its L",
@@ -262,8 +264,8 @@ def main() -> None:
     )
     if options.machine:
         study.show(places_table(placed), supersteps_table(steps))
-    kept = [{**of._asdict(), "computer": {name: getattr(of.computer, name) for name in TIMES}} for of in placed]
-    study.end({"claims": claims(), "places": kept, "supersteps": steps}, lambda pyplot: draw(pyplot, placed))
+    entries = [{**of._asdict(), "computer": {name: getattr(of.computer, name) for name in TIMES}} for of in placed]
+    study.end({"claims": claims(), "places": entries, "supersteps": steps}, lambda pyplot: draw(pyplot, placed))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from pybsp.benchmarks.emulation.launch import find_mpiexec
 from pybsp.errors import LauncherError
 from pybsp.mpiexec import launcher
 
-from .frame import Network, Study
+from .frame import EmulatedNetwork, Study
 from .frame.ranks import environment
 
 TOKEN = "PYBSP_FAULT"  # in the environment of the ranks that a fault is for
@@ -118,13 +118,13 @@ class Fault(NamedTuple):
     """What is done to a calibration.
 
     Args:
-        wanted: flags, one of which must be raised; of none, none of `DISTURBED` may be.
+        expected: flags, one of which must be raised; of none, none of `DISTURBED` may be.
         processors: 0: on emulated hosts.
         beside: what goes on meanwhile.
         changes: of the emulated link.
     """
 
-    wanted: frozenset[str]
+    expected: frozenset[str]
     processors: int
     beside: Callable[[str], AbstractContextManager[None]] = nothing
     changes: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ def calibrated(fault: Fault, path: Path, arguments: Sequence[str] = ("--quick",)
     if fault.processors:
         command = [*launcher(fault.processors, (TOKEN,)), *program]
     else:
-        command = Network(2, 1000, 200, emulator="pybsp", changes=fault.changes).command(program)
+        command = EmulatedNetwork(2, 1000, 200, emulator="pybsp", changes=fault.changes).command(program)
     with fault.beside(token):
         ended = subprocess.run(
             command,
@@ -199,13 +199,13 @@ def main() -> int:
             quiet_down(options.wait)
             load = os.getloadavg()[0]
             raised = calibrated(fault, path)
-            looked_for = fault.wanted or DISTURBED
+            looked_for = fault.expected or DISTURBED
             seen = [flag for flag in raised if flag.code in looked_for]
-            good = bool(seen) == bool(fault.wanted)
+            good = bool(seen) == bool(fault.expected)
             missed += not good
-            which = f"{'one of' if fault.wanted else 'none of'} {', '.join(sorted(looked_for))}"
+            which = f"{'one of' if fault.expected else 'none of'} {', '.join(sorted(looked_for))}"
             study.show(
-                f"{name}: {('flagged' if fault.wanted else 'none') if good else 'MISSED'} (load before {load:.2f}, "
+                f"{name}: {('flagged' if fault.expected else 'none') if good else 'MISSED'} (load before {load:.2f}, "
                 f"looked for {which})",
                 *(f"    {flag.code}: {flag.text}" for flag in seen),
                 f"    also: {', '.join(sorted({flag.code for flag in raised} - looked_for))}",

@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 import pybsp
 from pybsp.errors import UsageError
 
+from ..calibration.design import measured_points
 from ..calibration.fits import bsp as ours
 from ..calibration.fits.methods import METHODS
-from ..calibration.plan import plan
 from ..calibration.samples import Point, Sample, read
-from ..calibration.sampling import settings
+from ..calibration.sampling import sampling_level
 from ..calibration.supersteps import Bench
 from .frame import Study, cells, table
-from .theory.synthetic import Noise, Supersteps, noisy
+from .theory.synthetic import Noise, SyntheticSupersteps, noisy
 
 P = 4
 MACHINE = pybsp.BSPMachine(p=P, l=1e-4, o_msg=5e-6, g=1e-8, r=1e9)
@@ -35,8 +35,8 @@ NOISE = Noise(sigma=0.05, batch=0.02, launch=0.01, spikes=0.02, launches=3, batc
 Predict = Callable[[float, float], float]  # h, messages
 
 
-class Made(NamedTuple):
-    """What a method made of samples."""
+class Estimated(NamedTuple):
+    """What a method estimates from samples."""
 
     l: float  # noqa: E741 - the model's own name
     o_msg: float
@@ -52,9 +52,9 @@ class Case(NamedTuple):
     truth: dict[str, float]
 
 
-def synthetic(name: str, machine: Supersteps, noise: Noise) -> Case:
+def synthetic(name: str, machine: SyntheticSupersteps, noise: Noise) -> Case:
     """Supersteps of a model, with noise; g is that of large messages."""
-    points = [point for point in plan(P, "default") if point.experiment in ("bsp", "held-out")]
+    points = [point for point in measured_points(P, "default") if point.experiment in ("bsp", "held-out")]
     truth = {"l": machine.l, "o_msg": machine.o_msg, "g": machine.large[1] or machine.g}
     return Case(name, noisy({point: machine.time(point) for point in points}, noise), truth)
 
@@ -63,21 +63,21 @@ def virtual() -> Case:
     """Measured on virtual processors."""
 
     def main(bsp: Any) -> list[Sample]:
-        bench = Bench(bsp, settings("quick"))
-        points = [point for point in plan(bsp.p, "default") if point.experiment in ("bsp", "held-out")]
+        bench = Bench(bsp, sampling_level("quick"))
+        points = [point for point in measured_points(bsp.p, "default") if point.experiment in ("bsp", "held-out")]
         return [sample for point in points for sample in bench.measure(point, 0)]
 
     samples: list[Sample] = pybsp.simulate(main, p=P, machine=MACHINE).results[0]
     return Case("virtual processors", samples, {"l": MACHINE.l, "o_msg": MACHINE.o_msg, "g": MACHINE.g})
 
 
-def made(samples: Sequence[Sample]) -> dict[str, Made | None]:
+def estimated(samples: Sequence[Sample]) -> dict[str, Estimated | None]:
     """By each method; None where it cannot be applied."""
-    found: dict[str, Made | None] = {}
+    found: dict[str, Estimated | None] = {}
     supersteps = [sample for sample in samples if sample.point.experiment == "bsp"]
     fit = ours.fit_bsp(supersteps, [])
     if fit is not None:
-        found["ours"] = Made(
+        found["ours"] = Estimated(
             fit.l.value, fit.o_msg.value, fit.g.value, lambda h, messages: ours.predict(fit, h, messages)
         )
     for name, method in METHODS.items():
@@ -87,7 +87,7 @@ def made(samples: Sequence[Sample]) -> dict[str, Made | None]:
             found[name] = None
             continue
         line = (figures["l"], figures["o_msg"], figures["g"])
-        found[name] = Made(*line, partial(straight, *line))
+        found[name] = Estimated(*line, partial(straight, *line))
     return found
 
 
@@ -111,17 +111,17 @@ def errors(samples: Sequence[Sample], predict: Predict) -> tuple[float, float] |
 def rows(case: Case) -> list[tuple[str, ...]]:
     """Cells of the table, a row for each method."""
     found = []
-    for name, one in made(case.samples).items():
+    for name, one in estimated(case.samples).items():
         if one is None:
             found.append((case.name, name, *["-"] * 5))
             continue
-        apart = [
+        off_truth = [
             percent(getattr(one, part) / case.truth[part] - 1, "+") if part in case.truth else "-"
             for part in ("l", "o_msg", "g")
         ]
         held_out = errors(case.samples, one.predict)
         found.append(
-            (case.name, name, *apart, *(["-"] * 2 if held_out is None else [percent(error) for error in held_out]))
+            (case.name, name, *off_truth, *(["-"] * 2 if held_out is None else [percent(error) for error in held_out]))
         )
     return found
 
@@ -133,8 +133,8 @@ def percent(error: float, sign: str = "-") -> str:
 
 def cases() -> list[Case]:
     """Synthetic ones and virtual processors."""
-    plain = Supersteps(l=1e-4, o_msg=5e-6, g=1e-8)
-    regimes = Supersteps(l=1e-4, o_msg=2e-6, g=3e-8, packed=16384, large=(4e-5, 1e-8))
+    plain = SyntheticSupersteps(l=1e-4, o_msg=5e-6, g=1e-8)
+    regimes = SyntheticSupersteps(l=1e-4, o_msg=2e-6, g=3e-8, packed=16384, large=(4e-5, 1e-8))
     return [
         synthetic("a line, no noise", plain, Noise()),
         synthetic("a line, noise", plain, NOISE),

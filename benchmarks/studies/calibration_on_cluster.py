@@ -47,7 +47,7 @@ from pybsp.benchmarks.calibration.samples import read as read_samples
 from pybsp.benchmarks.studies.emulator import FRAME, PAYLOAD
 from pybsp.errors import BSPError
 
-from .frame import EMULATORS, Network, Study, cells, table
+from .frame import EMULATORS, EmulatedNetwork, Study, cells, table
 from .frame.ranks import environment
 
 LATENCIES = (500, 1000, 3000, 5000)  # microseconds
@@ -105,7 +105,7 @@ def measure(setting: Setting, folder: Path, options: argparse.Namespace) -> str:
     partial = folder / f"{setting.name}.partial.json"
     for left in (partial, partial.with_suffix(".csv")):
         left.unlink(missing_ok=True)
-    network = Network(setting.hosts, setting.latency, setting.rate, setting.ranks, options.emulator)
+    network = EmulatedNetwork(setting.hosts, setting.latency, setting.rate, setting.ranks, options.emulator)
     program = [sys.executable, "-m", "pybsp", "calibrate", "-o", str(partial), "--seed", str(options.seed)]
     program += [] if options.level == "default" else [f"--{options.level}"]
     program += [] if options.budget is None else ["--budget", str(options.budget)]
@@ -131,9 +131,9 @@ def measure(setting: Setting, folder: Path, options: argparse.Namespace) -> str:
     return ""
 
 
-def measure_all(wanted: Sequence[Setting], folder: Path, options: argparse.Namespace) -> int:
+def measure_all(settings: Sequence[Setting], folder: Path, options: argparse.Namespace) -> int:
     """What is not there yet; returns how many failed."""
-    missing = [setting for setting in wanted if not (folder / f"{setting.name}.json").exists()]
+    missing = [setting for setting in settings if not (folder / f"{setting.name}.json").exists()]
     failed = 0
     for number, setting in enumerate(missing, start=1):
         begun = time.monotonic()
@@ -144,9 +144,9 @@ def measure_all(wanted: Sequence[Setting], folder: Path, options: argparse.Names
     return failed
 
 
-def again(wanted: Sequence[Setting], folder: Path) -> None:
+def again(settings: Sequence[Setting], folder: Path) -> None:
     """Analyse the raw samples that are there anew."""
-    for setting in wanted:
+    for setting in settings:
         raw = folder / f"{setting.name}.csv"
         if raw.exists():
             write(analyse(read_samples(raw)), folder / f"{setting.name}.json")
@@ -211,9 +211,9 @@ def show_logp(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
         base = found.get(setting._replace(latency=0))
         software = None if base is None else signature(base, layer)
         if setting.latency and software is not None:
-            wanted = 1e-6 * setting.latency + (software.L_low.value + software.L_high.value) / 2
-            outside = max(fit.L_low.value - wanted, wanted - fit.L_high.value, 0.0) / wanted
-            row += [f"{1e6 * wanted:.0f}", f"{outside:.1%}", verdict(fit.L_low.low <= wanted <= fit.L_high.high)]
+            expected = 1e-6 * setting.latency + (software.L_low.value + software.L_high.value) / 2
+            outside = max(fit.L_low.value - expected, expected - fit.L_high.value, 0.0) / expected
+            row += [f"{1e6 * expected:.0f}", f"{outside:.1%}", verdict(fit.L_low.low <= expected <= fit.L_high.high)]
         rows.append(row)
     head = (
         "setting, hosts | layer | G_word, ns | line | 5 % | R/2 - o_s - o_r, us | to R/2 | latency + c | off | inside"
@@ -251,8 +251,8 @@ def show_bsp(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
         unbalanced = calibration.ebsp
         if unbalanced is not None and unbalanced.g1 is not None:
             zero = unbalanced.g1.low <= 0 <= unbalanced.g1.high
-            kept = "E-BSP" if unbalanced.kept else "BSP"
-            row += [_ns(unbalanced.g1), verdict(zero and not unbalanced.kept, f"{kept} kept")]
+            model = "E-BSP" if unbalanced.kept else "BSP"
+            row += [_ns(unbalanced.g1), verdict(zero and not unbalanced.kept, f"{model} kept")]
         elif unbalanced is not None:
             row += ["refused", f"condition {unbalanced.condition:.0f}"]
         rows.append(row)
@@ -273,8 +273,8 @@ def show_classes(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
             for name, mine, theirs in _pairs(calibration, found[other], where):
                 error = mine.value / theirs.value - 1 if theirs.value else float("inf")
                 show = _ns if name.split()[0] in ("g", "G_word") else _us
-                said = verdict(abs(error) <= CLASS_BAR, f"{error:+.1%}")
-                rows.append((str(setting), f"{where}: {name}", show(mine), show(theirs), said))
+                cell = verdict(abs(error) <= CLASS_BAR, f"{error:+.1%}")
+                rows.append((str(setting), f"{where}: {name}", show(mine), show(theirs), cell))
     return _table("Two ranks a host", "setting, hosts | parameter | within or between | one class alone | 10 %", rows)
 
 
@@ -293,10 +293,10 @@ def _pairs(calibration: Calibration, alone: Calibration, where: str) -> Iterator
             yield f"G_word ({name})", mine.G_word, theirs.G_word
 
 
-def show(study: Study, wanted: Sequence[Setting], folder: Path) -> None:
+def show(study: Study, settings: Sequence[Setting], folder: Path) -> None:
     """All tables, from the machine files that are there."""
     found = {}
-    for setting in wanted:
+    for setting in settings:
         path = folder / f"{setting.name}.json"
         if path.exists():
             found[setting] = read(path)
@@ -305,12 +305,12 @@ def show(study: Study, wanted: Sequence[Setting], folder: Path) -> None:
         return
     about, verdict = next(iter(found.values())).about, Verdicts()
     study.show(
-        f"{len(found)} of {len(wanted)} calibrations, level {about['level']}; {about['versions'].get('mpi', '')}"
+        f"{len(found)} of {len(settings)} calibrations, level {about['level']}; {about['versions'].get('mpi', '')}"
     )
     for part in (show_logp, show_differences, show_bsp, show_classes):
-        made = part(found, verdict)
-        if made.row_count:
-            study.show(made)
+        shown = part(found, verdict)
+        if shown.row_count:
+            study.show(shown)
     for setting, calibration in found.items():
         flags = sorted({flag.code for flag in calibration.all_flags()})
         study.show(f"{setting}: {', '.join(flags) or 'no flags'}")
@@ -341,13 +341,13 @@ def main() -> int:
     study.add_argument("--again", action="store_true", help="analyse the raw samples that are there anew, first")
     options = study.begin()
     hosts = {rate: HOSTS.get(rate, 2) for rate in options.rates} | dict(options.hosts or ())
-    wanted = series(options.latencies, options.rates, hosts, not options.no_classes)
+    settings = series(options.latencies, options.rates, hosts, not options.no_classes)
     options.folder.mkdir(parents=True, exist_ok=True)
     try:
         if options.again:
-            again(wanted, options.folder)
-        failed = 0 if options.table else measure_all(wanted, options.folder, options)
-        show(study, wanted, options.folder)
+            again(settings, options.folder)
+        failed = 0 if options.table else measure_all(settings, options.folder, options)
+        show(study, settings, options.folder)
     except BSPError as error:
         print(f"calibration_on_cluster: {error}", file=sys.stderr)
         return 2

@@ -34,7 +34,7 @@ import pybsp
 from pybsp.collectives import broadcast, broadcast_items, prefix, prefix_2d
 from pybsp.collectives.tree import degrees
 
-from .frame import Network, Study, library, on_ranks, spread, table
+from .frame import EmulatedNetwork, Study, library, on_ranks, spread, table
 
 Variant = Callable[[], Any]
 
@@ -44,7 +44,7 @@ RELATIONS = (1 << 16, 1 << 17)  # words
 HEAD_START = 0.04  # seconds in which all ranks learn when to begin, and what was still under way arrives
 
 
-class Clock:
+class CommonStart:
     """A moment at which all ranks begin."""
 
     def __init__(self, comm: Any) -> None:
@@ -69,13 +69,13 @@ def measured(comm: Any, variants: Mapping[str, Variant], rounds: int) -> dict[st
     """Seconds of each variant in each round: from the common beginning to the end of the last rank."""
     from mpi4py import MPI
 
-    clock = Clock(comm)
+    start = CommonStart(comm)
     samples: dict[str, list[float]] = {name: [] for name in variants}
     names = list(variants)
     for number in range(rounds + 1):
         shift = number % len(names)
         for name in names[shift:] + names[:shift]:
-            begin = clock.begin()
+            begin = start.begin()
             variants[name]()
             seconds = comm.allreduce(time.perf_counter() - begin, MPI.MAX)
             if number:  # the first round makes connections
@@ -197,8 +197,8 @@ def choice_table(found: dict[str, Any]) -> Table:
         medians = {each: float(np.median(taken)) for each, taken in samples.items()}
         best, worst = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
         ratio = medians[way] / medians[best]
-        apart = np.percentile(samples[best], 95) < np.percentile(samples[way], 5)
-        verdict = "within 10 %" if ratio <= 1.1 else "MISSED" if apart else "within the spread"
+        separated = np.percentile(samples[best], 95) < np.percentile(samples[way], 5)
+        verdict = "within 10 %" if ratio <= 1.1 else "MISSED" if separated else "within the spread"
         rows.append(
             f"{what} | {way} | {spread(samples[way], 1e-3)} | {1e3 * one['predicted'][way]:.4g} | {best} | "
             f"{spread(samples[best], 1e-3)} | {worst} {1e3 * medians[worst]:.4g} | {ratio:.2f} | {verdict}"
@@ -248,7 +248,7 @@ def main() -> None:
     parameters = {name: getattr(options, name) for name in ("g", "l", "r", "o_msg")}
     network, where = None, "under mpiexec, one host"
     if options.latency is not None and options.rate is not None:
-        network = Network(options.n, options.latency, options.rate)
+        network = EmulatedNetwork(options.n, options.latency, options.rate)
         where = f"-l {options.latency} -b {options.rate}"
     content = on_ranks(on_these, options.part, options.rounds, parameters, n=options.n, network=network)
     given = "" if options.part == "machine" else f"; g = {options.g:g} s, l = {options.l:g} s"

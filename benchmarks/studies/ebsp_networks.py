@@ -171,11 +171,11 @@ def distances(name: str, p: int) -> Distance:
     """All pairs of numbers."""
     at = INDEXINGS[name].coordinates(p)
     far = np.array([0] + [int(np.abs(at[d:] - at[:-d]).sum(axis=1).max()) for d in range(1, p)])
-    apart = np.maximum(np.arange(p), 1)
-    worst = int(np.argmax(far**2 / apart))
-    broken = np.flatnonzero(far**2 > 9 * apart)
+    steps = np.maximum(np.arange(p), 1)
+    worst = int(np.argmax(far**2 / steps))
+    broken = np.flatnonzero(far**2 > 9 * steps)
     first = (int(broken[0]), int(far[broken[0]])) if len(broken) else None
-    return Distance(name, p, float(far[worst] / math.sqrt(apart[worst])), (worst, int(far[worst])), first)
+    return Distance(name, p, float(far[worst] / math.sqrt(steps[worst])), (worst, int(far[worst])), first)
 
 
 # -- Lemma 4 and Theorem 5 ----------------------------------------------------------------------------------------
@@ -640,8 +640,8 @@ def row(problem: Problem, algorithm: Algorithm, quick: bool) -> Row:
     """Route an algorithm's plans."""
     sizes = problem.sizes[: -1 if quick else None]
     found = [routed(problem.kind, algorithm.plan(problem.kind, p)) for p in sizes]
-    said = [algorithm.claimed(p, gap(problem.kind, p)) for p in sizes]
-    grown = (exponent(sizes, values) for values in (said, *list(zip(*found, strict=True))[1:]))
+    claimed = [algorithm.claimed(p, gap(problem.kind, p)) for p in sizes]
+    grown = (exponent(sizes, values) for values in (claimed, *list(zip(*found, strict=True))[1:]))
     return Row(problem.name, problem.kind, algorithm.name, algorithm.claim, sizes, found, *grown)
 
 
@@ -751,11 +751,11 @@ def main() -> None:
     """Route, and print the tables."""
     study = Study(__doc__, keep="--json", quick="fewer relations, and without the largest P")
     quick = study.begin().quick
-    kept: dict[str, Any] = {}
+    content: dict[str, Any] = {}
 
     def show(name: str, found: Sequence[Any], *tables: Callable[[Any], Table]) -> None:
-        kept[name] = found
-        study.show(*(made(found) for made in tables))
+        content[name] = found
+        study.show(*(make(found) for make in tables))
 
     show("theorem 3", theorem_3_families(quick), theorem_3_table)
     pairs = [("peano", 4**n) for n in (2, 4, 6)] + [("true peano", 9**n) for n in (2, 3, 4)] + [("snake", 4**6)]
@@ -765,7 +765,7 @@ def main() -> None:
     show("corner", [corner(16**n) for n in ((1, 2, 3) if quick else (1, 2, 3, 4))], corner_table)
     asked = [(problem, algorithm) for problem in PROBLEMS for algorithm in problem.algorithms]
     show("algorithms", [row(*one, quick) for one in study.each(asked)], algorithms_table, factors_table)
-    study.end(kept)
+    study.end(content)
 
 
 if __name__ == "__main__":

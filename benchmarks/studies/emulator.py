@@ -28,7 +28,7 @@ from rich.table import Table
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
 from pybsp.benchmarks.emulation.switch import MTU
 
-from .frame import Network, Study, cells, on_ranks, spread, table
+from .frame import EmulatedNetwork, Study, cells, on_ranks, spread, table
 
 HOSTS = 8
 ROUND_TRIPS = 100
@@ -99,7 +99,7 @@ def compare(study: Study, networks: dict[str, str], options: argparse.Namespace)
     samples: dict[str, dict[str, list[float]]] = {name: {} for name in networks}
     for _ in study.each(range(options.rounds)):
         for name, emulator in networks.items():
-            network = Network(HOSTS, round(1e6 * latency), round(1e-6 * rate), emulator=emulator)
+            network = EmulatedNetwork(HOSTS, round(1e6 * latency), round(1e-6 * rate), emulator=emulator)
             for what, values in on_ranks(measured, rate, n=HOSTS, network=network, limit=300).items():
                 samples[name].setdefault(what, []).extend(values)
     by_link = {

@@ -9,7 +9,7 @@ with the end of the run (`logp_on_bsp.ending`) added to T, and once without it, 
 
 Then the same for the simulation of programs that stall: its constant is the ledger's time over (1 + (l+g)/G depth) T,
 the depth being that of the bitonic sorting network; and beside it over the paper's ((l+g)/G) log2 p T. Every trace is
-held against the model. The script fails where a bound or a constant is exceeded.
+checked against the model. The script fails where a bound or a constant is exceeded.
 """
 
 from __future__ import annotations

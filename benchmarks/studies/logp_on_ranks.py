@@ -34,7 +34,7 @@ from rich.table import Table
 from pybsp import LogPMachine, logp
 from pybsp.logp.ranks import RankProcessor
 
-from .frame import EMULATORS, Network, Study, on_ranks, spread, table
+from .frame import EMULATORS, EmulatedNetwork, Study, on_ranks, spread, table
 
 TURNS = 2000  # of a ping-pong
 FLOOD = 20_000
@@ -219,7 +219,7 @@ def many_to_one(proc: RankProcessor, each: int) -> dict[str, Any]:
     return {"seconds": last - first, "most": proc.max_in_flight}
 
 
-def cluster(latency: int, held: float, gaps: list[float], number: int) -> dict[str, Any]:
+def cluster(latency: int, latencies: float, gaps: list[float], number: int) -> dict[str, Any]:
     """Many to one for each gap."""
     logp.run(lambda _: None)  # loads MPI, as the layer wants it
     from mpi4py import MPI
@@ -228,7 +228,7 @@ def cluster(latency: int, held: float, gaps: list[float], number: int) -> dict[s
     found: dict[str, Any] = {}
     for share in gaps:
         G = max(2, round(share * latency * 1e-6 / STEP))
-        machine = LogPMachine(comm.size, math.ceil(held * latency * 1e-6 / STEP), 1, G, step=STEP)
+        machine = LogPMachine(comm.size, math.ceil(latencies * latency * 1e-6 / STEP), 1, G, step=STEP)
         each = -(-number // max(1, comm.size - 1))
         with noted() as (submissions, arrivals):
             mine = logp.run(many_to_one, each, machine=machine, capacity="global", pace=True)
@@ -247,8 +247,8 @@ def cluster(latency: int, held: float, gaps: list[float], number: int) -> dict[s
                 "seconds": mine["seconds"],
                 "in flight": int(np.cumsum([change for _, change in changes]).max()),
                 "credits": mine["most"],
-                "stalls": sum(said["stalls"] for _, said in logs[1:]),
-                "stalled": sum(said["stalled"] for _, said in logs[1:]),
+                "stalls": sum(counters["stalls"] for _, counters in logs[1:]),
+                "stalled": sum(counters["stalled"] for _, counters in logs[1:]),
             }
     return found
 
@@ -283,10 +283,10 @@ def main() -> None:
     study.add_argument("--rounds", type=int, default=21, help="samples of each variant")
     options = study.begin()
 
-    def network(p: int) -> Network | None:
+    def network(p: int) -> EmulatedNetwork | None:
         if options.latency is None or options.rate is None:
             return None
-        return Network(p, options.latency, options.rate, emulator=options.emulator)
+        return EmulatedNetwork(p, options.latency, options.rate, emulator=options.emulator)
 
     if options.part == "messages":
         found = {str(p): on_ranks(messages, options.rounds, n=p, network=network(p)) for p in (2, 3)}

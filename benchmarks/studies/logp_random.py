@@ -40,13 +40,13 @@ PARAMETERS = ((16, 1, 4), (32, 4, 4), (64, 0, 2), (64, 3, 4), (63, 5, 8), (128, 
 PROCESSORS = (8, 16, 31, 64, 128, 256)
 
 
-class Relation(NamedTuple):
+class BalancedRelation(NamedTuple):
     """h from each processor, and h to each, none to itself: destinations, shape (p, h)."""
 
     destinations: Ints
 
     @classmethod
-    def balanced(cls, p: int, h: int, seed: int = 0) -> Relation:
+    def balanced(cls, p: int, h: int, seed: int = 0) -> BalancedRelation:
         """Shifts of renamed processors."""
         rng = np.random.default_rng((p, h, seed))
         name, shifts = rng.permutation(p), rng.integers(1, p, h)
@@ -55,7 +55,9 @@ class Relation(NamedTuple):
         return cls(destinations)
 
 
-def program(proc: Processor, relation: Relation, seed: int, beta: float | None, expected: int | None) -> list[Message]:
+def program(
+    proc: Processor, relation: BalancedRelation, seed: int, beta: float | None, expected: int | None
+) -> list[Message]:
     """All begin at time 0; `expected` None: they find out that all has come."""
     h = relation.destinations.shape[1]
     packets = [(int(dest), k) for k, dest in enumerate(relation.destinations[proc.pid])]
@@ -69,7 +71,7 @@ class Events(NamedTuple):
     possible: bool
 
 
-def drawn(relation: Relation, capacity: int, R: int, seed: int) -> Events:
+def drawn(relation: BalancedRelation, capacity: int, R: int, seed: int) -> Events:
     """What happens in a run, by the batches that the processors draw in their first phase."""
     p, h = relation.destinations.shape
     batches = np.stack([batches_of(seed, pid, 1, R, h) for pid in range(p)])
@@ -100,7 +102,7 @@ def sweep(case: Case, runs: int, simulated: int) -> Iterator[Swept]:
         AssertionError: an execution that the counts do not admit.
     """
     p, h, L, o, G = case
-    machine, relation = LogPMachine(p=p, L=L, o=o, G=G), Relation.balanced(p, h)
+    machine, relation = LogPMachine(p=p, L=L, o=o, G=G), BalancedRelation.balanced(p, h)
     for beta in BETAS:
         R = rounds(machine, h, beta)
         events = [drawn(relation, machine.capacity, R, seed) for seed in range(runs)]
@@ -141,7 +143,7 @@ class Point(NamedTuple):
     c1: float  # ceil(L/G) / log2 p
     alpha: float
     time: float  # over Gh, at most of all schedules
-    told: float  # and with the combine-and-broadcast that tells all that it has ended
+    until_known: float  # and with the combine-and-broadcast that tells all that it has ended
     stalled: int
 
     @property
@@ -158,12 +160,12 @@ def grid(most: int) -> Iterator[Point]:
             C = machine.capacity
             degrees = sorted({h for h in (C + 1, 2 * C, p // 2, p - 1) if C < h < p and p * h <= most})
             for h in degrees:
-                relation = Relation.balanced(p, h)
+                relation = BalancedRelation.balanced(p, h)
                 ended = [
                     simulate(program, machine=machine, schedule=schedule, args=(relation, 1, None, h))
                     for schedule in SCHEDULES
                 ]
-                told = simulate(program, machine=machine, args=(relation, 1, None, None))
+                until_known = simulate(program, machine=machine, args=(relation, 1, None, None))
                 yield Point(
                     p,
                     (L, o, G),
@@ -171,7 +173,7 @@ def grid(most: int) -> Iterator[Point]:
                     C / float(np.log2(p)),
                     4 * (1 + theorem_beta(machine)),
                     max(sim.time for sim in ended) / (G * h),
-                    told.time / (G * h),
+                    until_known.time / (G * h),
                     max(sim.stalled for sim in ended),
                 )
 
@@ -220,7 +222,7 @@ def grid_table(points: Sequence[Point]) -> Table:
         rows.append(
             f"{p} | {len(mine)} | {sum(point.stalled > 0 for point in mine)} | {worst.time / worst.alpha:.3f} | "
             f"{max(point.share for point in mine):.3f} | {worst.parameters}, {worst.h} | "
-            f"{cells((worst.c1, worst.alpha, worst.time, worst.told), '.2f')}"
+            f"{cells((worst.c1, worst.alpha, worst.time, worst.until_known), '.2f')}"
         )
     return table(
         "Theorem 3, beta for c2 = 1: time over Gh beside alpha, worst of each p",
@@ -280,8 +282,8 @@ def main() -> None:
         f"{len(points)} points: largest time / (alpha + 4)Gh {share:.3f}; above alpha Gh: {above}",
     )
     swept = [{"case": case, "rows": of} for case, of in found.items()]
-    kept = {"runs": options.runs, "simulated": options.simulated, "decompose": times, "sweep": swept, "grid": points}
-    study.end(kept, lambda pyplot: draw(pyplot, found, points))
+    content = {"runs": options.runs, "simulated": options.simulated, "decompose": times, "sweep": swept, "grid": points}
+    study.end(content, lambda pyplot: draw(pyplot, found, points))
     if share > 1:
         sys.exit("a point beyond the constant of Theorem 3")
 

@@ -3,7 +3,7 @@
     python -m pybsp.benchmarks.studies.logp_simulator [-p 1024] [--messages 1000000] [--programs 10000]
 
 prints seconds for each pattern of traffic, with what was simulated and how long the check of its trace took; then
-seconds for so many random programs on random machines, each held against all invariants of the model.
+seconds for so many random programs on random machines, each checked against all invariants of the model.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from pybsp.routing.logp.sorting import choose
 from .frame import Study, table
 
 Ints = NDArray[np.int64]
-Relation = tuple[Ints, Ints]  # sources, destinations
+Pairs = tuple[Ints, Ints]  # sources, destinations
 
 LIMIT = 8.0  # what the constant of Theorem 2 is below, for every point of the grid
 PROCESSORS = (2, 3, 5, 8, 13, 16, 31, 32, 61, 64)
@@ -49,33 +49,33 @@ PARAMETERS = (
 )
 
 
-def uniform(p: int, h: int, rng: np.random.Generator) -> Relation:
+def uniform(p: int, h: int, rng: np.random.Generator) -> Pairs:
     """Each processor sends h messages to random others."""
     return np.repeat(np.arange(p), h), rng.integers(0, p, p * h)
 
 
-def permutations(p: int, h: int, rng: np.random.Generator) -> Relation:
+def permutations(p: int, h: int, rng: np.random.Generator) -> Pairs:
     """h permutations on top of each other: an h-relation with nothing to spare."""
     return np.repeat(np.arange(p), h), rng.permuted(np.tile(np.arange(p), (h, 1)), axis=1).T.ravel()
 
 
-def all_to_one(p: int, h: int, rng: np.random.Generator) -> Relation:
+def all_to_one(p: int, h: int, rng: np.random.Generator) -> Pairs:
     """Messages for processor 0, in equal parts of all."""
     return np.arange(h) % p, np.zeros(h, np.int64)
 
 
-def one_to_all(p: int, h: int, rng: np.random.Generator) -> Relation:
+def one_to_all(p: int, h: int, rng: np.random.Generator) -> Pairs:
     """Messages of the last processor, in equal parts for all."""
     return np.full(h, p - 1), np.arange(h) % p
 
 
-def unbalanced(p: int, h: int, rng: np.random.Generator) -> Relation:
+def unbalanced(p: int, h: int, rng: np.random.Generator) -> Pairs:
     """From 0 to h messages of each processor, for a third of them."""
     sent = rng.integers(0, h + 1, p)
     return np.repeat(np.arange(p), sent), rng.integers(0, (p + 2) // 3, sent.sum())
 
 
-RELATIONS: tuple[Callable[[int, int, np.random.Generator], Relation], ...] = (
+RELATIONS: tuple[Callable[[int, int, np.random.Generator], Pairs], ...] = (
     uniform,
     permutations,
     all_to_one,
@@ -114,7 +114,7 @@ def superstep(proc: Processor, packets: list[list[tuple[int, int]]], work: list[
 
 
 def measure(
-    machine: LogPMachine, relation: Relation, name: str, work: list[int], schedule: str = "latest", seed: int = 0
+    machine: LogPMachine, relation: Pairs, name: str, work: list[int], schedule: str = "latest", seed: int = 0
 ) -> Point:
     """Simulate a superstep.
 
@@ -132,14 +132,14 @@ def measure(
     r, s = degrees(p, *relation)
     h, w = max(r, s), max(work)
     exchange = period(machine) * h + machine.L
-    plan = choose(machine, r)
-    sorts = (plan.time, aks_time, cubesort_time)
+    scheme = choose(machine, r)
+    sorts = (scheme.time, aks_time, cubesort_time)
     return Point(
         p,
         (machine.L, machine.o, machine.G),
         name,
         h,
-        plan.name,
+        scheme.name,
         run.time,
         run.time / superstep_bound(machine, w, r, s),
         run.time / (w + exchange * slowdown(machine, h)) if h else 0.0,

@@ -285,7 +285,7 @@ def times(quick: bool) -> Section:
         begin = time.perf_counter()
         network = Multibutterfly(N, d, 0)
         network.inward  # noqa: B018
-        made = time.perf_counter() - begin
+        built = time.perf_counter() - begin
         for name, relation in (
             ("random 64-relation of every 32nd row", random_relation(N // L, 64)),
             ("64 times a permutation of every 32nd row", permutation(N // L, 64)),
@@ -295,7 +295,7 @@ def times(quick: bool) -> Section:
             for checked in (False, True):
                 begin = time.perf_counter()
                 route(network, relation, L, lemmas=checked)
-                rows.append([N, d, name, len(relation), checked, made, time.perf_counter() - begin])
+                rows.append([N, d, name, len(relation), checked, built, time.perf_counter() - begin])
     columns = ["N", "d", "relation", "messages", "lemmas checked", "network (s)", "routing (s)"]
     return Section("Time", columns, rows)
 
@@ -314,12 +314,12 @@ def main(sections: Sequence[Callable[[bool], Section]] = SECTIONS, text: str | N
     known = {section.__name__: section for section in sections}
     study.add_argument("--only", nargs="+", default=list(known), choices=known, help="these tables")
     options = study.begin()
-    kept = []
+    sections_shown = []
     for make in study.each(known[name] for name in known if name in options.only):
         section = make(options.quick)
-        kept.append(section)
+        sections_shown.append(section)
         study.show(table(section.title, cells(section.columns), (cells(map(cell, row)) for row in section.rows)))
-    study.end(kept)
+    study.end(sections_shown)
 
 
 if __name__ == "__main__":

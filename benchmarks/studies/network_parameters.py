@@ -327,8 +327,8 @@ def observation(found: Sequence[tuple[Row, Sequence[Observed]]]) -> Table:
     )
 
 
-def kept(row: Row) -> dict[str, Any]:
-    """What is kept of a row."""
+def as_dict(row: Row) -> dict[str, Any]:
+    """A row as the JSON file has it."""
     return {
         "network": row.topology.name, "ports": row.topology.ports, "routing": row.how,
         "relation": "bad" if row.bad else "random", "h": row.topology.h, "p": row.p,
@@ -360,7 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
          "longest": point.longest}
         for row, points in found for point in points
     ]  # fmt: skip
-    study.end({"rows": [kept(row) for row in (*rows, *bad)], "observation 1": observed})
+    study.end({"rows": [as_dict(row) for row in (*rows, *bad)], "observation 1": observed})
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from pybsp.benchmarks.calibration.estimates import Estimate
 from pybsp.benchmarks.calibration.fits.bootstrap import REPLICATES, interval
 from pybsp.benchmarks.calibration.fits.least_squares import relative
 from pybsp.benchmarks.calibration.sampling import timer
-from pybsp.benchmarks.studies.frame import EMULATORS, Network, Study, on_ranks, table
+from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, Study, on_ranks, table
 from pybsp.errors import BSPError
 from pybsp.routing import named
 from pybsp.transport.launcher import under_launcher
@@ -66,7 +66,7 @@ MEASURED = {
 }
 
 Floats = NDArray[np.float64]
-Superstep = Callable[[], None]
+RunSuperstep = Callable[[], None]
 Centre = Callable[..., Any]  # np.mean or np.median
 
 
@@ -136,7 +136,7 @@ class Experiment:
             for by, of in zip(asked.by, shaped, strict=True)
         }
 
-    def _superstep(self, by: str, size: int, dests: NDArray[np.int64]) -> Superstep:
+    def _superstep(self, by: str, size: int, dests: NDArray[np.int64]) -> RunSuperstep:
         """One that routes this processor's packets."""
         bsp, count = self._bsp, len(dests)
         into = np.empty((count, size), np.uint8)
@@ -163,7 +163,7 @@ class Experiment:
 
         return mailed
 
-    def _timed(self, superstep: Superstep) -> float:
+    def _timed(self, superstep: RunSuperstep) -> float:
         """Seconds from the common beginning to this processor's end."""
         if not self._shared:
             self._bsp.sync()
@@ -347,7 +347,7 @@ def main() -> None:
         for p in options.n:
             network = None
             if options.latency is not None:
-                network = Network(p, options.latency, options.rate, emulator=options.emulator)
+                network = EmulatedNetwork(p, options.latency, options.rate, emulator=options.emulator)
             runs.append(on_ranks(on_these, options.router, asked, n=p, network=network))
     study.show(
         f"{where}; h = {', '.join(map(str, asked.degrees))}; {asked.repetitions} repetitions; load "

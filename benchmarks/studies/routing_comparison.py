@@ -34,7 +34,7 @@ from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, LogPMachine
-from pybsp.benchmarks.studies.frame import EMULATORS, Network, Study, cells, on_ranks, table
+from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, Study, cells, on_ranks, table
 from pybsp.errors import RoutingError
 from pybsp.routing import (
     Relation,
@@ -212,9 +212,9 @@ NETWORKS: dict[str, tuple[Callable[[int], of_packets.Network], bool]] = {
 def on_networks(p: int, name: str, relation: Relation) -> list[Routed]:
     """A relation on all networks that p fits."""
     found = []
-    for network, (made, two_phase) in NETWORKS.items():
+    for network, (make, two_phase) in NETWORKS.items():
         with suppress(RoutingError):
-            traffic = made(p).route(relation, two_phase=two_phase)
+            traffic = make(p).route(relation, two_phase=two_phase)
             most = (traffic.max_queue, traffic.max_link_load)
             found.append(Routed(p, name, relation.moving().h, network, traffic.steps, *most))
     return found
@@ -360,7 +360,7 @@ def main() -> None:
         options.p, options.h, options.sizes = [5, 16], [4], [16, 64]
     if options.cluster:
         n, latency, rate, h = options.n, options.latency, options.rate, max(options.h)
-        network = Network(n, latency, rate, emulator=options.emulator)
+        network = EmulatedNetwork(n, latency, rate, emulator=options.emulator)
         load = os.getloadavg()[0]
         timed = on_ranks(on_these, n, latency, rate, h, options.repetitions, n=n, network=network)
         virtual = virtual_times(machine_of(n, latency, rate), h)

@@ -97,8 +97,8 @@ def main() -> None:
             [f"{options.n} | {spread(ours, 1e-3)} | {spread(numpys, 1e-3)} | {spread(ours / numpys)} | below {BAR:g}"],
         ),
     )
-    kept = {"processor": processor(), "cores": os.cpu_count()}
-    study.end(kept | {"p": options.n, "keys": options.keys, "dtype": options.dtype, **found})
+    content = {"processor": processor(), "cores": os.cpu_count()}
+    study.end(content | {"p": options.n, "keys": options.keys, "dtype": options.dtype, **found})
 
 
 if __name__ == "__main__":

@@ -550,7 +550,7 @@ def main() -> None:
         figure_5_table(counted, options.most),
     )
     stated = zip(STATEMENTS, work, strict=True)
-    kept = {
+    content = {
         "processors": processors(options.most),
         "ratios": RATIOS,
         "speeds": SPEEDS,
@@ -559,7 +559,7 @@ def main() -> None:
         "comparisons": compared,
         "figure 5": {"P": sizes(options.most), "rows": counted},
     }
-    study.end(kept, lambda pyplot: draw(pyplot, options.most))
+    study.end(content, lambda pyplot: draw(pyplot, options.most))
     exceeded = [name for name, of in found.items() for key in QUANTITIES[:3] if of[key].value >= LIMIT]
     if exceeded:
         sys.exit(f"not below {LIMIT:g}: {', '.join(dict.fromkeys(exceeded))}")

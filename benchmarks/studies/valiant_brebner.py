@@ -472,7 +472,7 @@ def main() -> None:
         tails_table("Theorem 1: bit reversal in two phases", "n", first),
         tails_table("Theorem 2: exact h-relations in two phases", "h + n", second),
     )
-    kept = {
+    content = {
         "points": swept,
         "fits": fitted,
         "paper's n and h": {"points": long, "fits": of_paper, "seconds": times},
@@ -480,7 +480,7 @@ def main() -> None:
         "theorem 1": first,
         "theorem 2": second,
     }
-    study.end(kept, lambda pyplot: draw(pyplot, next(iter(swept.values())), routed))
+    study.end(content, lambda pyplot: draw(pyplot, next(iter(swept.values())), routed))
 
 
 if __name__ == "__main__":

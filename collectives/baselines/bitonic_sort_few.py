@@ -19,8 +19,8 @@ from ...cost import Cost, Machine
 from .. import tree
 from ..bitonic_sort import Masks, reach, schedule
 from ..plan import Plan, Step, joined
-from ..primitive import Supersteps, integer, item_words, packed, primitive, unpacked
-from ..rows import Rows, Table, joined_rows
+from ..primitive import Call, integer, item_words, packed, primitive, unpacked
+from ..rows import KeyedRows, Rows, joined_rows
 
 
 @lru_cache(maxsize=256)
@@ -91,35 +91,35 @@ def bitonic_sort_few(bsp: BSP, keys: Any, levels: int) -> Any:
         [4, 9, 15, 31]
     """
     levels = integer("bitonic_sort_few", "levels", levels, 1)
-    table = Table.of("bitonic_sort_few", keys, None, False, bsp.pid).one_key()
-    steps = Supersteps(bsp, "bitonic_sort_few", levels=levels, **table.kinds)
-    rows, mine = table.rows, np.array([bsp.pid])
+    keyed = KeyedRows.of("bitonic_sort_few", keys, None, False, bsp.pid).one_key()
+    call = Call(bsp, "bitonic_sort_few", levels=levels, **keyed.kinds)
+    rows, mine = keyed.rows, np.array([bsp.pid])
     where = leaders(bsp.p, levels)
     for masks, before, after in zip((*schedule(bsp.p, levels), None), where, where[1:], strict=False):
         # 1. Keys go to the leaders of their columns.
-        held = {}
+        rows_of = {}
         for leader in np.unique(after[mine]).tolist():
-            held[leader] = rows[after[mine] == leader]
+            rows_of[leader] = rows[after[mine] == leader]
             if leader != bsp.pid:
-                steps.send(leader, packed(held[leader], "bitonic_sort_few", "keys"))
+                call.send(leader, packed(rows_of[leader], "bitonic_sort_few", "keys"))
         mine = np.flatnonzero(after == bsp.pid)
         due = np.unique(before[mine]).tolist()
-        letters = steps.sync([source for source in due if source != bsp.pid])
+        letters = call.sync([source for source in due if source != bsp.pid])
         came = {letter.source: unpacked(letter.payload) for letter in letters}
-        came[bsp.pid] = held.get(bsp.pid, rows[:0])
+        came[bsp.pid] = rows_of.get(bsp.pid, rows[:0])
         rows = joined_rows([came[source] for source in due] or [rows[:0]])
         if masks is not None and mine.size:
             # 2. A leader simulates all comparators of its columns.
             by_source = np.argsort(before[mine], kind="stable")
-            rows = _simulated(table, rows[np.argsort(by_source)], masks, mine)
+            rows = _simulated(keyed, rows[np.argsort(by_source)], masks, mine)
             bsp.work(comparators(masks))
-    return table.given_back(rows)
+    return keyed.given_back(rows)
 
 
-def _simulated(table: Table, rows: Rows, masks: Masks, mine: NDArray[np.int64]) -> Rows:
+def _simulated(keyed: KeyedRows, rows: Rows, masks: Masks, mine: NDArray[np.int64]) -> Rows:
     """The keys of a leader's columns after these levels."""
     columns = np.sort(mine[0] ^ reach(masks))  # those of p and more come last, and hold infinity
-    order = table.order(rows)
+    order = keyed.order(rows)
     rank = np.full(columns.size, rows.size)
     rank[order] = np.arange(rows.size)
     for mask in masks:

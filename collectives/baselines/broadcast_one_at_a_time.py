@@ -10,7 +10,7 @@ from ...cost import Cost, Machine
 from ..broadcast import broadcast
 from ..broadcast import choose as choose_broadcast
 from ..plan import Plan, joined
-from ..primitive import fan_out, held, integer, primitive, processor, sequence
+from ..primitive import fan_out, integer, own_argument, primitive, processor, sequence
 
 
 @lru_cache(maxsize=16)
@@ -53,6 +53,8 @@ def broadcast_one_at_a_time(bsp: BSP, items: Any, root: int = 0, degree: int | N
     """
     root = processor("broadcast_one_at_a_time", "root", root, bsp.p)
     chosen = fan_out("broadcast_one_at_a_time", degree) or choose_broadcast(bsp.machine, 1, False)[1]
-    mine = [held(item) for item in sequence("broadcast_one_at_a_time", "items", items)] if bsp.pid == root else []
+    mine = (
+        [own_argument(item) for item in sequence("broadcast_one_at_a_time", "items", items)] if bsp.pid == root else []
+    )
     k = broadcast(bsp, len(mine), root, chosen)
     return [broadcast(bsp, mine[j] if bsp.pid == root else None, root, chosen) for j in range(k)]

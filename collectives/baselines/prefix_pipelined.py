@@ -12,13 +12,13 @@ from ...cost import Cost, Machine, Superstep
 from .. import prefix_trees, tree
 from ..plan import Plan, Step, joined
 from ..primitive import (
+    Call,
     Operator,
-    Supersteps,
-    apart,
     check_operator,
     combined,
+    descriptor,
+    detached,
     fan_out,
-    form,
     integer,
     item_words,
     packed,
@@ -110,22 +110,22 @@ def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = N
     name = check_operator("prefix_pipelined", op)
     given_items = sequence("prefix_pipelined", "column", column)
     sums = [taken(item, "prefix_pipelined", "column") for item in given_items]
-    steps = Supersteps(bsp, "prefix_pipelined", column=_described(sums), op=name, degree=given)
+    call = Call(bsp, "prefix_pipelined", column=_described(sums), op=name, degree=given)
     words = sums[0].nbytes / 8 if sums and isinstance(sums[0], np.ndarray) else 1.0
     for step in plan(bsp.p, len(sums), given or choose(bsp.machine, len(sums))):
         # 1. Every row that is under way goes up a level of its trees.
         for dest, row, _ in step.sends(bsp.pid):
-            steps.send(dest, packed(sums[row], steps.name))
+            call.send(dest, packed(sums[row], call.name))
         due = step.receives(bsp.pid)
-        letters = steps.sync(sources(due))
+        letters = call.sync(sources(due))
         # 2. What came is combined, row by row.
         for row in sorted({row for _, row, _ in due}):
             of_row = [letter for letter, (_, its, _) in zip(letters, due, strict=True) if its == row]
-            sums[row] = combined(steps, of_row, sums[row], op, words)
-    return [apart(after, before) for after, before in zip(sums, given_items, strict=True)]
+            sums[row] = combined(call, of_row, sums[row], op, words)
+    return [detached(after, before) for after, before in zip(sums, given_items, strict=True)]
 
 
 def _described(items: list[Any]) -> str:
     """Items as they are compared between processors."""
-    kinds = sorted({form(item).kind for item in items})
+    kinds = sorted({descriptor(item).kind for item in items})
     return f"{len(items)} items ({', '.join(kinds)})"

@@ -12,7 +12,7 @@ from ...bsp import BSP
 from ...cost import Cost, Machine
 from ..one_superstep import priced, word_counts
 from ..plan import Plan, Step, joined
-from ..primitive import Supersteps, held, kept, packed, primitive, sources, unpacked
+from ..primitive import Call, own_argument, own_result, packed, primitive, sources, unpacked
 
 
 @lru_cache(maxsize=16)
@@ -56,17 +56,17 @@ def gossip(bsp: BSP, value: Any) -> list[Any]:
         >>> pybsp.simulate(lambda bsp: ebsp.gossip(bsp, bsp.pid), p=4).results[2]
         [0, 1, 2, 3]
     """
-    steps = Supersteps(bsp, "gossip")
+    call = Call(bsp, "gossip")
     pid = bsp.pid
     blocks: list[Any] = [None] * bsp.p
-    value = held(value)  # it is sent again in the second stage
+    value = own_argument(value)  # it is sent again in the second stage
     blocks[pid] = packed(value, "gossip")
     for step in plan(bsp.p):
         for dest, block, _ in step.sends(pid):
-            steps.send(dest, blocks[block])
+            call.send(dest, blocks[block])
         due = step.receives(pid)
-        for letter, (_, block, _) in zip(steps.sync(sources(due)), due, strict=True):
-            blocks[block] = kept(letter.payload)
+        for letter, (_, block, _) in zip(call.sync(sources(due)), due, strict=True):
+            blocks[block] = own_result(letter.payload)
     values = [unpacked(block) for block in blocks]
     values[pid] = value
     return values

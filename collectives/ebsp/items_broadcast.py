@@ -87,13 +87,13 @@ def _plan(p: int, k: int, fan_outs: FanOuts, redistributed: bool, root: int) -> 
     steps = [Step.of(root, heads, bounds[packet], bounds[packet + 1])]
     # 2. Each of these broadcasts its packet in its group.
     for sources, destinations in (levels_on_mesh if redistributed else levels_by_tree)(start, fan_outs, root):
-        held = packet[group[destinations]]
-        steps.append(Step.of(sources, destinations, bounds[held], bounds[held + 1]))
+        number = packet[group[destinations]]
+        steps.append(Step.of(sources, destinations, bounds[number], bounds[number + 1]))
     # 3. The packets are permuted: from the groups, each of one packet, to the blocks, each of all packets.
     counts = blocks.ravel()
     place = np.tile(position, len(blocks)).repeat(counts)  # the position of each processor
-    held = packet[group]
-    steps.append(Step.of(np.arange(p), np.argsort(place, kind="stable"), bounds[held], bounds[held + 1]))
+    number = packet[group]
+    steps.append(Step.of(np.arange(p), np.argsort(place, kind="stable"), bounds[number], bounds[number + 1]))
     # 4. The butterfly: what one has goes to the position that differs in the highest bit, then in the next, and so on.
     # A second processor at a position gets the same from the second one opposite, or where there is none from the
     # first.
@@ -101,19 +101,19 @@ def _plan(p: int, k: int, fan_outs: FanOuts, redistributed: bool, root: int) -> 
     block = np.arange(len(blocks)).repeat(blocks.sum(axis=1))
     which = np.arange(p) - (ends - counts)[block * packets + place]
     for superstep in range(packets.bit_length() - 1):
-        apart = packets >> (superstep + 1)
-        opposite = block * packets + (place ^ apart)
+        stride = packets >> (superstep + 1)
+        opposite = block * packets + (place ^ stride)
         sources = ends[opposite] - counts[opposite] + np.minimum(which, counts[opposite] - 1)
-        held = packet[(place ^ apart) % (2 * apart)]
-        steps.append(Step.of(sources, np.arange(p), bounds[held], bounds[held + (1 << superstep)]))
+        number = packet[(place ^ stride) % (2 * stride)]
+        steps.append(Step.of(sources, np.arange(p), bounds[number], bounds[number + (1 << superstep)]))
     # The root has all and needs none of it back.
     return joined(p, filter(len, (_without(step, root) for step in steps)))
 
 
 def _without(step: Step, root: int) -> Step:
     """A step without the messages to the root."""
-    kept = step.destinations != root
-    return Step(step.sources[kept], step.destinations[kept], step.first[kept], step.last[kept])
+    others = step.destinations != root
+    return Step(step.sources[others], step.destinations[others], step.first[others], step.last[others])
 
 
 @lru_cache(maxsize=1024)

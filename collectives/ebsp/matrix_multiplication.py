@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
 from ..plan import Plan, Step, joined
-from ..primitive import Supersteps, held, primitive, sources
+from ..primitive import Call, own_argument, primitive, sources
 from .partition import (
     Grid,
     begins,
@@ -199,29 +199,29 @@ def matrix_multiplication(
         grid = checked_grid(name, q, bsp.p)
     a = checked_block(name, "a", a, (n, k), grid, pid)
     b = checked_block(name, "b", b, (k, m), grid, pid)
-    outbox = Supersteps(bsp, name, sizes=sizes, q=tuple(grid), a=a.dtype, b=b.dtype)
+    call = Call(bsp, name, sizes=sizes, q=tuple(grid), a=a.dtype, b=b.dtype)
     along_rows, along_columns = _stages(sizes, grid)
-    b = held(b)  # it is read after the syncs of (1)
+    b = own_argument(b)  # it is read after the syncs of (1)
     # (1) The blocks of A go along the row of processors: locality 1. They are held with their columns as rows, so that
     # what is sent is contiguous.
-    left = _gossiped(outbox, a.T, grid.block((n, k), pid)[1], k, along_rows)
+    left = _gossiped(call, a.T, grid.block((n, k), pid)[1], k, along_rows)
     # (2) The blocks of B go along the column of processors: locality q2.
-    right = _gossiped(outbox, b, grid.block((k, m), pid)[0], k, along_columns)
+    right = _gossiped(call, b, grid.block((k, m), pid)[0], k, along_columns)
     # (3) Each processor multiplies its rows of A by its columns of B.
     product: Matrix = left.T @ right
     bsp.work(2.0 * product.size * k)
     return product
 
 
-def _gossiped(outbox: Supersteps, block: Matrix, own: slice, k: int, steps: tuple[Step, ...]) -> Matrix:
+def _gossiped(call: Call, block: Matrix, own: slice, k: int, steps: tuple[Step, ...]) -> Matrix:
     """All k rows of what the processors of a line have parts of; the part of this one is `block`, at `own`."""
-    pid = outbox.bsp.pid
+    pid = call.bsp.pid
     rows = np.empty((k, block.shape[1]), block.dtype)
     rows[own] = block
     for step in steps:
         for dest, first, last in step.sends(pid):
-            outbox.send(dest, rows[first:last])
+            call.send(dest, rows[first:last])
         received = step.receives(pid)
-        for letter, (_, first, last) in zip(outbox.sync(sources(received)), received, strict=True):
+        for letter, (_, first, last) in zip(call.sync(sources(received)), received, strict=True):
             rows[first:last] = letter.payload
     return rows

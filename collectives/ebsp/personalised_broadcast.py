@@ -10,7 +10,7 @@ from ...bsp import BSP
 from ...cost import Cost, Machine
 from ..one_superstep import priced, word_counts
 from ..plan import Plan
-from ..primitive import Supersteps, primitive, processor
+from ..primitive import Call, primitive, processor
 from ..scatter import dealt
 from ..scatter import plan as plan_scatter
 
@@ -59,4 +59,4 @@ def personalised_broadcast(bsp: BSP, values: Any, root: int = 0) -> Any:
     """
     name = "personalised_broadcast"
     root = processor(name, "root", root, bsp.p)
-    return dealt(Supersteps(bsp, name, root=root), values, root)
+    return dealt(Call(bsp, name, root=root), values, root)

@@ -13,7 +13,7 @@ from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
 from ...errors import UsageError
 from ..plan import Plan, Step, joined
-from ..primitive import Supersteps, integer, primitive, sources
+from ..primitive import Call, integer, primitive, sources
 from .partition import (
     Grid,
     begins,
@@ -75,8 +75,8 @@ def _exchange(shape: Shape, grid: Grid, together: bool) -> Plan:
     relations = [sideways, upright]
     if together:
         relations = [[np.concatenate(pair) for pair in zip(sideways, upright, strict=True)]]
-    made = (Step.of(*relation) for relation in relations)
-    return joined(grid.q1 * grid.q2, (step for step in made if len(step)))
+    exchanges = (Step.of(*relation) for relation in relations)
+    return joined(grid.q1 * grid.q2, (step for step in exchanges if len(step)))
 
 
 @lru_cache(maxsize=256)
@@ -262,7 +262,7 @@ def stencil(
     update = average if f is None else f
     if not callable(update):
         raise UsageError(f"stencil: argument f: expected a function of five arrays, got {f!r:.60}")
-    outbox = Supersteps(
+    call = Call(
         bsp,
         "stencil",
         shape=shape,
@@ -298,12 +298,12 @@ def stencil(
         # 1., 2. Each superstep brings the edges of the neighbours in a row of blocks, then in a column.
         for sent, expected in exchange:
             for dest, _, _ in sent:
-                outbox.send(dest, padded[edges[dest - pid][0]])
-            for letter in outbox.sync(expected):
+                call.send(dest, padded[edges[dest - pid][0]])
+            for letter in call.sync(expected):
                 padded[edges[letter.source - pid][1]] = letter.payload
         # 3. Each processor updates its block.
         if target.size:
-            target[...] = _result(outbox.own(lambda: update(*arguments), "f"), target)
+            target[...] = _result(call.own(lambda: update(*arguments), "f"), target)
         bsp.work(flops * target.size)
     return views[0].copy()
 

@@ -26,7 +26,7 @@ from .payload import copied
 from .processor import Message
 from .schedule import Schedule
 from .task import ProgramTask
-from .trace import Steps, Trace
+from .trace import Times, Trace
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,11 +59,11 @@ class Simulation:
 
     results: list[Any]
     time: int
-    finished: Steps
-    busy: Steps
-    stalls: Steps
-    idle: Steps
-    in_transit: Steps
+    finished: Times
+    busy: Times
+    stalls: Times
+    idle: Times
+    in_transit: Times
     trace: Trace
 
     def __repr__(self) -> str:
@@ -103,8 +103,8 @@ _current: Callable[[], Any] = greenlet.getcurrent
 _Submission = tuple[int, "SimulatedProcessor", int, Any]  # pid, processor, dest, payload
 
 
-class _Step:
-    """What happens at one time."""
+class _Events:
+    """The events of one time."""
 
     __slots__ = ("deliveries", "submissions", "wakes")
 
@@ -233,7 +233,7 @@ class Engine:
 
     def __init__(self, machine: LogPMachine, schedule: Schedule) -> None:
         self.machine, self._schedule = machine, schedule
-        self._agenda: dict[int, _Step] = {}
+        self._agenda: dict[int, _Events] = {}
         self._times: list[int] = []  # a heap of the agenda's
         self._tasks: list[ProgramTask] = []
         self._hub = greenlet.getcurrent()  # of `run`
@@ -331,11 +331,11 @@ class Engine:
         times, agenda, tasks, pending = self._times, self._agenda, self._tasks, self._pending
         while times:
             now = self._now = heapq.heappop(times)
-            step = agenda[now]
+            events = agenda[now]
             # 1. Deliveries, which free capacity.
             ready: list[SimulatedProcessor] = []
             congested: set[int] = set()
-            for dest, number, source, payload in step.deliveries:
+            for dest, number, source, payload in events.deliveries:
                 self.delivery[number] = now
                 self._taken[dest].discard(now)
                 self._in_transit[dest] -= 1
@@ -346,7 +346,7 @@ class Engine:
                 if processor._waiting:
                     ready.append(processor)
             # 2. Processors go on: those that waited for a message, and those whose time has come.
-            for processor, wait in step.wakes:
+            for processor, wait in events.wakes:
                 if processor._waits == wait and not (processor._waiting and processor._buffer):
                     ready.append(processor)
             for processor in ready:
@@ -355,10 +355,10 @@ class Engine:
                 tasks[processor.pid].switch(now)
             # 3. Submissions are accepted while there is room; they are taken by pid, whatever order they were made in.
             accepted: list[SimulatedProcessor] = []
-            if step.submissions:
-                if len(step.submissions) > 1:
-                    step.submissions.sort(key=_pid)
-                for submission in step.submissions:
+            if events.submissions:
+                if len(events.submissions) > 1:
+                    events.submissions.sort(key=_pid)
+                for submission in events.submissions:
                     dest = submission[2]
                     pending[dest].append((len(self._source), submission))
                     congested.add(dest)
@@ -382,8 +382,8 @@ class Engine:
         if room >= len(pending):
             chosen, self._pending[dest] = pending, []
         elif room:
-            answer = self._schedule.acceptances(dest, _Sources(pending), room)
-            indices = self._checked(answer, len(pending), room)
+            selected = self._schedule.acceptances(dest, _Sources(pending), room)
+            indices = self._checked(selected, len(pending), room)
             chosen = [pending[k] for k in indices]
             for k in sorted(indices, reverse=True):
                 del pending[k]
@@ -391,12 +391,12 @@ class Engine:
             return
         taken, L, decide = self._taken[dest], self.machine.L, self._schedule.delivery
         for number, (pid, processor, _, payload) in chosen:
-            said: Any = decide(pid, dest, now, taken)
-            at = said if type(said) is int else whole(said)
+            answer: Any = decide(pid, dest, now, taken)
+            at = answer if type(answer) is int else whole(answer)
             if at is None or at in taken or not now < at <= now + L:
                 raise UsageError(
                     f"{type(self._schedule).__name__}.delivery: expected a free step from {now + 1} to {now + L} for a "
-                    f"message from processor {pid} to {dest} accepted at {now}, got {said!r}"
+                    f"message from processor {pid} to {dest} accepted at {now}, got {answer!r}"
                     + (", which is taken" if at in taken else "")
                 )
             taken.add(at)
@@ -406,27 +406,27 @@ class Engine:
         self._in_transit[dest] += len(chosen)
         self._most[dest] = max(self._most[dest], self._in_transit[dest])
 
-    def _checked(self, said: Any, n: int, room: int) -> Sequence[int]:
-        """What a schedule said of acceptances: room different indices below n."""
-        if type(said) is range:
-            if len(said) == room and min(said) >= 0 and max(said) < n:
-                return said
-        elif isinstance(said, (list, tuple, np.ndarray)):
-            indices = [k for k in map(whole, said) if k is not None and 0 <= k < n]
-            if len(said) == room == len(set(indices)):
+    def _checked(self, answer: Any, n: int, room: int) -> Sequence[int]:
+        """A schedule's answer of acceptances: `room` different indices below n."""
+        if type(answer) is range:
+            if len(answer) == room and min(answer) >= 0 and max(answer) < n:
+                return answer
+        elif isinstance(answer, (list, tuple, np.ndarray)):
+            indices = [k for k in map(whole, answer) if k is not None and 0 <= k < n]
+            if len(answer) == room == len(set(indices)):
                 return indices
         raise UsageError(
             f"{type(self._schedule).__name__}.acceptances: expected {room} different indices below {n}, got "
-            f"{said!r:.200}"
+            f"{answer!r:.200}"
         )
 
-    def at(self, time: int) -> _Step:
+    def at(self, time: int) -> _Events:
         """What happens at a time that has not passed."""
-        step = self._agenda.get(time)
-        if step is None:
-            step = self._agenda[time] = _Step()
+        events = self._agenda.get(time)
+        if events is None:
+            events = self._agenda[time] = _Events()
             heapq.heappush(self._times, time)
-        return step
+        return events
 
     def wake(self, processor: SimulatedProcessor, time: int) -> bool:
         """Let the processor go on at a time, after that step's deliveries; False if they have been made."""

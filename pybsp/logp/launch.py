@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OPERATION = "pybsp.logp.run"
 Result = TypeVar("Result")
 
-_said_of_ledger = False
+_ledger_noted = False
 
 
 def run(
@@ -167,9 +167,9 @@ class _LogPSession(Session[RankProcessor]):
         elif known is None or isinstance(known, ProcessorError):
             try:
                 _raise_failure(transport.exchange(END, None, {}))
-            except ProcessorError as told:
+            except ProcessorError as failure:
                 if known is not None:
-                    learned(known, told)
+                    learned(known, failure)
             mark(error, quiet=True)
         else:
             mark(error, quiet=speaker(known) != transport.pid)
@@ -177,11 +177,11 @@ class _LogPSession(Session[RankProcessor]):
 
 
 def _without_ledger(path: str | None) -> list[str]:
-    """What is to be said where a ledger is asked for; once, however many runs there are."""
-    global _said_of_ledger
-    if not path or _said_of_ledger:
+    """The warning where a ledger is asked for; once, however many runs there are."""
+    global _ledger_noted
+    if not path or _ledger_noted:
         return []
-    _said_of_ledger = True
+    _ledger_noted = True
     return [
         f"a LogP run has no supersteps, and writes nothing to the ledger {path}; the trace of pybsp.logp.simulate has "
         "every message, and pybsp.routing.logp_on_bsp makes a BSP program with a ledger"
@@ -189,7 +189,7 @@ def _without_ledger(path: str | None) -> list[str]:
 
 
 def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[str]]:
-    """The machine of a run of p processors, and what is to be said of it."""
+    """The machine of a run of p processors, and the warnings about it."""
     if argument is not None and not isinstance(argument, LogPMachine):
         raise UsageError(f"{OPERATION}: argument machine: expected a pybsp.LogPMachine, got {type(argument).__name__}")
     machine, origin = argument, "the argument machine"

@@ -15,10 +15,10 @@ The capacity constraint is kept by credits of the destination:
                 costs three MPI messages and three latencies instead of one, and a credit is held for two of them:
                 the destination gets at most capacity messages in two latencies. With two processors a destination has
                 one sender, and the next is the same.
-    "per-pair"  each sender has at most `machine.capacity` messages under way to a destination that it has not heard of
-                as arrived. That is told with whatever goes back, and by a message of its own for each half of the
-                capacity where nothing does. All senders together may exceed the capacity (p - 1)-fold.
-    None        nothing is kept; a sender waits only where MPI itself takes no more.
+    "per-pair"  each sender has at most `machine.capacity` messages under way to a destination that are not
+                acknowledged. Whatever goes back acknowledges what has arrived; where nothing does, a message of its own
+                acknowledges each half of the capacity. All senders together may exceed the capacity (p - 1)-fold.
+    None        there is no limit; a sender waits only where MPI itself takes no more.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SLOTS = 8
 LEAVING = 64  # messages that MPI has not sent yet, at most: MPICH takes a time for each that grows with their number
 NAP = 200e-6  # seconds, the longest sleep while time passes: others may wait for a credit
 SLACK = 60e-6  # seconds by which the system prolongs a sleep; what is left after it is spun, as a yield may take long
-PATIENCE = 10e-3  # seconds that a processor waits before it tells so, for the detection of deadlocks
+PATIENCE = 10e-3  # seconds that a processor waits before it reports that, for the detection of deadlocks
 
 # Kinds of messages; termination.py has more.
 DATA, REQUEST, GRANT, LATE_GRANT, ACKNOWLEDGEMENT, FAILED = range(6)
@@ -71,7 +71,7 @@ _Short = tuple[Callable[[], None], Callable[[], bool], bytearray]  # start, test
 _message = tuple.__new__
 
 
-class Watch(Protocol):
+class Observer(Protocol):
     """Who detects the end of a program, as a processor sees it."""
 
     def idle(self, since: int) -> None:
@@ -121,17 +121,17 @@ class RankProcessor:
             raise UsageError(f'argument capacity: expected "global", "per-pair" or None, got {capacity!r}')
         self.p, self.pid, self.machine, self._paced = transport.p, transport.pid, machine, pace
         self.stalls, self.stalled_seconds, self.credit_seconds = 0, 0.0, 0.0
-        self.watch: Watch | None = None
+        self.watch: Observer | None = None
         self.deadline: float | None = None
         self.failure: BSPError | None = None  # known to all; whatever is called next raises it
         self._transport, self._waiter = transport, transport.waiter
         self._comm, self._ranks, self._tag = transport.channel()
         self._byte, self._isend, self._testall = MPI.BYTE, self._comm.Isend, MPI.Request.Testall
         p = self.p
-        # Acquired first: what arrived first. (source, form, what decode wants)
+        # Acquired first: what arrived first. (source, record kind, what decode takes)
         self._inbox: deque[tuple[int, int, Any]] = deque()
-        # Of a source whose message lacks data: that, and what came after it. (requests, form, body)
-        self._held: dict[int, deque[tuple[list[Any], int, Any]]] = {}
+        # Of a source whose message lacks data: that, and what came after it. (requests, record kind, body)
+        self._incomplete: dict[int, deque[tuple[list[Any], int, Any]]] = {}
         self._leaving: deque[tuple[Any, Any]] = deque()  # requests of sends, and their buffers
         self._short: list[_Short | None] = [None] * p
         self._shorts: list[Any] = []  # their requests
@@ -143,8 +143,8 @@ class RankProcessor:
         self._quick = self._pairwise and not pace
         self._capacity = machine.capacity
         self._to, self._known = [0] * p, [0] * p  # messages to each, and those that are known to have arrived
-        self._from, self._told = [0] * p, [0] * p  # messages from each, and those that it has been told of
-        self._owed = (self._capacity + 1) // 2  # messages that a source is told of by a message of its own
+        self._from, self._acknowledged = [0] * p, [0] * p  # messages from each, and those acknowledged to it
+        self._owed = (self._capacity + 1) // 2  # messages that an acknowledgement of its own is sent for
         self._out = self._most_out = 0  # credits
         self._asking: deque[int] = deque()  # who waits for one
         self._answer: int | None = None
@@ -183,14 +183,14 @@ class RankProcessor:
             dest = destination(dest, self.p, self.pid)
         kind = type(payload)
         if kind is float:
-            form, body = FLOAT, payload
+            record_kind, body = FLOAT, payload
         elif kind is int and -INT_END <= payload < INT_END:
-            form, body = INT, payload
+            record_kind, body = INT, payload
         else:
-            form, body = encode(payload, self._transport.pool)
+            record_kind, body = encode(payload, self._transport.pool)
         if not self._quick or self._leaving or self._to[dest] - self._known[dest] >= self._capacity:
             self._admit(dest)
-        self._submit(dest, form, body)
+        self._submit(dest, record_kind, body)
         if self._paced:
             self._may_submit = time.perf_counter() + self._gap
 
@@ -212,8 +212,8 @@ class RankProcessor:
                 return None
         if self._paced and not self._may_begin(until):
             return None
-        source, form, body = self._inbox.popleft()
-        return _message(Message, (source, body if form <= BYTES else decode(form, source, body)))
+        source, record_kind, body = self._inbox.popleft()
+        return _message(Message, (source, body if record_kind <= BYTES else decode(record_kind, source, body)))
 
     def poll(self) -> Message | None:
         if self.failure is not None:
@@ -225,8 +225,8 @@ class RankProcessor:
             return None
         if self._paced:
             self._may_begin(None)
-        source, form, body = self._inbox.popleft()
-        return _message(Message, (source, body if form <= BYTES else decode(form, source, body)))
+        source, record_kind, body = self._inbox.popleft()
+        return _message(Message, (source, body if record_kind <= BYTES else decode(record_kind, source, body)))
 
     def compute(self, steps: int) -> None:
         if self.failure is not None:
@@ -282,24 +282,26 @@ class RankProcessor:
             self.stalls += 1
             self.stalled_seconds += waited
 
-    def _submit(self, dest: int, form: int, body: Any) -> None:
+    def _submit(self, dest: int, record_kind: int, body: Any) -> None:
         """Hand a message to MPI."""
         self._to[dest] += 1
-        if form <= INT:
+        if record_kind <= INT:
             short = self._short[dest]
             if short is None:
                 short = self._short[dest] = self._make_short(dest)
             start, test, buffer = short
             if test():  # the last has left
-                self._told[dest] = heard = self._from[dest]
-                (FLOATS if form == FLOAT else INTS).pack_into(buffer, 0, DATA, form, 8, self.pid, heard, body)
+                self._acknowledged[dest] = heard = self._from[dest]
+                (FLOATS if record_kind == FLOAT else INTS).pack_into(
+                    buffer, 0, DATA, record_kind, 8, self.pid, heard, body
+                )
                 start()
                 return
-            body = (FLOATS if form == FLOAT else INTS).pack(0, 0, 0, 0, 0, body)[HEAD.size :]
-        elif form == LONG_RECORD:
+            body = (FLOATS if record_kind == FLOAT else INTS).pack(0, 0, 0, 0, 0, body)[HEAD.size :]
+        elif record_kind == LONG_RECORD:
             self._submit_long(dest, body)
             return
-        self._put(dest, DATA, form, body)
+        self._put(dest, DATA, record_kind, body)
 
     def _make_short(self, dest: int) -> _Short:
         """A persistent request for messages with a number, which are most."""
@@ -325,10 +327,10 @@ class RankProcessor:
         self._posted[dest] += 1
         self._put(dest, kind, BYTES, body)
 
-    def _put(self, dest: int, kind: int, form: int, body: bytes) -> None:
+    def _put(self, dest: int, kind: int, record_kind: int, body: bytes) -> None:
         """Send what fits into a slot."""
-        self._told[dest] = heard = self._from[dest]
-        text = HEAD.pack(kind, form, len(body), self.pid, heard) + body
+        self._acknowledged[dest] = heard = self._from[dest]
+        text = HEAD.pack(kind, record_kind, len(body), self.pid, heard) + body
         request = self._isend([text, len(text), self._byte], self._ranks[dest], self._tag)
         if not request.Test():
             self._leaving.append((request, text))
@@ -376,7 +378,7 @@ class RankProcessor:
         """Take what has come."""
         while self._full():
             self._take()
-        if self._held:
+        if self._incomplete:
             self._collect()
         if self._leaving:
             self._see_off()
@@ -394,11 +396,11 @@ class RankProcessor:
         while not condition():
             if self.failure is not None:
                 raise self.failure
-            if self._held or self._leaving:
+            if self._incomplete or self._leaving:
                 self._progress()
                 if condition():
                     return True
-            if self._held:
+            if self._incomplete:
                 if until(self._moved, None, limit):
                     continue
             elif self._full() or until(self._full, None, limit):
@@ -428,22 +430,22 @@ class RankProcessor:
     def _take(self) -> None:
         """Read the slot that has been filled, and post it again."""
         buffer = self._buffer
-        kind, form, length, source, heard, body = FLOATS.unpack_from(buffer)
-        if form == INT:
+        kind, record_kind, length, source, heard, body = FLOATS.unpack_from(buffer)
+        if record_kind == INT:
             (body,) = LONG.unpack_from(buffer, HEAD.size)
-        elif form != FLOAT:
+        elif record_kind != FLOAT:
             body = bytes(buffer[HEAD.size : HEAD.size + length])
         self._slot.Start()
         self._at = at = (self._at + 1) % SLOTS
         self._buffer, self._slot, self._full = self._ring[at]
         self._known[source] = heard
         if kind == DATA:
-            if form == LONG_RECORD:
+            if record_kind == LONG_RECORD:
                 self._fetch(source, body)
-            elif source in self._held:
-                self._held[source].append(([], form, body))
+            elif source in self._incomplete:
+                self._incomplete[source].append(([], record_kind, body))
             else:
-                self._arrive(source, form, body)
+                self._arrive(source, record_kind, body)
             return
         self._taken[source] += 1
         if self._closing:
@@ -471,18 +473,18 @@ class RankProcessor:
             parts.insert(0, np.frombuffer(record, np.uint8))
         rank, tag = self._ranks[source], self._tag + 1
         requests = [self._comm.Irecv([part, part.size, self._byte], rank, tag) for part in parts]
-        self._held.setdefault(source, deque()).append((requests, LONG_RECORD, message))
+        self._incomplete.setdefault(source, deque()).append((requests, LONG_RECORD, message))
 
     def _collect(self) -> bool:
         """Let what is complete arrive; whether anything was."""
         found = False
-        for source, waiting in list(self._held.items()):
+        for source, waiting in list(self._incomplete.items()):
             while waiting and (not waiting[0][0] or self._testall(waiting[0][0])):
-                _, form, body = waiting.popleft()
-                self._arrive(source, form, body)
+                _, record_kind, body = waiting.popleft()
+                self._arrive(source, record_kind, body)
                 found = True
             if not waiting:
-                del self._held[source]
+                del self._incomplete[source]
         return found
 
     def _has_room(self, _: Any) -> bool:
@@ -495,12 +497,12 @@ class RankProcessor:
         while self._leaving and self._leaving[0][0].Test():
             self._leaving.popleft()
 
-    def _arrive(self, source: int, form: int, body: Any) -> None:
+    def _arrive(self, source: int, record_kind: int, body: Any) -> None:
         """A message is in the input buffer."""
         self._from[source] = heard = self._from[source] + 1
-        self._inbox.append((source, form, body))
+        self._inbox.append((source, record_kind, body))
         if self._pairwise:
-            if heard - self._told[source] >= self._owed and not self._closing:
+            if heard - self._acknowledged[source] >= self._owed and not self._closing:
                 self._post(source, ACKNOWLEDGEMENT)
         elif self._granting:
             self._out -= 1
@@ -572,7 +574,7 @@ class RankProcessor:
         return [], []  # a message may come from anybody
 
     def receiving(self) -> list[Any]:
-        long = [request for waiting in self._held.values() for requests, _, _ in waiting for request in requests]
+        long = [request for waiting in self._incomplete.values() for requests, _, _ in waiting for request in requests]
         return [*(slot for _, slot, _ in self._ring), *long]
 
     def sending(self) -> list[Any]:
@@ -583,7 +585,7 @@ class RankProcessor:
             self._ring.pop()[1].Free()
         while self._shorts:
             self._shorts.pop().Free()
-        self._held.clear()
+        self._incomplete.clear()
         self._leaving.clear()
 
     def _came(self, source: int) -> int:

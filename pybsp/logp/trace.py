@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..machine import LogPMachine
 
-Steps = NDArray[np.int64]
+Times = NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -43,12 +43,12 @@ class Trace:
     """
 
     machine: LogPMachine
-    source: Steps
-    dest: Steps
-    submission: Steps
-    acceptance: Steps
-    delivery: Steps
-    acquisition: Steps
+    source: Times
+    dest: Times
+    submission: Times
+    acceptance: Times
+    delivery: Times
+    acquisition: Times
 
     def __len__(self) -> int:
         return len(self.source)
@@ -60,14 +60,14 @@ class Trace:
     def p(self) -> int:
         return self.machine.p
 
-    def in_transit(self) -> Steps:
+    def in_transit(self) -> Times:
         """The largest number of messages in transit to each destination at any time, shape (p,)."""
         dest, _, count = self._transit()
         most = np.zeros(self.p, np.int64)
         np.maximum.at(most, dest, count)
         return most
 
-    def _transit(self) -> tuple[Steps, Steps, Steps]:
+    def _transit(self) -> tuple[Times, Times, Times]:
         """Messages in transit to dest from a time on, ordered by both; deliveries of a step come before acceptances."""
         went, came = self.acceptance >= 0, self.delivery >= 0
         dest = np.concatenate((self.dest[came], self.dest[went]))
@@ -108,14 +108,14 @@ class Trace:
         self._hold("what is accepted is delivered, unless the execution is cut off within L steps", in_time)
         self._hold("acquisition ends o steps after delivery or later", ~acquired | (t.acquisition >= t.delivery + o))
         # Gaps, and one delivery a step.
-        self._apart("submissions of a processor are G apart", t.source, t.submission, G)
-        self._apart("acquisitions of a processor are G apart", t.dest[acquired], t.acquisition[acquired], G)
-        self._apart("a processor is delivered one message a step", t.dest[delivered], t.delivery[delivered], 1)
+        self._check_spacing("submissions of a processor are G apart", t.source, t.submission, G)
+        self._check_spacing("acquisitions of a processor are G apart", t.dest[acquired], t.acquisition[acquired], G)
+        self._check_spacing("a processor is delivered one message a step", t.dest[delivered], t.delivery[delivered], 1)
         # Never is later than any time.
         until, taken = (np.where(times >= 0, times, _NEVER) for times in (t.acceptance, t.acquisition))
         order = np.lexsort((t.delivery[delivered], t.dest[delivered]))
         in_order = t.dest[delivered][order], taken[delivered][order]
-        self._apart("messages are acquired in the order of delivery", *in_order, 0, False)
+        self._check_spacing("messages are acquired in the order of delivery", *in_order, 0, False)
         # A processor does one thing at a time: prepares, stalls, acquires.
         who = np.concatenate((t.source, t.dest[acquired]))
         begin = np.concatenate((t.submission, t.acquisition[acquired])) - o
@@ -145,9 +145,9 @@ class Trace:
         what = "a message waits only while dest has ceil(L/G) in transit"
         self._hold(what, full, t.dest[stalls], t.submission[stalls])
 
-    def _hold(self, what: str, held: NDArray[np.bool_], who: Any = None, time: Any = None) -> None:
-        if not held.all():
-            k = int(np.argmin(held))
+    def _hold(self, what: str, holds: NDArray[np.bool_], who: Any = None, time: Any = None) -> None:
+        if not holds.all():
+            k = int(np.argmin(holds))
             if who is None:
                 fields = ("source", "dest", "submission", "acceptance", "delivery", "acquisition")
                 where = ", ".join(f"{name} {getattr(self, name)[k]}" for name in fields)
@@ -157,14 +157,14 @@ class Trace:
                 f"{what}: not so for {where} (L = {self.machine.L}, o = {self.machine.o}, G = {self.machine.G})"
             )
 
-    def _apart(self, what: str, who: Steps, time: Steps, least: int, sort: bool = True) -> None:
+    def _check_spacing(self, what: str, who: Times, time: Times, least: int, sort: bool = True) -> None:
         if sort:
             order = np.lexsort((time, who))
             who, time = who[order], time[order]
         self._hold(what, (who[1:] != who[:-1]) | (time[1:] - time[:-1] >= least), who[1:], time[1:])
 
 
-def _within(values: Steps, end: int) -> NDArray[np.bool_]:
+def _within(values: Times, end: int) -> NDArray[np.bool_]:
     return (values >= 0) & (values < end)
 
 

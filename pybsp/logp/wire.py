@@ -1,6 +1,6 @@
 """What a message between MPI ranks looks like: small ones go with their head, in one MPI message.
 
-Payloads arrive as in BSP: what has no shorter form here takes that of `mail.py`.
+Payloads arrive as in BSP: what has no shorter record here takes that of `mail.py`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from ..transport.memory import ALIGN, BufferPool
 from ..transport.wire import CHUNK
 
 SLOT = 1024  # bytes of one MPI message; what is longer follows in others
-HEAD = Struct("=BBHIq")  # kind, form, length of what follows, source, messages from the destination that arrived here
+HEAD = Struct(
+    "=BBHIq"
+)  # kind, record kind, length of what follows, source, messages from the destination that arrived here
 FLOATS, INTS = Struct("=BBHIqd"), Struct("=BBHIqq")  # with a number behind it
 ROOM = SLOT - HEAD.size
 LENGTHS = Struct("=qq")  # of a record, and of the data behind it
 RECORD_ROOM = ROOM - LENGTHS.size
 
-# Forms of a payload.
+# Record kinds of a payload.
 FLOAT, INT, BYTES, ARRAY, PICKLE, RECORD, LONG_RECORD = range(7)
 
 LONG, _SHORT = Struct("=q"), Struct("=H")
 INT_END = 1 << 63  # smaller ints, and not below its negative, go as numbers
 _OBJECTS = frozenset({int, tuple, list, dict, set, frozenset, str, bool, complex, type(None)})
-_KEPT = 256  # descriptions of arrays that are remembered
+_REMEMBERED = 256  # descriptions of arrays that are remembered
 
 _descriptions: dict[Any, bytes] = {}
 
@@ -53,7 +55,7 @@ class Long:
 
 
 def encode(payload: Any, pool: BufferPool) -> tuple[int, bytes | Long]:
-    """The form of a payload that is no number (see `INT_END`), and a copy of it.
+    """The record kind of a payload that is no number (see `INT_END`), and a copy of it.
 
     Raises:
         UsageError: it cannot be pickled.
@@ -89,7 +91,7 @@ def _description(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     key = dtype.str, shape
     description = _descriptions.get(key)
     if description is None:
-        if len(_descriptions) >= _KEPT:
+        if len(_descriptions) >= _REMEMBERED:
             _descriptions.clear()
         text = _padded(pickle.dumps(key, 5), _SHORT.size)
         description = _descriptions[key] = _SHORT.pack(len(text)) + text
@@ -101,13 +103,13 @@ def _padded(text: bytes, before: int = 0) -> bytes:
     return text + bytes(-(before + len(text)) % ALIGN)
 
 
-def decode(form: int, source: int, body: Any) -> Any:
+def decode(record_kind: int, source: int, body: Any) -> Any:
     """The payload; `body` is what `encode` gave, or the number that it was."""
-    if form <= BYTES:
+    if record_kind <= BYTES:
         return body
-    if form == PICKLE:
+    if record_kind == PICKLE:
         return pickle.loads(body)
-    if form == ARRAY:
+    if record_kind == ARRAY:
         (length,) = _SHORT.unpack_from(body)
         code, shape = pickle.loads(body[2 : 2 + length])
         return np.ndarray(shape, code, body, 2 + length)

@@ -4,13 +4,13 @@ The processors 0 to q - 1 are the nodes of a cube of n = floor(log2 p) dimension
 neighbours in the cube alone. A superstep is
 
     1. n rounds: in round k each processor swaps with its neighbour in dimension k, and hands over the packets that
-       cross it on the way to their random intermediate processors. Said along the way is what each processor is doing,
-       what it says, and whether anybody has packets: twice as much from round to round, so after n of them all know
-       (this is the barrier; where nobody has packets, it is all).
+       cross it on the way to their random intermediate processors. With them goes a header: the kinds and notes of the
+       processors that it has met, and whether any has packets. It doubles from round to round, so after n rounds all
+       know (this is the barrier; where nobody has packets, it is all).
     2. n rounds likewise, from the intermediate processors to the ends.
 
 Where p is no power of two, each of the processors q to p - 1 has a twin in the cube, q less: it hands over all its
-packets before step 1, and gets what is for it after step 2, with what all said. So there is a round more at each end,
+packets before step 1, and gets what is for it after step 2, with the header. So there is a round more at each end,
 and a twin bears the load of two; intermediate processors are those of the cube.
 
 BSP cost: the sum of g*h_i + l over 2n rounds (2n + 2 where p is no power of two). A packet crosses each dimension with
@@ -40,12 +40,12 @@ from .packets import DEST, GOAL, Packets
 from .router import ForwardingRouter, differ
 
 
-class Said(NamedTuple):
-    """What some processors of the cube that follow each other, and their twins, do and say.
+class Header(NamedTuple):
+    """The kinds and notes of successive processors of the cube, and of their twins.
 
     kinds: of those in the cube, with flags, one byte each.
     twins: of their twins.
-    notes: (pid, note) of those that said something.
+    notes: (pid, note) of those that have one.
     moving: whether any of them has packets.
     """
 
@@ -55,7 +55,7 @@ class Said(NamedTuple):
     moving: bool
 
     def wire(self) -> tuple[int, Any]:
-        """As a kind and a note: one byte, where all are of one kind and nobody said anything."""
+        """As a kind and a note: one byte, where all are of one kind and nobody has a note."""
         flag = FLAG_PACKETS if self.moving else 0
         kinds = self.kinds + self.twins
         if not self.notes and kinds.count(kinds[0]) == len(kinds):
@@ -63,17 +63,17 @@ class Said(NamedTuple):
         return PASS | flag, (self.kinds, self.twins, self.notes)
 
 
-def heard(kind: int, note: Any, size: int, twins: int) -> Said:
-    """What came over the wire from so many processors of the cube, and so many twins."""
+def received_header(kind: int, note: Any, size: int, twins: int) -> Header:
+    """The header that came over the wire, of so many processors of the cube, and so many twins."""
     moving = bool(kind & FLAG_PACKETS)
     if note is not None:
         kinds, of_twins, notes = note
-        return Said(kinds, of_twins, notes, moving)
+        return Header(kinds, of_twins, notes, moving)
     byte = bytes([kind & ~FLAG_PACKETS])
-    return Said(byte * size, byte * twins, (), moving)
+    return Header(byte * size, byte * twins, (), moving)
 
 
-class Hypercube(ForwardingRouter):
+class HypercubeRouter(ForwardingRouter):
     """See above."""
 
     def __init__(self, transport: Transport, routing: Forwarding) -> None:
@@ -88,18 +88,18 @@ class Hypercube(ForwardingRouter):
         until = None if grace is None else time.perf_counter() + grace
         packets = self._cut(parcels, self._q, charge)
         notes = () if note is None else ((self._pid, note),)
-        said = Said(bytes([kind]), b"", notes, len(packets) > 0)
+        header = Header(bytes([kind]), b"", notes, len(packets) > 0)
         through = self._through_twin if self._pid >= self._q else self._through_cube
-        said, loads = through(said, packets, until)
-        kinds = list(said.kinds + said.twins)
-        said_by: list[Any] | None = None
-        if said.notes:
-            said_by = [None] * self._p
-            for pid, what in said.notes:
-                said_by[pid] = what
-        return self._arrival(kinds, said_by, packets, parcels, charge, loads)
+        header, loads = through(header, packets, until)
+        kinds = list(header.kinds + header.twins)
+        all_notes: list[Any] | None = None
+        if header.notes:
+            all_notes = [None] * self._p
+            for pid, what in header.notes:
+                all_notes[pid] = what
+        return self._arrival(kinds, all_notes, packets, parcels, charge, loads)
 
-    def _through_cube(self, said: Said, packets: Packets, until: float | None) -> tuple[Said, list[Load]]:
+    def _through_cube(self, header: Header, packets: Packets, until: float | None) -> tuple[Header, list[Load]]:
         """A processor of the cube. The packets are those that are for it then, if they go on to their ends."""
         pid, loads = self._pid, []
         twin = pid + self._q if pid < self._twins else None
@@ -108,19 +108,19 @@ class Hypercube(ForwardingRouter):
             load = NOTHING
             if twin is not None:
                 theirs, load = self._swap(twin, (PASS, None), packets, np.zeros(len(packets), bool), until)
-                its = heard(*theirs, 1, 0)
-                said = Said(said.kinds, its.kinds, said.notes + its.notes, said.moving or its.moving)
+                its = received_header(*theirs, 1, 0)
+                header = Header(header.kinds, its.kinds, header.notes + its.notes, header.moving or its.moving)
             loads.append(load)
         # 1. To the intermediate processors.
         for k in range(self._n):
             crossing = (packets.table[:, GOAL] ^ pid) >> k & 1 == 1
-            theirs, load = self._swap(pid ^ 1 << k, said.wire(), packets, crossing, until)
+            theirs, load = self._swap(pid ^ 1 << k, header.wire(), packets, crossing, until)
             first = (pid ^ 1 << k) >> k << k  # of the half that the neighbour speaks for
             twins = min(max(self._twins - first, 0), 1 << k)
-            said = _combined(said, heard(*theirs, 1 << k, twins), pid >> k & 1 == 1)
+            header = _combined(header, received_header(*theirs, 1 << k, twins), pid >> k & 1 == 1)
             loads.append(load)
         # 2. To the ends, or their twins.
-        if self._going(said):
+        if self._going(header):
             for k in range(self._n):
                 crossing = (packets.table[:, DEST] % self._q ^ pid) >> k & 1 == 1
                 _, load = self._swap(pid ^ 1 << k, (PASS, None), packets, crossing, None)
@@ -129,27 +129,27 @@ class Hypercube(ForwardingRouter):
         if self._twins:
             load = NOTHING
             if twin is not None:
-                _, load = self._swap(twin, said.wire(), packets, packets.table[:, DEST] == twin, None)
+                _, load = self._swap(twin, header.wire(), packets, packets.table[:, DEST] == twin, None)
             loads.append(load)
-        return said, loads or [NOTHING]  # one processor: a superstep all the same
+        return header, loads or [NOTHING]  # one processor: a superstep all the same
 
-    def _through_twin(self, said: Said, packets: Packets, until: float | None) -> tuple[Said, list[Load]]:
+    def _through_twin(self, header: Header, packets: Packets, until: float | None) -> tuple[Header, list[Load]]:
         """A processor beyond the cube; likewise."""
         home = self._pid - self._q
-        _, first = self._swap(home, said.wire(), packets, np.ones(len(packets), bool), until)
+        _, first = self._swap(home, header.wire(), packets, np.ones(len(packets), bool), until)
         theirs, last = self._swap(home, (PASS, None), packets, np.zeros(len(packets), bool), until)
-        said = heard(*theirs, self._q, self._twins)
-        between = 2 * self._n if self._going(said) else self._n
-        return said, [first, *[NOTHING] * between, last]
+        header = received_header(*theirs, self._q, self._twins)
+        between = 2 * self._n if self._going(header) else self._n
+        return header, [first, *[NOTHING] * between, last]
 
-    def _going(self, said: Said) -> bool:
-        """Whether packets go on to their ends, with all known."""
-        return said.moving and not differ(said.kinds + said.twins)
+    def _going(self, header: Header) -> bool:
+        """Whether packets go on to their ends, by the header of all."""
+        return header.moving and not differ(header.kinds + header.twins)
 
     def _swap(
         self, partner: int, wire: tuple[int, Any], packets: Packets, crossing: NDArray[np.bool_], until: float | None
     ) -> tuple[tuple[int, Any], Load]:
-        """Meet a neighbour: hand over the packets that cross, and take over its. Returns what it says, and the load."""
+        """Meet a neighbour: hand over the packets that cross, and take over its. Returns its header, and the load."""
         chosen = crossing.nonzero()[0]
         parcel: Parcel = {}
         if len(chosen):
@@ -162,10 +162,10 @@ class Hypercube(ForwardingRouter):
         return (kind, note), Load(words_out, words_in, len(parcel), len(theirs))
 
 
-def _combined(mine: Said, theirs: Said, upper: bool) -> Said:
-    """What two halves say, of which `mine` is the upper or the lower one."""
+def _combined(mine: Header, theirs: Header, upper: bool) -> Header:
+    """The header of two halves, of which `mine` is the upper or the lower one."""
     low, high = (theirs, mine) if upper else (mine, theirs)
-    return Said(low.kinds + high.kinds, low.twins + high.twins, low.notes + high.notes, low.moving or high.moving)
+    return Header(low.kinds + high.kinds, low.twins + high.twins, low.notes + high.notes, low.moving or high.moving)
 
 
 # -- cost -------------------------------------------------------------------------------------------------------------

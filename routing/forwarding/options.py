@@ -48,7 +48,7 @@ def two_phase_router(*, packet: int = PACKET, seed: int = 0) -> Forwarding:
         >>> pybsp.simulate(main, p=4, router=two_phase_router(packet=256, seed=1)).results
         [1, 1, 1, 1]
     """
-    return _made("two-phase", packet, seed)
+    return _options("two-phase", packet, seed)
 
 
 def hypercube_router(*, packet: int = PACKET, seed: int = 0) -> Forwarding:
@@ -65,10 +65,10 @@ def hypercube_router(*, packet: int = PACKET, seed: int = 0) -> Forwarding:
         >>> pybsp.simulate(main, p=4, router=hypercube_router()).results
         [3, 0, 1, 2]
     """
-    return _made("hypercube", packet, seed)
+    return _options("hypercube", packet, seed)
 
 
-def _made(name: str, packet: int, seed: int) -> Forwarding:
+def _options(name: str, packet: int, seed: int) -> Forwarding:
     def refuse(argument: str, expected: str, got: Any) -> UsageError:
         function = name.replace("-", "_")
         return UsageError(f"pybsp.routing.{function}_router: argument {argument}: expected {expected}, got {got!r}")

@@ -72,7 +72,7 @@ class ForwardingRouter(ABC):
 
         Args:
             kinds: what each processor was doing, with flags.
-            notes: what each said; None where nobody said anything.
+            notes: of each; None where nobody has one.
             sent: the parcels of this processor.
             loads: of this processor, in each exchange.
         """

@@ -5,8 +5,8 @@ A superstep is
     1. an exchange that brings each packet to a processor drawn at random;
     2. an exchange that brings it from there to its end.
 
-Packets for one processor travel together. The first exchange also tells all what each was doing, and said, and
-whether anybody has packets: where nobody has, it is the only one.
+Packets for one processor travel together. The first exchange also carries the kinds and notes of all, and whether
+anybody has packets: where nobody has, it is the only one.
 
 BSP cost: 2(g*h' + l), h' being what one processor sends or receives in one of the exchanges: about h(1 - 1/p) for an
 h-relation of many more packets than processors, whatever the relation is. Any p.
@@ -32,7 +32,7 @@ from .packets import DEST, GOAL, Packets
 from .router import ForwardingRouter, differ
 
 
-class TwoPhase(ForwardingRouter):
+class TwoPhaseRouter(ForwardingRouter):
     """See above."""
 
     def route(

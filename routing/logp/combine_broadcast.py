@@ -79,8 +79,8 @@ def combine_start(phases: Phases, value: Any, op: Callable[[Any, Any], Any]) -> 
         if not proc.timed:
             return total, 0
         # The root may have to keep the gap before its first message, as everybody may before the next.
-        apart = max(machine.G, machine.o)
-        return total, proc.time + 2 * apart + descent(machine)
+        spacing = max(machine.G, machine.o)
+        return total, proc.time + 2 * spacing + descent(machine)
 
     combined: tuple[Any, int] = _up_and_down(phases, value, op, finish)
     return combined
@@ -96,10 +96,10 @@ def _up_and_down(phases: Phases, value: Any, op: Callable[[Any, Any], Any], fini
     machine = proc.machine
     phases.begin()
     node = tree(proc.p, degree(machine))[proc.pid]
-    # 1. Ascend: combine what the children say, in the order of pids.
-    said = dict(phases.recv() for _ in node.children)
+    # 1. Ascend: combine the values of the children, in the order of pids.
+    values = dict(phases.recv() for _ in node.children)
     for child in node.children:
-        value = op(value, said[child])
+        value = op(value, values[child])
     if node.father is None:
         value = finish(value)
     else:
@@ -182,13 +182,13 @@ def lower_bound(machine: LogPMachine) -> float:
 @lru_cache(maxsize=256)
 def descent(machine: LogPMachine) -> int:
     """Steps that the broadcast takes at most, from when its root prepares the first message to all having ended."""
-    apart, hop = max(machine.G, machine.o), machine.o + machine.L
+    spacing, hop = max(machine.G, machine.o), machine.o + machine.L
     nodes = tree(machine.p, degree(machine))
     ends = [0] * machine.p  # when each has the value
     last = 0
     for pid, node in enumerate(nodes):
         for k, child in enumerate(node.children):
-            ends[child] = ends[pid] + machine.o + k * apart + hop
+            ends[child] = ends[pid] + machine.o + k * spacing + hop
         # Its last message is accepted when it is submitted.
-        last = max(last, ends[pid] + (machine.o + (len(node.children) - 1) * apart if node.children else 0))
+        last = max(last, ends[pid] + (machine.o + (len(node.children) - 1) * spacing if node.children else 0))
     return last

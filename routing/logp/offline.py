@@ -31,16 +31,16 @@ def cost(machine: LogPMachine, h: int, both: bool = True) -> int:
     """
     if h == 0:
         return 0
-    apart = _apart(machine, h, both)
-    return (2 + 2 * (both and h > machine.capacity)) * machine.o + apart * (h - 1) + machine.L
+    spacing = _spacing(machine, h, both)
+    return (2 + 2 * (both and h > machine.capacity)) * machine.o + spacing * (h - 1) + machine.L
 
 
-def _apart(machine: LogPMachine, h: int, both: bool) -> int:
+def _spacing(machine: LogPMachine, h: int, both: bool) -> int:
     return period(machine) if both and h > machine.capacity else machine.G
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Timetable:
     """A relation decomposed: which message goes when. Messages to oneself cost nothing and are not routed.
 
     Attributes:
@@ -65,8 +65,8 @@ class Plan:
         return cost(machine, self.h, self.both)
 
 
-def plan(sources: ArrayLike, destinations: ArrayLike, p: int) -> Plan:
-    """The plan of a relation; of one that comes again, the same.
+def timetable(sources: ArrayLike, destinations: ArrayLike, p: int) -> Timetable:
+    """The timetable of a relation; of one that comes again, the same.
 
     Args:
         sources, destinations: of message i, integers 0 to p - 1, shape (m,).
@@ -75,12 +75,12 @@ def plan(sources: ArrayLike, destinations: ArrayLike, p: int) -> Plan:
     Raises:
         UsageError: as `decompose`.
     """
-    out, into = relation("plan", sources, destinations, p)
-    return _plan(out.tobytes(), into.tobytes(), int(p))
+    out, into = relation("timetable", sources, destinations, p)
+    return _timetable(out.tobytes(), into.tobytes(), int(p))
 
 
 @lru_cache(maxsize=32)
-def _plan(sources: bytes, destinations: bytes, p: int) -> Plan:
+def _timetable(sources: bytes, destinations: bytes, p: int) -> Timetable:
     out, into = np.frombuffer(sources, np.int64), np.frombuffer(destinations, np.int64)
     away = out != into
     slots = np.full(len(out), -1)
@@ -90,7 +90,7 @@ def _plan(sources: bytes, destinations: bytes, p: int) -> Plan:
     first, dests, slots = np.searchsorted(out[order], np.arange(p + 1)), into[order], slots[order]
     for shared in (first, dests, slots, expected):
         shared.flags.writeable = False
-    return Plan(
+    return Timetable(
         p=p,
         h=int(max(sent.max(), expected.max())),
         both=bool((sent * expected).any()),
@@ -101,10 +101,10 @@ def _plan(sources: bytes, destinations: bytes, p: int) -> Plan:
     )
 
 
-def learn(phases: Phases, packets: Sequence[tuple[int, Any]]) -> Plan:
-    """The plan of the relation that these packets are, where it is not known beforehand; collective.
+def learn(phases: Phases, packets: Sequence[tuple[int, Any]]) -> Timetable:
+    """The timetable of the relation that these packets are, where it is not known beforehand; collective.
 
-    A combine-and-broadcast gathers who sends to whom, in order; after it all processors compute the same plan.
+    A combine-and-broadcast gathers who sends to whom, in order; after it all processors compute the same timetable.
 
     Args:
         phases: this processor's.
@@ -112,12 +112,12 @@ def learn(phases: Phases, packets: Sequence[tuple[int, Any]]) -> Plan:
 
     LogP cost: a combine-and-broadcast whose messages grow to a word for each packet of the relation and one for each
     processor. That is the price of not knowing the relation, and no part of `cost`. Where long messages cost more
-    (LogGP) it is dearer than the routing itself; the plan of a relation that recurs is better kept.
+    (LogGP) it is dearer than the routing itself: a program should keep the timetable of a relation that recurs.
     """
     proc = phases.proc
     mine = np.array([dest for dest, _ in packets], np.int64)
     sent, destinations = combine_broadcast(phases, (np.array([len(mine)]), mine), _joined)
-    return plan(np.repeat(np.arange(proc.p), sent), destinations, proc.p)
+    return timetable(np.repeat(np.arange(proc.p), sent), destinations, proc.p)
 
 
 def _joined(first: tuple[Ints, Ints], second: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
@@ -125,17 +125,17 @@ def _joined(first: tuple[Ints, Ints], second: tuple[Ints, Ints]) -> tuple[Ints, 
 
 
 def route_offline(
-    phases: Phases, packets: Sequence[tuple[int, Any]], plan: Plan, start: int | None = None
+    phases: Phases, packets: Sequence[tuple[int, Any]], timetable: Timetable, start: int | None = None
 ) -> list[Message]:
-    """Route a relation by its plan: the message of slot i goes at start + i*period; collective.
+    """Route a relation by its timetable: the message of slot i goes at start + i*period; collective.
 
     Nobody stalls, in any execution: the messages of a slot are a 1-relation, and at most ceil(L/G) slots are less than
     L apart. That also holds for what comes before and after, as nobody leaves while a message is in transit.
 
     Args:
         phases: this processor's.
-        packets: (dest, payload) of this processor, in the order in which the plan has them.
-        plan: equal on all processors.
+        packets: (dest, payload) of this processor, in the order in which the timetable has them.
+        timetable: equal on all processors.
         start: when the messages of slot 0 are submitted; equal on all processors, each at start - o at the latest, with
             the gap kept. None: processors come when they like and agree on a time (`common_start`), which costs a
             combine-and-broadcast.
@@ -144,30 +144,30 @@ def route_offline(
         the messages for this processor, in any order.
 
     Raises:
-        UsageError: other packets than the plan's.
+        UsageError: other packets than the timetable's.
 
-    LogP cost: from start - o `plan.cost(machine)`: at most 2o + G(h-1) + L where h <= ceil(L/G) or nobody both sends
-    and receives, else 4o + max(G, 2o)(h-1) + L.
+    LogP cost: from start - o `timetable.cost(machine)`: at most 2o + G(h-1) + L where h <= ceil(L/G) or nobody both
+    sends and receives, else 4o + max(G, 2o)(h-1) + L.
 
     Source: section 4.2.
     """
     proc = phases.proc
-    mine = slice(*plan.first[proc.pid : proc.pid + 2]) if plan.p == proc.p else slice(0, 0)
+    mine = slice(*timetable.first[proc.pid : proc.pid + 2]) if timetable.p == proc.p else slice(0, 0)
     dests = [dest for dest, _ in packets]
-    if plan.p != proc.p or dests != plan.destinations[mine].tolist():
+    if timetable.p != proc.p or dests != timetable.destinations[mine].tolist():
         raise UsageError(
-            f"route_offline: argument packets: processor {proc.pid} of {proc.p} has packets to {dests}, the plan, for "
-            f"{plan.p} processors, has {plan.destinations[mine].tolist()}; make a plan of this relation"
+            f"route_offline: argument packets: processor {proc.pid} of {proc.p} has packets to {dests}, the timetable, "
+            f"for {timetable.p} processors, has {timetable.destinations[mine].tolist()}; make one of this relation"
         )
     received = [Message(proc.pid, payload) for dest, payload in packets if dest == proc.pid]
-    if not plan.h:
+    if not timetable.h:
         return received
     if start is None:
         start = common_start(phases)
-    slots = plan.slots[mine]
+    slots = timetable.slots[mine]
     away = [(int(slots[i]), *packets[i]) for i in np.argsort(slots) if slots[i] >= 0]
-    apart = _apart(proc.machine, plan.h, plan.both)
-    return received + pipelined(phases, away, start, plan.h, int(plan.expected[proc.pid]), apart)
+    spacing = _spacing(proc.machine, timetable.h, timetable.both)
+    return received + pipelined(phases, away, start, timetable.h, int(timetable.expected[proc.pid]), spacing)
 
 
 def offline_program(sources: ArrayLike, destinations: ArrayLike, p: int) -> Callable[..., list[Message]]:
@@ -188,7 +188,7 @@ def offline_program(sources: ArrayLike, destinations: ArrayLike, p: int) -> Call
     LogP cost: as `route_offline`, from the beginning.
     """
     out, _ = relation("offline_program", sources, destinations, p)
-    known = plan(sources, destinations, p)
+    known = timetable(sources, destinations, p)
     order = np.argsort(out, kind="stable")
 
     def program(proc: Processor, payloads: Sequence[Any] | None = None) -> list[Message]:

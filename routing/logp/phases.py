@@ -22,7 +22,7 @@ class Phases:
     def __init__(self, proc: Processor) -> None:
         self.proc = proc
         self._number = 0
-        self._kept: dict[int, deque[Message]] = {}
+        self._by_phase: dict[int, deque[Message]] = {}
         self._sent: int | None = None  # when the last message was accepted
 
     def begin(self) -> int:
@@ -48,8 +48,8 @@ class Phases:
 
     def recv(self, until: int | None = None, *, phase: int | None = None) -> Message | None:
         """The next message of this phase, or of an earlier one by its number; `until` as in `Processor.recv`."""
-        wanted = self._number if phase is None else phase
-        while (message := self._take(wanted)) is None:
+        number = self._number if phase is None else phase
+        while (message := self._take(number)) is None:
             if not self._keep(self.proc.recv(until)):
                 return None
         return message
@@ -66,16 +66,16 @@ class Phases:
         if arrived is None:
             return False
         number, payload = arrived.payload
-        self._kept.setdefault(number, deque()).append(Message(arrived.source, payload))
+        self._by_phase.setdefault(number, deque()).append(Message(arrived.source, payload))
         return True
 
     def _take(self, phase: int) -> Message | None:
-        kept = self._kept.get(phase)
-        if kept is None:
+        messages = self._by_phase.get(phase)
+        if messages is None:
             return None
-        message = kept.popleft()
-        if not kept:
-            del self._kept[phase]
+        message = messages.popleft()
+        if not messages:
+            del self._by_phase[phase]
         return message
 
 

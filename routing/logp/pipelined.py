@@ -18,7 +18,7 @@ def pipelined(
     start: int,
     slots: int,
     expected: int | None = None,
-    apart: int | None = None,
+    spacing: int | None = None,
 ) -> list[Message]:
     """One message a period: those of slot i are submitted at start + i*period; a phase of its own; collective.
 
@@ -34,8 +34,8 @@ def pipelined(
         slots: equal on all processors.
         expected: messages that come from others; None where it is not known. Then time tells that all have come, and on
             a machine that is not timed a combine-and-broadcast of the numbers of messages.
-        apart: the period, at least G, equal on all processors; None: `period(machine)`. With a smaller one acquisitions
-            may have to wait until the last send.
+        spacing: the period, at least G, equal on all processors; None: `period(machine)`. With a smaller one
+            acquisitions may have to wait until the last send.
 
     Returns:
         the messages for this processor, in any order.
@@ -54,17 +54,17 @@ def pipelined(
             expected = _count(phases, [dest for _, dest, _ in sends])
         received += [phases.recv(phase=number) for _ in range(expected)]
         return received
-    apart, o = period(machine) if apart is None else apart, machine.o
+    spacing, o = period(machine) if spacing is None else spacing, machine.o
     own = len(received)
     for slot, dest, payload in sends:
-        prepare = start + slot * apart - o
+        prepare = start + slot * spacing - o
         while proc.time <= prepare - o and (message := phases.recv(prepare - o)) is not None:
             received.append(message)
         wait_until(proc, prepare)
         phases.send(dest, payload)
     if not slots:
         return received
-    delivered = start + (slots - 1) * apart + machine.L
+    delivered = start + (slots - 1) * spacing + machine.L
     if expected is not None:
         received += [phases.recv() for _ in range(own + expected - len(received))]
         wait_until(proc, delivered - o)

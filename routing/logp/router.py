@@ -2,8 +2,8 @@
 
 A superstep is a LogP program on all processors:
 
-    1. a combine-and-broadcast synchronises (Proposition 2). It tells all what each was doing, and said; and how many
-       packets the processor sends that sends most, so that a superstep without any ends here.
+    1. a combine-and-broadcast synchronises (Proposition 2). It gives all processors the kinds and notes of all, and
+       the most packets that one of them sends, so that a superstep without any ends here.
     2. a routing algorithm delivers the packets that the parcels have been cut into.
 
 On virtual processors one simulated LogP machine executes it for all; on MPI ranks it runs over the ranks' LogP layer.
@@ -44,12 +44,12 @@ Packets = list[tuple[int, Packet]]  # with destinations
 Algorithm = Callable[[Phases, Packets], list[Message]]
 
 
-class Said(NamedTuple):
-    """What successive processors do and say, as the combine-and-broadcast combines it.
+class Summary(NamedTuple):
+    """The kinds and notes of successive processors, as the combine-and-broadcast combines them.
 
     words: kinds with flags, one byte a processor; or one for all, where they are equal.
     size: processors.
-    notes: (pid, pickled note) of those that said something.
+    notes: (pid, pickled note) of those that have one.
     most: packets of the processor that sends most.
     """
 
@@ -59,16 +59,16 @@ class Said(NamedTuple):
     most: int
 
 
-def combined(first: Said, second: Said) -> Said:
-    """What two neighbouring groups of processors say."""
+def combined(first: Summary, second: Summary) -> Summary:
+    """The summary of two neighbouring groups of processors."""
     words = first.words
     if len(words) > 1 or words != second.words:
         words = _each(first) + _each(second)
-    return Said(words, first.size + second.size, first.notes + second.notes, max(first.most, second.most))
+    return Summary(words, first.size + second.size, first.notes + second.notes, max(first.most, second.most))
 
 
-def _each(said: Said) -> bytes:
-    return said.words if len(said.words) > 1 else said.words * said.size
+def _each(summary: Summary) -> bytes:
+    return summary.words if len(summary.words) > 1 else summary.words * summary.size
 
 
 class Execution(NamedTuple):
@@ -91,8 +91,8 @@ class Execution(NamedTuple):
     messages: int
 
 
-class Outcome(NamedTuple):
-    """What a superstep brings a processor: what all did, and said (None: nobody anything), and its packets."""
+class Routed(NamedTuple):
+    """What a superstep brings a processor: kinds and notes of all (None: nobody has a note), and its packets."""
 
     words: list[int]
     notes: list[Any] | None
@@ -150,8 +150,8 @@ class LogPRouter:
             for chunks in [cut(parcel, self.routing.packet)]
             for number, chunk in enumerate(chunks)
         ]
-        said = b"" if note is None else pickle.dumps(note, 5)
-        words, notes, arrived = self._machine.execute(kind, said, packets, charge, grace)
+        packed_note = b"" if note is None else pickle.dumps(note, 5)
+        words, notes, arrived = self._machine.execute(kind, packed_note, packets, charge, grace)
         uniform = notes is None and not words[0] & ~KIND and words.count(words[0]) == self._p
         received = put_together(arrived, self._pid, parcels.get(self._pid), self._pool)
         return Arrival(None if uniform else words, notes, received, {})
@@ -163,18 +163,20 @@ class LogPRouter:
         self._machine.close()
 
 
-def superstep(phases: Phases, kind: int, note: bytes, packets: Packets, route: Algorithm) -> tuple[Said, list[Message]]:
-    """A superstep as a LogP program; collective. Returns what all said, and the messages for this processor."""
-    said = Said(bytes([kind]), 1, ((phases.proc.pid, note),) if note else (), len(packets))
-    said = Said(*combine_broadcast(phases, tuple(said), _combined))
+def superstep(
+    phases: Phases, kind: int, note: bytes, packets: Packets, route: Algorithm
+) -> tuple[Summary, list[Message]]:
+    """A superstep as a LogP program; collective. Returns the summary of all, and the messages for this processor."""
+    summary = Summary(bytes([kind]), 1, ((phases.proc.pid, note),) if note else (), len(packets))
+    summary = Summary(*combine_broadcast(phases, tuple(summary), _combined))
     # Where the processors do different things all raise next, and nobody looks at what would arrive.
-    if said.most == 0 or len({word & KIND for word in said.words}) > 1:
-        return said, []
-    return said, route(phases, packets)
+    if summary.most == 0 or len({word & KIND for word in summary.words}) > 1:
+        return summary, []
+    return summary, route(phases, packets)
 
 
 def _combined(first: Any, second: Any) -> tuple[Any, ...]:
-    return tuple(combined(Said(*first), Said(*second)))
+    return tuple(combined(Summary(*first), Summary(*second)))
 
 
 def algorithm(routing: LogPRouting, seed: int) -> Algorithm:
@@ -207,9 +209,9 @@ class _Simulated:
     def max_in_transit(self) -> int:
         return max((execution.in_transit for execution in self.executions), default=0)
 
-    def execute(self, kind: int, note: bytes, packets: Packets, charge: Charge, grace: float | None) -> Outcome:
+    def execute(self, kind: int, note: bytes, packets: Packets, charge: Charge, grace: float | None) -> Routed:
         start = self._clock + math.ceil(round(charge.seconds / self._logp.step, 6))  # a part of a step is one
-        what: Outcome
+        what: Routed
         what, messages, clock, execution = self._transport.together(
             (kind, note, packets, charge.counts, start), self._run
         )
@@ -226,7 +228,7 @@ class _Simulated:
         route = algorithm(self._routing, seed)
         starts = [start for *_, start in brought]
 
-        def body(proc: Any) -> tuple[Said, list[Message]]:
+        def body(proc: Any) -> tuple[Summary, list[Message]]:
             kind, note, packets, *_ = brought[proc.pid]
             return superstep(Phases(proc), kind, note, packets, route)
 
@@ -237,18 +239,18 @@ class _Simulated:
         np.maximum.at(clocks, trace.dest, trace.acquisition - machine.o + machine.G)
         if all(counts for _, _, _, counts, _ in brought):
             self._transport.elapse(done.time * machine.step)
-        said, _ = done.results[0]
+        summary, _ = done.results[0]
         messages = [messages for _, messages in done.results]
         execution = Execution(
             brought[0][0] & KIND,
-            said.most,
+            summary.most,
             max(len(some) for some in messages),
             done.time - max(starts),
             done.stalled,
             done.max_in_transit,
             len(trace.source),
         )
-        what = _outcome(said)
+        what = _outcome(summary)
         return [(what, messages[pid], int(clocks[pid]), execution) for pid in range(machine.p)]
 
     def part(self, transport: Transport, members: Sequence[int]) -> LogPRouter:
@@ -276,20 +278,20 @@ class _Ranks:
     def max_in_transit(self) -> int | None:
         return self._proc.max_in_flight
 
-    def execute(self, kind: int, note: bytes, packets: Packets, charge: Charge, grace: float | None) -> Outcome:
+    def execute(self, kind: int, note: bytes, packets: Packets, charge: Charge, grace: float | None) -> Routed:
         self._count += 1
         seed = random.Random(f"{self._routing.seed} {self._count}").getrandbits(32)
         route = algorithm(self._routing, seed)
         if grace is not None:
             self._proc.deadline = time.perf_counter() + grace
         try:
-            said, messages = superstep(self._phases, kind, note, packets, route)
+            summary, messages = superstep(self._phases, kind, note, packets, route)
         except BaseException as error:
             arrival = self._transport.left(error, kind, pickle.loads(note) if note else None)
             assert arrival.kinds is not None  # of a failure that this processor tells of
-            return Outcome(list(arrival.kinds), list(arrival.notes or ()))
+            return Routed(list(arrival.kinds), list(arrival.notes or ()))
         self._proc.deadline = None
-        return _outcome(said)._replace(packets=[message.payload for message in messages])
+        return _outcome(summary)._replace(packets=[message.payload for message in messages])
 
     def part(self, transport: Transport, members: Sequence[int]) -> LogPRouter:
         return LogPRouter(transport, self._routing.of(len(members)))
@@ -298,14 +300,14 @@ class _Ranks:
         self._proc.close()
 
 
-def _outcome(said: Said) -> Outcome:
-    """What all did and said, unpacked; without packets."""
+def _outcome(summary: Summary) -> Routed:
+    """Kinds and notes of all, unpacked; without packets."""
     notes: list[Any] | None = None
-    if said.notes:
-        notes = [None] * said.size
-        for pid, note in said.notes:
+    if summary.notes:
+        notes = [None] * summary.size
+        for pid, note in summary.notes:
             notes[pid] = pickle.loads(note)
-    return Outcome(list(_each(said)), notes)
+    return Routed(list(_each(summary)), notes)
 
 
 # -- parcels and packets ----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from .combine_broadcast import combine_start
 from .phases import Phases, period
 from .pipelined import pipelined
 from .sorting.networks import depth
-from .sorting.plans import choose, sort
+from .sorting.schemes import choose, sort
 from .sorting.steps import Keyed, sequential, transfer_time
 
 # Bytes in a message of step 1 that say how much is received: a constant, as the model's messages are short.
@@ -68,18 +68,18 @@ def route_sorted(phases: Phases, packets: Sequence[tuple[int, Any]]) -> list[Mes
             received.append(message)
         return received
     proc.compute(r)
-    # 2. Sort by destination, with dummies: processor pid ends with ranks pid * held to (pid + 1) * held - 1.
+    # 2. Sort by destination, with dummies: processor pid ends with the ranks from pid * per_active on.
     items: list[Keyed] = [(dest, (proc.pid, payload)) for dest, payload in packets]
-    plan = choose(machine, r)
-    held = plan.held(r)
-    items, _ = sort(phases, items, r, plan, start + r)
+    scheme = choose(machine, r)
+    per_active = scheme.keys_per_active(r)
+    items, _ = sort(phases, items, r, scheme, start + r)
     # 3. s, by the runs of equal destinations.
-    proc.compute(held)
+    proc.compute(per_active)
     runs, start = combine_start(phases, runs_of([dest for dest, _ in items if dest < proc.p]), join)
-    h = max(held, runs.longest)
+    h = max(per_active, runs.longest)
     # 4. h cycles: each processor has at most one message of a cycle, as it holds at most h successive ranks; so does
     # each destination, whose messages have at most h successive ranks.
-    ranked = [((proc.pid * held + k) % h, dest, item) for k, (dest, item) in enumerate(items) if dest < proc.p]
+    ranked = [((proc.pid * per_active + k) % h, dest, item) for k, (dest, item) in enumerate(items) if dest < proc.p]
     routed = pipelined(phases, sorted(ranked, key=lambda send: send[0]), start, h)
     return own + [Message(*message.payload) for message in routed]
 
@@ -161,7 +161,7 @@ def bound(machine: LogPMachine, r: int, s: int) -> float:
     """T_rout, formula (2): 2 T_CB + T_sort(r, p) + 4o + (max(G, 2o) + 2)h + L, h = max(r, s).
 
     With max(G, 2o) for the paper's G and 4o for its 2o, since a processor that both sends and acquires h messages is
-    busy 2oh steps. T_sort is the time of the plan that is chosen. One T_CB where nothing is sent.
+    busy 2oh steps. T_sort is the time of the scheme that is chosen. One T_CB where nothing is sent.
 
     Args:
         machine: the LogP machine.

@@ -1,4 +1,4 @@
-"""What the processors tell each other beside the messages: when all have ended, and when none can go on.
+"""How the processors learn, beside the messages, when all have ended, and when none can go on.
 
 A tree, and one word at most on each of its edges in a cycle. Reports go up, when they change; the root's verdict goes
 down, and says after which cycle all stop.
@@ -51,7 +51,7 @@ class Report(NamedTuple):
         return cls(State(word & 3), bool(flags & 2), bool(flags & 1), word >> 31, (word >> 4) & ((1 << 27) - 1))
 
 
-QUIET = Report(State.ACTIVE)  # what is known of a subtree that has said nothing
+QUIET = Report(State.ACTIVE)  # of a subtree that has not reported yet
 
 
 def height(p: int, arity: int) -> int:

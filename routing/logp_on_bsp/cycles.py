@@ -114,7 +114,7 @@ class Cycles:
 
     def may_go_on(self) -> bool:
         """Whether the program has something to do in this cycle."""
-        return bool(self.processor.arrivals) or not self.processor.waiting
+        return bool(self.processor.input_buffer) or not self.processor.waiting
 
     def awaited(self) -> int:
         """Messages to this processor that have been accepted, and have not come yet, as far as it knows."""
@@ -127,7 +127,7 @@ class Cycles:
         if processor.task.dead and not self._submitted:
             return Report(State.ENDED, False, stalled, processor.sent - processor.acquired, self._ended)
         # Who waits for an answer does not report it: that takes longer, and only what lasts is of interest.
-        waits = processor.waiting and not processor.arrivals and not self._submitted and not self.awaited()
+        waits = processor.waiting and not processor.input_buffer and not self._submitted and not self.awaited()
         self._waited = self._waited + 1 if waits else 0
         return Report(State.WAITING if self._waited > self._control.height + 2 else State.ACTIVE, False, stalled)
 
@@ -169,12 +169,16 @@ class Cycles:
         return sorted(arrived, key=lambda message: message[:2])
 
     def _agreed_error(self, verdict: Verdict) -> BSPError:
-        """The error that all raise; collective: each tells all others what there is to say of it."""
+        """The error that all raise; collective: each sends all others what the text needs of it."""
         processor = self.processor
-        left = {pid: count for pid, count in told(self.bsp, len(processor.arrivals) + self.awaited()).items() if count}
+        left = {
+            pid: count
+            for pid, count in gathered(self.bsp, len(processor.input_buffer) + self.awaited()).items()
+            if count
+        }
         if verdict == Verdict.UNRECEIVED:
             return UnreceivedError(wording.unreceived(left))
-        since = told(self.bsp, processor.time if processor.waiting else None)
+        since = gathered(self.bsp, processor.time if processor.waiting else None)
         waiting = [(pid, time) for pid, time in since.items() if time is not None]
         return DeadlockError(wording.deadlock(self.bsp.p, waiting, left))
 
@@ -186,8 +190,8 @@ class Cycles:
 
     def stall_error(self) -> UsageError:
         """The error that all raise where a stall is not allowed; collective."""
-        said = {pid: stall for pid, stall in told(self.bsp, self.stall).items() if stall}
-        dest, (time, in_transit) = min(said.items(), key=lambda item: (item[1][0], item[0]))
+        stalls = {pid: stall for pid, stall in gathered(self.bsp, self.stall).items() if stall}
+        dest, (time, in_transit) = min(stalls.items(), key=lambda item: (item[1][0], item[0]))
         return UsageError(
             f"{NAME}: argument stalls: expected a program that does not stall, but {in_transit} messages were in "
             f"transit to processor {dest} at time {time}, and ceil(L/G) = {self.machine.capacity} may be; use "
@@ -200,8 +204,8 @@ def length(machine: LogPMachine) -> int:
     return -(-machine.L // 2)
 
 
-def told(bsp: BSP, value: Any) -> dict[int, Any]:
-    """What each processor tells all, by pid; collective."""
+def gathered(bsp: BSP, value: Any) -> dict[int, Any]:
+    """The values of all processors, by pid; collective."""
     for dest in range(bsp.p):
         bsp.send(dest, value)
     bsp.sync()

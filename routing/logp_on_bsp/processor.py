@@ -17,7 +17,7 @@ from ...logp.task import ProgramTask
 from ...machine import LogPMachine
 
 
-class Arrival(NamedTuple):
+class Delivery(NamedTuple):
     """A message that has been, or will be, delivered to this processor."""
 
     delivery: int
@@ -45,7 +45,7 @@ class CycleProcessor:
         waiting: whether the program waits for a message, however long that takes.
         busy, stalled: steps so far.
         sent, acquired: messages so far.
-        arrivals: the input buffer, by delivery, with messages that are still to be delivered behind.
+        input_buffer: messages by delivery; those that are still to be delivered come last.
         closed: whether the program may not go on any more.
         records: of each message to this processor: source, submission, acceptance, delivery, acquisition.
     """
@@ -61,7 +61,7 @@ class CycleProcessor:
         self.end = self.charged = 0
         self.waiting = False
         self.busy = self.stalled = self.stalls = self.sent = self.acquired = 0
-        self.arrivals: deque[Arrival] = deque()
+        self.input_buffer: deque[Delivery] = deque()
         self.records: list[list[int]] = []
         self._submit = submit
         self._clock = 0
@@ -114,7 +114,7 @@ class CycleProcessor:
             if self._next_acquisition > until:
                 self._pass(until, busy=False)
                 return None
-        while not self.arrivals:
+        while not self.input_buffer:
             # Nothing is delivered before the cycle ends.
             if until is not None and until < self.end:
                 self._clock = until
@@ -142,20 +142,20 @@ class CycleProcessor:
     def _arrived(self) -> bool:
         """Whether a message has been delivered by now."""
         self._reach()
-        return bool(self.arrivals) and self.arrivals[0].delivery <= self._clock
+        return bool(self.input_buffer) and self.input_buffer[0].delivery <= self._clock
 
     def _begin(self) -> int:
         """When the first message there can be begun to be acquired."""
-        return max(self._clock, self.arrivals[0].delivery, self._next_acquisition)
+        return max(self._clock, self.input_buffer[0].delivery, self._next_acquisition)
 
     def _acquire(self, begin: int) -> Message:
-        arrival = self.arrivals.popleft()
+        delivered = self.input_buffer.popleft()
         self._next_acquisition = begin + self.machine.G
         self._pass(begin, busy=False)
         self._pass(begin + self.machine.o, busy=True)
-        self.records[arrival.number][4] = self._clock
+        self.records[delivered.number][4] = self._clock
         self.acquired += 1
-        return Message(arrival.source, arrival.payload)
+        return Message(delivered.source, delivered.payload)
 
     def _pass(self, time: int, busy: bool) -> None:
         """Let the clock run up to a time, in as many cycles as that takes."""
@@ -189,6 +189,6 @@ class CycleProcessor:
             self.task.exit()
 
     def deliver(self, delivery: int, source: int, submission: int, acceptance: int, payload: Any) -> None:
-        """Put a message behind those that are there."""
-        self.arrivals.append(Arrival(delivery, len(self.records), source, payload))
+        """Append a message to the input buffer."""
+        self.input_buffer.append(Delivery(delivery, len(self.records), source, payload))
         self.records.append([source, submission, acceptance, delivery, -1])

@@ -33,9 +33,9 @@ from .cycles import Cycles, length
 from .processor import CycleProcessor
 
 Row = NDArray[np.int64]
-# What a destination says of its slots: how many have been free since the cycle began; of those that are free later, and
-# before the end of the next cycle, two runs of consecutive times; and when the next message that is accepted in this
-# cycle is delivered. Before it: whether this is the first of a group, and the rank of a message.
+# How a destination describes its slots: how many have been free since the cycle began; of those that are free later,
+# and before the end of the next cycle, two runs of consecutive times; and when the next message that is accepted in
+# this cycle is delivered. Before it: whether this is the first of a group, and the rank of a message.
 FIRST, RANK, FREE, RUN, SECOND_RUN, NEXT, WIDTH = 0, 1, 2, 3, 5, 7, 8
 ACCEPTED, COUNT = -2, -3  # tags
 ARITY = 2  # of the tree of control: a cycle is dear, and two words more do not matter
@@ -108,7 +108,7 @@ class StallingCycles(Cycles):
         first = here and beside.get(bsp.pid - 1) != dest
         last = here and beside.get(bsp.pid + 1) != dest
         asked = self._step([(dest, 1)] if first else [])
-        answer = self._step([(head, self._said(end)) for head, _ in asked])
+        answer = self._step([(head, self._slot_row(end)) for head, _ in asked])
         # 3. The answer goes to all of the group, each with its rank.
         row = answer[0][1].copy() if first else np.zeros(WIDTH, np.int64)
         row[FIRST], row[RANK] = (1, 0) if first or not here else (0, 1)
@@ -138,8 +138,8 @@ class StallingCycles(Cycles):
         """When the next message is delivered if it is accepted at a time."""
         return max((time // self._epoch + 1) * self._epoch, self._last + 1)
 
-    def _said(self, end: int) -> Row:
-        """What this destination says of its slots."""
+    def _slot_row(self, end: int) -> Row:
+        """This destination's slots, as it describes them to those that ask."""
         begin, ahead = end - self.length, end + self.length
         row = np.zeros(WIDTH, np.int64)
         row[FREE] = sum(slot <= begin for slot in self._slots)
@@ -171,7 +171,7 @@ def acceptance(machine: LogPMachine, end: int, row: Row, submission: int) -> int
     Args:
         machine: the LogP machine.
         end: of this cycle.
-        row: what its destination said, with the message's rank.
+        row: the slots of its destination, with the message's rank.
         submission: of the message.
     """
     rank, free, following = int(row[RANK]), int(row[FREE]), int(row[NEXT])

@@ -6,7 +6,7 @@ The buffers of a port (a node's upper, or its lower ones) are used in this order
     0 .. sent       dead: messages that have gone on
     sent .. got     messages, alive
     got .. top      ghosts; a message that comes takes the place of the first, and the last are deleted
-    top ..          empty; up to `told` the deletion of a ghost has still to be told to the output that expects it
+    top ..          empty; up to `announced` are deleted ghosts, of which the outputs that expect them do not know yet
 
 Buffer t of a port whose flag is set is assigned to the (t mod R)-th of its R selected edges.
 
@@ -116,7 +116,7 @@ class Protocol:
 
     Attributes:
         stage: the next.
-        F, W, sent, got, top, told: of each port.
+        F, W, sent, got, top, announced: of each port.
         g1, g2: the paper's g' and g'', of each node.
         left: messages that began here, less those delivered here.
         unset: ports of splitters' inputs that are active and whose flags are 0.
@@ -129,7 +129,7 @@ class Protocol:
         nodes = (self.columns + 1) * self.rows
         self.stage = 0
         self.F = np.zeros(2 * nodes, bool)
-        self.W, self.sent, self.got, self.top, self.told, self._start = np.zeros((6, 2 * nodes), np.int64)
+        self.W, self.sent, self.got, self.top, self.announced, self._start = np.zeros((6, 2 * nodes), np.int64)
         self.g1, self.g2 = np.zeros((2, nodes), np.int64)
         self.unset = np.arange(2 * self.rows * min(self.columns, 1))
         self._edges = np.zeros((2 * self.columns * self.rows, self.R), np.int64)  # selected
@@ -138,7 +138,7 @@ class Protocol:
         self._side = (row + wiring.low) >> (self.columns - column) & 1
 
         # Inputs have their messages.
-        self._held, self._ends = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._buffered, self._ends = np.empty(0, np.int64), np.empty(0, np.int64)
         self._arrived: list[tuple[Ints, Ints, Ints]] = []
         self.left = len(numbers)
         port = self._ports(rows - wiring.low, ends)
@@ -195,7 +195,7 @@ class Protocol:
         # 3. Those who have selected neighbours assign their buffers to them.
         ports = np.concatenate(flagged)
         self.F[ports] = True
-        self.told[ports] = self.top[ports]
+        self.announced[ports] = self.top[ports]
         assigned = (self.top[ports][:, None] + np.arange(self.R)[::-1]) // self.R
         slots, counts = self.wiring.forward(self._edges[ports][assigned > 0], assigned[assigned > 0])
         np.add.at(self.g2, self._output(slots), counts)
@@ -265,17 +265,17 @@ class Protocol:
     def _move(self, ports: np.ndarray) -> int:
         """Substep 1.1, and of 1.2 that messages are stored and g'' is updated; `ports`: whether each takes part."""
         n = len(ports)
-        news = self.F[:n] & ports & ((self.got[:n] > self.sent[:n]) | (self.told[:n] > self.top[:n]))
+        news = self.F[:n] & ports & ((self.got[:n] > self.sent[:n]) | (self.announced[:n] > self.top[:n]))
         busy = np.flatnonzero(news)
         # 1.1. Messages, which leave dead buffers, and notices of deleted ghosts.
         until = self._until(busy)
         port, t = ranges_of(busy, self.sent[busy], until)
         place = self._start[port] + t
-        lost, of = ranges_of(busy, self.top[busy], self.told[busy])
-        self.sent[busy], self.told[busy] = until, self.top[busy]
+        lost, of = ranges_of(busy, self.top[busy], self.announced[busy])
+        self.sent[busy], self.announced[busy] = until, self.top[busy]
         slots, numbers, ends = self.wiring.carry(
             self._edges[np.concatenate((port, lost)), np.concatenate((t, of)) % self.R],
-            np.concatenate((self._held[place], np.full(len(lost), GHOST))),
+            np.concatenate((self._buffered[place], np.full(len(lost), GHOST))),
             np.concatenate((self._ends[place], np.zeros(len(lost), np.int64))),
         )
         # 1.2. What has come is no more expected; messages are where ghosts were.
@@ -294,10 +294,10 @@ class Protocol:
     def _activate(self, column: int, full: Ints) -> None:
         """The ports of a column get full buffers."""
         ports = slice(2 * self.rows * column, 2 * self.rows * (column + 1))
-        self._start[ports] = len(self._held) + np.cumsum(full) - full
+        self._start[ports] = len(self._buffered) + np.cumsum(full) - full
         self.top[ports] = full
         more = np.full(int(full.sum()), GHOST)
-        self._held, self._ends = np.concatenate((self._held, more)), np.concatenate((self._ends, more))
+        self._buffered, self._ends = np.concatenate((self._buffered, more)), np.concatenate((self._ends, more))
 
     def _weigh(self, ports: slice) -> None:
         self.W[ports] = greater_power(self.top[ports])
@@ -308,7 +308,7 @@ class Protocol:
         ports, count = np.unique(ports[order], return_counts=True)
         port, t = ranges_of(ports, self.got[ports], self.got[ports] + count)
         place = self._start[port] + t
-        self._held[place], self._ends[place] = numbers[order], ends[order]
+        self._buffered[place], self._ends[place] = numbers[order], ends[order]
         self.got[ports] += count
         there = port >= 2 * self.columns * self.rows
         self._arrived.append((np.full(np.count_nonzero(there), self.stage), numbers[order][there], port[there] // 2))

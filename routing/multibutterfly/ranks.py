@@ -161,6 +161,6 @@ class RankWiring:
             parcels[q][JOINED] = self.packets.bundle(places[owner == q], pool).segment()
         stay = np.ones(len(self.packets), bool)
         stay[places] = False
-        kept = self.packets.bundle(np.flatnonzero(stay), pool)  # what has left is forgotten
+        staying = self.packets.bundle(np.flatnonzero(stay), pool)  # what has left is forgotten
         self.packets = Packets()
-        self.packets.add(*kept)
+        self.packets.add(*staying)

@@ -69,17 +69,17 @@ class MultibutterflyRouter:
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:
         transport, pid = self._transport, self._transport.pid
-        # 1. What all do and say, and who sends packets to whom.
+        # 1. Kinds and headers of all, and who sends packets to whom.
         packets = cut(parcels, pid, self._routing.packet, transport.pool)
         to = np.bincount(packets.table[:, DEST], minlength=transport.p)
         size = int(packets.table[:, CELLS].max(initial=0)) * CELL
-        said = (note, len(packets), size) if len(packets) or note is not None else None
+        header = (note, len(packets), size) if len(packets) or note is not None else None
         counts = {dest: {MAIL: Segment(int(to[dest]), 1, 1, None)} for dest in np.flatnonzero(to).tolist()}
-        kinds, all_said, coming, _ = transport.exchange(kind, said, counts, charge, grace)
+        kinds, headers, coming, _ = transport.exchange(kind, header, counts, charge, grace)
         notes = None
         received = Packets()
         if kinds is not None:
-            each = [one or (None, 0, 0) for one in all_said or [None] * transport.p]
+            each = [one or (None, 0, 0) for one in headers or [None] * transport.p]
             if any(note is not None for note, _, _ in each):
                 notes = [note for note, _, _ in each]
             sent = [packets for _, packets, _ in each]

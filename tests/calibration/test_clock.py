@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pybsp import LogPMachine
-from pybsp.benchmarks.calibration.clock import KEPT, Clock, answer, ask, offset
+from pybsp.benchmarks.calibration.clock import SHORTEST, Clock, answer, ask, offset
 from pybsp.benchmarks.calibration.layers import LogPLayer
 from pybsp.logp import Processor, simulate
 
@@ -42,7 +42,7 @@ def test_the_offset_is_never_wrong_by_more_than_half_a_round_trip() -> None:
     for _ in range(200):
         there, back = random.exponential(1e-3, 12), 0.5e-3 + random.exponential(0.2e-3, 12)
         found = questions(1.0, there, back)
-        kept = np.sort(there + back)[KEPT - 1]
+        kept = np.sort(there + back)[SHORTEST - 1]
         assert abs(found.offset - 1.0) <= kept / 2
         assert found.round_trip == pytest.approx((there + back).min())
 

@@ -16,7 +16,7 @@ from pybsp.benchmarks.calibration.patterns import counted
 from pybsp.benchmarks.calibration.results import BSPFit
 from pybsp.benchmarks.calibration.samples import Point, Sample
 
-from .made import Seconds, jumping, line, sampled, swept
+from .generated import Seconds, jumping, line, sampled, swept
 
 
 def fitted(points: list[Point], seconds: Seconds, **more: float) -> BSPFit:

@@ -9,7 +9,7 @@ from pybsp.benchmarks.calibration.fits.classes import fit_classes
 from pybsp.benchmarks.calibration.patterns import counted, traffic
 from pybsp.benchmarks.calibration.samples import Point
 
-from .made import Seconds, sampled, swept
+from .generated import Seconds, sampled, swept
 
 NODES = (0, 0, 1, 1, 2, 2)
 P = len(NODES)

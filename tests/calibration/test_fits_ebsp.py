@@ -8,7 +8,7 @@ from pybsp.benchmarks.calibration.fits.bsp import fit_bsp
 from pybsp.benchmarks.calibration.fits.ebsp import fit_ebsp
 from pybsp.benchmarks.calibration.results import EBSPFit
 
-from .made import Seconds, ebsp, jumping, line, sampled, swept, unbalanced
+from .generated import Seconds, ebsp, jumping, line, sampled, swept, unbalanced
 
 HELD_OUT = (("halo", "two-phase", "sample-sort", "random", "scatter"), (1,), (40, 700, 9000))
 

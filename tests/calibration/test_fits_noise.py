@@ -11,7 +11,7 @@ import pytest
 from pybsp.benchmarks.calibration.fits.noise import noise
 from pybsp.benchmarks.calibration.samples import Point, Raw, Sample
 
-from .made import line, sampled, swept
+from .generated import line, sampled, swept
 
 QUIET = line(1e-4, 5e-6, 1e-8)
 REPEAT = [Point("repeat", "empty", "bsp"), Point("repeat", "exchange", "bsp", size=16384, h_out=6144, busiest=3)]

@@ -15,7 +15,7 @@ from pybsp.benchmarks.calibration.analysis import analyse
 from pybsp.benchmarks.calibration.harness import PARTS, Job, Keeper, finish, launch_on_virtual
 from pybsp.benchmarks.calibration.results import Calibration
 from pybsp.benchmarks.calibration.samples import Point, Raw, Sample, read
-from pybsp.benchmarks.calibration.sampling import settings
+from pybsp.benchmarks.calibration.sampling import sampling_level
 
 MACHINE = BSPMachine(p=4, g=3e-8, l=2e-4, r=2e9, o_msg=4e-6, o_item=5e-8)
 LOGP = LogPMachine(p=4, L=40, o=3, G=8, step=1e-6)
@@ -123,7 +123,7 @@ def test_launches_follow_each_other_in_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("steady", [8, 16])
 def test_visits_go_on_until_each_point_is_known_whichever_comes_last(tmp_path: Path, steady: int) -> None:
-    rng, level = np.random.default_rng(0), settings("quick")
+    rng, level = np.random.default_rng(0), sampling_level("quick")
     keeper = Keeper(Job(str(tmp_path / "raw.csv"), level="quick"), placement.of_virtual(2))
     keeper.open((0.0, 0.0))
     taken: Counter[int] = Counter()

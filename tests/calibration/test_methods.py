@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from pybsp.benchmarks.calibration.design import measured_points
 from pybsp.benchmarks.calibration.fits.methods import METHODS, bspbench, bsponmpi
-from pybsp.benchmarks.calibration.plan import plan
 from pybsp.benchmarks.calibration.samples import Point, Sample
 from pybsp.benchmarks.studies import calibration_methods
-from pybsp.benchmarks.studies.theory.synthetic import Noise, Supersteps, exchanges, noisy
+from pybsp.benchmarks.studies.theory.synthetic import Noise, SyntheticSupersteps, exchanges, noisy
 from pybsp.errors import UsageError
 
-LINE = Supersteps(l=1e-4, o_msg=5e-6, g=1e-8)
+LINE = SyntheticSupersteps(l=1e-4, o_msg=5e-6, g=1e-8)
 
 
-def samples(machine: Supersteps, points: list[Point]) -> list[Sample]:
+def samples(machine: SyntheticSupersteps, points: list[Point]) -> list[Sample]:
     return noisy({point: machine.time(point) for point in points}, Noise())
 
 
@@ -77,7 +77,7 @@ def test_bsponmpi_takes_the_empty_superstep_where_that_is_longer() -> None:
 @pytest.mark.parametrize("level", ["quick", "default", "thorough"])
 @pytest.mark.parametrize("p", [2, 4, 8])
 def test_every_level_has_the_points_that_the_methods_need(level: str, p: int) -> None:
-    given = samples(LINE, [point for point in plan(p, level) if point.experiment == "bsp"])
+    given = samples(LINE, [point for point in measured_points(p, level) if point.experiment == "bsp"])
     assert bspbench(given)["l"] == pytest.approx(1e-4)
     assert bsponmpi(given)["g"] == pytest.approx(1e-8, rel=1e-6)
 
@@ -90,12 +90,12 @@ def test_too_few_points_are_an_error_that_says_which(name: str) -> None:
 
 def test_the_table_of_errors_has_ours_exact_without_noise_and_better_with_it() -> None:
     exact, noisy_ = (calibration_methods.synthetic("", LINE, noise) for noise in (Noise(), calibration_methods.NOISE))
-    for one in calibration_methods.made(exact.samples).values():
+    for one in calibration_methods.estimated(exact.samples).values():
         assert one is not None
         assert one.l == pytest.approx(1e-4)
     errors = {
         name: calibration_methods.errors(noisy_.samples, one.predict)
-        for name, one in calibration_methods.made(noisy_.samples).items()
+        for name, one in calibration_methods.estimated(noisy_.samples).items()
         if one is not None
     }
     assert all(errors.values())

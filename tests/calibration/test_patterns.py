@@ -84,7 +84,7 @@ def test_a_sample_sort_sends_parts_of_varying_size_that_are_right_on_the_average
 @pytest.mark.parametrize("p", [1, 2, 3, 6])
 def test_what_is_counted_is_what_the_ledger_counts(p: int) -> None:
     def main(bsp: pybsp.BSP, points: list[Point]) -> None:
-        bench = supersteps.Bench(bsp, sampling.settings("quick"))
+        bench = supersteps.Bench(bsp, sampling.sampling_level("quick"))
         for one in points:
             for operation in bench._supersteps(one):
                 with bsp.superstep(one.pattern):

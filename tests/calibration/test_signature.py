@@ -16,7 +16,7 @@ from pybsp import LogPMachine
 from pybsp.benchmarks.calibration import signature
 from pybsp.benchmarks.calibration.layers import LogPLayer
 from pybsp.benchmarks.calibration.samples import Point, Sample
-from pybsp.benchmarks.calibration.sampling import Settings, settings
+from pybsp.benchmarks.calibration.sampling import SamplingLevel, sampling_level
 from pybsp.logp import Processor, simulate
 
 from ..launching import mpiexec, python, run
@@ -25,9 +25,9 @@ STEP = 1e-6
 MACHINES = [LogPMachine(p, L, o, G, step=STEP) for p, L, o, G in ((2, 40, 3, 10), (2, 8, 0, 2), (6, 12, 4, 4))]
 
 
-def few(level: str = "quick") -> Settings:
+def few(level: str = "quick") -> SamplingLevel:
     """Two samples a visit."""
-    return replace(settings(level), batch=2)
+    return replace(sampling_level(level), batch=2)
 
 
 def measured(
@@ -224,7 +224,7 @@ from dataclasses import replace
 from pybsp import LogPMachine, logp
 from pybsp.benchmarks.calibration import signature
 from pybsp.benchmarks.calibration.layers import LogPLayer, RawLayer
-from pybsp.benchmarks.calibration.sampling import settings
+from pybsp.benchmarks.calibration.sampling import sampling_level
 
 logp.run(lambda proc: None)  # loads MPI, as the layer wants it
 from mpi4py import MPI
@@ -237,7 +237,7 @@ def spin(seconds):
 
 def everything(layer):
     begin = layer.clock()
-    level = settings("quick")
+    level = sampling_level("quick")
     trips = signature.pilot(layer, level)
     plan = signature.points(layer.p, "quick", layer.nodes, 8, layer.name, trips, level.visit)
     return [sample for point in plan for sample in signature.measure(layer, point, level, 0, 0, begin)]
@@ -319,7 +319,7 @@ class Slower(RawLayer):
             spin(self.receiving)
         return slow if self.receiving else receive
 
-level = settings("quick")
+level = sampling_level("quick")
 layers = {"plain": Slower(0, 0), "sender": Slower(200e-6, 0), "receiver": Slower(0, 300e-6)}
 base = signature.Point("logp", "", "raw", "", 8)
 plan = [
@@ -370,7 +370,7 @@ def test_processors_that_take_no_part_wait_and_get_what_was_found(tmp_path: Path
         tmp_path / "three.py",
         """
 layer = RawLayer(comm, (0, 0, 1))
-level = replace(settings("quick"), batch=2, visit=0.05)
+level = replace(sampling_level("quick"), batch=2, visit=0.05)
 points = [p for p in signature.points(3, "quick", layer.nodes, 8, "raw") if p.size in (8, 32 * 1024)]
 tell([sample for point in points for sample in signature.measure(layer, point, level, 0, 0)])
 """,

@@ -16,14 +16,14 @@ import pytest
 import pybsp
 from pybsp.benchmarks.calibration import sampling
 from pybsp.benchmarks.calibration import supersteps as bench_module
-from pybsp.benchmarks.calibration.plan import plan
+from pybsp.benchmarks.calibration.design import measured_points
 from pybsp.benchmarks.calibration.samples import Point, Sample
 from pybsp.benchmarks.calibration.supersteps import Bench, drift
 from pybsp.errors import UsageError
 
 from ..launching import mpiexec, python, run
 
-QUICK = sampling.settings("quick")
+QUICK = sampling.sampling_level("quick")
 MACHINE = pybsp.BSPMachine(p=4, g=3e-8, l=2e-4, r=5e8, o_msg=4e-6, o_item=5e-8)
 
 
@@ -31,7 +31,7 @@ def all_points(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Samp
     bench = Bench(bsp, QUICK, launch=2, nodes=nodes)
     steady = bench.warm()
     bench.pilot()
-    kept, dropped = bench.affordable(plan(bsp.p, "quick", nodes=nodes))
+    kept, dropped = bench.affordable(measured_points(bsp.p, "quick", nodes=nodes))
     samples = [sample for visit in range(2) for point in kept for sample in bench.measure(point, visit)]
     return samples, (len(kept), len(dropped)), steady
 
@@ -77,7 +77,7 @@ def test_points_that_take_too_long_are_left_out_by_what_the_pilot_saw() -> None:
     def main(bsp: pybsp.BSP) -> tuple[list[Point], list[Point]]:
         bench = Bench(bsp, QUICK)
         bench.pilot()
-        return bench.affordable(plan(bsp.p, "quick"))
+        return bench.affordable(measured_points(bsp.p, "quick"))
 
     kept, dropped = pybsp.simulate(main, p=4, machine=slow).results[0]
     assert kept
@@ -158,16 +158,16 @@ def test_what_is_no_kernel_is_refused_by_name() -> None:
 PROGRAM = """
 import json, sys, time
 import pybsp
-from pybsp.benchmarks.calibration import plan, samples, sampling, supersteps
+from pybsp.benchmarks.calibration import design, samples, sampling, supersteps
 
 supersteps.KERNELS["nap"] = lambda size: lambda: time.sleep(0.01)
 
 def main(bsp):
-    bench = supersteps.Bench(bsp, sampling.settings("quick"))
+    bench = supersteps.Bench(bsp, sampling.sampling_level("quick"))
     naps = [sample.seconds for sample in bench.measure(samples.Point("rate", "nap", work=1.0), 0)]
     bench.warm()
     bench.pilot()
-    kept, dropped = bench.affordable(plan.plan(bsp.p, "quick"))
+    kept, dropped = bench.affordable(design.measured_points(bsp.p, "quick"))
     begin = bsp.time()
     found = [s for visit in range(3) for point in plan.order(kept, 0, 0, visit) for s in bench.measure(point, visit)]
     mine = json.dumps(found)
@@ -209,7 +209,7 @@ def taken(found: dict[str, Any], experiment: str, typical: Callable[[list[float]
 def test_all_ranks_have_the_same_samples_of_all_points(measured: dict[str, Any]) -> None:
     assert measured["equal"]
     seen = {sample.point for sample in measured["samples"]}
-    assert len(seen) + measured["dropped"] == len(plan(measured["p"], "quick"))
+    assert len(seen) + measured["dropped"] == len(measured_points(measured["p"], "quick"))
     for experiment in {point.experiment for point in seen}:
         assert min(taken(measured, experiment, np.median).values()) > 0
 
@@ -333,4 +333,4 @@ def test_samples_that_resemble_their_neighbours_do_not_pass_for_independent_ones
 
 def test_a_level_that_there_is_none_of_is_refused() -> None:
     with pytest.raises(UsageError, match=r"one of quick, default, thorough, got 'slow'"):
-        sampling.settings("slow")
+        sampling.sampling_level("slow")

@@ -12,7 +12,7 @@ from pybsp import LogPMachine
 from pybsp.errors import UsageError
 from pybsp.logp import Message, Processor, Simulation, check, simulate
 from pybsp.routing.logp.combine_broadcast import cost as cb_cost
-from pybsp.routing.logp.offline import Plan, cost, learn, offline_program, plan, route_offline
+from pybsp.routing.logp.offline import Timetable, cost, learn, offline_program, route_offline, timetable
 from pybsp.routing.logp.phases import Phases
 
 Ints = NDArray[np.int64]
@@ -51,7 +51,7 @@ def stall_free(sim: Simulation) -> None:
 def test_within_the_bound_without_a_stall(p: int, L: int, o: int, G: int) -> None:
     machine = LogPMachine(p, L, o, G)
     for sources, dests in relations(p):
-        known = plan(sources, dests, p)
+        known = timetable(sources, dests, p)
         for schedule in SCHEDULES:
             sim = simulate(offline_program(sources, dests, p), machine=machine, schedule=schedule, seed=3)
             stall_free(sim)
@@ -116,7 +116,7 @@ def test_relations_that_are_learnt_first_follow_each_other_without_a_stall(p: in
             assert delivered([results[k] for results in sim.results]) == expected
 
 
-def again(proc: Processor, known: list[Plan], joins: list[int]) -> None:
+def again(proc: Processor, known: list[Timetable], joins: list[int]) -> None:
     phases = Phases(proc)
     proc.compute(joins[proc.pid])
     for each in known:
@@ -130,7 +130,7 @@ def again(proc: Processor, known: list[Plan], joins: list[int]) -> None:
 def test_known_relations_follow_each_other_without_a_stall(L: int, o: int, G: int, schedule: str) -> None:
     rng = np.random.default_rng(L)
     for p in (2, 7, 16):
-        known = [plan(rng.integers(0, p, m), rng.integers(0, p, m), p) for m in (p, 9 * p, 2, 3 * p)]
+        known = [timetable(rng.integers(0, p, m), rng.integers(0, p, m), p) for m in (p, 9 * p, 2, 3 * p)]
         stall_free(
             simulate(
                 again, machine=LogPMachine(p, L, o, G), schedule=schedule, args=(known, rng.integers(0, 99, p).tolist())
@@ -142,7 +142,7 @@ def test_learning_costs_a_combine_and_broadcast() -> None:
     machine = LogPMachine(p=13, L=16, o=2, G=4)
     packets = [[((pid + 1 + i) % 13, i) for i in range(7)] for pid in range(13)]
 
-    def program(proc: Processor) -> Plan:
+    def program(proc: Processor) -> Timetable:
         return learn(Phases(proc), packets[proc.pid])
 
     sim = simulate(program, machine=machine)
@@ -160,18 +160,18 @@ def test_payloads_are_those_of_the_relation() -> None:
 
 
 def test_what_is_no_relation_is_refused() -> None:
-    with pytest.raises(UsageError, match="plan: destinations: expected processors 0 to 2, got 3"):
-        plan([0, 1], [1, 3], 3)
+    with pytest.raises(UsageError, match="timetable: destinations: expected processors 0 to 2, got 3"):
+        timetable([0, 1], [1, 3], 3)
     with pytest.raises(UsageError, match="offline_program: sources must be integers"):
         offline_program([0.0], [1], 3)
     with pytest.raises(UsageError, match="offline_program: the relation is one of 3 processors, the machine has 4"):
         simulate(offline_program([0], [1], 3), machine=LogPMachine(p=4, L=8, o=1, G=4))
 
 
-def test_packets_that_are_not_the_plans_are_refused() -> None:
-    def program(proc: Processor, known: Plan) -> None:
+def test_packets_that_are_not_the_timetables_are_refused() -> None:
+    def program(proc: Processor, known: Timetable) -> None:
         route_offline(Phases(proc), [(1 - proc.pid, None)], known)
 
-    for known in (plan([0, 1], [1, 1], 2), plan([0, 1], [1, 0], 3)):
+    for known in (timetable([0, 1], [1, 1], 2), timetable([0, 1], [1, 0], 3)):
         with pytest.raises(UsageError, match=r"route_offline: argument packets: processor . of 2 has packets"):
             simulate(program, machine=LogPMachine(p=2, L=8, o=1, G=4), args=(known,))

@@ -116,7 +116,7 @@ def test_theorem_3_over_a_grid_of_machines() -> None:
     assert len({(point.p, *point.parameters) for point in points}) > 5
     for point in points:
         assert point.share <= 1
-        assert point.time <= point.told
+        assert point.time <= point.until_known
 
 
 def test_counting_the_draws_says_what_the_simulator_finds() -> None:

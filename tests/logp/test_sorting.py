@@ -1,4 +1,4 @@
-"""Sorting on LogP: networks by the 0-1 principle, columnsort at its least r, and the simulated time of the plans."""
+"""Sorting on LogP: networks by the 0-1 principle, columnsort at its least r, and the simulated time of the schemes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pybsp.benchmarks.studies.theory.sorting_bounds import AKS_LAYERS, aks_time,
 from pybsp.logp import simulate
 from pybsp.routing.logp.combine_broadcast import common_start
 from pybsp.routing.logp.phases import Phases
-from pybsp.routing.logp.sorting import Plan, choose, sort
+from pybsp.routing.logp.sorting import SortingScheme, choose, sort
 from pybsp.routing.logp.sorting.networks import depth, merge, network
-from pybsp.routing.logp.sorting.plans import by_columns, by_network, on_fewer
-from pybsp.routing.logp.sorting.steps import IDLE, Keyed, Step, sequential, transfer_time
+from pybsp.routing.logp.sorting.schemes import by_columns, by_network, on_fewer
+from pybsp.routing.logp.sorting.steps import IDLE, Keyed, SortingStep, sequential, transfer_time
 
 SCHEDULES = ["latest", "earliest", "adversary", "random"]
 
@@ -67,23 +67,23 @@ def test_layers_are_matchings_and_no_deeper_than_batcher() -> None:
     assert [depth(p) for p in (1, 2, 4, 8, 16, 32, 64, 128)] == [0, 1, 3, 6, 9, 14, 20, 27]
 
 
-# -- plans, without a machine -------------------------------------------------------------------------------------
+# -- schemes, without a machine -------------------------------------------------------------------------------------
 
 
-def applied(step: Step, held: list[list[Keyed]]) -> list[list[Keyed]]:
+def applied(step: SortingStep, blocks: list[list[Keyed]]) -> list[list[Keyed]]:
     """What all processors hold after a step, whose messages must be a 1-relation in each slot."""
-    p, r = len(held), len(held[0])
+    p, r = len(blocks), len(blocks[0])
     received: list[dict[int, list[tuple[int, Keyed]]]] = [{} for _ in range(p)]
     busy: set[tuple[str, int, int]] = set()
     for pid, place in enumerate(step.places):
         if place == IDLE:
             continue
         last = -1
-        for slot, to, index in step.sends(place, held[pid]):
+        for slot, to, index in step.sends(place, blocks[pid]):
             dest = pid - place + to
             assert 0 <= dest < p
             assert step.places[dest] == to
-            received[dest].setdefault(place, []).append((slot, held[pid][index]))
+            received[dest].setdefault(place, []).append((slot, blocks[pid][index]))
             if dest != pid:
                 assert last < slot < step.slots(r)
                 assert ("from", pid, slot) not in busy
@@ -96,29 +96,29 @@ def applied(step: Step, held: list[list[Keyed]]) -> list[list[Keyed]]:
         assert place == IDLE or others == step.comes(place, r)
         assert place != IDLE or not received[pid]
         items = {source: [item for _, item in sorted(came)] for source, came in received[pid].items()}
-        after.append(step.after(place, held[pid], items) if others else held[pid])
+        after.append(step.after(place, blocks[pid], items) if others else blocks[pid])
         assert len(after[-1]) == r
     return after
 
 
-def planned(plan: Plan, keys: np.ndarray) -> list[int]:
-    """The keys, shape (p, r), as the plan leaves them."""
-    held: list[list[Keyed]] = [[(int(key), None) for key in sorted(row)] for row in keys]
-    for step in plan.steps:
-        held = applied(step, held)
-    return [key for items in held for key, _ in items]
+def planned(scheme: SortingScheme, keys: np.ndarray) -> list[int]:
+    """The keys, shape (p, r), as the scheme leaves them."""
+    blocks: list[list[Keyed]] = [[(int(key), None) for key in sorted(row)] for row in keys]
+    for step in scheme.steps:
+        blocks = applied(step, blocks)
+    return [key for items in blocks for key, _ in items]
 
 
 def test_columnsort_sorts_all_zeros_and_ones_where_it_just_applies() -> None:
-    plan = by_columns(3, by_network(1))
-    r = plan.held(1)
-    assert (plan.least, r) == (8, 9)
+    scheme = by_columns(3, by_network(1))
+    r = scheme.keys_per_active(1)
+    assert (scheme.least, r) == (8, 9)
     for ones in product(range(r + 1), repeat=3):
         keys = np.arange(r) >= r - np.array(ones)[:, None]
-        assert planned(plan, keys) == sorted(keys.ravel())
+        assert planned(scheme, keys) == sorted(keys.ravel())
 
 
-PLANS = [
+SCHEMES = [
     by_columns(2, by_network(1)),
     by_columns(4, by_network(1)),
     by_columns(5, by_network(1)),
@@ -136,12 +136,12 @@ PLANS = [
 ]
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.p}: {plan.name}")
-def test_columnsort_sorts_where_it_just_applies(plan: Plan) -> None:
-    rng = np.random.default_rng(plan.p)
-    p, r = plan.p, plan.held(1)
-    assert r >= plan.least
-    assert r % plan.unit == 0
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: f"{scheme.p}: {scheme.name}")
+def test_columnsort_sorts_where_it_just_applies(scheme: SortingScheme) -> None:
+    rng = np.random.default_rng(scheme.p)
+    p, r = scheme.p, scheme.keys_per_active(1)
+    assert r >= scheme.least
+    assert r % scheme.unit == 0
     for case in range(30):
         keys: np.ndarray
         if case < 4:  # far from sorted
@@ -150,21 +150,21 @@ def test_columnsort_sorts_where_it_just_applies(plan: Plan) -> None:
         elif case % 2:
             keys = rng.integers(0, (2, p, p * r)[case % 3], (p, r))
         else:  # zeros and ones, as many in the columns as makes for the most disorder: 1 more than whole rows
-            columns = plan.unit * rng.integers(0, r // plan.unit, p) + rng.integers(0, 2, p)
+            columns = scheme.unit * rng.integers(0, r // scheme.unit, p) + rng.integers(0, 2, p)
             keys = np.arange(r) >= columns[:, None]
-        assert planned(plan, keys) == sorted(keys.ravel().tolist())
+        assert planned(scheme, keys) == sorted(keys.ravel().tolist())
 
 
 def test_the_bound_on_columnsort_is_no_formality() -> None:
-    plan = by_columns(4, by_network(1))
+    scheme = by_columns(4, by_network(1))
     rng = np.random.default_rng(0)
     assert any(
-        planned(plan, keys) != sorted(keys.ravel())
+        planned(scheme, keys) != sorted(keys.ravel())
         for keys in (np.arange(8) >= rng.integers(0, 9, 4)[:, None] for _ in range(500))
     )
 
 
-def test_a_plan_with_idle_processors_and_equal_keys_sorts() -> None:
+def test_a_scheme_with_idle_processors_and_equal_keys_sorts() -> None:
     for p in (1, 2, 3, 6, 7, 11):
         keys = np.random.default_rng(p).integers(0, 3, (p, 4))
         assert planned(by_network(p), keys) == sorted(keys.ravel())
@@ -173,7 +173,7 @@ def test_a_plan_with_idle_processors_and_equal_keys_sorts() -> None:
 # -- choice and cost ----------------------------------------------------------------------------------------------
 
 
-def test_the_plan_with_least_time_is_chosen() -> None:
+def test_the_scheme_with_least_time_is_chosen() -> None:
     machine = LogPMachine(p=64, L=16, o=1, G=4)
     assert choose(machine, 1).name == "network of depth 20"
     assert choose(machine, 960).name == "columnsort of 32 columns by network of depth 1"
@@ -183,19 +183,19 @@ def test_the_plan_with_least_time_is_chosen() -> None:
     assert choose(prime, 1000).name == "columnsort of 30 columns by network of depth 1, on 60 processors"
     assert choose(prime, 7200).name == "columnsort of 61 columns"
     for r in (1, 10, 100, 500, 1000, 7938, 20000):
-        plan = choose(machine, r)
-        held = plan.held(r)
-        assert r <= held
-        assert held % plan.unit == 0
-        assert held >= plan.least
+        scheme = choose(machine, r)
+        per_active = scheme.keys_per_active(r)
+        assert r <= per_active
+        assert per_active % scheme.unit == 0
+        assert per_active >= scheme.least
         others = [by_columns(64, by_network(1)), by_columns(32, by_network(2)), by_network(64)]
-        assert all(plan.time(machine, r) <= other.time(machine, r) for other in others)
+        assert all(scheme.time(machine, r) <= other.time(machine, r) for other in others)
 
 
 def test_columnsort_takes_a_constant_number_of_relations() -> None:
     for p in (5, 16, 61, 256):
         machine = LogPMachine(p=p, L=100, o=2, G=10)
-        r = by_columns(p, by_network(1)).held(1)
+        r = by_columns(p, by_network(1)).keys_per_active(1)
         relations = 3 * transfer_time(machine, r)
         work = 3 * sequential(r, p) + 2 * r
         assert choose(machine, r).time(machine, r) <= relations + work
@@ -223,34 +223,34 @@ def test_neither_aks_nor_cubesort_would_take_less() -> None:
 # -- on the machine -----------------------------------------------------------------------------------------------
 
 
-def sorting(proc: Any, keys: np.ndarray, plan: Plan) -> tuple[int, int, list[Keyed]]:
+def sorting(proc: Any, keys: np.ndarray, scheme: SortingScheme) -> tuple[int, int, list[Keyed]]:
     """Time at which sorting began and that by which it was to end, and the items."""
     phases = Phases(proc)
     start = common_start(phases)
     row = [(key, (proc.pid, k)) for k, key in enumerate(keys[proc.pid].tolist())]
-    found, end = sort(phases, row[: len(row) - proc.pid % 2], len(row), plan, start)
+    found, end = sort(phases, row[: len(row) - proc.pid % 2], len(row), scheme, start)
     late = proc.time + proc.machine.o - end
     assert late <= 0, f"processor {proc.pid} is {late} steps late"
     return start, end, found
 
 
-def check_sort(machine: LogPMachine, r: int, plan: Plan) -> None:
+def check_sort(machine: LogPMachine, r: int, scheme: SortingScheme) -> None:
     """Sort r random keys on each processor, on odd ones one less, in several executions."""
     p = machine.p
-    held = plan.held(r)
+    per_active = scheme.keys_per_active(r)
     keys = np.random.default_rng(r).integers(0, p, (p, r))
     items = {(pid, k): int(keys[pid, k]) for pid in range(p) for k in range(r - pid % 2)}
     results = []
     for schedule, seed in [("latest", 0), ("earliest", 0), ("adversary", 0), ("random", 1), ("random", 2)]:
-        run = simulate(sorting, machine=machine, schedule=schedule, seed=seed, args=(keys, plan))
+        run = simulate(sorting, machine=machine, schedule=schedule, seed=seed, args=(keys, scheme))
         assert run.stalled == 0
         assert run.max_in_transit <= machine.capacity
         for start, end, _ in run.results:
-            assert end - start == plan.time(machine, r) - (max(machine.G, 2 * machine.o) + 2) * (held - r)
+            assert end - start == scheme.time(machine, r) - (max(machine.G, 2 * machine.o) + 2) * (per_active - r)
         results.append([found for _, _, found in run.results])
-        assert [len(found) for found in results[-1]] == [held] * plan.active + [0] * (p - plan.active)
+        assert [len(found) for found in results[-1]] == [per_active] * scheme.active + [0] * (p - scheme.active)
         sequence = [item for found in results[-1] for item in found]
-        assert [key for key, _ in sequence] == sorted(items.values()) + [p] * (held * plan.active - len(items))
+        assert [key for key, _ in sequence] == sorted(items.values()) + [p] * (per_active * scheme.active - len(items))
         assert {item: key for key, item in sequence[: len(items)]} == items
         assert {item for _, item in sequence[len(items) :]} <= {None}
     assert all(result == results[0] for result in results)  # equal keys too are in the same order
@@ -261,7 +261,7 @@ MACHINES = [(4, 2, 4), (8, 2, 4), (9, 4, 4), (16, 1, 4), (20, 0, 2), (40, 5, 9),
 
 @pytest.mark.parametrize("parameters", MACHINES, ids=str)
 @pytest.mark.parametrize(("p", "r"), [(1, 3), (2, 1), (3, 10), (8, 4), (8, 40), (13, 3), (16, 56)])
-def test_sorting_takes_the_time_of_its_plan_without_a_stall(p: int, r: int, parameters: tuple[int, int, int]) -> None:
+def test_sorting_takes_the_time_of_its_scheme_without_a_stall(p: int, r: int, parameters: tuple[int, int, int]) -> None:
     L, o, G = parameters
     machine = LogPMachine(p=p, L=L, o=o, G=G)
     check_sort(machine, r, choose(machine, r))
@@ -275,6 +275,6 @@ def test_fewer_processors_sort_for_all(
     p: int, r: int, columns: tuple[int, int], parameters: tuple[int, int, int]
 ) -> None:
     L, o, G = parameters
-    plan = on_fewer(p, by_columns(columns[0], by_network(columns[1])))
-    assert plan.active == columns[0] * columns[1] < p
-    check_sort(LogPMachine(p=p, L=L, o=o, G=G), r, plan)
+    scheme = on_fewer(p, by_columns(columns[0], by_network(columns[1])))
+    assert scheme.active == columns[0] * columns[1] < p
+    check_sort(LogPMachine(p=p, L=L, o=o, G=G), r, scheme)

@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from pybsp.benchmarks.studies.theory.bits import Clock, Count, WormProtocol, Worms, count, stream
+from pybsp.benchmarks.studies.theory.bits import Count, StepCounter, WormProtocol, Worms, count, stream
 from pybsp.errors import UsageError
 from pybsp.routing import Relation
 from pybsp.routing.multibutterfly import Multibutterfly, Parameters, h_bar
@@ -116,8 +116,8 @@ def test_congestion_is_that_of_theorem_2() -> None:
 def test_the_bit_model_takes_h_times_x_and_log_n(h: int, size: int) -> None:
     """Theorem 1: O(h) steps a stage, and as many stages as heads take, and data at two bits a repetition."""
     for N in (64, 256, 1024):
-        n, clock = N.bit_length() - 1, Clock(NETWORKS[N], h, FEW, 2)
-        stage = clock.stages(np.full(FEW.Y, 2 * clock.batch))
+        n, counter = N.bit_length() - 1, StepCounter(NETWORKS[N], h, FEW, 2)
+        stage = counter.stages(np.full(FEW.Y, 2 * counter.batch))
         assert stage <= 68 * h
         found = counted(N, random_relation(N // L, h, seed=2), size)
         assert found.provisioned <= stage * (n + size / (2 * FEW.Y) + 1)
@@ -130,8 +130,8 @@ def test_the_word_model_takes_h_times_the_words_and_log_n(h: int, size: int) -> 
     for N in (64, 256, 1024):
         n = N.bit_length() - 1
         rate = max(2, -(-n // h))
-        clock = Clock(NETWORKS[N], h, FEW, rate)
-        stage = clock.stages(np.full(FEW.Y, rate * clock.batch), n)
+        counter = StepCounter(NETWORKS[N], h, FEW, rate)
+        stage = counter.stages(np.full(FEW.Y, rate * counter.batch), n)
         assert stage <= 34 + 36 * h / n
         found = counted(N, random_relation(N // L, h, seed=2), size, rate)
         assert found.words_provisioned <= stage * (n + size / (rate * FEW.Y) + 1)
@@ -146,12 +146,12 @@ def test_twice_the_data_takes_at_most_twice_as_long_and_two_bits_a_repetition() 
 
 def test_a_stage_costs_its_parts() -> None:
     """d = 16, R = 8, h = 3: h-bar = 64, so batches of 8; numbers of 7 bits, and of 3 for a logarithm (or none)."""
-    clock = Clock(NETWORKS[256], 3, FEW, 2)
-    assert (clock.buffers, clock.batch, clock.word) == (64, 8, 8)
+    counter = StepCounter(NETWORKS[256], 3, FEW, 2)
+    assert (counter.buffers, counter.batch, counter.word) == (64, 8, 8)
     control = 4 * (3 + 1 + 1) + 7
-    assert clock.stages(np.array([16, 16, 5])) == control + 3 * 7 + 16 + 16 + 5
-    assert clock.stages(np.array([16, 16, 5]), 8) == 4 * (1 + 1 + 1) + 1 + 3 + 3 + 2
-    assert clock.storage == 2 * 64 * (4 + 2) + 2 * (8 * 4 + 1) + 4 * 7
+    assert counter.stages(np.array([16, 16, 5])) == control + 3 * 7 + 16 + 16 + 5
+    assert counter.stages(np.array([16, 16, 5]), 8) == 4 * (1 + 1 + 1) + 1 + 3 + 3 + 2
+    assert counter.storage == 2 * 64 * (4 + 2) + 2 * (8 * 4 + 1) + 4 * 7
 
 
 def test_storage_grows_with_h_and_not_with_x_or_n() -> None:
@@ -166,7 +166,7 @@ def test_long_messages_that_are_streamed_take_a_frame_for_each_word() -> None:
     rows, ends = relation.sources * L, relation.destinations * L
     short, long = (stream(NETWORKS[256], rows, ends, 6, size, FEW) for size in (64, 64 + 800))
     congestion = counted(256, relation, 1, rate=8).congestion
-    batch = Clock(NETWORKS[256], 6, FEW, 8).batch
+    batch = StepCounter(NETWORKS[256], 6, FEW, 8).batch
     assert short.select == long.select
     assert short.stream == congestion * (8 + 7)
     assert long.stream == short.stream + 100 * congestion

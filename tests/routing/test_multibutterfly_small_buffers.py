@@ -53,7 +53,7 @@ def test_parcels_are_a_relation_of_order_groups(name: str, epsilon: float) -> No
     for level in found:
         assert level.pack == -(-relation.h // level.groups)
         assert level.size == level.pack * (5 + 10)
-        sends, receives = level.groups + level.held // level.pack, 2 * level.groups
+        sends, receives = level.groups + level.messages_of_row // level.pack, 2 * level.groups
         assert level.h <= max(sends, receives)
 
 

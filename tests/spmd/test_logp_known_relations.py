@@ -8,7 +8,7 @@ import numpy as np
 
 from pybsp import LogPMachine
 from pybsp.logp import Processor
-from pybsp.routing.logp.offline import learn, offline_program, plan, route_offline
+from pybsp.routing.logp.offline import learn, offline_program, route_offline, timetable
 from pybsp.routing.logp.phases import Phases
 from pybsp.routing.logp.random import route_random
 
@@ -35,12 +35,15 @@ def test_a_relation_known_beforehand(machine: LogP) -> None:
 
 def test_relations_that_are_learnt_and_plans_that_are_kept(machine: LogP) -> None:
     def program(proc: Processor) -> None:
-        phases, kept = Phases(proc), plan(*relation(proc.p, 20), proc.p)
+        phases, kept = Phases(proc), timetable(*relation(proc.p, 20), proc.p)
         for seed in (0, 1, 0):
             sources, dests = relation(proc.p, 20, seed)
             mine: Packets = [(int(dests[i]), int(i)) for i in np.flatnonzero(sources == proc.pid)]
             known = learn(phases, mine)
-            assert (known.h, known.both) == (plan(sources, dests, proc.p).h, plan(sources, dests, proc.p).both)
+            assert (known.h, known.both) == (
+                timetable(sources, dests, proc.p).h,
+                timetable(sources, dests, proc.p).both,
+            )
             assert sorted(route_offline(phases, mine, known)) == due(sources, dests, proc.pid)
             if not seed:
                 assert sorted(route_offline(phases, mine, kept)) == due(sources, dests, proc.pid)

@@ -99,7 +99,7 @@ def test_on_a_measured_machine_direct_becomes_sparse_where_that_pays() -> None:
     small, large = (pybsp.BSPMachine(p=p, g=1e-9, l=50e-6, r=1e9, o_msg=2e-6) for p in (8, 4096))
     assert resolved("direct", small) == "direct"
     assert resolved("direct", large) == "sparse"
-    assert resolved("direct", large, apart=False) == "direct"
+    assert resolved("direct", large, no_shared_memory=False) == "direct"
     assert resolved("direct", pybsp.BSPMachine.nominal(4096)) == "direct"
     assert resolved("direct", pybsp.BSPMachine(p=4096, g=1e-9, l=50e-6, r=1e9)) == "direct"
 

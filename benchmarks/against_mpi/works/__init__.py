@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..forms import Work
+from ..variants import Work
 from . import access, blocks, collective, fine, overlap, single, small
 
 KINDS = (small, single, fine, blocks, access, collective, overlap)

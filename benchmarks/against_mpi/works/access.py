@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..forms import OURS, WORD, Array, Form, Job, Made, Work, against, each, layout, values
+from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Variant, Work, against, each, layout, values
 from .blocks import KIB, MIB, shown
 
 BYTES = {"quick": (64 * KIB,), "all": (8 * KIB, MIB, 16 * MIB), "hosts": (8 * KIB, MIB)}
@@ -39,7 +39,7 @@ def _space(size: int, p: int) -> int:
 class _Pair:
     """An Alltoallv in which each sends to one processor and receives from one."""
 
-    def __init__(self, job: Job, out: Array, into: Array, back: bool = False) -> None:
+    def __init__(self, job: ComparisonJob, out: Array, into: Array, back: bool = False) -> None:
         from mpi4py import MPI
 
         kind = MPI.DOUBLE if out.dtype == np.float64 else MPI.INT64_T
@@ -55,7 +55,7 @@ class _Pair:
         self._alltoallv([self._out if out is None else out, *self._how], self._into)
 
 
-def put(job: Job, size: int) -> Made:
+def put(job: ComparisonJob, size: int) -> Prepared:
     """A block into the next processor's array."""
     bsp, comm, words = job.bsp, job.comm, size // WORD
     x = job.array(words)
@@ -83,11 +83,11 @@ def put(job: Job, size: int) -> Made:
         read[0].sum()
 
     got = lambda: [read[0].copy()]  # noqa: E731
-    forms = {OURS: Form(each(ours), got), ALLTOALLV: Form(each(raw), got), PICKLE: Form(each(pickled), got)}
-    return Made(forms, against(ALLTOALLV, PICKLE), sent=size)
+    variants = {OURS: Variant(each(ours), got), ALLTOALLV: Variant(each(raw), got), PICKLE: Variant(each(pickled), got)}
+    return Prepared(variants, against(ALLTOALLV, PICKLE), sent=size)
 
 
-def get(job: Job, size: int) -> Made:
+def get(job: ComparisonJob, size: int) -> Prepared:
     """A block of the next processor's array, which that fills. Raw MPI has to say which."""
     from mpi4py import MPI
 
@@ -116,23 +116,23 @@ def get(job: Job, size: int) -> Made:
 
     def pickled(number: int) -> None:
         np.add(base, number, filled)
-        wanted = comm.sendrecv(whole, job.next, 0, None, job.previous, 0)
-        read[0] = comm.sendrecv(filled[wanted], job.previous, 1, None, job.next, 1)
+        requested = comm.sendrecv(whole, job.next, 0, None, job.previous, 0)
+        read[0] = comm.sendrecv(filled[requested], job.previous, 1, None, job.next, 1)
         read[0].sum()
 
     got = lambda: [read[0].copy()]  # noqa: E731
-    forms = {OURS: Form(each(ours), got), ASKED: Form(each(raw), got), PICKLE: Form(each(pickled), got)}
-    return Made(forms, against(ASKED, PICKLE), sent=size)
+    variants = {OURS: Variant(each(ours), got), ASKED: Variant(each(raw), got), PICKLE: Variant(each(pickled), got)}
+    return Prepared(variants, against(ASKED, PICKLE), sent=size)
 
 
-def _indices(job: Job, count: int) -> list[Array]:
+def _indices(job: ComparisonJob, count: int) -> list[Array]:
     """Into an array of as many elements; some several times."""
     rng = np.random.default_rng((count, job.pid))
     return [rng.integers(0, count, count) for _ in range(TURNS)]
 
 
-def _told(job: Job, count: int) -> Any:
-    """How many go to the next processor, which it learns by this: raw MPI needs it to receive."""
+def _count_exchange(job: ComparisonJob, count: int) -> Any:
+    """Send the next processor the number of elements that it gets: raw MPI needs it to receive."""
     from mpi4py import MPI
 
     out, into = np.zeros(job.p, np.int32), np.zeros(job.p, np.int32)
@@ -144,12 +144,16 @@ def _told(job: Job, count: int) -> Any:
     return tell
 
 
-def scattered_put(job: Job, count: int) -> Made:
+def scattered_put(job: ComparisonJob, count: int) -> Prepared:
     """Values to random places of the next processor's array; numpy's own on processor 0, while the others wait."""
     bsp, x, turns = job.bsp, job.array(count), _indices(job, count)
     base, filled, placed, own = values(count, job.pid), np.zeros(count), np.zeros(count), np.zeros(count)
     asked, arrived = np.zeros(count, np.int64), np.zeros(count)
-    tell, send_indices, send_values = _told(job, count), _Pair(job, turns[0], asked), _Pair(job, filled, arrived)
+    tell, send_indices, send_values = (
+        _count_exchange(job, count),
+        _Pair(job, turns[0], asked),
+        _Pair(job, filled, arrived),
+    )
     read: list[Array] = [placed]
 
     def ours(number: int) -> None:
@@ -184,16 +188,21 @@ def scattered_put(job: Job, count: int) -> Made:
         read[0].fill(0)
         return found
 
-    forms = {OURS: Form(each(ours), got), TWO: Form(each(raw), got), NUMPY: Form(each(alone)), BARE: Form(each(bare))}
-    return Made(forms, against(TWO, NUMPY, BARE), items=count)
+    variants = {
+        OURS: Variant(each(ours), got),
+        TWO: Variant(each(raw), got),
+        NUMPY: Variant(each(alone)),
+        BARE: Variant(each(bare)),
+    }
+    return Prepared(variants, against(TWO, NUMPY, BARE), items=count)
 
 
-def scattered_get(job: Job, count: int) -> Made:
+def scattered_get(job: ComparisonJob, count: int) -> Prepared:
     """Values from random places of the next processor's array, which that fills."""
     bsp, x, turns = job.bsp, job.array(count), _indices(job, count)
     base, filled, answers = values(count, job.pid), np.zeros(count), np.zeros(count)
     asked, arrived, own = np.zeros(count, np.int64), np.zeros(count), np.zeros(count)
-    tell, ask = _told(job, count), _Pair(job, turns[0], asked)
+    tell, ask = _count_exchange(job, count), _Pair(job, turns[0], asked)
     answer = _Pair(job, answers, arrived, back=True)
     read: list[Array] = [arrived]
 
@@ -224,5 +233,10 @@ def scattered_get(job: Job, count: int) -> Made:
             np.take(filled, turns[number % TURNS], out=own, mode="clip")
 
     got = lambda: [read[0].copy()]  # noqa: E731
-    forms = {OURS: Form(each(ours), got), TWO: Form(each(raw), got), NUMPY: Form(each(alone)), BARE: Form(each(bare))}
-    return Made(forms, against(TWO, NUMPY, BARE), items=count)
+    variants = {
+        OURS: Variant(each(ours), got),
+        TWO: Variant(each(raw), got),
+        NUMPY: Variant(each(alone)),
+        BARE: Variant(each(bare)),
+    }
+    return Prepared(variants, against(TWO, NUMPY, BARE), items=count)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ..forms import OURS, WORD, Array, Form, Job, Made, Work, against, each, layout, values
+from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Variant, Work, against, each, layout, values
 
 KIB, MIB = 1 << 10, 1 << 20
 BYTES = {
@@ -44,7 +44,7 @@ def space(size: int, p: int) -> int:
     return p * (6 * p + 1) * size
 
 
-def blocks(job: Job, size: int) -> Made:
+def blocks(job: ComparisonJob, size: int) -> Prepared:
     """A program that has its data where it computes it; raw MPI sends it from there."""
     from mpi4py import MPI
 
@@ -93,22 +93,22 @@ def blocks(job: Job, size: int) -> Made:
         if job.pid == 0:
             copied(number)
 
-    forms = {
-        OURS: Form(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]),
-        ALLTOALLV: Form(each(raw), lambda: [into[s].copy() for s in partners]),
-        PICKLE: Form(each(pickled), lambda: [unpickled[s] for s in partners]),
-        COPY: Form(each(copied)),
-        ALONE: Form(each(alone)),
+    variants = {
+        OURS: Variant(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]),
+        ALLTOALLV: Variant(each(raw), lambda: [into[s].copy() for s in partners]),
+        PICKLE: Variant(each(pickled), lambda: [unpickled[s] for s in partners]),
+        COPY: Variant(each(copied)),
+        ALONE: Variant(each(alone)),
     }
-    return Made(forms, against(ALLTOALLV, PICKLE, COPY, ALONE), sent=size * len(partners))
+    return Prepared(variants, against(ALLTOALLV, PICKLE, COPY, ALONE), sent=size * len(partners))
 
 
-def rooms(job: Job, size: int) -> Made:
+def rooms(job: ComparisonJob, size: int) -> Prepared:
     """A program that computes its data where it is sent from: raw MPI's own buffer, or what `bsp.room` gives."""
     bsp, partners = job.bsp, job.partners
     words = size // WORD
     base = values(words, job.pid)
-    theirs = blocks(job, size).forms[ALLTOALLV]
+    theirs = blocks(job, size).variants[ALLTOALLV]
 
     def ours(number: int) -> None:
         for d in partners:
@@ -117,11 +117,11 @@ def rooms(job: Job, size: int) -> Made:
         for message in bsp.inbox:
             message.payload.sum()
 
-    forms = {OURS: Form(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]), ALLTOALLV: theirs}
-    return Made(forms, against(ALLTOALLV), sent=size * len(partners))
+    variants = {OURS: Variant(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]), ALLTOALLV: theirs}
+    return Prepared(variants, against(ALLTOALLV), sent=size * len(partners))
 
 
-def columns(job: Job, size: int) -> Made:
+def columns(job: ComparisonJob, size: int) -> Prepared:
     """A program whose data does not lie as it is to be sent: MPI's buffer has to be packed, `send` packs."""
     from mpi4py import MPI
 
@@ -162,9 +162,9 @@ def columns(job: Job, size: int) -> Made:
         for s in partners:
             unpickled[s].sum()
 
-    forms = {
-        OURS: Form(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]),
-        ALLTOALLV: Form(each(raw), lambda: [into[s].copy() for s in partners]),
-        PICKLE: Form(each(pickled), lambda: [unpickled[s] for s in partners]),
+    variants = {
+        OURS: Variant(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]),
+        ALLTOALLV: Variant(each(raw), lambda: [into[s].copy() for s in partners]),
+        PICKLE: Variant(each(pickled), lambda: [unpickled[s] for s in partners]),
     }
-    return Made(forms, against(ALLTOALLV, PICKLE), sent=size * len(partners))
+    return Prepared(variants, against(ALLTOALLV, PICKLE), sent=size * len(partners))

@@ -10,7 +10,7 @@ import numpy as np
 
 from pybsp.collectives import broadcast, prefix, sample_sort
 
-from ..forms import OURS, WORD, Array, Form, Job, Made, Work, against, each, layout, values
+from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Variant, Work, against, each, layout, values
 
 BROADCAST = {"quick": (1, 1 << 13), "all": (1, 1 << 9, 1 << 13, 1 << 17, 1 << 20), "hosts": (1, 1 << 9, 1 << 15)}
 PREFIX = {"quick": (1, 1000), "all": (1, 1000, 100_000), "hosts": (1, 1000, 30_000)}
@@ -38,7 +38,7 @@ def _space(copies: int, words: int, p: int) -> int:
     return copies * WORD * words * p
 
 
-def broadcasting(job: Job, words: int) -> Made:
+def broadcasting(job: ComparisonJob, words: int) -> Prepared:
     """From each processor in turn: else a root would be on its way with the next before the last one has arrived."""
     from mpi4py import MPI
 
@@ -69,11 +69,15 @@ def broadcasting(job: Job, words: int) -> Made:
         read[0].sum()
 
     got = lambda: [read[0].copy()]  # noqa: E731
-    forms = {OURS: Form(each(ours), got), BCAST: Form(each(raw), got), "pickle bcast": Form(each(pickled), got)}
-    return Made(forms, against(BCAST, "pickle bcast"), sent=WORD * words if words > 1000 else 0)
+    variants = {
+        OURS: Variant(each(ours), got),
+        BCAST: Variant(each(raw), got),
+        "pickle bcast": Variant(each(pickled), got),
+    }
+    return Prepared(variants, against(BCAST, "pickle bcast"), sent=WORD * words if words > 1000 else 0)
 
 
-def prefixing(job: Job, words: int) -> Made:
+def prefixing(job: ComparisonJob, words: int) -> Prepared:
     """Sums of arrays, elementwise. Who is last waits for all; the others of MPI's may be repetitions ahead."""
     from mpi4py import MPI
 
@@ -98,12 +102,16 @@ def prefixing(job: Job, words: int) -> Made:
         read[0].sum()
 
     got = lambda: [read[0].copy()]  # noqa: E731
-    forms = {OURS: Form(each(ours), got), SCAN: Form(each(raw), got), "pickle scan": Form(each(pickled), got)}
-    return Made(forms, against(SCAN, "pickle scan"), sent=WORD * words if words > 1000 else 0)
+    variants = {
+        OURS: Variant(each(ours), got),
+        SCAN: Variant(each(raw), got),
+        "pickle scan": Variant(each(pickled), got),
+    }
+    return Prepared(variants, against(SCAN, "pickle scan"), sent=WORD * words if words > 1000 else 0)
 
 
-def sorting(job: Job, count: int) -> Made:
-    """Random keys; all forms leave their input as it is. What numpy sorts lies ready in processor 0."""
+def sorting(job: ComparisonJob, count: int) -> Prepared:
+    """Random keys; all variants leave their input as it is. What numpy sorts lies ready in processor 0."""
     comm, p = job.comm, job.p
     drawn = [np.random.default_rng((count, pid)).integers(0, 1 << 40, count).astype(np.float64) for pid in range(p)]
     base, keys = drawn[job.pid], np.zeros(count)
@@ -131,12 +139,12 @@ def sorting(job: Job, count: int) -> Made:
             read[0].sum()
 
     def got() -> list[Array]:
-        """All keys: where a part ends is each form's own matter."""
+        """All keys: where a part ends is each variant's own matter."""
         parts: Sequence[Array] = comm.allgather(read[0])
         return [np.concatenate(parts)]
 
-    forms = {OURS: Form(each(ours), got), SORT_BY_HAND: Form(each(raw), got), NUMPY: Form(each(alone), got)}
-    return Made(forms, against(SORT_BY_HAND, NUMPY), sent=WORD * count, items=count)
+    variants = {OURS: Variant(each(ours), got), SORT_BY_HAND: Variant(each(raw), got), NUMPY: Variant(each(alone), got)}
+    return Prepared(variants, against(SORT_BY_HAND, NUMPY), sent=WORD * count, items=count)
 
 
 class SampleSort:

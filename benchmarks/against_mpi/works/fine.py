@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..forms import OURS, WORD, Array, Form, Job, Made, Work, against, each, values
+from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Variant, Work, against, each, values
 
 COUNTS = {
     "quick": (1, 1000, 100_000),
@@ -25,7 +25,7 @@ def works(sizes: str) -> Iterator[Work]:
         yield Work("relation", count, title, relation, lambda p, count=count: 200 * p * count)  # type: ignore[misc]
 
 
-def relation(job: Job, count: int) -> Made:
+def relation(job: ComparisonJob, count: int) -> Prepared:
     """A queue, against the same counting sort by hand, and against what one would write without arrays."""
     from mpi4py import MPI
 
@@ -72,9 +72,9 @@ def relation(job: Job, count: int) -> Made:
         read[0].sum()
 
     got = lambda: [read[0].copy()]  # noqa: E731
-    forms = {
-        OURS: Form(each(ours), got),
-        BY_HAND: Form(each(by_hand), got),
-        PICKLE: Form(each(pickled), got),
+    variants = {
+        OURS: Variant(each(ours), got),
+        BY_HAND: Variant(each(by_hand), got),
+        PICKLE: Variant(each(pickled), got),
     }
-    return Made(forms, against(BY_HAND, PICKLE), sent=WORD * count, items=count)
+    return Prepared(variants, against(BY_HAND, PICKLE), sent=WORD * count, items=count)

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ..forms import OURS, WORD, Array, Form, Job, Made, Work, each, values
+from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Variant, Work, each, values
 from .blocks import KIB, MIB, shown, space
 
 BYTES = {"quick": (64 * KIB,), "all": (MIB, 16 * MIB), "hosts": (256 * KIB, MIB)}
@@ -26,7 +26,7 @@ def works(sizes: str) -> Iterator[Work]:
         )
 
 
-def overlap(job: Job, size: int) -> Made:
+def overlap(job: ComparisonJob, size: int) -> Prepared:
     """The computation is as long as the exchange that is measured first; equal on all processors."""
     bsp = job.bsp
     words = size // WORD
@@ -79,10 +79,10 @@ def overlap(job: Job, size: int) -> Made:
     of_one = shortest(lambda _: compute()) / passes
     passes = max(job.comm.allgather(max(1, round(shortest(exchange) / of_one))))
     got = lambda: [payload.copy() for payload in read]  # noqa: E731
-    forms = {
-        OURS: Form(each(ours), got),
-        AFTERWARDS: Form(each(afterwards), got),
-        EXCHANGE: Form(each(exchange), got),
-        COMPUTE: Form(each(lambda _: compute())),
+    variants = {
+        OURS: Variant(each(ours), got),
+        AFTERWARDS: Variant(each(afterwards), got),
+        EXCHANGE: Variant(each(exchange), got),
+        COMPUTE: Variant(each(lambda _: compute())),
     }
-    return Made(forms, [(OURS, other) for other in list(forms)[1:]], sent=size * len(rows))
+    return Prepared(variants, [(OURS, other) for other in list(variants)[1:]], sent=size * len(rows))

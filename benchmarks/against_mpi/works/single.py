@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..forms import OURS, Form, Job, Made, Work, against, each
+from ..variants import OURS, ComparisonJob, Prepared, Variant, Work, against, each
 
 SENDS = {"quick": 1000, "all": 10_000, "hosts": 10_000}
 
@@ -21,8 +21,8 @@ class Floor:
     """A method with the arguments of `bsp.send` that does as little as one can that remembers something."""
 
     def __init__(self) -> None:
-        self.kept: list[Any] = []
-        self._append = self.kept.append
+        self.payloads: list[Any] = []
+        self._append = self.payloads.append
 
     def send(self, dest: Any, payload: Any, tag: Any = None) -> None:
         """Remember the payload."""
@@ -34,7 +34,7 @@ def works(sizes: str) -> Iterator[Work]:
     yield Work("sends", count, f"{count:,} numbers in a loop of single sends, random destinations", sends)
 
 
-def sends(job: Job, count: int) -> Made:
+def sends(job: ComparisonJob, count: int) -> Prepared:
     """Floats one by one; what is sent are other objects in each of two turns."""
     bsp, comm, queue, floor = job.bsp, job.comm, job.queue(), Floor()
     dests = np.random.default_rng(job.pid).integers(0, job.p, count).tolist()
@@ -76,11 +76,11 @@ def sends(job: Job, count: int) -> Made:
         sum(read)
 
     got = lambda: [np.array(read)]  # noqa: E731
-    forms = {
-        OURS: Form(each(ours), got),
-        BY_QUEUE: Form(each(queued), got),
-        PICKLE: Form(each(pickled), got),
-        LOOP: Form(each(loop), after=finish),
-        FLOOR: Form(each(floored), after=floor.kept.clear),
+    variants = {
+        OURS: Variant(each(ours), got),
+        BY_QUEUE: Variant(each(queued), got),
+        PICKLE: Variant(each(pickled), got),
+        LOOP: Variant(each(loop), after=finish),
+        FLOOR: Variant(each(floored), after=floor.payloads.clear),
     }
-    return Made(forms, [*against(BY_QUEUE, PICKLE), (LOOP, FLOOR)], items=count)
+    return Prepared(variants, [*against(BY_QUEUE, PICKLE), (LOOP, FLOOR)], items=count)

@@ -17,7 +17,7 @@ from pybsp.superstep import Superstep
 from pybsp.transport import SYNC
 from pybsp.transport.router import Direct
 
-from ..forms import OURS, Array, Batch, Form, Job, Made, Work, against, each, layout, values
+from ..variants import OURS, Array, Batch, ComparisonJob, Prepared, Variant, Work, against, each, layout, values
 
 WORDS = 64
 SHIFTED = 8
@@ -40,7 +40,7 @@ def works(_: str) -> Iterator[Work]:
     yield Work("shift", SHIFTED, f"{SHIFTED} words to the next one (a 1-relation)", shift)
 
 
-def empty(job: Job, _: int) -> Made:
+def empty(job: ComparisonJob, _: int) -> Prepared:
     """Nothing is sent. The bare exchange is the transport's, without what `sync` adds: the ledger and the checks."""
     from mpi4py import MPI
 
@@ -80,30 +80,30 @@ def empty(job: Job, _: int) -> Made:
         for _ in repeat(None, count):
             sync()
 
-    forms = {
-        OURS: Form(ours),
-        EXCHANGE: Form(bare),
-        CHECKED: Form(checked),
-        COUNTS: Form(counts),
-        BARRIER: Form(barrier),
+    variants = {
+        OURS: Variant(ours),
+        EXCHANGE: Variant(bare),
+        CHECKED: Variant(checked),
+        COUNTS: Variant(counts),
+        BARRIER: Variant(barrier),
     }
     here = comm.Split_type(MPI.COMM_TYPE_SHARED)
     if here.size == job.p:
-        forms[FLAGS] = Form(_flags(job))
+        variants[FLAGS] = Variant(_flags(job))
     here.Free()
-    pairs = [(OURS, form) for form in forms if form not in (OURS, CHECKED)]
-    return Made(forms, [*pairs, (CHECKED, OURS)])
+    pairs = [(OURS, variant) for variant in variants if variant not in (OURS, CHECKED)]
+    return Prepared(variants, [*pairs, (CHECKED, OURS)])
 
 
-def _flags(job: Job) -> Batch:
+def _flags(job: ComparisonJob) -> Batch:
     """A flag of each in shared memory, waited for by spinning and then yielding: the least that Python can do."""
     comm, p, pid = job.comm, job.p, job.pid
     folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
     name = None
     if pid == 0:
-        made, name = tempfile.mkstemp(prefix="pybsp-compare-", dir=folder)
-        os.ftruncate(made, 64 * p)
-        os.close(made)
+        handle, name = tempfile.mkstemp(prefix="pybsp-compare-", dir=folder)
+        os.ftruncate(handle, 64 * p)
+        os.close(handle)
     name = comm.bcast(name)
     with open(name, "r+b") as file:
         shared = mmap.mmap(file.fileno(), 64 * p)
@@ -132,7 +132,7 @@ def _flags(job: Job) -> Batch:
     return batch
 
 
-def words(job: Job, size: int) -> Made:
+def words(job: ComparisonJob, size: int) -> Prepared:
     """So many words to each."""
     from mpi4py import MPI
 
@@ -165,15 +165,15 @@ def words(job: Job, size: int) -> Made:
         for s in partners:
             total(unpickled[s])
 
-    forms = {
-        OURS: Form(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]),
-        ALLTOALL: Form(each(raw), lambda: [row.copy() for row in arrived]),
-        PICKLE: Form(each(pickled), lambda: [unpickled[s] for s in partners]),
+    variants = {
+        OURS: Variant(each(ours), lambda: [m.payload.copy() for m in bsp.inbox]),
+        ALLTOALL: Variant(each(raw), lambda: [row.copy() for row in arrived]),
+        PICKLE: Variant(each(pickled), lambda: [unpickled[s] for s in partners]),
     }
-    return Made(forms, against(ALLTOALL, PICKLE))
+    return Prepared(variants, against(ALLTOALL, PICKLE))
 
 
-def shift(job: Job, size: int) -> Made:
+def shift(job: ComparisonJob, size: int) -> Prepared:
     """Some words to the next processor. An Alltoall does it for programs that do not know who sends to whom."""
     from mpi4py import MPI
 
@@ -216,11 +216,11 @@ def shift(job: Job, size: int) -> Made:
         total(unpickled[0])
 
     received = lambda: [arrived.copy()]  # noqa: E731
-    forms = {
-        OURS: Form(each(ours), lambda: [bsp.inbox[0].payload.copy()]),
-        ALLTOALL: Form(each(alltoall), received),
-        ALLTOALLV: Form(each(alltoallv), received),
-        SENDRECV: Form(each(sendrecv), received),
-        "pickle sendrecv": Form(each(pickled), lambda: unpickled),
+    variants = {
+        OURS: Variant(each(ours), lambda: [bsp.inbox[0].payload.copy()]),
+        ALLTOALL: Variant(each(alltoall), received),
+        ALLTOALLV: Variant(each(alltoallv), received),
+        SENDRECV: Variant(each(sendrecv), received),
+        "pickle sendrecv": Variant(each(pickled), lambda: unpickled),
     }
-    return Made(forms, against(*list(forms)[1:]))
+    return Prepared(variants, against(*list(variants)[1:]))

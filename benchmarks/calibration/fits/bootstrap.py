@@ -29,7 +29,7 @@ REPLICATES = 400
 FEWEST = 3  # batches of a point in a launch; of fewer, each sample stands for a batch
 COMPARED = 3  # launches from which on they are compared
 LARGE = 99  # batches beyond which the correction for few of them is that of so many
-KEPT = 4  # batches of a row that doubling leaves
+FEWEST_DOUBLED = 4  # batches that doubling leaves of a row, at least
 FALLEN = 0.1  # of a median, that none drawn again is below
 
 
@@ -50,7 +50,7 @@ class Table:
 
     @classmethod
     def of(cls, samples: Sequence[Sample], doubled: bool = True) -> Table:
-        """Group samples; batches are doubled, if wanted, while those of a point resemble their neighbours."""
+        """Group samples; batches are doubled, if asked for, while those of a point resemble their neighbours."""
         rows: dict[Point, dict[int, dict[int, list[float]]]] = {}
         for sample in samples:
             launch = rows.setdefault(sample.point, {}).setdefault(sample.launch, {})
@@ -66,7 +66,7 @@ class Table:
         for line, cell in zip(padded, cells, strict=True):
             line[: len(cell)] = cell
         batches = padded.reshape(len(rows), len(launches), padded.shape[1])
-        while doubled and batches.shape[-1] >= 2 * KEPT and lag1(batches) > CORRELATED:
+        while doubled and batches.shape[-1] >= 2 * FEWEST_DOUBLED and lag1(batches) > CORRELATED:
             batches = _long_ones_doubled(batches)
         nothing = _median(batches) <= 0
         batches[nothing] = np.nan
@@ -75,9 +75,9 @@ class Table:
         left_out = tuple((points[row], launches[column]) for row, column in np.argwhere(nothing).tolist())
         return cls(tuple(p for p, some in zip(points, there, strict=True) if some), batches[there], left_out)
 
-    def only(self, wanted: Callable[[Point], bool]) -> Table:
-        """The rows of some points; of what was left out nothing is said again."""
-        chosen = [wanted(point) for point in self.points]
+    def only(self, which: Callable[[Point], bool]) -> Table:
+        """The rows of some points, without `left_out`."""
+        chosen = [which(point) for point in self.points]
         return Table(
             tuple(p for p, c in zip(self.points, chosen, strict=True) if c), self.batches[np.array(chosen, bool)]
         )
@@ -111,7 +111,7 @@ class Table:
 
 def _long_ones_doubled(batches: Array) -> Array:
     """Batches doubled in the rows that have enough: one that converged after few visits must not end as one value."""
-    long = np.isfinite(batches).sum(axis=-1, keepdims=True) >= 2 * KEPT
+    long = np.isfinite(batches).sum(axis=-1, keepdims=True) >= 2 * FEWEST_DOUBLED
     double = double_batches(batches)
     empty = np.full((*batches.shape[:-1], batches.shape[-1] - double.shape[-1]), np.nan)
     mixed = np.where(long, np.concatenate([double, empty], axis=-1), batches)

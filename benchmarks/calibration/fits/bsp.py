@@ -28,14 +28,14 @@ from ..words import number, size
 from .bootstrap import Table, uncertain
 from .intervals import f_tail
 from .least_squares import condition, nonnegative, relative
-from .segments import TOLD_APART, cut
+from .segments import MAX_CONDITION, cut
 
 Array = npt.NDArray[np.float64]
 
-APART = 0.10  # of two ways to get one figure: more is said
-RESIDUAL = 0.25  # relative, of one point: more is said
-MISFIT = 0.05  # root mean square, where the replicates do not explain it: more is said
-NOT_FIT = 0.01  # probability of such a misfit by chance, below which it is said
+DISAGREES = 0.10  # relative difference of two ways to get one figure, above which there is a flag
+RESIDUAL = 0.25  # relative, of one point, above which there is a flag
+MISFIT = 0.05  # root mean square, where the replicates do not explain it, above which there is a flag
+NOT_FIT = 0.01  # probability of such a misfit by chance, below which there is a flag
 UNEVEN = 1.25  # the fastest processor's rate over the slowest's
 ROUNDING = 1e-6  # of a time, that a parameter may be of either sign by
 TRIPLES = 4000
@@ -100,22 +100,22 @@ def fit_supersteps(table: Table, seed: int = 0) -> BSPFit | None:
     design, sizes, medians = design_of(sending.points), mean_size(sending.points), sending.medians()
     times = across(medians)
     free = [0, 1, 2]
-    if condition(design, times) > TOLD_APART:
+    if condition(design, times) > MAX_CONDITION:
         free = [0, 2]
-        flags.append(flag("unidentifiable bsp", "o_msg", condition=condition(design, times), most=TOLD_APART))
-        if condition(design[:, free], times) > TOLD_APART:
+        flags.append(flag("unidentifiable bsp", "o_msg", condition=condition(design, times), most=MAX_CONDITION))
+        if condition(design[:, free], times) > MAX_CONDITION:
             return None
     begins = cut(sizes, design[:, free], times)
     member = np.searchsorted(begins, sizes, side="right") - 1
     model = _Model(table.points, begins, free)
-    held = model.nonnegative(table.medians())
+    lines = model.nonnegative(table.medians())
     estimates = uncertain(table, model.figures, seed)
     spread = estimates[: 3 * len(begins)]
     segments = []
     for index, begin in enumerate(begins):
         figures = []
         for column, name in enumerate(NAMES):
-            value, estimate = float(held[index, column]), spread[3 * index + column]
+            value, estimate = float(lines[index, column]), spread[3 * index + column]
             figures.append(Estimate(value, min(estimate.low, value), max(estimate.high, value)))
             share = float(np.max(design[member == index, column] / times[member == index], initial=0))
             if abs(estimate.value) * share > ROUNDING:
@@ -125,7 +125,7 @@ def fit_supersteps(table: Table, seed: int = 0) -> BSPFit | None:
     empty, *queued = estimates[3 * len(begins) + len(patterns) :]
     l = empty if np.isfinite(empty.value) else segments[0].l  # noqa: E741
     g, o_msg = segments[-1].g, segments[0].o_msg
-    fitted = np.einsum("pk,pk->p", design, held[member])
+    fitted = np.einsum("pk,pk->p", design, lines[member])
     small, large = (_theil_sen(design[member == end], times[member == end], free, seed) for end in (0, member.max()))
     others = {"l": small[0], "o_msg": small[1], "g": large[2]}
     theil_sen = {name: float(value) for name, value in others.items() if math.isfinite(value)}
@@ -137,7 +137,7 @@ def fit_supersteps(table: Table, seed: int = 0) -> BSPFit | None:
     flags += _fit(sending, medians, fitted, 3 * len(segments))
     o_item = None
     if queued:
-        o_item, more = _of_items(table, model, held, queued[0])
+        o_item, more = _of_items(table, model, lines, queued[0])
         flags += more
     return BSPFit(
         l=l,
@@ -228,17 +228,17 @@ def _slope(amount: Array, times: Array, left: Array) -> Array:
     return np.asarray(np.where(total > 0, found / np.where(total > 0, total, 1.0), np.nan))
 
 
-def _of_items(table: Table, model: _Model, held: Array, estimate: Estimate) -> tuple[Estimate, list[Flag]]:
+def _of_items(table: Table, model: _Model, lines: Array, estimate: Estimate) -> tuple[Estimate, list[Flag]]:
     """o_item that predictions use, not below 0, by the lines that they use; flags."""
     flags = []
     medians = table.medians()
-    value = max(0.0, float(model.item(medians, held)))
+    value = max(0.0, float(model.item(medians, lines)))
     times = across(medians[model.queued])
     points = [point for point, queued in zip(table.points, model.queued, strict=True) if queued]
     items = np.array([point.items for point in points])
     if abs(estimate.value) * float(np.max(items / times)) > ROUNDING:
         flags += _sign("o_item", estimate, 0, [0.0])
-    fitted = model.without(held) + value * items
+    fitted = model.without(lines) + value * items
     off = 1 - fitted / times
     worst = int(np.argmax(np.abs(off)))
     if abs(off[worst]) > RESIDUAL:
@@ -351,7 +351,7 @@ def _theil_sen(design: Array, times: Array, free: Sequence[int], seed: int) -> A
     length = np.sqrt(np.sum(rows**2, axis=1, keepdims=True))
     rows = rows / np.where(length > 0, length, 1.0)
     values = np.linalg.svd(rows, compute_uv=False)
-    fine = values[:, -1] * TOLD_APART > values[:, 0]  # three points nearly on a line say nothing
+    fine = values[:, -1] * MAX_CONDITION > values[:, 0]  # three points nearly on a line say nothing
     if fine.any():
         solved = np.linalg.solve(rows[fine], np.ones((int(fine.sum()), columns, 1)))[..., 0] / length[fine, 0]
         found[list(free)] = np.median(solved, axis=0)
@@ -398,15 +398,15 @@ def _compare(
 ) -> list[Flag]:
     """Flags where other ways to the same figure lead more than a tenth away, and out of its interval.
 
-    l from differences is held against T(0) or the first line's l, as they are: the larger. From Theil-Sen, which has
-    no empty superstep either, against the line's.
+    l from differences is compared with the larger of T(0) and the first line's l; l from Theil-Sen, which has no empty
+    superstep either, with the line's.
     """
     flags = []
     most = max(l, segments[0].l)
     for code, other in (("not-linear bsp", differences), ("not-robust", theil_sen)):
         for name, estimate in (("l", most if code == "not-linear bsp" else segments[0].l), ("g", g)):
             value = other.get(name)
-            if value is None or abs(value - estimate.value) <= APART * abs(estimate.value):
+            if value is None or abs(value - estimate.value) <= DISAGREES * abs(estimate.value):
                 continue
             if estimate.low <= value <= estimate.high:
                 continue

@@ -1,7 +1,7 @@
 """Supersteps within nodes and between them, where several processors share a node.
 
-T = l + o_msg*m + max(g_intra*h_intra, g_inter*h_inter, busiest node's words / its injection rate), held against one g
-for all, and against the sum of what goes within and what goes between. What goes within nodes is timed on machines of
+T = l + o_msg*m + max(g_intra*h_intra, g_inter*h_inter, busiest node's words / its injection rate), compared with one g
+for all, and with the sum of what goes within and what goes between. What goes within nodes is timed on machines of
 one node each, as no network is in it; a superstep of all still waits for the network, so that l is that between nodes.
 """
 

@@ -50,11 +50,11 @@ def fit_ebsp(
         parts.append(whole.only(lambda point: point.h >= bsp_fit.segments[-1].words * max(point.busiest, 1)))
     # One line for all sizes, unless it is much worse than one for large messages alone: E-BSP is about bandwidth.
     fits = [(part, _condition(part, p)) for part in parts]
-    told = [(part, *_residual(part, p)) for part, told_by in fits if told_by <= REFUSED]
-    if not told:
+    identified = [(part, *_residual(part, p)) for part, number in fits if number <= REFUSED]
+    if not identified:
         doubt = flag("unidentifiable ebsp", "g1", condition=fits[0][1], most=REFUSED)
         return EBSPFit(None, None, None, None, fits[0][1], False, {}, (doubt,))
-    table, _, free = told[0] if told[0][1] <= max(0.05, 1.5 * told[-1][1]) else told[-1]
+    table, _, free = identified[0] if identified[0][1] <= max(0.05, 1.5 * identified[-1][1]) else identified[-1]
     design, medians = _design(table.points, p), table.medians()
     found = np.zeros(4)
     rows = np.repeat(design, table.launches, axis=0)
@@ -115,8 +115,8 @@ def _misfit(design: Array, times: Array) -> Array:
     rows = design / fitted[:, None]
     inverse = np.linalg.pinv(rows.T @ rows, rcond=1e-14, hermitian=True)
     leverage = np.einsum("ij,jk,ik->i", rows, inverse, rows)
-    apart = (times / fitted - 1) / np.maximum(1 - leverage, 1e-6)
-    variance = np.diagonal(inverse @ (rows.T * apart**2) @ rows @ inverse)
+    residuals = (times / fitted - 1) / np.maximum(1 - leverage, 1e-6)
+    variance = np.diagonal(inverse @ (rows.T * residuals**2) @ rows @ inverse)
     half: Array = t_quantile(float(max(1, len(times) - design.shape[1]))) * np.sqrt(np.maximum(variance, 0))
     return half
 

@@ -11,8 +11,8 @@ from .bootstrap import Table
 from .bsp import errors
 from .intervals import batch_medians, median_interval
 
-MEDIAN = 0.15  # of |relative error|; more is said
-WORST = 0.25  # 95th percentile; more is said
+MEDIAN = 0.15  # of |relative error|; above it there is a flag
+WORST = 0.25  # 95th percentile; above it there is a flag
 
 
 def held_out(samples: Sequence[Sample], predict: Callable[[Point], float]) -> HeldOut | None:

@@ -57,11 +57,11 @@ def lag1(values: Array) -> float:
     if not len(rows):
         return 0.0
     mean = np.nansum(rows, axis=1, keepdims=True) / counts[:, None]
-    apart = np.nan_to_num(rows / mean - 1)  # relative: every point counts alike
-    spread = np.sum(apart**2, axis=1)
+    deviations = np.nan_to_num(rows / mean - 1)  # relative: every point counts alike
+    spread = np.sum(deviations**2, axis=1)
     if not spread.sum() > 1e-24:
         return 0.0
-    together = np.sum(apart[:, 1:] * apart[:, :-1], axis=1)
+    together = np.sum(deviations[:, 1:] * deviations[:, :-1], axis=1)
     return float((together.sum() + np.sum(spread / counts)) / spread.sum())
 
 

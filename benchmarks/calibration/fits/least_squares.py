@@ -82,7 +82,7 @@ def nonnegative(design: Array, times: Array) -> Array:
             if left < least:
                 best, least = candidate, left
         if np.isfinite(least) and size == columns:
-            break  # nothing is held back
+            break  # no parameter has to be 0
     return best
 
 

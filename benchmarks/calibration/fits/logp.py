@@ -1,7 +1,7 @@
 """LogP and LogGP from round trips, trains, receives, sleeping receivers and bursts.
 
 The quantities, all of experiment "logp"; `size` is bytes of a message, k = max(1, ceil(size / 8)) its words. Two
-processors take part, a client and a server, if nothing else is said; seconds are of the client's clock.
+processors take part, a client and a server, unless noted; seconds are of the client's clock.
 
     "round-trip"  R(s): the client sends one message of `size`, the server receives it and sends one of the same size
                   back, the client receives that. seconds = one round trip: from before the client's send to after its
@@ -11,10 +11,10 @@ processors take part, a client and a server, if nothing else is said; seconds ar
                   the same size back. seconds = the whole: from before the first send to after the receive of the
                   answer, the delays included. n in {10, 32} with d = 0; one n (10) with d above the gap (signature.py
                   says why 1.2*R(s) is too long), which each launch may choose anew: it is the samples' own delay
-                  that is subtracted, and the gap that it is held to.
+                  that is subtracted, and compared with the gap.
                   Q(n,0,s) = R + (n-1)*gap, gap(s) = max(o_s, o_r, g + (k-1)*G_word); Q(n,d,s) = R + (n-1)*(o_s + d).
     "send"        o_s(s) directly: seconds of the call that sends one message while nothing else is under way (the last
-                  one has long been received). Used where it is there, and held against the trains with a delay.
+                  one has long been received). Used where it is there, and compared with the trains with a delay.
     "receive"     o_r(s): seconds of the server's call that receives one message that a probe has just seen. At sizes
                   that are not eager such a call moves the data, and what is measured is ignored.
     "eager"       seconds of the client's send of one message of `size` to a server that sleeps for `delay` = D seconds
@@ -203,7 +203,7 @@ class _Signature:
             round_trip, lengths = figures("round-trip", size), figures.lengths("train", size)
             if round_trip is None or not lengths:
                 continue
-            gaps = {n: _apart(figures("train", size, n), round_trip, n) for n in lengths if n > 1}
+            gaps = {n: _gap(figures("train", size, n), round_trip, n) for n in lengths if n > 1}
             gap = gaps[max(gaps)]
             self._compare(figures, size, gaps)
             eager = self.eager_limit is None or size <= self.eager_limit
@@ -232,7 +232,7 @@ class _Signature:
         if delay < gap[0]:
             self.flags.append(flag("delay-below-gap", "o_s", size=size, delay=delay, gap=gap[0]))
             return direct
-        train = _apart(figures("train", size, n, delayed=True), round_trip, n)
+        train = _gap(figures("train", size, n, delayed=True), round_trip, n)
         if direct is None:
             return train
         _, low, high = figures.estimate(train)
@@ -257,7 +257,7 @@ class _Signature:
             )
 
 
-def _apart(train: _Figure | None, round_trip: _Figure, n: int) -> _Figure:
+def _gap(train: _Figure | None, round_trip: _Figure, n: int) -> _Figure:
     assert train is not None
     return (train - round_trip) / (n - 1)
 
@@ -409,8 +409,8 @@ def _gaps(figures: _Figures, sizes: Sequence[_Size], flags: list[Flag]) -> tuple
     if line.residual > LACK_OF_FIT or _lack_of_fit(figures, line, k[last], gaps[last]) < 0.01:
         flags.append(flag("not-linear gap", "G_word", size=seen[last.start].size, residual=line.residual))
     trips = _Line.through(k[last], [one.round_trip / 2 for one in seen[last]])
-    apart = abs(trips.each[0] - line.each[0])
-    if apart > G_AGREES * abs(line.each[0]) and apart * k[-1] > ROUNDING * trips(k[-1]):
+    difference = abs(trips.each[0] - line.each[0])
+    if difference > G_AGREES * abs(line.each[0]) and difference * k[-1] > ROUNDING * trips(k[-1]):
         flags.append(flag("G-word-disagrees", "G_word", train=line.each[0], single=trips.each[0]))
     return g, figures.estimate(line.each, 2)
 
@@ -422,8 +422,8 @@ def _lack_of_fit(figures: _Figures, line: _Line, k: Sequence[int], gaps: Sequenc
         return 1.0
     value = np.array([gap[0] for gap in gaps])
     noise = np.maximum([np.nanstd(gap[1 : REPLICATES + 1]) for gap in gaps], ROUNDING * value)
-    apart = (value - [line(words) for words in k]) / noise
-    return f_tail(float((apart**2).sum()) / free, free, free * (1 + math.sqrt(figures.batches)))
+    residuals = (value - [line(words) for words in k]) / noise
+    return f_tail(float((residuals**2).sum()) / free, free, free * (1 + math.sqrt(figures.batches)))
 
 
 def _knee(figures: _Figures, flags: list[Flag]) -> tuple[int, int] | None:

@@ -20,11 +20,11 @@ from .intervals import lag1, median_interval
 
 Array = npt.NDArray[np.float64]
 
-DRIFT = 0.10  # end over start: more is said
+DRIFT = 0.10  # end over start, above which there is a flag
 SURE = 3.0  # standard errors that a difference must exceed
 WIDTH = 0.05  # of a point's interval, relative to its median
-BUSY = 0.5  # load average before it began: more is said
-NOISY = 1.25  # mean over median: more is said
+BUSY = 0.5  # load average before it began, above which there is a flag
+NOISY = 1.25  # mean over median, above which there is a flag
 
 
 def noise(raw: Raw) -> tuple[Noise, tuple[Flag, ...]]:

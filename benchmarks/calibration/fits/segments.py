@@ -21,7 +21,7 @@ FEWEST = 6  # points of a segment
 GOOD = 0.01  # relative residual, root mean square, that no further segment improves on
 GAIN = 0.8  # of the residual, that a further segment must reach
 NEGATIVE = 0.05  # share of a time, root mean square over the points, that a parameter may come out below 0
-TOLD_APART = 60.0  # condition number of a segment's design
+MAX_CONDITION = 60.0  # condition number of a segment's design
 
 
 def cut(size: Array, design: Array, times: Array) -> list[float]:
@@ -90,7 +90,7 @@ def _errors(group: npt.NDArray[np.intp], count: int, rows: Array) -> Array:
     scale = np.sqrt(np.maximum(np.diagonal(matrix, axis1=1, axis2=2), 1e-300))
     matrix, right = matrix / scale[:, :, None] / scale[:, None, :], right / scale
     values = np.linalg.eigvalsh(matrix)
-    fine = (points >= FEWEST) & (values[:, 0] * TOLD_APART**2 > values[:, -1])
+    fine = (points >= FEWEST) & (values[:, 0] * MAX_CONDITION**2 > values[:, -1])
     found = np.linalg.solve(np.where(fine[:, None, None], matrix, np.eye(columns)), right[..., None])[..., 0]
     # A straight line that takes something away for a message or a word fits what is no protocol's cost.
     fine &= (found > -NEGATIVE * np.sqrt(points)[:, None]).all(axis=1) | ((first == 0) & (last == count))

@@ -7,7 +7,7 @@ worker.py   what such ranks run
 """
 
 from .ranks import EMULATORS as EMULATORS
-from .ranks import Network as Network
+from .ranks import EmulatedNetwork as EmulatedNetwork
 from .ranks import library as library
 from .ranks import on_ranks as on_ranks
 from .study import Study as Study

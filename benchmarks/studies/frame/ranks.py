@@ -16,7 +16,7 @@ from pybsp.mpiexec import launcher
 EMULATORS = ("script", "pybsp")
 
 
-class Network(NamedTuple):
+class EmulatedNetwork(NamedTuple):
     """An emulated cluster.
 
     Args:
@@ -66,7 +66,7 @@ def on_ranks(
     function: Callable[..., Any],
     *arguments: Any,
     n: int,
-    network: Network | None = None,
+    network: EmulatedNetwork | None = None,
     limit: float | None = None,
 ) -> Any:
     """What a function returns on the first of the ranks that are started for it, each of which calls it.

@@ -72,15 +72,15 @@ class Study(argparse.ArgumentParser):
         for part in parts:
             self._console.print(part)
 
-    def end(self, kept: Any = None, draw: Callable[[Any], Any] | None = None) -> None:
+    def end(self, results: Any = None, draw: Callable[[Any], Any] | None = None) -> None:
         """Keep the figures, and draw them, where that was asked for.
 
         Args:
-            kept: what is kept; an object also tells when and by what it was made.
+            results: what is written; an object also tells when and by what it was made.
             draw: makes matplotlib's figure, of its pyplot.
         """
         if self.options.keep:
-            content = {**_about(), **kept} if isinstance(kept, dict) else kept
+            content = {**_about(), **results} if isinstance(results, dict) else results
             Path(self.options.keep).write_text(json.dumps(_plain(content), indent=1) + "\n")
         if self.options.plot and draw is not None:
             pyplot = importlib.import_module("matplotlib.pyplot")

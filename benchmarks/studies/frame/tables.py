@@ -25,13 +25,13 @@ def table(title: str, head: str, rows: Iterable[str]) -> Table:
     """
     names = head.split(BAR)
     lines = [row.split(BAR) for row in rows]
-    made = Table(title=title, box=box.MARKDOWN, title_justify="left")
+    found = Table(title=title, box=box.MARKDOWN, title_justify="left")
     for name, column in zip(names, zip(*lines, strict=True) if lines else [()] * len(names), strict=True):
         numbers = all(not cell or cell.lstrip("-+<>~")[:1].isdigit() for cell in column)
-        made.add_column(name, justify="right" if numbers else "left")
+        found.add_column(name, justify="right" if numbers else "left")
     for line in lines:
-        made.add_row(*map(Text, line))  # not markup: cells may have brackets
-    return made
+        found.add_row(*map(Text, line))  # not markup: cells may have brackets
+    return found
 
 
 def cells(values: Iterable[object], form: str = "") -> str:

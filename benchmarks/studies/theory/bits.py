@@ -77,8 +77,8 @@ class Worms(LocalWiring):
         here = np.column_stack((np.full(len(self.sent), self.bits), self.sent[:, :-1]))  # have arrived at each column
         left = self.path >= 0
         # In a buffer: what has arrived and not gone on; the bit that decides as long as the head is there.
-        held = self.sent[:, :-1] - np.where(left[:, 1:], self.sent[:, 1:], self.sent[:, 1:] - 1)
-        room = np.column_stack((2 * self.rate - held, np.full(len(self.sent), self.rate)))
+        buffered = self.sent[:, :-1] - np.where(left[:, 1:], self.sent[:, 1:], self.sent[:, 1:] - 1)
+        room = np.column_stack((2 * self.rate - buffered, np.full(len(self.sent), self.rate)))
         bits = np.where(left, np.minimum(np.minimum(here - self.sent, room), self.rate), 0)
         self.sent += bits
         if self._edges is None:
@@ -109,7 +109,7 @@ class WormProtocol(Protocol):
         until = super()._until(ports)
         place = np.repeat(np.arange(len(ports)), until - self.sent[ports])
         port, t = ranges_of(ports, self.sent[ports], until)
-        ready = self.wiring.ready(self._held[self._start[port] + t], port // (2 * self.rows))
+        ready = self.wiring.ready(self._buffered[self._start[port] + t], port // (2 * self.rows))
         np.minimum.at(until, place[~ready], t[~ready])
         return until
 
@@ -166,20 +166,20 @@ def count(
     outcome = protocol.run()
     while not worms.delivered:
         worms.flow()
-    clock = Clock(network, h, parameters, rate)
+    counter = StepCounter(network, h, parameters, rate)
     busiest = np.array(worms.busiest, np.int64)
     busiest = np.append(busiest, np.zeros(-len(busiest) % parameters.Y, np.int64))
     stages = len(busiest) // parameters.Y
     return Count(
         stages=stages,
         heads=outcome.stages,
-        used=clock.stages(busiest),
-        provisioned=clock.stages(np.full(len(busiest), rate * clock.batch)),
-        words_used=clock.stages(busiest, clock.word),
-        words_provisioned=clock.stages(np.full(len(busiest), rate * clock.batch), clock.word),
+        used=counter.stages(busiest),
+        provisioned=counter.stages(np.full(len(busiest), rate * counter.batch)),
+        words_used=counter.stages(busiest, counter.word),
+        words_provisioned=counter.stages(np.full(len(busiest), rate * counter.batch), counter.word),
         congestion=worms.congestion,
         through=int(outcome.through.max(initial=0)),
-        storage=clock.storage,
+        storage=counter.storage,
     )
 
 
@@ -200,21 +200,21 @@ class Streamed(NamedTuple):
 
 def stream(network: Multibutterfly, rows: Ints, ends: Ints, h: int, size: int, parameters: Parameters) -> Streamed:
     """What it takes to select paths by addresses, a word each, and then to stream messages; see `count`."""
-    clock = Clock(network, h, parameters, rate=max(1, network.n))
+    counter = StepCounter(network, h, parameters, rate=max(1, network.n))
     selected = count(network, rows, ends, h, 1, parameters, rate=max(1, network.n))
     repetitions = selected.heads * parameters.Y
-    words = -(-size // clock.word)
+    words = -(-size // counter.word)
     frames = words + network.n - 1
     return Streamed(
         selected.words_used,
         selected.words_provisioned,
         selected.congestion * frames,
-        clock.batch * frames,
-        clock.buffers * 2 * repetitions + selected.through * words,
+        counter.batch * frames,
+        counter.buffers * 2 * repetitions + selected.through * words,
     )
 
 
-class Clock:
+class StepCounter:
     """How long stages last.
 
     Attributes:

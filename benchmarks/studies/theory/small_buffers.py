@@ -38,7 +38,7 @@ class Level(NamedTuple):
 
     rows: of a block.
     groups: in a block.
-    held: messages that one row has at its beginning, at most.
+    messages_of_row: that one row has at its beginning, at most.
     pack: messages in a parcel, at most.
     h: of the relation of the parcels.
     size: bits of data in a parcel: its messages with their addresses.
@@ -50,7 +50,7 @@ class Level(NamedTuple):
 
     rows: int
     groups: int
-    held: int
+    messages_of_row: int
     pack: int
     h: int
     size: int
@@ -134,5 +134,5 @@ def _level(
     counted = count(network, sources, goals, relation.h, bits, parameters, begin=begin)
     digits = int(np.bincount(to).max()).bit_length()
     prefix = 2 * (rows.bit_length() - 1 + groups) * digits
-    held = int(np.bincount(at).max())
-    return Level(rows, groups, held, pack, relation.h, bits, prefix, counted, goals[parcel])
+    messages_of_row = int(np.bincount(at).max())
+    return Level(rows, groups, messages_of_row, pack, relation.h, bits, prefix, counted, goals[parcel])

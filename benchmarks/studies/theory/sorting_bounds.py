@@ -3,7 +3,7 @@
 The AKS network has O(log p) layers, with a constant beyond use: below 6100 log2 p in Paterson's form, below 1830 log2 p
 in its authors' latest, and that for p >= 2^78 (V. Chvátal, *Lecture notes on the new AKS sorting network*, 1992). The
 network used here has about log2(p)^2 / 2 layers, which is less for every p below 2^3600. Cubesort's rounds carry
-25^(log* pr - log* r); columnsort, which `plans` has instead, sorts in 3 relations where it applies at once.
+25^(log* pr - log* r); columnsort, which `schemes` has instead, sorts in 3 relations where it applies at once.
 """
 
 from __future__ import annotations

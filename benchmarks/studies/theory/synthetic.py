@@ -1,4 +1,4 @@
-"""Samples of machines whose parameters are known: what an estimator is held against.
+"""Samples of machines whose parameters are known, to check estimators with.
 
 A LogGP machine is played through event by event: processors that are busy for their overheads, ports that let a message
 through every gap, messages in flight. Its times come from that, not from the formulas that a fit inverts. Supersteps
@@ -194,7 +194,7 @@ def logp_samples(machine: LogGP, noise: Noise, seed: int = 0, points: Iterable[P
 
 
 @dataclass(frozen=True)
-class Supersteps:
+class SyntheticSupersteps:
     """T = l + o_msg*m + g*h, with larger o_msg and smaller g from `packed` bytes on if there are `large` ones.
 
     Args:

@@ -2,7 +2,7 @@
 
 networks.py    sorting networks for any p
 steps.py       merge-split, and the relations of columnsort
-plans.py       which steps sort, what they take, which to choose; sort
+schemes.py     which steps sort, what they take, which to choose; sort
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from ....lazy import lazy
 
 if TYPE_CHECKING:
-    from .plans import Plan, choose, sort
+    from .schemes import SortingScheme, choose, sort
 
 __all__ = [
-    "Plan",
+    "SortingScheme",
     "choose",
     "sort",
 ]
@@ -24,8 +24,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(
         __name__,
         {
-            ".plans": (
-                "Plan",
+            ".schemes": (
+                "SortingScheme",
                 "choose",
                 "sort",
             ),

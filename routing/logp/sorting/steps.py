@@ -18,7 +18,7 @@ from ..pipelined import pipelined
 
 Keyed = tuple[int, Any]  # key and item
 Send = tuple[int, int, Any]  # slot, destination, payload
-AnyStep = TypeVar("AnyStep", bound="Step")
+AnySortingStep = TypeVar("AnySortingStep", bound="SortingStep")
 IDLE = -1
 key_of = itemgetter(0)
 
@@ -43,7 +43,7 @@ def sequential(r: int, p: int) -> int:
 
 
 @dataclass(frozen=True)
-class Step(ABC):
+class SortingStep(ABC):
     """One relation, on equal blocks of successive processors side by side.
 
     places: of each processor, its place in its block; IDLE where it is in none.
@@ -99,7 +99,7 @@ class Step(ABC):
         return self.after(place, items, in_order)
 
 
-def replicated(step: AnyStep, p: int, first: int, size: int) -> AnyStep:
+def replicated(step: AnySortingStep, p: int, first: int, size: int) -> AnySortingStep:
     """The step of `size` processors on p, in each of the blocks of that size from processor `first` on that fit."""
     blocks = (p - first) // size
     places = (IDLE,) * first + step.places * blocks
@@ -112,7 +112,7 @@ def by_key(items: Iterable[Keyed]) -> list[Keyed]:
 
 
 @dataclass(frozen=True)
-class MergeSplit(Step):
+class MergeSplit(SortingStep):
     """A layer of a network: partners exchange all they have, the lower keeps the smaller half of both.
 
     partners: of each place, with whom it is compared; itself, if with nobody.
@@ -150,7 +150,7 @@ def merge_split(layer: Iterable[tuple[int, int]], p: int) -> MergeSplit:
 
 
 @dataclass(frozen=True)
-class Halves(Step):
+class Halves(SortingStep):
     """Steps 6 to 8 of columnsort, where a column is a processor: merge the lower half of each with the next's upper.
 
     Instead of a shift by half a column, a sort and a shift back, neighbours exchange the halves and keep their part.
@@ -183,7 +183,7 @@ class Halves(Step):
 
 
 @dataclass(frozen=True)
-class Transpose(Step):
+class Transpose(SortingStep):
     """Step 2 of columnsort: take the keys column by column, and lay them down row by row.
 
     A column is `members` successive processors. Which of them holds a key does not matter, as columns are sorted next:
@@ -215,7 +215,7 @@ class Transpose(Step):
 
 
 @dataclass(frozen=True)
-class Untranspose(Step):
+class Untranspose(SortingStep):
     """Step 4 of columnsort: take the keys row by row, and lay them down column by column.
 
     The rows of a processor are cut into s equal parts; part u of the processors at place m of their columns goes to

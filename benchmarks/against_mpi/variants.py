@@ -1,8 +1,8 @@
-"""A piece of work in several forms: pybsp's, raw mpi4py's, numpy's.
+"""A piece of work in several variants: pybsp's, raw mpi4py's, numpy's.
 
-A repetition of a form fills what it sends, with values that depend on the repetition's number; brings it to where it
+A repetition of a variant fills what it sends, with values that depend on the repetition's number; brings it to where it
 goes; and reads all of what arrived there (a sum). So no buffer stays in the reader's cache from one repetition to the
-next, and every form that is compared with another does the same work: `got` says what was read, and is compared.
+next, and every variant that is compared with another does the same work: `got` says what was read, and is compared.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Array = NDArray[Any]
 Batch = Callable[[int, int], None]
 
 
-class Form(NamedTuple):
+class Variant(NamedTuple):
     """One way to do a piece of work.
 
     batch: runs so many repetitions, from a number on.
     got: what the last repetition read here, always in the same order; collective. None: nothing to compare. An empty
-        list: nothing was read by this processor in this form.
+        list: nothing was read by this processor in this variant.
     after: runs after each repetition, and is not timed.
     """
 
@@ -47,16 +47,16 @@ def each(run: Callable[[int], object]) -> Batch:
     return batch
 
 
-class Made(NamedTuple):
+class Prepared(NamedTuple):
     """A piece of work that is ready to run.
 
-    forms: by name.
-    pairs: forms that are compared with each other: (one, against).
+    variants: by name.
+    pairs: variants that are compared with each other: (one, against).
     sent: bytes that one processor sends in a repetition; 0: not what it is about.
     items: messages that one processor sends in a repetition; 0: not what it is about.
     """
 
-    forms: dict[str, Form]
+    variants: dict[str, Variant]
     pairs: list[tuple[str, str]]
     sent: int = 0
     items: int = 0
@@ -68,24 +68,24 @@ class Work:
 
     name, size: which one; size 0 where there is but one.
     title: for people.
-    make: makes its forms for that size; collective.
+    make: makes its variants for that size; collective.
     space: bytes that all p processors need for it.
     """
 
     name: str
     size: int
     title: str
-    make: Callable[[Job, int], Made]
+    make: Callable[[ComparisonJob, int], Prepared]
     space: Callable[[int], int] = lambda p: 0
 
 
 @dataclass
-class Job:
+class ComparisonJob:
     """The ranks that measure, as one of them sees them.
 
     Attributes:
         partners: every other processor; where there is none, this one.
-        closing: what gives back what a work's forms hold; run after it.
+        closing: what gives back what a work's variants hold; run after it.
     """
 
     bsp: pybsp.BSP
@@ -101,10 +101,10 @@ class Job:
 
     def array(self, words: int) -> Any:
         """A registered array of float64, until the work's end."""
-        made = self.bsp.array(words)
-        self.closing.append(made.free)
+        array = self.bsp.array(words)
+        self.closing.append(array.free)
         self.bsp.sync()
-        return made
+        return array
 
     def queue(self) -> Any:
         """A queue of float64; the same one for all works, since queues are for good."""
@@ -114,7 +114,7 @@ class Job:
         return self._queues["d"]
 
     def close(self) -> None:
-        """Give back what the last work's forms held; collective."""
+        """Give back what the last work's variants held; collective."""
         for close in self.closing:
             close()
         self.closing.clear()
@@ -122,7 +122,7 @@ class Job:
 
 
 def against(*others: str) -> list[tuple[str, str]]:
-    """pybsp's form against others."""
+    """pybsp's variant against others."""
     return [(OURS, other) for other in others]
 
 

@@ -24,7 +24,7 @@ PARTS = ("rate", "bsp", "unbalanced", "class", "held-out", "queue", "repeat")
 
 
 class _Level(NamedTuple):
-    """Words (of the size asked for) and messages of a level; see `plan`."""
+    """Words (of the size asked for) and messages of a level; see `measured_points`."""
 
     words: tuple[int, ...]  # of a message
     few: tuple[int, ...]  # where fewer sizes will do
@@ -71,7 +71,7 @@ _LEVELS = {
 }
 
 
-def plan(
+def measured_points(
     p: int,
     level: str,
     only: Sequence[str] = (),
@@ -95,29 +95,33 @@ def plan(
         UsageError: a level or part that there is none of, or another argument that cannot be.
     """
     if level not in _LEVELS:
-        raise UsageError(f"plan: argument level: expected one of {', '.join(LEVELS)}, got {level!r}")
+        raise UsageError(f"measured_points: argument level: expected one of {', '.join(LEVELS)}, got {level!r}")
     unknown = [part for part in only if part not in PARTS]
     if unknown:
-        raise UsageError(f"plan: argument only: expected some of {', '.join(PARTS)}, got {', '.join(unknown)}")
+        raise UsageError(
+            f"measured_points: argument only: expected some of {', '.join(PARTS)}, got {', '.join(unknown)}"
+        )
     if type(word) is not int or word < 1:
-        raise UsageError(f"plan: argument word: expected bytes, a whole number of at least 1, got {word!r}")
+        raise UsageError(f"measured_points: argument word: expected bytes, a whole number of at least 1, got {word!r}")
     if nodes is not None and len(nodes) != p:
-        raise UsageError(f"plan: argument nodes: expected the node of each of the {p} processors, got {len(nodes)}")
+        raise UsageError(
+            f"measured_points: argument nodes: expected the node of each of the {p} processors, got {len(nodes)}"
+        )
     sizes = _LEVELS[level]
-    wanted = {*(only or PARTS), "repeat"}
+    parts = {*(only or PARTS), "repeat"}
     points: list[Point] = []
-    if "rate" in wanted:
+    if "rate" in parts:
         points += _rates(sizes)
-    if "bsp" in wanted:
+    if "bsp" in parts:
         points += _bsp(p, sizes, word)
     if p > 1:
-        if "unbalanced" in wanted:
+        if "unbalanced" in parts:
             points += _unbalanced(p, sizes, word)
-        if "held-out" in wanted:
+        if "held-out" in parts:
             points += _held_out(p, sizes, word)
-        if "queue" in wanted:
+        if "queue" in parts:
             points += [Point("queue", "queue", "bsp", size=word, messages=m) for m in sizes.queue]
-        if "class" in wanted and nodes is not None and len(nodes) > len(set(nodes)) > 1:
+        if "class" in parts and nodes is not None and len(nodes) > len(set(nodes)) > 1:
             points += _class(sizes, word)
     points += _repeat(p, word)
     different = _different(points, p, nodes)

@@ -23,7 +23,7 @@ from .steps import (
     IDLE,
     Halves,
     Keyed,
-    Step,
+    SortingStep,
     Transpose,
     Untranspose,
     by_key,
@@ -33,11 +33,11 @@ from .steps import (
     transfer_time,
 )
 
-FEWER = 8  # processors that a plan may leave out, at most
+FEWER = 8  # processors that a scheme may leave out, at most
 
 
 @dataclass(frozen=True)
-class Plan:
+class SortingScheme:
     """A way to sort with p processors.
 
     Attributes:
@@ -52,12 +52,12 @@ class Plan:
     name: str
     p: int
     active: int
-    steps: tuple[Step, ...]
+    steps: tuple[SortingStep, ...]
     unit: int = 1
     least: int = 0
 
-    def held(self, r: int) -> int:
-        """The keys on each active processor while r on each of all are sorted, with the dummies that the plan needs."""
+    def keys_per_active(self, r: int) -> int:
+        """The keys on each active processor while r on each of all are sorted, with the dummies that are needed."""
         received = (self.p - self.active) * -(-r // self.active)
         return -(-max(r + received, self.least) // self.unit) * self.unit
 
@@ -66,22 +66,22 @@ class Plan:
 
         What an active processor holds beyond r is charged here, also with what it can add to step 4 of the routing.
         """
-        held = self.held(r)
+        per_active = self.keys_per_active(r)
         spread = transfer_time(machine, r) if self.active < self.p else 0
-        steps = sum(step.time(machine, held) for step in self.steps)
-        return spread + sequential(held, machine.p) + steps + (period(machine) + 2) * (held - r)
+        steps = sum(step.time(machine, per_active) for step in self.steps)
+        return spread + sequential(per_active, machine.p) + steps + (period(machine) + 2) * (per_active - r)
 
 
 @lru_cache(maxsize=1024)
-def by_network(p: int) -> Plan:
+def by_network(p: int) -> SortingScheme:
     """Merge-split along a sorting network."""
     layers = network(p)
-    return Plan(f"network of depth {len(layers)}", p, p, tuple(merge_split(layer, p) for layer in layers))
+    return SortingScheme(f"network of depth {len(layers)}", p, p, tuple(merge_split(layer, p) for layer in layers))
 
 
 @lru_cache(maxsize=1024)
-def by_columns(columns: int, column: Plan) -> Plan:
-    """Columnsort, with columns that the plan `column` sorts."""
+def by_columns(columns: int, column: SortingScheme) -> SortingScheme:
+    """Columnsort, with columns that the scheme `column` sorts."""
     members = column.p
     p = columns * members
     places = tuple(range(p))
@@ -91,7 +91,7 @@ def by_columns(columns: int, column: Plan) -> Plan:
     there, back = Transpose(places, columns, members), Untranspose(places, columns, members)
     # Steps 6 to 8 sort from half of a column to half of the next.
     if members == 1:
-        last: tuple[Step, ...] = (Halves(places),)
+        last: tuple[SortingStep, ...] = (Halves(places),)
         least = 2 * far
         name = f"columnsort of {columns} columns"
     else:
@@ -99,72 +99,73 @@ def by_columns(columns: int, column: Plan) -> Plan:
         least = -(-far // (members // 2))
         name = f"columnsort of {columns} columns by {column.name}"
     unit = math.lcm(columns, column.unit)
-    return Plan(name, p, p, (*sort, there, *sort, back, *sort, *last), unit, max(least, column.least))
+    return SortingScheme(name, p, p, (*sort, there, *sort, back, *sort, *last), unit, max(least, column.least))
 
 
 @lru_cache(maxsize=1024)
-def on_fewer(p: int, plan: Plan) -> Plan:
-    """A plan of less than p processors, but at least half of them, on the first of p."""
-    steps = tuple(replace(step, places=step.places + (IDLE,) * (p - plan.p)) for step in plan.steps)
-    return replace(plan, name=f"{plan.name}, on {plan.p} processors", p=p, steps=steps)
+def on_fewer(p: int, scheme: SortingScheme) -> SortingScheme:
+    """A scheme of fewer than p processors, but at least half of them, on the first of p."""
+    steps = tuple(replace(step, places=step.places + (IDLE,) * (p - scheme.p)) for step in scheme.steps)
+    return replace(scheme, name=f"{scheme.name}, on {scheme.p} processors", p=p, steps=steps)
 
 
-def _columns(machine: LogPMachine, p: int, r: int) -> list[Plan]:
+def _columns(machine: LogPMachine, p: int, r: int) -> list[SortingScheme]:
     """Columnsorts that apply to about r keys on each of p processors."""
     divisors = [columns for columns in range(3, p + 1) if p % columns == 0]
-    plans = [by_columns(columns, _choose(machine, p // columns, r)) for columns in divisors]
-    return [plan for plan in plans if plan.least <= 2 * r]
+    schemes = [by_columns(columns, _choose(machine, p // columns, r)) for columns in divisors]
+    return [scheme for scheme in schemes if scheme.least <= 2 * r]
 
 
 @lru_cache(maxsize=4096)
-def _choose(machine: LogPMachine, p: int, r: int) -> Plan:
-    plans = [by_network(p), *_columns(machine, p, r)]
-    return min(plans, key=lambda plan: plan.time(machine, r))
+def _choose(machine: LogPMachine, p: int, r: int) -> SortingScheme:
+    schemes = [by_network(p), *_columns(machine, p, r)]
+    return min(schemes, key=lambda scheme: scheme.time(machine, r))
 
 
 @lru_cache(maxsize=4096)
-def choose(machine: LogPMachine, r: int) -> Plan:
-    """The plan that takes least time for r keys on each processor; all know the same, and so agree."""
+def choose(machine: LogPMachine, r: int) -> SortingScheme:
+    """The scheme that takes least time for r keys on each processor; all know the same, and so agree."""
     p = machine.p
-    plans = [_choose(machine, p, r)]
+    schemes = [_choose(machine, p, r)]
     for active in range(max(p - FEWER, -(-p // 2), 3), p):
-        plans += [on_fewer(p, plan) for plan in _columns(machine, active, r)]
-    return min(plans, key=lambda plan: plan.time(machine, r))
+        schemes += [on_fewer(p, scheme) for scheme in _columns(machine, active, r)]
+    return min(schemes, key=lambda scheme: scheme.time(machine, r))
 
 
-def sort(phases: Phases, items: list[Keyed], r: int, plan: Plan, start: int) -> tuple[list[Keyed], int]:
+def sort(phases: Phases, items: list[Keyed], r: int, scheme: SortingScheme, start: int) -> tuple[list[Keyed], int]:
     """Sort by key over all processors; collective. Processor 0 ends with the smallest.
 
     Args:
         phases: this processor's.
         items: (key, item), keys in 0..p-1; at most r of them.
         r: equal on all processors. Who has less is given dummies, (p, None), the largest of all.
-        plan: equal on all processors.
+        scheme: equal on all processors.
         start: a time at which every processor can submit a message, equal on all; without meaning where the machine is
             not timed.
 
     Returns:
-        this processor's `plan.held(r)` items of the sorted sequence, none beyond `plan.active` processors, and the time
-        by which all have them and can submit a message. Equal keys are in the same order in every execution.
+        this processor's `scheme.keys_per_active(r)` items of the sorted sequence, none beyond `scheme.active`
+        processors, and the time by which all have them and can submit a message. Equal keys are in the same order in
+        every execution.
 
-    LogP cost: `plan.time(machine, r)`, less what that has for later. Each step has its time, since a processor that
+    LogP cost: `scheme.time(machine, r)`, less what that has for later. Each step has its time, since a processor that
     were ahead could overrun with the next step's messages one that still waits for those of the last. Nobody stalls.
 
     Source: section 4.2.
     """
     proc, machine = phases.proc, phases.proc.machine
-    held = plan.held(r)
+    per_active = scheme.keys_per_active(r)
     items = items + [(proc.p, None)] * (r - len(items))
-    if plan.active < proc.p:
-        items = _spread(phases, items, r, plan.active, start)
+    if scheme.active < proc.p:
+        items = _spread(phases, items, r, scheme.active, start)
         start += transfer_time(machine, r)
-    if proc.pid < plan.active:
-        items = by_key(items + [(proc.p, None)] * (held - len(items)))
-        proc.compute(sequential(held, proc.p))
-    start += sequential(held, proc.p)
-    for step in plan.steps:
-        items = step.run(phases, items, held, start)
-        start += step.time(machine, held)
+    if proc.pid < scheme.active:
+        items = by_key(items + [(proc.p, None)] * (per_active - len(items)))
+        proc.compute(sequential(per_active, proc.p))
+    start += sequential(per_active, proc.p)
+    for step in scheme.steps:
+        items = step.run(phases, items, per_active, start)
+        start += step.time(machine, per_active)
     return items, start
 
 
