@@ -137,9 +137,9 @@ class BSP:
         """
         if type(dest) is not int or not 0 <= dest < self._gate.limit:
             dest = self._gate.processor("bsp.room", "dest", dest)
-        made = _plain_dtype("bsp.room", dtype)
+        plain = _plain_dtype("bsp.room", dtype)
         if type(shape) is int and shape >= 0:
-            return self._mail.room(dest, (shape,), made, tag)
+            return self._mail.room(dest, (shape,), plain, tag)
         try:
             sizes = tuple(operator.index(one) for one in (shape if isinstance(shape, tuple) else (shape,)))
         except TypeError:
@@ -148,7 +148,7 @@ class BSP:
             raise UsageError(
                 f"bsp.room: argument shape: expected an int or a tuple of ints of at least 0, got {shape!r}"
             )
-        return self._mail.room(dest, sizes, made, tag)
+        return self._mail.room(dest, sizes, plain, tag)
 
     def queue(self, dtype: DTypeLike = np.float64) -> Queue:
         """Make a typed queue; all processors alike. It may be used at once, and is compared at the next sync.
@@ -166,13 +166,13 @@ class BSP:
             [[0, 10, 20], [0, 10, 20], [0, 10, 20]]
         """
         self._gate.check("bsp.queue")
-        made = _plain_dtype("bsp.queue", dtype)
-        if made.itemsize == 0 or made.subdtype is not None:
+        plain = _plain_dtype("bsp.queue", dtype)
+        if plain.itemsize == 0 or plain.subdtype is not None:
             raise UsageError(
-                f"bsp.queue: argument dtype: expected items of at least one byte and no sub-array, got {made}; "
+                f"bsp.queue: argument dtype: expected items of at least one byte and no sub-array, got {plain}; "
                 "use a structured dtype"
             )
-        return self._superstep.queue(made)
+        return self._superstep.queue(plain)
 
     def array(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
         """Make an array of zeros and register it, on all processors alike; shapes may differ.
@@ -193,9 +193,9 @@ class BSP:
             [[[0, 1, 1], [0, 0, 0]], [[0, 0, 0], [0, 0, 0]]]
         """
         self._gate.check("bsp.array")
-        made = _plain_dtype("bsp.array", dtype)
+        plain = _plain_dtype("bsp.array", dtype)
         try:
-            local = np.zeros(shape, made)
+            local = np.zeros(shape, plain)
         except (TypeError, ValueError) as error:
             raise UsageError(
                 f"bsp.array: argument shape: expected an int or a tuple of ints of at least 0, got {shape!r} ({error})"
@@ -523,12 +523,12 @@ class _Labelled:
 
 def _plain_dtype(operation: str, dtype: DTypeLike) -> np.dtype[Any]:
     try:
-        made = np.dtype(dtype)
+        found = np.dtype(dtype)
     except TypeError as error:
         raise UsageError(f"{operation}: argument dtype: expected a numpy dtype, got {dtype!r} ({error})") from None
-    if made.hasobject:
+    if found.hasobject:
         raise UsageError(
-            f"{operation}: argument dtype: expected plain data, got {made}, whose items are Python objects; "
+            f"{operation}: argument dtype: expected plain data, got {found}, whose items are Python objects; "
             "send objects with bsp.send"
         )
-    return made
+    return found

@@ -30,9 +30,9 @@ def exchange_ledger(superstep: Superstep, everybody: bool = True) -> None:
         round_ = shares(first, len(log), superstep.p)
         last = round_[-1][1] if round_ else first
         # In the form of what is said with a sync: see `agreement.look_through`.
-        said = (log.fresh_labels(last), None, None) if superstep.pid == 0 else None
+        note = (log.fresh_labels(last), None, None) if superstep.pid == 0 else None
         rows = {dest: _parcel(log.table(*share)) for dest, share in enumerate(round_)}
-        arrival = superstep.meet(LEDGER, said, rows)
+        arrival = superstep.meet(LEDGER, note, rows)
         notes = superstep.settle(arrival, LEDGER, what)
         assert notes is not None
         log.names += notes[0]

@@ -162,10 +162,10 @@ class _BSPSession(Session[BSP]):
 
     def decide(self) -> _Decided:
         self._machine, self._warning = machine_in_force(self._machine, self.transport.p)
-        return _Decided(self._machine, resolved(self._router, self._machine, self.transport.apart))
+        return _Decided(self._machine, resolved(self._router, self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**arguments, "checked": settings.checks_wanted(arguments["checked"])}
+        return {**arguments, "checked": settings.checks_enabled(arguments["checked"])}
 
     def warnings(self) -> Sequence[str]:
         assert self._machine is not None

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
-from .transport import MAIL, Bytes, Parcel, Segment, made
+from .transport import MAIL, Bytes, Parcel, Segment, new_tuple
 from .transport.memory import NOTHING, BufferPool
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag. Numbers without tags that are sent
@@ -66,7 +66,7 @@ class Mail:
         self.outgoing: dict[int, Outgoing] = {}
         self.runs: dict[int, list[Any]] = {}
         # Arrays that the program fills: whose, in which memory, and where.
-        self._rooms: list[tuple[Outgoing, Bytes, int, NDArray[Any]]] = []
+        self._in_place: list[tuple[Outgoing, Bytes, int, NDArray[Any]]] = []
 
     def send(self, dest: int, payload: Any, tag: Any) -> None:
         """Copy a message for a destination that has been checked."""
@@ -145,7 +145,7 @@ class Mail:
         code = dtype.str if dtype.names is None and dtype.kind != "V" else dtype
         out.records.append((sign * ARRAY, tag, size, offset, code, shape))
         out.words += words_of(size)
-        self._rooms.append((out, out.array, offset, room))
+        self._in_place.append((out, out.array, offset, room))
         return room
 
     def _send_object(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
@@ -153,7 +153,7 @@ class Mail:
         try:
             data = self._pickled(payload, "payload", buffers)
         except UsageError:
-            for dest in [dest for dest, kept in self.outgoing.items() if not kept.records]:
+            for dest in [dest for dest, other in self.outgoing.items() if not other.records]:
                 del self.outgoing[dest]
             raise
         size = len(data)
@@ -175,8 +175,8 @@ class Mail:
         Returns:
             What was sent, by destination; words and messages of it to others than `pid`, and no items of queues.
         """
-        if self._rooms:
-            self._close_rooms()
+        if self._in_place:
+            self._close_in_place()
         parcels: dict[int, Parcel] = {}
         words = messages = 0
         for dest, out in self.outgoing.items():
@@ -186,7 +186,7 @@ class Mail:
                 size += len(run)
                 count += len(run) - 1
             data = out.filled() if out.used else None
-            parcels[dest] = {MAIL: made(Segment, (records, size, count, data))}
+            parcels[dest] = {MAIL: new_tuple(Segment, (records, size, count, data))}
             if dest != pid:
                 words += size
                 messages += count
@@ -194,13 +194,13 @@ class Mail:
         self.runs.clear()
         return parcels, (words, messages, 0)
 
-    def _close_rooms(self) -> None:
-        for out, memory, offset, room in self._rooms:
+    def _close_in_place(self) -> None:
+        for out, memory, offset, room in self._in_place:
             if memory is not out.array and room.size:  # it has moved since, to make room for more
                 moved: NDArray[Any] = np.ndarray(room.shape, room.dtype, out.array, offset)
                 moved[...] = room
             room.flags.writeable = False  # others read it now
-        self._rooms.clear()
+        self._in_place.clear()
 
     def _pickled(self, thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
         try:
@@ -302,10 +302,10 @@ def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
             shape = record[5]
             # Of one dimension this is the quicker way.
             payload = np.frombuffer(record[3], record[4]) if len(shape) == 1 else np.ndarray(shape, *record[4:2:-1])
-            messages.append(made(Message, (source, tag, payload)))
+            messages.append(new_tuple(Message, (source, tag, payload)))
             continue
         if kind == NUMBERS:
-            messages += [made(Message, (source, None, number)) for number in record[3]]
+            messages += [new_tuple(Message, (source, None, number)) for number in record[3]]
             continue
         if kind < 0:
             kind, tag = -kind, pickle.loads(tag)
@@ -326,7 +326,7 @@ def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
         else:
             _, _, size, offset, form, shape = record
             payload = _memoryview(data[offset : offset + size], form, shape)
-        messages.append(made(Message, (source, tag, payload)))
+        messages.append(new_tuple(Message, (source, tag, payload)))
 
 
 def _memoryview(data: Bytes, form: str, shape: tuple[int, ...]) -> memoryview:

@@ -61,11 +61,11 @@ class Split(Generic[Machine]):
             context,
             [of_all[m] if of_all else m for m in members],
         )
-        made = self._make(part)
+        machine = self._make(part)
         self._computed = whole.account.enter_part()
         whole.part = part
         whole.gate.close("a part made by bsp.split is in use; leave its with block first")
-        return made
+        return machine
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

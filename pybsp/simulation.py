@@ -18,7 +18,7 @@ from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
-from .settings import LEDGER, checks_wanted, text
+from .settings import LEDGER, checks_enabled, text
 from .superstep import Superstep
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
 
@@ -119,7 +119,7 @@ def simulate(
     ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
     ours["measure"] = measure and _settings is None  # else it is the command's
     check_keywords("pybsp.simulate", main, args, ours)
-    checked = checks_wanted(checked)
+    checked = checks_enabled(checked)
     found, warning = _machine(machine, p)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)

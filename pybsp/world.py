@@ -53,11 +53,11 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
         try:
             mpi = usable_mpi(operation)
         except LauncherError as error:
-            raise _said_by_first(error) from None
+            raise _printed_by_first(error) from None
         except (ImportError, RuntimeError, OSError) as error:
             size, _ = launched()
             if size > 1:
-                raise _said_by_first(
+                raise _printed_by_first(
                     LauncherError(
                         f"pybsp: a launcher started {size} processes, but Python can load no MPI library "
                         f"({_first_line(error)}); install one: pip install 'pybsp[mpich]', and start with its mpiexec "
@@ -185,10 +185,10 @@ def require_launcher(size: int) -> None:
     try:
         check_launcher(size)
     except LauncherError as error:
-        raise _said_by_first(error) from None
+        raise _printed_by_first(error) from None
 
 
-def _said_by_first(error: LauncherError) -> LauncherError:
+def _printed_by_first(error: LauncherError) -> LauncherError:
     """An error that all ranks find without being able to meet: the first prints it."""
     if launched()[1] != 0:
         mark(error, quiet=True)
@@ -215,12 +215,12 @@ def report_failure(
     """
     try:
         if at is not None:
-            told = at.report_failure(error)
-            if told is None:
+            reported = at.report_failure(error)
+            if reported is None:
                 mark(error, quiet=False)  # the others have another error to tell
                 _add_place(error, transport, at)
                 return
-            arrival = told
+            arrival = reported
         else:
             failure = failure_of(error, superstep, "")._replace(ends=ends)
             arrival = transport.exchange(FAIL, failure, {}, grace=grace_or_default())

@@ -66,16 +66,16 @@ class Check:
 
     def __str__(self) -> str:
         if self.exhaustive:
-            made = f"all {self.executions} executions" if self.executions > 1 else "the only execution"
+            executed = f"all {self.executions} executions" if self.executions > 1 else "the only execution"
         else:
-            made = f"{self.executions} execution{'s' if self.executions > 1 else ''}"
+            executed = f"{self.executions} execution{'s' if self.executions > 1 else ''}"
         if self.ok:
             equal = "equal results"
         else:
             how = "failed" if self.error is not None else "differed"
             equal = f"one {how} (schedule={self.schedule!r}, seed={self.seed}): {self.difference}"
         stalls = "none stalled" if self.stall_free else f'one stalled (schedule="random", seed={self.stalling_seed})'
-        return f"{made}: {equal}; {stalls}"
+        return f"{executed}: {equal}; {stalls}"
 
 
 def check(
@@ -151,7 +151,7 @@ class _Exploration:
     def __init__(self, machine: LogPMachine, body: Callable[[Any], Any], most: int) -> None:
         self._machine, self._most = machine, most
         self._bodies = [functools.partial(_without_exits, body)] * machine.p
-        self._made = 0
+        self._executions = 0
         self._first: list[Any] | Exception | None = None
         self._seed: int | None = None
         self._difference = ""
@@ -160,7 +160,7 @@ class _Exploration:
 
     @property
     def over(self) -> bool:
-        return self._made >= self._most or (self._seed is not None and self._stalling_seed is not None)
+        return self._executions >= self._most or (self._seed is not None and self._stalling_seed is not None)
 
     def execute(self, seed: int, choices: Choices | None = None) -> None:
         engine = Engine(self._machine, choices or of_seed(seed))
@@ -169,7 +169,7 @@ class _Exploration:
             outcome = engine.run(self._bodies).results
         except Exception as error:
             outcome = error
-        self._made += 1
+        self._executions += 1
         if self._stalling_seed is None and engine.stalled:
             self._stalling_seed = seed
         if self._first is None:
@@ -204,7 +204,7 @@ class _Exploration:
         return Check(
             ok=seed is None,
             stall_free=self._stalling_seed is None,
-            executions=self._made,
+            executions=self._executions,
             exhaustive=complete,
             seed=seed,
             schedule=schedule,
@@ -277,7 +277,7 @@ def _difference(first: Any, other: Any, place: str, seen: frozenset[tuple[int, i
     elif isinstance(first, BaseException):
         parts = (("", first.args, other.args),)
     else:
-        if _said_equal(first, other):
+        if _compare_equal(first, other):
             return None
         attributes = _attributes(first)
         if not attributes or attributes.keys() != _attributes(other).keys():
@@ -299,7 +299,7 @@ def _difference_of_arrays(first: Any, other: Any, place: str, seen: frozenset[tu
     return f"{place}: {np.array2string(first, threshold=8)}, then {np.array2string(other, threshold=8)}"
 
 
-def _said_equal(first: Any, other: Any) -> bool:
+def _compare_equal(first: Any, other: Any) -> bool:
     try:
         return bool(first == other)
     except Exception:  # of an == that gives no truth value

@@ -26,7 +26,7 @@ from .payload import copied
 from .processor import Message
 from .schedule import Schedule
 from .task import ProgramTask
-from .trace import Steps, Trace
+from .trace import Times, Trace
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,11 +59,11 @@ class Simulation:
 
     results: list[Any]
     time: int
-    finished: Steps
-    busy: Steps
-    stalls: Steps
-    idle: Steps
-    in_transit: Steps
+    finished: Times
+    busy: Times
+    stalls: Times
+    idle: Times
+    in_transit: Times
     trace: Trace
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ _current: Callable[[], Any] = greenlet.getcurrent
 _Submission = tuple[int, "SimulatedProcessor", int, Any]  # pid, processor, dest, payload
 
 
-class _Step:
+class _Events:
     """What happens at one time."""
 
     __slots__ = ("deliveries", "submissions", "wakes")
@@ -233,7 +233,7 @@ class Engine:
 
     def __init__(self, machine: LogPMachine, schedule: Schedule) -> None:
         self.machine, self._schedule = machine, schedule
-        self._agenda: dict[int, _Step] = {}
+        self._agenda: dict[int, _Events] = {}
         self._times: list[int] = []  # a heap of the agenda's
         self._tasks: list[ProgramTask] = []
         self._hub = greenlet.getcurrent()  # of `run`
@@ -391,12 +391,12 @@ class Engine:
             return
         taken, L, decide = self._taken[dest], self.machine.L, self._schedule.delivery
         for number, (pid, processor, _, payload) in chosen:
-            said: Any = decide(pid, dest, now, taken)
-            at = said if type(said) is int else whole(said)
+            delivery: Any = decide(pid, dest, now, taken)
+            at = delivery if type(delivery) is int else whole(delivery)
             if at is None or at in taken or not now < at <= now + L:
                 raise UsageError(
                     f"{type(self._schedule).__name__}.delivery: expected a free step from {now + 1} to {now + L} for a "
-                    f"message from processor {pid} to {dest} accepted at {now}, got {said!r}"
+                    f"message from processor {pid} to {dest} accepted at {now}, got {delivery!r}"
                     + (", which is taken" if at in taken else "")
                 )
             taken.add(at)
@@ -406,25 +406,25 @@ class Engine:
         self._in_transit[dest] += len(chosen)
         self._most[dest] = max(self._most[dest], self._in_transit[dest])
 
-    def _checked(self, said: Any, n: int, room: int) -> Sequence[int]:
+    def _checked(self, answer: Any, n: int, room: int) -> Sequence[int]:
         """What a schedule said of acceptances: room different indices below n."""
-        if type(said) is range:
-            if len(said) == room and min(said) >= 0 and max(said) < n:
-                return said
-        elif isinstance(said, (list, tuple, np.ndarray)):
-            indices = [k for k in map(whole, said) if k is not None and 0 <= k < n]
-            if len(said) == room == len(set(indices)):
+        if type(answer) is range:
+            if len(answer) == room and min(answer) >= 0 and max(answer) < n:
+                return answer
+        elif isinstance(answer, (list, tuple, np.ndarray)):
+            indices = [k for k in map(whole, answer) if k is not None and 0 <= k < n]
+            if len(answer) == room == len(set(indices)):
                 return indices
         raise UsageError(
             f"{type(self._schedule).__name__}.acceptances: expected {room} different indices below {n}, got "
-            f"{said!r:.200}"
+            f"{answer!r:.200}"
         )
 
-    def at(self, time: int) -> _Step:
+    def at(self, time: int) -> _Events:
         """What happens at a time that has not passed."""
         step = self._agenda.get(time)
         if step is None:
-            step = self._agenda[time] = _Step()
+            step = self._agenda[time] = _Events()
             heapq.heappush(self._times, time)
         return step
 

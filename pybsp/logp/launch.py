@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OPERATION = "pybsp.logp.run"
 Result = TypeVar("Result")
 
-_said_of_ledger = False
+_warned_of_ledger = False
 
 
 def run(
@@ -167,9 +167,9 @@ class _LogPSession(Session[RankProcessor]):
         elif known is None or isinstance(known, ProcessorError):
             try:
                 _raise_failure(transport.exchange(END, None, {}))
-            except ProcessorError as told:
+            except ProcessorError as reported:
                 if known is not None:
-                    learned(known, told)
+                    learned(known, reported)
             mark(error, quiet=True)
         else:
             mark(error, quiet=speaker(known) != transport.pid)
@@ -178,10 +178,10 @@ class _LogPSession(Session[RankProcessor]):
 
 def _without_ledger(path: str | None) -> list[str]:
     """What is to be said where a ledger is asked for; once, however many runs there are."""
-    global _said_of_ledger
-    if not path or _said_of_ledger:
+    global _warned_of_ledger
+    if not path or _warned_of_ledger:
         return []
-    _said_of_ledger = True
+    _warned_of_ledger = True
     return [
         f"a LogP run has no supersteps, and writes nothing to the ledger {path}; the trace of pybsp.logp.simulate has "
         "every message, and pybsp.routing.logp_on_bsp makes a BSP program with a ledger"

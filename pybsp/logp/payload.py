@@ -59,7 +59,7 @@ def _is_plain(payload: Any) -> bool:
 def _copied_plain(payload: Any) -> Any:
     """What pickling would give, sooner."""
     if type(payload) is np.ndarray:
-        made = payload.copy()
-        made.flags.writeable = False
-        return made
+        copy = payload.copy()
+        copy.flags.writeable = False
+        return copy
     return tuple(map(_copied_plain, payload)) if type(payload) is tuple else payload

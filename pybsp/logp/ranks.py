@@ -71,7 +71,7 @@ _Short = tuple[Callable[[], None], Callable[[], bool], bytearray]  # start, test
 _message = tuple.__new__
 
 
-class Watch(Protocol):
+class Observer(Protocol):
     """Who detects the end of a program, as a processor sees it."""
 
     def idle(self, since: int) -> None:
@@ -121,7 +121,7 @@ class RankProcessor:
             raise UsageError(f'argument capacity: expected "global", "per-pair" or None, got {capacity!r}')
         self.p, self.pid, self.machine, self._paced = transport.p, transport.pid, machine, pace
         self.stalls, self.stalled_seconds, self.credit_seconds = 0, 0.0, 0.0
-        self.watch: Watch | None = None
+        self.observer: Observer | None = None
         self.deadline: float | None = None
         self.failure: BSPError | None = None  # known to all; whatever is called next raises it
         self._transport, self._waiter = transport, transport.waiter
@@ -131,7 +131,7 @@ class RankProcessor:
         # Acquired first: what arrived first. (source, form, what decode wants)
         self._inbox: deque[tuple[int, int, Any]] = deque()
         # Of a source whose message lacks data: that, and what came after it. (requests, form, body)
-        self._held: dict[int, deque[tuple[list[Any], int, Any]]] = {}
+        self._incomplete: dict[int, deque[tuple[list[Any], int, Any]]] = {}
         self._leaving: deque[tuple[Any, Any]] = deque()  # requests of sends, and their buffers
         self._short: list[_Short | None] = [None] * p
         self._shorts: list[Any] = []  # their requests
@@ -143,7 +143,7 @@ class RankProcessor:
         self._quick = self._pairwise and not pace
         self._capacity = machine.capacity
         self._to, self._known = [0] * p, [0] * p  # messages to each, and those that are known to have arrived
-        self._from, self._told = [0] * p, [0] * p  # messages from each, and those that it has been told of
+        self._from, self._acknowledged = [0] * p, [0] * p  # messages from each, and those that it has been told of
         self._owed = (self._capacity + 1) // 2  # messages that a source is told of by a message of its own
         self._out = self._most_out = 0  # credits
         self._asking: deque[int] = deque()  # who waits for one
@@ -291,8 +291,8 @@ class RankProcessor:
                 short = self._short[dest] = self._make_short(dest)
             start, test, buffer = short
             if test():  # the last has left
-                self._told[dest] = heard = self._from[dest]
-                (FLOATS if form == FLOAT else INTS).pack_into(buffer, 0, DATA, form, 8, self.pid, heard, body)
+                self._acknowledged[dest] = arrived = self._from[dest]
+                (FLOATS if form == FLOAT else INTS).pack_into(buffer, 0, DATA, form, 8, self.pid, arrived, body)
                 start()
                 return
             body = (FLOATS if form == FLOAT else INTS).pack(0, 0, 0, 0, 0, body)[HEAD.size :]
@@ -327,8 +327,8 @@ class RankProcessor:
 
     def _put(self, dest: int, kind: int, form: int, body: bytes) -> None:
         """Send what fits into a slot."""
-        self._told[dest] = heard = self._from[dest]
-        text = HEAD.pack(kind, form, len(body), self.pid, heard) + body
+        self._acknowledged[dest] = arrived = self._from[dest]
+        text = HEAD.pack(kind, form, len(body), self.pid, arrived) + body
         request = self._isend([text, len(text), self._byte], self._ranks[dest], self._tag)
         if not request.Test():
             self._leaving.append((request, text))
@@ -341,17 +341,17 @@ class RankProcessor:
             deadline = self._start + until * self._step
             self._progress()
             return self._wait(self._has_message, deadline)
-        watch = self.watch
-        if watch is None:
+        observer = self.observer
+        if observer is None:
             if self.p == 1:
                 raise DeadlockError(wording.deadlock(1, [(0, self.time)], {}))
             self._wait(self._has_message)
         elif not self._wait(self._has_message, (begin := time.perf_counter()) + PATIENCE):
-            watch.idle(int((begin - self._start) / self._step))
+            observer.idle(int((begin - self._start) / self._step))
             try:
                 self._wait(self._has_message)
             finally:
-                watch.resumed()
+                observer.resumed()
         return True
 
     def _has_message(self) -> bool:
@@ -376,7 +376,7 @@ class RankProcessor:
         """Take what has come."""
         while self._full():
             self._take()
-        if self._held:
+        if self._incomplete:
             self._collect()
         if self._leaving:
             self._see_off()
@@ -394,11 +394,11 @@ class RankProcessor:
         while not condition():
             if self.failure is not None:
                 raise self.failure
-            if self._held or self._leaving:
+            if self._incomplete or self._leaving:
                 self._progress()
                 if condition():
                     return True
-            if self._held:
+            if self._incomplete:
                 if until(self._moved, None, limit):
                     continue
             elif self._full() or until(self._full, None, limit):
@@ -428,7 +428,7 @@ class RankProcessor:
     def _take(self) -> None:
         """Read the slot that has been filled, and post it again."""
         buffer = self._buffer
-        kind, form, length, source, heard, body = FLOATS.unpack_from(buffer)
+        kind, form, length, source, arrived, body = FLOATS.unpack_from(buffer)
         if form == INT:
             (body,) = LONG.unpack_from(buffer, HEAD.size)
         elif form != FLOAT:
@@ -436,12 +436,12 @@ class RankProcessor:
         self._slot.Start()
         self._at = at = (self._at + 1) % SLOTS
         self._buffer, self._slot, self._full = self._ring[at]
-        self._known[source] = heard
+        self._known[source] = arrived
         if kind == DATA:
             if form == LONG_RECORD:
                 self._fetch(source, body)
-            elif source in self._held:
-                self._held[source].append(([], form, body))
+            elif source in self._incomplete:
+                self._incomplete[source].append(([], form, body))
             else:
                 self._arrive(source, form, body)
             return
@@ -458,8 +458,8 @@ class RankProcessor:
         elif kind == FAILED:
             if self.failure is None:
                 self.failure = ProcessorError(body.decode(errors="replace"), source, 0, "")
-        elif kind != ACKNOWLEDGEMENT and self.watch is not None:
-            self.watch.heard(kind, source, body)
+        elif kind != ACKNOWLEDGEMENT and self.observer is not None:
+            self.observer.heard(kind, source, body)
 
     def _fetch(self, source: int, body: bytes) -> None:
         """Receive the data of a long message."""
@@ -471,18 +471,18 @@ class RankProcessor:
             parts.insert(0, np.frombuffer(record, np.uint8))
         rank, tag = self._ranks[source], self._tag + 1
         requests = [self._comm.Irecv([part, part.size, self._byte], rank, tag) for part in parts]
-        self._held.setdefault(source, deque()).append((requests, LONG_RECORD, message))
+        self._incomplete.setdefault(source, deque()).append((requests, LONG_RECORD, message))
 
     def _collect(self) -> bool:
         """Let what is complete arrive; whether anything was."""
         found = False
-        for source, waiting in list(self._held.items()):
+        for source, waiting in list(self._incomplete.items()):
             while waiting and (not waiting[0][0] or self._testall(waiting[0][0])):
                 _, form, body = waiting.popleft()
                 self._arrive(source, form, body)
                 found = True
             if not waiting:
-                del self._held[source]
+                del self._incomplete[source]
         return found
 
     def _has_room(self, _: Any) -> bool:
@@ -497,10 +497,10 @@ class RankProcessor:
 
     def _arrive(self, source: int, form: int, body: Any) -> None:
         """A message is in the input buffer."""
-        self._from[source] = heard = self._from[source] + 1
+        self._from[source] = arrived = self._from[source] + 1
         self._inbox.append((source, form, body))
         if self._pairwise:
-            if heard - self._told[source] >= self._owed and not self._closing:
+            if arrived - self._acknowledged[source] >= self._owed and not self._closing:
                 self._post(source, ACKNOWLEDGEMENT)
         elif self._granting:
             self._out -= 1
@@ -572,7 +572,7 @@ class RankProcessor:
         return [], []  # a message may come from anybody
 
     def receiving(self) -> list[Any]:
-        long = [request for waiting in self._held.values() for requests, _, _ in waiting for request in requests]
+        long = [request for waiting in self._incomplete.values() for requests, _, _ in waiting for request in requests]
         return [*(slot for _, slot, _ in self._ring), *long]
 
     def sending(self) -> list[Any]:
@@ -583,7 +583,7 @@ class RankProcessor:
             self._ring.pop()[1].Free()
         while self._shorts:
             self._shorts.pop().Free()
-        self._held.clear()
+        self._incomplete.clear()
         self._leaving.clear()
 
     def _came(self, source: int) -> int:

@@ -236,12 +236,12 @@ class Delays(Schedule):
         self._delay = delay
 
     def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
-        said = self._delay(source, dest, accepted)
-        delay = whole(said)
+        answer = self._delay(source, dest, accepted)
+        delay = whole(answer)
         if delay is None or not 1 <= delay <= self.L:
             raise UsageError(
                 f"pybsp.logp.simulate: argument schedule: expected its function to give whole steps from 1 to L = "
-                f"{self.L}, got {said!r} for a message from {source} to {dest} accepted at {accepted}"
+                f"{self.L}, got {answer!r} for a message from {source} to {dest} accepted at {accepted}"
             )
         return _near(accepted + delay, accepted, self.L, taken)
 

@@ -53,12 +53,12 @@ class Detection:
         self._proc = proc
         self._state = ACTIVE
         self._since = 0
-        self._told: Report | None = None
+        self._last_report: Report | None = None
         # Of processor 0.
         self._reports: list[Report | None] = [None] * proc.p
         self._wave = 0
         self._confirmed: set[int] | None = None  # in the wave that is under way
-        proc.watch = self
+        proc.observer = self
 
     # -- what this processor does -------------------------------------------------------------------------------------
 
@@ -87,8 +87,8 @@ class Detection:
 
     def _report(self) -> None:
         report = self._now()
-        if report != self._told:
-            self._told = report
+        if report != self._last_report:
+            self._last_report = report
             if self._proc.pid == 0:
                 self._reported(0, report)
             else:
@@ -107,7 +107,7 @@ class Detection:
         elif kind == PROBE:
             report = self._now()
             if report.state == ACTIVE:
-                self._told = None
+                self._last_report = None
             self._proc.tell(0, REPLY, pickle.dumps((pickle.loads(body), tuple(report))))
         elif kind == REPLY:
             wave, report = pickle.loads(body)

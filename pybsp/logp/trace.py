@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..machine import LogPMachine
 
-Steps = NDArray[np.int64]
+Times = NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -43,12 +43,12 @@ class Trace:
     """
 
     machine: LogPMachine
-    source: Steps
-    dest: Steps
-    submission: Steps
-    acceptance: Steps
-    delivery: Steps
-    acquisition: Steps
+    source: Times
+    dest: Times
+    submission: Times
+    acceptance: Times
+    delivery: Times
+    acquisition: Times
 
     def __len__(self) -> int:
         return len(self.source)
@@ -60,14 +60,14 @@ class Trace:
     def p(self) -> int:
         return self.machine.p
 
-    def in_transit(self) -> Steps:
+    def in_transit(self) -> Times:
         """The largest number of messages in transit to each destination at any time, shape (p,)."""
         dest, _, count = self._transit()
         most = np.zeros(self.p, np.int64)
         np.maximum.at(most, dest, count)
         return most
 
-    def _transit(self) -> tuple[Steps, Steps, Steps]:
+    def _transit(self) -> tuple[Times, Times, Times]:
         """Messages in transit to dest from a time on, ordered by both; deliveries of a step come before acceptances."""
         went, came = self.acceptance >= 0, self.delivery >= 0
         dest = np.concatenate((self.dest[came], self.dest[went]))
@@ -94,28 +94,30 @@ class Trace:
         m, t = self.machine, self
         L, o, G = m.L, m.o, m.G
         accepted, delivered, acquired = t.acceptance >= 0, t.delivery >= 0, t.acquisition >= 0
-        self._hold("source and dest are different processors", (t.source != t.dest) & _within(t.source, m.p))
-        self._hold("dest is a processor", _within(t.dest, m.p))
-        self._hold("a message is prepared in o steps, from time 0 on", t.submission >= o)
-        self._hold("acceptance is not before submission", ~accepted | (t.acceptance >= t.submission))
-        self._hold(
+        self._require("source and dest are different processors", (t.source != t.dest) & _within(t.source, m.p))
+        self._require("dest is a processor", _within(t.dest, m.p))
+        self._require("a message is prepared in o steps, from time 0 on", t.submission >= o)
+        self._require("acceptance is not before submission", ~accepted | (t.acceptance >= t.submission))
+        self._require(
             "what is delivered was accepted, what is acquired delivered",
             (accepted | ~delivered) & (delivered | ~acquired),
         )
-        self._hold("delivery is 1 to L steps after acceptance", ~delivered | _within(t.delivery - t.acceptance - 1, L))
+        self._require(
+            "delivery is 1 to L steps after acceptance", ~delivered | _within(t.delivery - t.acceptance - 1, L)
+        )
         over = max(int(times.max(initial=-1)) for times in (t.submission, t.acceptance, t.delivery, t.acquisition))
         in_time = ~accepted | delivered | (t.acceptance + L >= over)
-        self._hold("what is accepted is delivered, unless the execution is cut off within L steps", in_time)
-        self._hold("acquisition ends o steps after delivery or later", ~acquired | (t.acquisition >= t.delivery + o))
+        self._require("what is accepted is delivered, unless the execution is cut off within L steps", in_time)
+        self._require("acquisition ends o steps after delivery or later", ~acquired | (t.acquisition >= t.delivery + o))
         # Gaps, and one delivery a step.
-        self._apart("submissions of a processor are G apart", t.source, t.submission, G)
-        self._apart("acquisitions of a processor are G apart", t.dest[acquired], t.acquisition[acquired], G)
-        self._apart("a processor is delivered one message a step", t.dest[delivered], t.delivery[delivered], 1)
+        self._check_spacing("submissions of a processor are G apart", t.source, t.submission, G)
+        self._check_spacing("acquisitions of a processor are G apart", t.dest[acquired], t.acquisition[acquired], G)
+        self._check_spacing("a processor is delivered one message a step", t.dest[delivered], t.delivery[delivered], 1)
         # Never is later than any time.
         until, taken = (np.where(times >= 0, times, _NEVER) for times in (t.acceptance, t.acquisition))
         order = np.lexsort((t.delivery[delivered], t.dest[delivered]))
         in_order = t.dest[delivered][order], taken[delivered][order]
-        self._apart("messages are acquired in the order of delivery", *in_order, 0, False)
+        self._check_spacing("messages are acquired in the order of delivery", *in_order, 0, False)
         # A processor does one thing at a time: prepares, stalls, acquires.
         who = np.concatenate((t.source, t.dest[acquired]))
         begin = np.concatenate((t.submission, t.acquisition[acquired])) - o
@@ -123,14 +125,14 @@ class Trace:
         order = np.lexsort((end, begin, who))
         who, begin, end = who[order], begin[order], end[order]
         free = (who[1:] != who[:-1]) | (begin[1:] >= end[:-1])
-        self._hold("a processor does one thing at a time", free, who[1:], begin[1:])
+        self._require("a processor does one thing at a time", free, who[1:], begin[1:])
         order = np.lexsort((t.submission, t.source))
         who, begin, end = t.source[order], t.submission[order], until[order]
         free = (who[1:] != who[:-1]) | (begin[1:] > end[:-1])
-        self._hold("an output register holds one message", free, who[1:], begin[1:])
+        self._require("an output register holds one message", free, who[1:], begin[1:])
         # Capacity, and the stalling rule: what waits, waits because there is no room.
         dest, time, count = self._transit()
-        self._hold("at most ceil(L/G) messages are in transit to a destination", count <= m.capacity, dest, time)
+        self._require("at most ceil(L/G) messages are in transit to a destination", count <= m.capacity, dest, time)
         stalls = until > t.submission
         # What is in transit when a step is over, at all destinations; a place and a time as one number.
         last = np.append((dest[1:] != dest[:-1]) | (time[1:] != time[:-1]), True)[: len(dest)]
@@ -143,11 +145,11 @@ class Trace:
         full = (first >= 0) & (room[end] == room[np.maximum(first, 0)])
         full &= np.append(dest, -1)[first] == t.dest[stalls]
         what = "a message waits only while dest has ceil(L/G) in transit"
-        self._hold(what, full, t.dest[stalls], t.submission[stalls])
+        self._require(what, full, t.dest[stalls], t.submission[stalls])
 
-    def _hold(self, what: str, held: NDArray[np.bool_], who: Any = None, time: Any = None) -> None:
-        if not held.all():
-            k = int(np.argmin(held))
+    def _require(self, what: str, holds: NDArray[np.bool_], who: Any = None, time: Any = None) -> None:
+        if not holds.all():
+            k = int(np.argmin(holds))
             if who is None:
                 fields = ("source", "dest", "submission", "acceptance", "delivery", "acquisition")
                 where = ", ".join(f"{name} {getattr(self, name)[k]}" for name in fields)
@@ -157,14 +159,14 @@ class Trace:
                 f"{what}: not so for {where} (L = {self.machine.L}, o = {self.machine.o}, G = {self.machine.G})"
             )
 
-    def _apart(self, what: str, who: Steps, time: Steps, least: int, sort: bool = True) -> None:
+    def _check_spacing(self, what: str, who: Times, time: Times, least: int, sort: bool = True) -> None:
         if sort:
             order = np.lexsort((time, who))
             who, time = who[order], time[order]
-        self._hold(what, (who[1:] != who[:-1]) | (time[1:] - time[:-1] >= least), who[1:], time[1:])
+        self._require(what, (who[1:] != who[:-1]) | (time[1:] - time[:-1] >= least), who[1:], time[1:])
 
 
-def _within(values: Steps, end: int) -> NDArray[np.bool_]:
+def _within(values: Times, end: int) -> NDArray[np.bool_]:
     return (values >= 0) & (values < end)
 
 

@@ -29,7 +29,7 @@ FLOAT, INT, BYTES, ARRAY, PICKLE, RECORD, LONG_RECORD = range(7)
 LONG, _SHORT = Struct("=q"), Struct("=H")
 INT_END = 1 << 63  # smaller ints, and not below its negative, go as numbers
 _OBJECTS = frozenset({int, tuple, list, dict, set, frozenset, str, bool, complex, type(None)})
-_KEPT = 256  # descriptions of arrays that are remembered
+_MOST_DESCRIPTIONS = 256  # descriptions of arrays that are remembered
 
 _descriptions: dict[Any, bytes] = {}
 
@@ -89,7 +89,7 @@ def _description(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     key = dtype.str, shape
     description = _descriptions.get(key)
     if description is None:
-        if len(_descriptions) >= _KEPT:
+        if len(_descriptions) >= _MOST_DESCRIPTIONS:
             _descriptions.clear()
         text = _padded(pickle.dumps(key, 5), _SHORT.size)
         description = _descriptions[key] = _SHORT.pack(len(text)) + text

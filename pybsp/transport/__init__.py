@@ -16,14 +16,14 @@ of MPI ranks, on one node
     window.py      shared memory of the ranks of a node
     board.py       where they meet in it
     neighbours.py  what a processor leaves there for others, and finds
-    heap.py        what a program sends, in shared memory
+    arena.py       what a program sends, in shared memory
     lending.py     data in shared memory: what is read by others, and what of theirs is read here
     populating.py  memory whose pages are made before they are touched
 
 of MPI ranks, by messages
 
     heads.py       one from each processor to each
-    layout.py      which ranks are on which node
+    placement.py   which ranks are on which node
     leaders.py     one from each node to each, in place of those
     sparse.py      how ranks with few partners meet, without messages to all
     flight.py      what follows: posted, received, seen off
@@ -75,7 +75,7 @@ class Segment(NamedTuple):
         return self if self.data is None else self._replace(data=self.data.copy())
 
 
-made = tuple.__new__  # a named tuple, in half the time that its class takes
+new_tuple = tuple.__new__  # a named tuple, in half the time that its class takes
 
 Parcel = dict[int, Segment]
 Parcels = Mapping[int, Parcel]

@@ -20,12 +20,12 @@ from mpi4py import MPI
 from pybsp.transport import GETS, MAIL, PUTS, SYNC, Parcel, Segment
 from pybsp.transport.medium import MPITransport
 from pybsp.transport.mpi import duplicate
-from pybsp.transport.neighbours import ALONG
+from pybsp.transport.neighbours import INLINE_DATA_NEAR
 
 from .accesses import Access, watch
 
 Superstep = tuple[list[int], list[str], list[bool]]
-_LARGE = 2 * ALONG  # bytes: read where they lie
+_LARGE = 2 * INLINE_DATA_NEAR  # bytes: read where they lie
 
 
 def played(script: Sequence[Superstep], record: list[Access]) -> list[Access]:

@@ -18,7 +18,7 @@ class Aggregated(MPITransport):
     """Processors of several nodes, some of which have more than one.
 
     Args:
-        groups: the processors of each node, as `Layout` has them.
+        groups: the processors of each node, as `Placement` has them.
         neighbours: None where this one is alone on its node.
     """
 
@@ -64,7 +64,7 @@ class Aggregated(MPITransport):
         for d, parcel in parcels.items():
             if d not in here:
                 late: list[Bytes] = []
-                manifests[d] = wire.manifest(note, parcel, self.along, late)
+                manifests[d] = wire.manifest(note, parcel, self.inline_data, late)
                 messages += [(ranks[d], data) for data in late]
         plain = b"" if note is None else wire.note_to_all(note)
         late_texts = self._leaders.enter(kind, plain, manifests, texts, shared)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .. import FREE, KIND, QUIET, Arrival, Charge, Parcels, made, wire
+from .. import FREE, KIND, QUIET, Arrival, Charge, Parcels, new_tuple, wire
 from ..delivery import NOT_JOINED
 from ..flight import InFlight
 from ..heads import Heads
@@ -39,7 +39,7 @@ class ByMessages(MPITransport):
     def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
         flight = self._flight
         flight.posted = 0
-        manifests, messages = self._heads.describe(note, parcels, self.along)
+        manifests, messages = self._heads.describe(note, parcels, self.inline_data)
         long = self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
         # What is longer goes behind all heads, which everybody waits for; without waiting.
         if long:
@@ -56,7 +56,7 @@ class ByMessages(MPITransport):
         if note is None and not self._flight.leaving and not kind & ~KIND and self.pid not in parcels:
             arrived = heads.mail_alone(kind)
             if arrived is not None:
-                return made(Arrival, (None, None, arrived, NOT_JOINED))
+                return new_tuple(Arrival, (None, None, arrived, NOT_JOINED))
         return self._receive(kind, note, parcels)
 
     def _receive(self, kind: int, note: object, parcels: Parcels) -> Arrival:

@@ -47,7 +47,7 @@ class Mixed(MPITransport):
         texts, shared, messages = self._neighbours.describe(note, parcels)
         long = self._neighbours.by_rank(self.board.enter(kind, texts, shared))
         # 2. The heads for the others, with the manifests that fit.
-        manifests, far = self._heads.describe(note, parcels, self.along)
+        manifests, far = self._heads.describe(note, parcels, self.inline_data)
         long += self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
         # 3. What is longer, behind all heads, which everybody waits for; without waiting.
         flight.send(long, MANIFESTS)
