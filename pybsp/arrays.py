@@ -17,7 +17,7 @@ from .outgoing import words_of
 from .transport import Bytes
 
 if TYPE_CHECKING:
-    from .superstep import Superstep
+    from .superstep import SuperstepEngine
 
 
 class Ticket:
@@ -75,7 +75,7 @@ class Array:
         ([(1,), (2,), (3,)], [0.0, 1.0, 2.0])
     """
 
-    def __init__(self, superstep: Superstep, number: int, local: NDArray[Any], created: str) -> None:
+    def __init__(self, superstep: SuperstepEngine, number: int, local: NDArray[Any], created: str) -> None:
         self._superstep, self._gate, self.number = superstep, superstep.gate, number
         self._local, self._created = local, created
         self._shapes: list[tuple[int, ...]] | None = None  # of all processors, known from the next sync

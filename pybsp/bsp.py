@@ -1,6 +1,6 @@
 """The BSP programming interface: what a program sees of its processor.
 
-Arguments are checked here; what they say goes to the `Superstep` below.
+Arguments are checked here; what they say goes to the `SuperstepEngine` below.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .mail import PLAIN_NUMBERS, Inbox
 from .managed import managed
 from .parts import Split
 from .queues import Queue
-from .superstep import Superstep
+from .superstep import SuperstepEngine
 from .transport import Transport
 from .transport.router import Router
 
@@ -48,7 +48,7 @@ class BSP:
         [[0, 1, 4], [], []]
     """
 
-    def __init__(self, superstep: Superstep, machine: BSPMachine | EBSPMachine) -> None:
+    def __init__(self, superstep: SuperstepEngine, machine: BSPMachine | EBSPMachine) -> None:
         self.p, self.pid, self.machine = superstep.p, superstep.pid, machine
         self._superstep, self._gate, self._account = superstep, superstep.gate, superstep.account
         self._mail, self._runs = superstep.mail, superstep.mail.runs
@@ -340,7 +340,7 @@ class BSP:
             raise UsageError(f"bsp.split: argument color: expected a value that equals itself, got {color!r}")
         return Split(self._superstep, color, key, self._part)
 
-    def _part(self, superstep: Superstep) -> BSP:
+    def _part(self, superstep: SuperstepEngine) -> BSP:
         """What the program sees of a part."""
         machine = self._machines.get(superstep.p)
         if machine is None:  # to check its parameters takes a sixth of a split
@@ -495,7 +495,7 @@ class _Labelled:
 
     __slots__ = ("_label", "_outer", "_superstep")
 
-    def __init__(self, superstep: Superstep, label: str) -> None:
+    def __init__(self, superstep: SuperstepEngine, label: str) -> None:
         self._superstep, self._label = superstep, label
 
     def __enter__(self) -> None:

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from .account import clock
 from .ledger import COLUMNS, combine, shares
-from .transport import LEDGER, REPLIES, Parcel, Segment
+from .transport import LEDGER, REPLIES, Parcel, Section
 
 if TYPE_CHECKING:
-    from .superstep import Superstep
+    from .superstep import SuperstepEngine
 
 
-def exchange_ledger(superstep: Superstep, everybody: bool = True) -> None:
+def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
     """Combine what the log has new, in rounds of a bounded size: in each, processors combine a share of the rows.
 
     Args:
@@ -53,7 +53,7 @@ def exchange_ledger(superstep: Superstep, everybody: bool = True) -> None:
 
 def _parcel(table: NDArray[np.float64]) -> Parcel:
     """Rows of a log as what is sent: plain data, which counts nothing."""
-    return {REPLIES: Segment(None, 0, 0, table.reshape(-1).view(np.uint8))}
+    return {REPLIES: Section(None, 0, 0, table.reshape(-1).view(np.uint8))}
 
 
 def _tables(parcels: Iterable[tuple[int, Parcel]]) -> Iterable[NDArray[np.float64]]:

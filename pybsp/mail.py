@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
-from .transport import MAIL, Bytes, Parcel, Segment, new_tuple
+from .transport import MAIL, Bytes, Parcel, Section, new_tuple
 from .transport.memory import NOTHING, BufferPool
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag. Numbers without tags that are sent
@@ -186,7 +186,7 @@ class Mail:
                 size += len(run)
                 count += len(run) - 1
             data = out.filled() if out.used else None
-            parcels[dest] = {MAIL: new_tuple(Segment, (records, size, count, data))}
+            parcels[dest] = {MAIL: new_tuple(Section, (records, size, count, data))}
             if dest != pid:
                 words += size
                 messages += count
@@ -229,31 +229,31 @@ class Inbox(Sequence[Message]):
 
     __slots__ = ("_arrived", "_read")
 
-    def __init__(self, arrived: Sequence[tuple[int, Segment]] = ()) -> None:
+    def __init__(self, arrived: Sequence[tuple[int, Section]] = ()) -> None:
         self._arrived = arrived
         self._read: list[Message] | None = None
 
     def __len__(self) -> int:
-        return sum(segment.messages for _, segment in self._arrived)
+        return sum(section.messages for _, section in self._arrived)
 
     @property
     def nbytes(self) -> int:
         """Bytes of data in all messages (a number is 8)."""
         return sum(
             8 * len(record[3]) if record[0] == NUMBERS else record[2]
-            for _, segment in self._arrived
-            for record in segment.meta
+            for _, section in self._arrived
+            for record in section.descriptors
         )
 
     def copied(self) -> Inbox:
         """The same messages, in memory of this processor's own."""
-        return Inbox([(source, segment.copied()) for source, segment in self._arrived])
+        return Inbox([(source, section.copied()) for source, section in self._arrived])
 
     def _messages(self) -> list[Message]:
         if self._read is None:
             messages: list[Message] = []
-            for source, segment in self._arrived:
-                _unpack(source, segment, messages)
+            for source, section in self._arrived:
+                _unpack(source, section, messages)
             self._read = messages
         return self._read
 
@@ -290,12 +290,12 @@ def _buffer(payload: Any) -> memoryview | None:
     return view
 
 
-def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
+def _unpack(source: int, section: Section, messages: list[Message]) -> None:
     data = NOTHING
-    if segment.data is not None:
-        data = segment.data.view()
+    if section.data is not None:
+        data = section.data.view()
         data.flags.writeable = False
-    for record in segment.meta:
+    for record in section.descriptors:
         kind, tag = record[0], record[1]
         payload: Any
         if kind == SHORT_ARRAY:

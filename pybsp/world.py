@@ -25,7 +25,7 @@ from .agreement import settle
 from .errors import BSPError, LauncherError, SyncError, UsageError, where
 from .failures import Failure, culprit, failure_of, note_place, outcome, speaker
 from .process import launched
-from .superstep import Superstep
+from .superstep import SuperstepEngine
 from .transport import EXIT, FAIL, KIND, Arrival
 from .transport.launcher import DRAIN, abort_job, check_launcher, load
 from .transport.medium import MPITransport
@@ -202,7 +202,7 @@ def _printed_by_first(error: LauncherError) -> LauncherError:
 
 
 def report_failure(
-    transport: MPITransport, at: Superstep | None, error: BaseException, ends: bool = False, superstep: int = 0
+    transport: MPITransport, at: SuperstepEngine | None, error: BaseException, ends: bool = False, superstep: int = 0
 ) -> None:
     """A failure that only this processor knows of: tell the others, or end the job if they do not come.
 
@@ -267,7 +267,7 @@ def grace_or_default() -> float:
         return float(settings.DEFAULTS[settings.GRACE])
 
 
-def _add_place(error: BaseException, transport: MPITransport, at: Superstep | None) -> None:
+def _add_place(error: BaseException, transport: MPITransport, at: SuperstepEngine | None) -> None:
     """Say in the traceback where in the job it was."""
     if transport.p > 1:
         place = "" if at is None else f", in {at.described(error)}"
@@ -275,7 +275,7 @@ def _add_place(error: BaseException, transport: MPITransport, at: Superstep | No
         note_place(error, text)
 
 
-def speaker_of(error: BaseException, at: Superstep | None, transport: MPITransport) -> int:
+def speaker_of(error: BaseException, at: SuperstepEngine | None, transport: MPITransport) -> int:
     """The processor that prints an error that all know of."""
     known = transport.settled or (error if isinstance(error, BSPError) else at.gate.failed if at is not None else None)
     return speaker(known) if isinstance(known, BSPError) else 0

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybsp.transport import GETS, MAIL, PUTS, Parcel, Segment, wire
+from pybsp.transport import GETS, MAIL, PUTS, Parcel, Section, wire
 from pybsp.transport.medium import INLINE_DATA
 from pybsp.transport.neighbours import INLINE_DATA_NEAR
 
@@ -101,9 +101,11 @@ def test_the_word_of_a_head_is_read_again(kind: int, number: int, size: int) -> 
     assert word & wire.HEADER_MASK == wire.head(kind, number)
 
 
-def segments(data: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[Parcel]:
+def sections(data: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[Parcel]:
     one = st.builds(
-        lambda meta, words, found: Segment(meta, words, 0, None if found is None else np.frombuffer(found, np.uint8)),
+        lambda descriptors, words, found: Section(
+            descriptors, words, 0, None if found is None else np.frombuffer(found, np.uint8)
+        ),
         st.lists(st.integers()),
         st.integers(0, 99),
         data,
@@ -111,14 +113,14 @@ def segments(data: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[Parcel]
     return st.dictionaries(st.sampled_from([MAIL, PUTS, GETS]), one, min_size=1)
 
 
-@given(segments(st.none() | st.binary(max_size=60)), st.none() | st.text(max_size=5), st.sampled_from([0, 1000]))
+@given(sections(st.none() | st.binary(max_size=60)), st.none() | st.text(max_size=5), st.sampled_from([0, 1000]))
 def test_a_manifest_is_read_again(parcel: Parcel, note: str | None, along: int) -> None:
     late: list[object] = []
     text = memoryview(wire.manifest(note, parcel, along, late))  # type: ignore[arg-type]
     said, (total, found) = wire.read(text)
     assert said == note
-    assert [entry[:4] for entry in found] == [(stream, *segment[:3]) for stream, segment in parcel.items()]
-    data = [b"" if segment.data is None else bytes(segment.data) for segment in parcel.values()]
+    assert [entry[:4] for entry in found] == [(stream, *section[:3]) for stream, section in parcel.items()]
+    data = [b"" if section.data is None else bytes(section.data) for section in parcel.values()]
     assert [entry[4] for entry in found] == [len(one) for one in data]
     behind = wire.data_with(text, total, found)
     if along:

@@ -105,7 +105,7 @@ def messages(p: int, partners: int) -> int:
         heads = {(pid + 1 + k) % p: b"head of %d" % pid for k in range(partners)}
         made = SparseExchange(_Comm(network, pid), ranks, pid, (0, 1), 1, heads, {}, SYNC)  # type: ignore[arg-type]
         made._status, made._testall = _Status(), _all_done  # type: ignore[assignment]
-        made.begin()
+        made.post()
         exchanges.append(made)
     left = exchanges
     while left:

@@ -32,7 +32,7 @@ import numpy as np
 
 from ..errors import BSPError, DeadlockError, ProcessorError, UsageError
 from ..machine import LogPMachine
-from ..transport import DRAIN, MAIL, Parcel, Segment
+from ..transport import DRAIN, MAIL, Parcel, Section
 from ..transport.medium import MPITransport
 from ..transport.waiting import SPIN
 from . import wording
@@ -542,12 +542,12 @@ class RankProcessor:
             return
         self._closing = True
         counts: dict[int, Parcel] = {
-            dest: {MAIL: Segment(posted, 0, 0, None)}
+            dest: {MAIL: Section(posted, 0, 0, None)}
             for dest in range(self.p)
             if (posted := self._to[dest] + self._posted[dest])
         }
         arrival = self._transport.exchange(DRAIN, None, counts)
-        expected = {source: parcel[MAIL].meta for source, parcel in arrival.parcels}
+        expected = {source: parcel[MAIL].descriptors for source, parcel in arrival.parcels}
         self.failure = None
         self._wait(lambda: all(self._came(source) == count for source, count in expected.items()))
         if not self._has_left(None):

@@ -246,7 +246,7 @@ class Board:
         return here() or self._waiter.until(here, None, deadline)
 
     def gather(self, kind: int) -> list[tuple[int, memoryview]] | None:
-        """Wait for all others; the short way on, where all do the same and nothing comes by message.
+        """Wait for all others; the fast path on, where all do the same and nothing comes by message.
 
         Returns:
             (from whom, manifest); or None: `finish` and `manifests` say more.

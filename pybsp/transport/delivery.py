@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import JOINED, KIND, Arrival, Parcel, Segment, wire
+from . import JOINED, KIND, Arrival, Parcel, Section, wire
 from .flight import InFlight
 from .memory import BufferPool, Bytes
 from .wire import BY_MESSAGE, DATA, MANIFESTS, Arrived, Contents
@@ -115,7 +115,13 @@ class Delivery:
         """As `deliver`; what comes as messages is still to be waited for."""
         if own is None and not any(total for total, _ in contents.values()):
             parcels = [
-                (s, {stream: Segment(meta, words, count, None) for stream, meta, words, count, _, _ in contents[s][1]})
+                (
+                    s,
+                    {
+                        stream: Section(descriptors, words, count, None)
+                        for stream, descriptors, words, count, _, _ in contents[s][1]
+                    },
+                )
                 for s in sorted(contents)
                 if contents[s][1]
             ]
@@ -141,7 +147,7 @@ class Delivery:
             total, content = contents[s]
             # What is left of the data that came with the manifest.
             inline = wire.data_with(manifests[s], total, content) if s != self._pid else None
-            for stream, meta, words, messages, size, at in content:
+            for stream, descriptors, words, messages, size, at in content:
                 place: Bytes | None
                 if at >= 0:
                     assert self._board is not None
@@ -165,7 +171,7 @@ class Delivery:
                         place = data  # mail to oneself is handed over
                     else:
                         place[:] = data  # copied, as MPI would, so that the queue is one array
-                parcel[stream] = Segment(meta, words, messages, place)
+                parcel[stream] = Section(descriptors, words, messages, place)
             if parcel:
                 arrived.append((s, parcel))
         # In the order in which each source sends them: MPI gives the first message to the first receive of a tag.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeliveryError
-from . import MAIL, Parcels, Segment, new_tuple, wire
+from . import MAIL, Parcels, Section, new_tuple, wire
 from .memory import Bytes
 from .wire import (
     BYTES_SHIFT,
@@ -170,7 +170,7 @@ class Heads:
             waiter.until(self._testall, self._out)
 
     def mail_alone(self, kind: int) -> Arrived | None:
-        """The short way where all do the same, and what they send is mail in their heads; else None."""
+        """The fast path where all do the same, and what they send is mail in their heads; else None."""
         arrived: Arrived = []
         header = kind | self.number << EPOCH_SHIFT
         for s, word in enumerate(self._words_in[::STRIDE].tolist()):
@@ -184,7 +184,7 @@ class Heads:
                 found = loads(self._bytes_in[at : at + size])
                 if len(found) != MAIL_ALONE:
                     return None
-                arrived.append((s, {MAIL: new_tuple(Segment, found)}))
+                arrived.append((s, {MAIL: new_tuple(Section, found)}))
         return arrived
 
     def read(self, kinds: list[int], manifests: dict[int, memoryview], late: list[tuple[int, int]]) -> None:

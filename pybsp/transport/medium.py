@@ -124,7 +124,7 @@ class MPITransport(ABC):
         pool: for what is sent.
     """
 
-    moves_by_mpi: ClassVar[bool] = True  # what goes on meanwhile (`begin`) does so only while MPI is called
+    moves_by_mpi: ClassVar[bool] = True  # what goes on meanwhile (`post`) does so only while MPI is called
 
     def __init__(
         self,
@@ -171,11 +171,11 @@ class MPITransport(ABC):
         """As `Transport` has it. Whatever leaves it goes through `left`."""
 
     @abstractmethod
-    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         """Begin an exchange: hand over what this processor says and sends."""
 
     @abstractmethod
-    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+    def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         """End it: wait for the others, and receive.
 
         Raises:
@@ -189,17 +189,17 @@ class MPITransport(ABC):
             self._sparse = self._on.sparse(self, self._ranks, self._context, self._flight, self._delivery)
         return self._sparse
 
-    def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
+    def post(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
         try:
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
-            self._hand_over(kind, note, parcels)
+            self._post(kind, note, parcels)
         except BaseException as error:
             self.left(error, kind, note)
         if not self.moves_by_mpi or not threads_allowed():
-            return partial(self._complete, kind, note, parcels)
+            return partial(self._complete_posted, kind, note, parcels)
         # Messages move on only while MPI is called: a thread does so. It sleeps, as the program computes. Only one
-        # thread calls MPI: between `begin` and what completes it the program exchanges nothing.
+        # thread calls MPI: between `post` and what completes it the program exchanges nothing.
         waiter, own = self.waiter, Waiter("sleep")
         self.waiter = own
         self.waiter.look, self.waiter.moving = waiter.look, waiter.moving
@@ -209,7 +209,7 @@ class MPITransport(ABC):
 
         def work() -> None:
             try:
-                arrivals.append(self._finish(kind, note, parcels, None))
+                arrivals.append(self._complete(kind, note, parcels, None))
             except BaseException as error:
                 errors.append(error)
 
@@ -235,12 +235,12 @@ class MPITransport(ABC):
 
         return complete
 
-    def _complete(
+    def _complete_posted(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:
         """End an exchange that was begun."""
         try:
-            return self._finish(kind, note, parcels, grace)
+            return self._complete(kind, note, parcels, grace)
         except BaseException as error:
             return self.left(error, kind, note)
 

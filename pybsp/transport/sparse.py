@@ -110,7 +110,7 @@ class SparseExchange:
         self.sending: list[Any] = []
         self.receiving: list[Any] = []
 
-    def begin(self) -> None:
+    def post(self) -> None:
         """Send the heads."""
         specs = [[head, len(head), self._byte] for _, head in self._heads]
         ranks = [rank for rank, _ in self._heads]

@@ -128,13 +128,13 @@ class Meeting:
             for source, parcel in parcels:
                 if source != dest:
                     words = messages = items = 0
-                    for stream, segment in parcel.items():
-                        words += segment.words
+                    for stream, section in parcel.items():
+                        words += section.words
                         if stream < JOINED:
-                            messages += segment.messages
+                            messages += section.messages
                         else:  # what a queue sends to one processor is one message
                             messages += 1
-                            items += segment.messages
+                            items += section.messages
                     if messages:
                         here, there = self.traffic.setdefault(dest, [0] * 6), self.traffic.setdefault(source, [0] * 6)
                         here[1] += words
@@ -196,7 +196,7 @@ class VirtualTransport:
         kinds, notes, inbound = meeting.last
         return Arrival(kinds, notes, inbound.get(pid, NOBODY), {})
 
-    def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
+    def post(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
         return partial(self.exchange, kind, note, parcels)
 
     def swap(

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import MAIL, Parcel, Segment, new_tuple
+from . import MAIL, Parcel, Section, new_tuple
 from .memory import Bytes
 
 WORD = 8  # bytes
@@ -96,14 +96,14 @@ def parts_of(word: int) -> tuple[int, int, int]:
 #
 # A pickle, of protocol 5, of one of these, the shortest that serves:
 #
-#   (meta, words, messages, None)              mail without data, and no note
-#   (note, ((stream, meta, words, messages), ...))
-#                                              segments without data
-#   (note, ((stream, meta, words, messages, size, at), ...))
+#   (descriptors, words, messages, None)       mail without data, and no note
+#   (note, ((stream, descriptors, words, messages), ...))
+#                                              sections without data
+#   (note, ((stream, descriptors, words, messages, size, at), ...))
 #                                              and with it: its bytes, and where they are
 #
-# note: for all processors; in an exchange each manifest of a processor has the same one. The rest as `Segment` has it.
-# at: a place in the sender's part of shared memory, counted in bytes; BY_MESSAGE; or WITH_MANIFEST, which all segments
+# note: for all processors; in an exchange each manifest of a processor has the same one. The rest as `Section` has it.
+# at: a place in the sender's part of shared memory, counted in bytes; BY_MESSAGE; or WITH_MANIFEST, which all sections
 # have if one has it: then their data lies behind the pickle, in their order.
 # Bytes count: what fits into a head takes no message of its own.
 
@@ -111,7 +111,7 @@ BY_MESSAGE, WITH_MANIFEST = -1, -2  # the first also as the place of a manifest 
 MAIL_ALONE = 4  # length of the first; the others have two
 NO_DATA = 4  # and of an entry without data
 
-Contents = list[tuple[int, Any, int, int, int, int]]  # of a manifest: stream, meta, words, messages, size, at
+Contents = list[tuple[int, Any, int, int, int, int]]  # of a manifest: stream, descriptors, words, messages, size, at
 Arrived = list[tuple[int, Parcel]]  # by source, ascending
 
 
@@ -141,30 +141,30 @@ def manifest(
         if mail is not None and mail[3] is None:
             return dumps(mail[:], 5)  # a tuple, which takes fewer bytes than a named one
     entries = []
-    for stream, segment in parcel.items():
-        if segment[3] is not None:
+    for stream, section in parcel.items():
+        if section[3] is not None:
             break
-        entries.append((stream, segment[0], segment[1], segment[2]))
+        entries.append((stream, section[0], section[1], section[2]))
     else:
         return dumps((note, entries), 5)
-    if len(parcel) == 1 and segment[3] is not None and segment[3].size > inline and place is not None:
+    if len(parcel) == 1 and section[3] is not None and section[3].size > inline and place is not None:
         # One piece of data, as below.
-        at = place(segment[3])
+        at = place(section[3])
         if at != BY_MESSAGE and shared is not None:
-            shared.append(segment[3])
-            return dumps((note, [(stream, segment[0], segment[1], segment[2], segment[3].size, at)]), 5)
+            shared.append(section[3])
+            return dumps((note, [(stream, section[0], section[1], section[2], section[3].size, at)]), 5)
     total, found = contents(parcel)
     if total <= inline:
         found = [(*entry[:5], WITH_MANIFEST) for entry in found]
-        inline_data = [segment.data.data for segment in parcel.values() if segment.data is not None]
+        inline_data = [section.data.data for section in parcel.values() if section.data is not None]
         return dumps((note, found), 5) + b"".join(inline_data)
-    for k, (stream, (meta, words, messages, data)) in enumerate(parcel.items()):
+    for k, (stream, (descriptors, words, messages, data)) in enumerate(parcel.items()):
         if data is not None and data.size:
             at = BY_MESSAGE if place is None else place(data)
             if at == BY_MESSAGE or shared is None:
                 late.append(data)
             else:
-                found[k] = stream, meta, words, messages, data.size, at
+                found[k] = stream, descriptors, words, messages, data.size, at
                 shared.append(data)
     return dumps((note, found), 5)
 
@@ -172,10 +172,10 @@ def manifest(
 def contents(parcel: Parcel) -> tuple[int, Contents]:
     """What is in a parcel, with the bytes of all its data before it."""
     total, found = 0, []
-    for stream, (meta, words, messages, data) in parcel.items():
+    for stream, (descriptors, words, messages, data) in parcel.items():
         size = 0 if data is None else data.size
         total += size
-        found.append((stream, meta, words, messages, size, BY_MESSAGE))
+        found.append((stream, descriptors, words, messages, size, BY_MESSAGE))
     return total, found
 
 
@@ -206,7 +206,7 @@ def parcels_here(texts: list[tuple[int, memoryview]], read: Callable[[int, int, 
     for k, text in texts:
         found = loads(text)
         if len(found) == MAIL_ALONE:
-            arrived.append((k, {MAIL: new_tuple(Segment, found)}))
+            arrived.append((k, {MAIL: new_tuple(Section, found)}))
             continue
         note, entries = found
         if note is not None:
@@ -215,10 +215,10 @@ def parcels_here(texts: list[tuple[int, memoryview]], read: Callable[[int, int, 
         end = len(text)
         for entry in reversed(entries):
             if len(entry) == NO_DATA:
-                stream, meta, words, messages = entry
+                stream, descriptors, words, messages = entry
                 data = None
             else:
-                stream, meta, words, messages, size, at = entry
+                stream, descriptors, words, messages, size, at = entry
                 if at >= 0:
                     data = read(k, at, size)
                 elif at == WITH_MANIFEST:
@@ -228,7 +228,7 @@ def parcels_here(texts: list[tuple[int, memoryview]], read: Callable[[int, int, 
                     return None
                 else:
                     data = None
-            parcel[stream] = new_tuple(Segment, (meta, words, messages, data))
+            parcel[stream] = new_tuple(Section, (descriptors, words, messages, data))
         arrived.append((k, parcel))
     return arrived
 

@@ -98,12 +98,12 @@ MUTANTS = (
     ),
     Mutant("the flag of borrows is not set", "board", (("        return BORROWS\n", "        return 0\n"),)),
     Mutant(
-        "the flag of borrows is not read on the short way",
+        "the flag of borrows is not read on the fast path",
         "board",
         (("            if word & BORROWS:\n", "            if False:\n"),),
     ),
     Mutant(
-        "the flag of borrows is not read on the long way",
+        "the flag of borrows is not read on the other path",
         "board, begin and end",
         (("                if self.words[k] & BORROWS:\n", "                if False:\n"),),
     ),

@@ -357,7 +357,7 @@ class Transport(Stateful):
         return arrived
 
     def finish(self, sends: tuple[tuple[int, int], ...]) -> Program:
-        """As `_finish`."""
+        """As `_complete`."""
         board = self.board
         words: Sequence[Any] = ()
         if self.peers:
@@ -372,7 +372,7 @@ class Transport(Stateful):
         return arrived
 
     def hand_over(self, said: Said, trades: bool) -> Program:
-        """As `_hand_over`; or what `Near.exchange` does of that."""
+        """As `_post`; or what `Near.exchange` does of that."""
         rank, board = self.rank.it, self.board
         near = [d for d, _, _ in said.texts if d in self.near]
         sends: list[tuple[int, int]] = []

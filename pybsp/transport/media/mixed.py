@@ -34,12 +34,12 @@ class Mixed(MPITransport):
         try:
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
-            self._hand_over(kind, note, parcels)
-            return self._finish(kind, note, parcels, grace)
+            self._post(kind, note, parcels)
+            return self._complete(kind, note, parcels, grace)
         except BaseException as error:
             return self.left(error, kind, note)
 
-    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight = self._flight
         flight.posted = 0
         # The order is free: a processor needs both a status and a head of all others before it reads anything.
@@ -53,7 +53,7 @@ class Mixed(MPITransport):
         flight.send(long, MANIFESTS)
         flight.send([*messages, *far], DATA)
 
-    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+    def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         deadline = None if grace is None else time.perf_counter() + grace
         if not self._here() and not self.waiter.until(self._here, None, deadline):
             raise TimeoutError

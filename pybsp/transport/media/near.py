@@ -40,14 +40,14 @@ class Near(MPITransport):
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
             if note is not None or grace is not None:
-                self._hand_over(kind, note, parcels)
-                return self._finish(kind, note, parcels, grace)
+                self._post(kind, note, parcels)
+                return self._complete(kind, note, parcels, grace)
             board = self.board
             if not parcels and not kind & ~KIND:
                 if board.meet(kind):  # the superstep in which this processor sends nothing
                     return QUIET
                 return self._receive(kind, None, parcels)
-            # As `_hand_over`, `_finish` and `_receive` do, in fewer steps: most exchanges end here. To call
+            # As `_post`, `_complete` and `_receive` do, in fewer steps: most exchanges end here. To call
             # `Neighbours.describe` for the first of them would take 0.1 us more.
             texts: list[tuple[int, bytes]] = []
             shared: list[Bytes] = []
@@ -81,7 +81,7 @@ class Near(MPITransport):
         except BaseException as error:
             return self.left(error, kind, note)
 
-    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight = self._flight
         flight.posted = 0
         texts, shared, messages = self._neighbours.describe(note, parcels)
@@ -89,7 +89,7 @@ class Near(MPITransport):
         flight.send(self._neighbours.by_rank(late), MANIFESTS)
         flight.send(messages, DATA)
 
-    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+    def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         if not self.board.wait(None if grace is None else time.perf_counter() + grace):
             raise TimeoutError
         self.board.finish()

@@ -70,7 +70,7 @@ class Sparse:
         exchange = self._exchange = SparseExchange(flight.comm, ranks, pid, tags, self._number, heads, sizes, flagged)
         flight.send(long, MANIFESTS)
         flight.send(messages, DATA)
-        exchange.begin()
+        exchange.post()
         if not exchange.over() and not waiter.until(exchange.over, None, deadline):
             raise TimeoutError
         self._exchange = None
