@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .indices import restore, store
 from .outgoing import Outgoing, words_of
 from .participant import Participant
-from .transport import GETS, PUTS, REPLIES, Parcel, Segment
+from .transport import GETS, PUTS, REPLIES, Parcel, Section
 from .transport.memory import NOTHING, BufferPool, Growing, aligned
 
 if TYPE_CHECKING:
@@ -64,21 +64,21 @@ class Accesses(Participant):
     def pack(self, parcels: dict[int, Parcel]) -> None:
         if self._puts:
             for dest, out in self._puts.items():
-                parcels.setdefault(dest, {})[PUTS] = _segment(out, len(out.records))
+                parcels.setdefault(dest, {})[PUTS] = _section(out, len(out.records))
             self._puts = {}
         if self._gets:
             for dest, out in self._gets.items():
-                parcels.setdefault(dest, {})[GETS] = _segment(out, 0)  # a get counts at its source
+                parcels.setdefault(dest, {})[GETS] = _section(out, 0)  # a get counts at its source
             self.asked, self._gets, self._tickets = self._tickets, {}, {}
 
     def replies(self, arrived: Iterable[tuple[int, Parcel]]) -> dict[int, Parcel]:
         """Read what was asked for, before any put is written: a parcel for each processor that asked."""
         return {source: self._reply(parcel[GETS]) for source, parcel in arrived if GETS in parcel}
 
-    def _reply(self, requests: Segment) -> Parcel:
+    def _reply(self, requests: Section) -> Parcel:
         buffer = Growing(self._pool)
         words = messages = 0
-        for number, stored in requests.meta:
+        for number, stored in requests.descriptors:
             local = self._arrays[number].local
             chosen = local if stored is None else local[restore(stored, requests.data)]
             values = np.asarray(chosen, local.dtype)  # the dtype: a single string would come out shorter
@@ -87,7 +87,7 @@ class Accesses(Participant):
                 np.copyto(np.ndarray(values.shape, values.dtype, buffer.array, offset), values)
                 words += words_of(values.nbytes)
                 messages += 1
-        return {REPLIES: Segment(None, words, messages, buffer.filled())}
+        return {REPLIES: Section(None, words, messages, buffer.filled())}
 
     def fill(self, arrived: Iterable[tuple[int, Parcel]]) -> None:
         """Hand the values to the tickets of each source, in the order of the gets."""
@@ -100,14 +100,14 @@ class Accesses(Participant):
             for ticket in asked[source]:
                 at = aligned(at + ticket.fill(data, at))
 
-    def write(self, segment: Segment) -> None:
+    def write(self, section: Section) -> None:
         """Write one source's puts, in the order of its calls."""
-        data = NOTHING if segment.data is None else segment.data
-        for number, stored, offset, shape in segment.meta:
+        data = NOTHING if section.data is None else section.data
+        for number, stored, offset, shape in section.descriptors:
             local = self._arrays[number].local
             values: NDArray[Any] = np.ndarray(shape, local.dtype, data, offset)
             local[() if stored is None else restore(stored, data)] = values
 
 
-def _segment(out: Outgoing, messages: int) -> Segment:
-    return Segment(out.records, out.words, messages, out.filled() if out.used else None)
+def _section(out: Outgoing, messages: int) -> Section:
+    return Section(out.records, out.words, messages, out.filled() if out.used else None)

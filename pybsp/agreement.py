@@ -91,7 +91,7 @@ def pids(numbers: Sequence[int]) -> str:
     return f"processor {text}" if len(numbers) == 1 else f"processors {text}"
 
 
-class Said(NamedTuple):
+class Registered(NamedTuple):
     """What all processors said with a sync or a split, looked through.
 
     own: what each said besides, by pid (a split's color and key).
@@ -103,7 +103,7 @@ class Said(NamedTuple):
 
 
 @once
-def look_through(notes: Sequence[Any], superstep: int) -> Said:
+def look_through(notes: Sequence[Any], superstep: int) -> Registered:
     """Check that all registered the same, and labelled alike where that is checked.
 
     The notes are None or (own, [(kind, dtype, shape, line), ...], None or (label, line)).
@@ -119,12 +119,12 @@ def look_through(notes: Sequence[Any], superstep: int) -> Said:
         of_each = [[shape for kind, _, shape, _ in note if kind == "array of"] for note in declared]
         shapes = [list(of_all) for of_all in zip(*of_each, strict=True)]
     if labels[0] is not None and any(label[0] != labels[0][0] for label in labels):
-        said: dict[str, list[int]] = {}
+        pids_by_label: dict[str, list[int]] = {}
         for pid, (label, line) in enumerate(labels):
-            said.setdefault(f'"{label}" at {line}', []).append(pid)
-        text = "; ".join(f"{pids(who)}: {what}" for what, who in said.items())
+            pids_by_label.setdefault(f'"{label}" at {line}', []).append(pid)
+        text = "; ".join(f"{pids(who)}: {what}" for what, who in pids_by_label.items())
         raise SyncError(f"the processors labelled superstep {superstep} differently: {text}")
-    return Said([None if note is None else note[0] for note in notes], shapes)
+    return Registered([None if note is None else note[0] for note in notes], shapes)
 
 
 def _compare_declarations(declared: Sequence[Any], superstep: int) -> None:
@@ -132,15 +132,15 @@ def _compare_declarations(declared: Sequence[Any], superstep: int) -> None:
     if all(gist == gists[0] for gist in gists):
         return
     for k in range(max(len(gist) for gist in gists)):
-        said: dict[tuple[str, str], list[int]] = {}
+        pids_by_label: dict[tuple[str, str], list[int]] = {}
         for pid, note in enumerate(declared):
             if note and k < len(note):
                 kind, what, _, line = note[k]
-                said.setdefault((f"{kind} {what}", f"at {line}"), []).append(pid)
+                pids_by_label.setdefault((f"{kind} {what}", f"at {line}"), []).append(pid)
             else:
-                said.setdefault(("nothing", ""), []).append(pid)
-        if len({what for what, _ in said}) > 1:
-            text = "; ".join(f"{pids(who)}: {what} {line}".rstrip() for (what, line), who in said.items())
+                pids_by_label.setdefault(("nothing", ""), []).append(pid)
+        if len({what for what, _ in pids_by_label}) > 1:
+            text = "; ".join(f"{pids(who)}: {what} {line}".rstrip() for (what, line), who in pids_by_label.items())
             raise SyncError(
                 f"the processors did not register the same before the sync that ends {describe(superstep, '')}: as "
                 f"number {k + 1} of that superstep, {text}"
@@ -197,7 +197,7 @@ class Agreement:
             self.leave(error)
             raise
 
-    def settle(self, arrival: Arrival, kind: int, what: str, line: str = "") -> Said | None:
+    def settle(self, arrival: Arrival, kind: int, what: str, line: str = "") -> Registered | None:
         """Check that all did the same, and declared the same; returns what they said, None where nobody said anything.
 
         Args: as of the function `settle`.

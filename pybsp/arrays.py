@@ -17,7 +17,7 @@ from .outgoing import words_of
 from .transport import Bytes
 
 if TYPE_CHECKING:
-    from .superstep import Superstep
+    from .superstep import SuperstepEngine
 
 
 class Ticket:
@@ -35,11 +35,11 @@ class Ticket:
         [[1.0, 1.0], [0.0, 0.0]]
     """
 
-    __slots__ = ("_array", "_made", "_shape", "_value")
+    __slots__ = ("_array", "_asked_in", "_shape", "_value")
 
     def __init__(self, array: Array, shape: tuple[int, ...]) -> None:
         self._array, self._shape = array, shape
-        self._made = array._superstep.account.superstep
+        self._asked_in = array._superstep.account.superstep  # the number of a superstep
         self._value: NDArray[Any] | None = None
 
     def fill(self, data: Bytes, at: int) -> int:
@@ -51,7 +51,7 @@ class Ticket:
     def value(self) -> NDArray[Any]:
         if self._value is None:
             raise TicketError(
-                f"ticket.value: the get was called in {describe(self._made, '')}; its value is there after the "
+                f"ticket.value: the get was called in {describe(self._asked_in, '')}; its value is there after the "
                 "sync that ends this superstep; call bsp.sync() first"
             )
         return self._value
@@ -75,7 +75,7 @@ class Array:
         ([(1,), (2,), (3,)], [0.0, 1.0, 2.0])
     """
 
-    def __init__(self, superstep: Superstep, number: int, local: NDArray[Any], created: str) -> None:
+    def __init__(self, superstep: SuperstepEngine, number: int, local: NDArray[Any], created: str) -> None:
         self._superstep, self._gate, self.number = superstep, superstep.gate, number
         self._local, self._created = local, created
         self._shapes: list[tuple[int, ...]] | None = None  # of all processors, known from the next sync

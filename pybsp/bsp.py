@@ -1,6 +1,6 @@
 """The BSP programming interface: what a program sees of its processor.
 
-Arguments are checked here; what they say goes to the `Superstep` below.
+Arguments are checked here; what they say goes to the `SuperstepEngine` below.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .mail import PLAIN_NUMBERS, Inbox
 from .managed import managed
 from .parts import Split
 from .queues import Queue
-from .superstep import Superstep
+from .superstep import SuperstepEngine
 from .transport import Transport
 from .transport.router import Router
 
@@ -48,7 +48,7 @@ class BSP:
         [[0, 1, 4], [], []]
     """
 
-    def __init__(self, superstep: Superstep, machine: BSPMachine | EBSPMachine) -> None:
+    def __init__(self, superstep: SuperstepEngine, machine: BSPMachine | EBSPMachine) -> None:
         self.p, self.pid, self.machine = superstep.p, superstep.pid, machine
         self._superstep, self._gate, self._account = superstep, superstep.gate, superstep.account
         self._mail, self._runs = superstep.mail, superstep.mail.runs
@@ -137,9 +137,9 @@ class BSP:
         """
         if type(dest) is not int or not 0 <= dest < self._gate.limit:
             dest = self._gate.processor("bsp.room", "dest", dest)
-        made = _plain_dtype("bsp.room", dtype)
+        plain = _plain_dtype("bsp.room", dtype)
         if type(shape) is int and shape >= 0:
-            return self._mail.room(dest, (shape,), made, tag)
+            return self._mail.room(dest, (shape,), plain, tag)
         try:
             sizes = tuple(operator.index(one) for one in (shape if isinstance(shape, tuple) else (shape,)))
         except TypeError:
@@ -148,7 +148,7 @@ class BSP:
             raise UsageError(
                 f"bsp.room: argument shape: expected an int or a tuple of ints of at least 0, got {shape!r}"
             )
-        return self._mail.room(dest, sizes, made, tag)
+        return self._mail.room(dest, sizes, plain, tag)
 
     def queue(self, dtype: DTypeLike = np.float64) -> Queue:
         """Make a typed queue; all processors alike. It may be used at once, and is compared at the next sync.
@@ -166,13 +166,13 @@ class BSP:
             [[0, 10, 20], [0, 10, 20], [0, 10, 20]]
         """
         self._gate.check("bsp.queue")
-        made = _plain_dtype("bsp.queue", dtype)
-        if made.itemsize == 0 or made.subdtype is not None:
+        plain = _plain_dtype("bsp.queue", dtype)
+        if plain.itemsize == 0 or plain.subdtype is not None:
             raise UsageError(
-                f"bsp.queue: argument dtype: expected items of at least one byte and no sub-array, got {made}; "
+                f"bsp.queue: argument dtype: expected items of at least one byte and no sub-array, got {plain}; "
                 "use a structured dtype"
             )
-        return self._superstep.queue(made)
+        return self._superstep.queue(plain)
 
     def array(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
         """Make an array of zeros and register it, on all processors alike; shapes may differ.
@@ -193,9 +193,9 @@ class BSP:
             [[[0, 1, 1], [0, 0, 0]], [[0, 0, 0], [0, 0, 0]]]
         """
         self._gate.check("bsp.array")
-        made = _plain_dtype("bsp.array", dtype)
+        plain = _plain_dtype("bsp.array", dtype)
         try:
-            local = np.zeros(shape, made)
+            local = np.zeros(shape, plain)
         except (TypeError, ValueError) as error:
             raise UsageError(
                 f"bsp.array: argument shape: expected an int or a tuple of ints of at least 0, got {shape!r} ({error})"
@@ -340,7 +340,7 @@ class BSP:
             raise UsageError(f"bsp.split: argument color: expected a value that equals itself, got {color!r}")
         return Split(self._superstep, color, key, self._part)
 
-    def _part(self, superstep: Superstep) -> BSP:
+    def _part(self, superstep: SuperstepEngine) -> BSP:
         """What the program sees of a part."""
         machine = self._machines.get(superstep.p)
         if machine is None:  # to check its parameters takes a sixth of a split
@@ -495,7 +495,7 @@ class _Labelled:
 
     __slots__ = ("_label", "_outer", "_superstep")
 
-    def __init__(self, superstep: Superstep, label: str) -> None:
+    def __init__(self, superstep: SuperstepEngine, label: str) -> None:
         self._superstep, self._label = superstep, label
 
     def __enter__(self) -> None:
@@ -523,12 +523,12 @@ class _Labelled:
 
 def _plain_dtype(operation: str, dtype: DTypeLike) -> np.dtype[Any]:
     try:
-        made = np.dtype(dtype)
+        found = np.dtype(dtype)
     except TypeError as error:
         raise UsageError(f"{operation}: argument dtype: expected a numpy dtype, got {dtype!r} ({error})") from None
-    if made.hasobject:
+    if found.hasobject:
         raise UsageError(
-            f"{operation}: argument dtype: expected plain data, got {made}, whose items are Python objects; "
+            f"{operation}: argument dtype: expected plain data, got {found}, whose items are Python objects; "
             "send objects with bsp.send"
         )
-    return made
+    return found

@@ -93,8 +93,8 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
         raise LauncherError(f"program {options.program}: there is no such file")
     if options.machine:
         # A LogP program needs no BSP machine.
-        held = [kind for kind in (BSPMachine, LogPMachine) if kind.held_by(options.machine)]
-        (held or [BSPMachine])[0].load(options.machine)
+        present = [kind for kind in (BSPMachine, LogPMachine) if kind.is_in(options.machine)]
+        (present or [BSPMachine])[0].load(options.machine)
         found["PYBSP_MACHINE"] = str(Path(options.machine).resolve())
     if options.checked:
         found["PYBSP_CHECKED"] = "1"

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from .account import clock
 from .ledger import COLUMNS, combine, shares
-from .transport import LEDGER, REPLIES, Parcel, Segment
+from .transport import LEDGER, REPLIES, Parcel, Section
 
 if TYPE_CHECKING:
-    from .superstep import Superstep
+    from .superstep import SuperstepEngine
 
 
-def exchange_ledger(superstep: Superstep, everybody: bool = True) -> None:
+def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
     """Combine what the log has new, in rounds of a bounded size: in each, processors combine a share of the rows.
 
     Args:
@@ -30,9 +30,9 @@ def exchange_ledger(superstep: Superstep, everybody: bool = True) -> None:
         round_ = shares(first, len(log), superstep.p)
         last = round_[-1][1] if round_ else first
         # In the form of what is said with a sync: see `agreement.look_through`.
-        said = (log.fresh_labels(last), None, None) if superstep.pid == 0 else None
+        note = (log.fresh_labels(last), None, None) if superstep.pid == 0 else None
         rows = {dest: _parcel(log.table(*share)) for dest, share in enumerate(round_)}
-        arrival = superstep.meet(LEDGER, said, rows)
+        arrival = superstep.meet(LEDGER, note, rows)
         notes = superstep.settle(arrival, LEDGER, what)
         assert notes is not None
         log.names += notes[0]
@@ -53,7 +53,7 @@ def exchange_ledger(superstep: Superstep, everybody: bool = True) -> None:
 
 def _parcel(table: NDArray[np.float64]) -> Parcel:
     """Rows of a log as what is sent: plain data, which counts nothing."""
-    return {REPLIES: Segment(None, 0, 0, table.reshape(-1).view(np.uint8))}
+    return {REPLIES: Section(None, 0, 0, table.reshape(-1).view(np.uint8))}
 
 
 def _tables(parcels: Iterable[tuple[int, Parcel]]) -> Iterable[NDArray[np.float64]]:

@@ -18,14 +18,14 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
     """
     try:
         if isinstance(values, (np.ndarray, np.generic)):
-            made = np.asarray(values)
-            return made if made.dtype == dtype else made.astype(dtype, casting="same_kind")
-        made = np.asarray(values) if dtype.names is None else np.asarray(values, dtype)
-        if made.dtype == dtype:
-            return made
-        if made.size == 0 or (made.dtype.kind in "iu" and dtype.kind in "iufc"):
+            array = np.asarray(values)
+            return array if array.dtype == dtype else array.astype(dtype, casting="same_kind")
+        array = np.asarray(values) if dtype.names is None else np.asarray(values, dtype)
+        if array.dtype == dtype:
+            return array
+        if array.size == 0 or (array.dtype.kind in "iu" and dtype.kind in "iufc"):
             return np.asarray(values, dtype)
-        return made.astype(dtype, casting="same_kind")
+        return array.astype(dtype, casting="same_kind")
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(
             f"{operation}: argument values: expected {dtype} or what casts to it (same_kind), got {what(values)} "

@@ -252,14 +252,14 @@ def each(form: Decoder, *, least: int = 0, most: float = float("inf")) -> Decode
     def decoded(value: Any) -> list[Any]:
         if not isinstance(value, list) or not least <= len(value) <= most:
             raise MisfitError(expected, shown(value))
-        made = []
+        result = []
         try:
             for item in value:
-                made.append(form(item))  # noqa: PERF401 - how many there are says where an error is
+                result.append(form(item))  # noqa: PERF401 - how many there are says where an error is
         except MisfitError as misfit:
-            misfit.steps.append(f"[{len(made)}]")
+            misfit.steps.append(f"[{len(result)}]")
             raise
-        return made
+        return result
 
     return decoded
 
@@ -270,14 +270,14 @@ def table(form: Decoder) -> Decoder:
     def decoded(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise MisfitError("an object", shown(value))
-        made, name = {}, ""
+        result, name = {}, ""
         try:
             for name, item in value.items():
-                made[text(name)] = form(item)
+                result[text(name)] = form(item)
         except MisfitError as misfit:
             misfit.steps.append(f".{harmless(name):.60}")
             raise
-        return made
+        return result
 
     return decoded
 
@@ -307,17 +307,17 @@ def fields(
             raise MisfitError(f"an object of {', '.join(needed)}", f"one without {', '.join(missing)}")
         if unknown and others is None:
             raise MisfitError(expected, f"one that has {harmless(', '.join(unknown)):.60}")
-        made, name = {}, ""
+        result, name = {}, ""
         try:
             for name, form in forms.items():
                 if name in value:
-                    made[name] = form(value[name])
+                    result[name] = form(value[name])
             for name in unknown:
-                made[name] = others(value[name])  # type: ignore[misc]
+                result[name] = others(value[name])  # type: ignore[misc]
         except MisfitError as misfit:
             misfit.steps.append(f".{harmless(name):.60}")
             raise
-        return made
+        return result
 
     return decoded
 

@@ -99,10 +99,10 @@ class Outcome:
 
 def outcome(error: BaseException) -> Outcome:
     """The record of an exception; it is the same at each call, and may be written to."""
-    held = BaseException.__getattribute__(error, "__dict__")
-    found = held.get(_KEY)
+    attributes = BaseException.__getattribute__(error, "__dict__")
+    found = attributes.get(_KEY)
     if found is None:
-        found = held[_KEY] = Outcome()
+        found = attributes[_KEY] = Outcome()
     return found  # type: ignore[no-any-return]
 
 

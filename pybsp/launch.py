@@ -21,7 +21,7 @@ from .managed import managed
 from .routing.choice import Routing, named, resolved
 from .routing.choice import router as make_router
 from .session import Session
-from .superstep import Superstep
+from .superstep import SuperstepEngine
 from .transport import BEGIN
 from .world import agreed, mark, report_failure, speaker_of, usable_mpi
 
@@ -154,7 +154,7 @@ class _BSPSession(Session[BSP]):
         self.operation = operation
         self._router, self._machine, self._checked, self.timeout = router, machine, checked, timeout
         self._warning: str | None = None
-        self._superstep: Superstep
+        self._superstep: SuperstepEngine
 
     def arguments(self) -> dict[str, Any]:
         named(self._router)  # raises where there is none
@@ -162,10 +162,10 @@ class _BSPSession(Session[BSP]):
 
     def decide(self) -> _Decided:
         self._machine, self._warning = machine_in_force(self._machine, self.transport.p)
-        return _Decided(self._machine, resolved(self._router, self._machine, self.transport.apart))
+        return _Decided(self._machine, resolved(self._router, self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**arguments, "checked": settings.checks_wanted(arguments["checked"])}
+        return {**arguments, "checked": settings.checks_enabled(arguments["checked"])}
 
     def warnings(self) -> Sequence[str]:
         assert self._machine is not None
@@ -177,7 +177,7 @@ class _BSPSession(Session[BSP]):
         if machine.calibrated:
             transport.tune(machine.o_msg)
         router = make_router(decided.routing, transport)
-        self._superstep = Superstep(transport, router, Account(transport), arguments["checked"])
+        self._superstep = SuperstepEngine(transport, router, Account(transport), arguments["checked"])
         return BSP(self._superstep, machine)
 
     def watched(self, processor: BSP) -> tuple[Callable[[], str], Callable[[], str], float | None]:

@@ -47,12 +47,12 @@ class Removed(NamedTuple):
     Attributes:
         files: that were removed.
         bytes: of memory that they held.
-        kept: other files of such names: in use, of another user, or not proven to be neither.
+        remaining: other files of such names: in use, of another user, or not proven to be neither.
     """
 
     files: int
     bytes: int
-    kept: int
+    remaining: int
 
 
 def make_room() -> None:
@@ -73,7 +73,7 @@ def remove(folder: str = SHARED_MEMORY) -> Removed:
     Args:
         folder: where the files are.
     """
-    files = freed = kept = 0
+    files = freed = remaining = 0
     if sys.platform == "linux":
         try:
             directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -85,12 +85,12 @@ def remove(folder: str = SHARED_MEMORY) -> Removed:
             for name in names:
                 size = _remove(directory, name) if local else None
                 if size is None:
-                    kept += 1
+                    remaining += 1
                 else:
                     files, freed = files + 1, freed + size
         finally:
             os.close(directory)
-    return Removed(files, freed, kept)
+    return Removed(files, freed, remaining)
 
 
 def _remove(directory: int, name: str) -> int | None:

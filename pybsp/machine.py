@@ -99,7 +99,7 @@ class _Saved:
             raise UsageError(f"machine file {path}: {cls._PART}: {error}") from None
 
     @classmethod
-    def held_by(cls, path: str | os.PathLike[str]) -> bool:
+    def is_in(cls, path: str | os.PathLike[str]) -> bool:
         """Whether a machine file has this part."""
         return cls._PART in read_parts(Path(path))
 

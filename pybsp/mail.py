@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
-from .transport import MAIL, Bytes, Parcel, Segment, made
+from .transport import MAIL, Bytes, Parcel, Section, new_tuple
 from .transport.memory import NOTHING, BufferPool
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag. Numbers without tags that are sent
@@ -66,7 +66,7 @@ class Mail:
         self.outgoing: dict[int, Outgoing] = {}
         self.runs: dict[int, list[Any]] = {}
         # Arrays that the program fills: whose, in which memory, and where.
-        self._rooms: list[tuple[Outgoing, Bytes, int, NDArray[Any]]] = []
+        self._in_place: list[tuple[Outgoing, Bytes, int, NDArray[Any]]] = []
 
     def send(self, dest: int, payload: Any, tag: Any) -> None:
         """Copy a message for a destination that has been checked."""
@@ -145,7 +145,7 @@ class Mail:
         code = dtype.str if dtype.names is None and dtype.kind != "V" else dtype
         out.records.append((sign * ARRAY, tag, size, offset, code, shape))
         out.words += words_of(size)
-        self._rooms.append((out, out.array, offset, room))
+        self._in_place.append((out, out.array, offset, room))
         return room
 
     def _send_object(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
@@ -153,7 +153,7 @@ class Mail:
         try:
             data = self._pickled(payload, "payload", buffers)
         except UsageError:
-            for dest in [dest for dest, kept in self.outgoing.items() if not kept.records]:
+            for dest in [dest for dest, other in self.outgoing.items() if not other.records]:
                 del self.outgoing[dest]
             raise
         size = len(data)
@@ -175,8 +175,8 @@ class Mail:
         Returns:
             What was sent, by destination; words and messages of it to others than `pid`, and no items of queues.
         """
-        if self._rooms:
-            self._close_rooms()
+        if self._in_place:
+            self._close_in_place()
         parcels: dict[int, Parcel] = {}
         words = messages = 0
         for dest, out in self.outgoing.items():
@@ -186,7 +186,7 @@ class Mail:
                 size += len(run)
                 count += len(run) - 1
             data = out.filled() if out.used else None
-            parcels[dest] = {MAIL: made(Segment, (records, size, count, data))}
+            parcels[dest] = {MAIL: new_tuple(Section, (records, size, count, data))}
             if dest != pid:
                 words += size
                 messages += count
@@ -194,13 +194,13 @@ class Mail:
         self.runs.clear()
         return parcels, (words, messages, 0)
 
-    def _close_rooms(self) -> None:
-        for out, memory, offset, room in self._rooms:
+    def _close_in_place(self) -> None:
+        for out, memory, offset, room in self._in_place:
             if memory is not out.array and room.size:  # it has moved since, to make room for more
                 moved: NDArray[Any] = np.ndarray(room.shape, room.dtype, out.array, offset)
                 moved[...] = room
             room.flags.writeable = False  # others read it now
-        self._rooms.clear()
+        self._in_place.clear()
 
     def _pickled(self, thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
         try:
@@ -229,31 +229,31 @@ class Inbox(Sequence[Message]):
 
     __slots__ = ("_arrived", "_read")
 
-    def __init__(self, arrived: Sequence[tuple[int, Segment]] = ()) -> None:
+    def __init__(self, arrived: Sequence[tuple[int, Section]] = ()) -> None:
         self._arrived = arrived
         self._read: list[Message] | None = None
 
     def __len__(self) -> int:
-        return sum(segment.messages for _, segment in self._arrived)
+        return sum(section.messages for _, section in self._arrived)
 
     @property
     def nbytes(self) -> int:
         """Bytes of data in all messages (a number is 8)."""
         return sum(
             8 * len(record[3]) if record[0] == NUMBERS else record[2]
-            for _, segment in self._arrived
-            for record in segment.meta
+            for _, section in self._arrived
+            for record in section.descriptors
         )
 
     def copied(self) -> Inbox:
         """The same messages, in memory of this processor's own."""
-        return Inbox([(source, segment.copied()) for source, segment in self._arrived])
+        return Inbox([(source, section.copied()) for source, section in self._arrived])
 
     def _messages(self) -> list[Message]:
         if self._read is None:
             messages: list[Message] = []
-            for source, segment in self._arrived:
-                _unpack(source, segment, messages)
+            for source, section in self._arrived:
+                _unpack(source, section, messages)
             self._read = messages
         return self._read
 
@@ -290,22 +290,22 @@ def _buffer(payload: Any) -> memoryview | None:
     return view
 
 
-def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
+def _unpack(source: int, section: Section, messages: list[Message]) -> None:
     data = NOTHING
-    if segment.data is not None:
-        data = segment.data.view()
+    if section.data is not None:
+        data = section.data.view()
         data.flags.writeable = False
-    for record in segment.meta:
+    for record in section.descriptors:
         kind, tag = record[0], record[1]
         payload: Any
         if kind == SHORT_ARRAY:
             shape = record[5]
             # Of one dimension this is the quicker way.
             payload = np.frombuffer(record[3], record[4]) if len(shape) == 1 else np.ndarray(shape, *record[4:2:-1])
-            messages.append(made(Message, (source, tag, payload)))
+            messages.append(new_tuple(Message, (source, tag, payload)))
             continue
         if kind == NUMBERS:
-            messages += [made(Message, (source, None, number)) for number in record[3]]
+            messages += [new_tuple(Message, (source, None, number)) for number in record[3]]
             continue
         if kind < 0:
             kind, tag = -kind, pickle.loads(tag)
@@ -326,7 +326,7 @@ def _unpack(source: int, segment: Segment, messages: list[Message]) -> None:
         else:
             _, _, size, offset, form, shape = record
             payload = _memoryview(data[offset : offset + size], form, shape)
-        messages.append(made(Message, (source, tag, payload)))
+        messages.append(new_tuple(Message, (source, tag, payload)))
 
 
 def _memoryview(data: Bytes, form: str, shape: tuple[int, ...]) -> memoryview:

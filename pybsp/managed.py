@@ -43,7 +43,7 @@ def managed(function: Callable[Arguments, Iterator[Entered]]) -> Callable[Argume
     """
 
     @wraps(function)
-    def made(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Managed[Entered]:
+    def wrapper(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Managed[Entered]:
         return Managed(function(*args, **kwargs))
 
-    return made
+    return wrapper

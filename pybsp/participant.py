@@ -8,7 +8,7 @@ from .transport import Parcel
 
 
 class Participant:
-    """Enters itself in `Superstep.participants` whenever it has something for the end of the superstep that goes on.
+    """Enters itself in `SuperstepEngine.participants` whenever it has something for the end of this superstep.
 
     All that follows is called by that end, in this order; each does nothing unless a class says otherwise.
     """

@@ -10,7 +10,7 @@ from . import process
 from .agreement import parts
 from .errors import UsageError
 from .failures import killed
-from .superstep import Superstep
+from .superstep import SuperstepEngine
 from .transport import SPLIT
 
 Machine = TypeVar("Machine")
@@ -25,9 +25,11 @@ class Split(Generic[Machine]):
         make: what the program sees of a part, from its superstep.
     """
 
-    def __init__(self, whole: Superstep, color: Any, key: Any, make: Callable[[Superstep], Machine]) -> None:
+    def __init__(
+        self, whole: SuperstepEngine, color: Any, key: Any, make: Callable[[SuperstepEngine], Machine]
+    ) -> None:
         self._whole, self._color, self._key, self._make = whole, color, key, make
-        self._part: Superstep | None = None
+        self._part: SuperstepEngine | None = None
         self._computed = 0.0
 
     def __enter__(self) -> Any:
@@ -53,7 +55,7 @@ class Split(Generic[Machine]):
         context = 1 + max(note[2] for note in notes)
         transport = whole.transport.subset(members, context)
         of_all = whole.agreement.members
-        self._part = part = Superstep(
+        self._part = part = SuperstepEngine(
             transport,
             whole.router.part(transport, members),
             whole.account.of_part(transport),
@@ -61,11 +63,11 @@ class Split(Generic[Machine]):
             context,
             [of_all[m] if of_all else m for m in members],
         )
-        made = self._make(part)
+        machine = self._make(part)
         self._computed = whole.account.enter_part()
         whole.part = part
         whole.gate.close("a part made by bsp.split is in use; leave its with block first")
-        return made
+        return machine
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -80,7 +82,7 @@ class Split(Generic[Machine]):
                 whole.agreement.leave(late)
             raise
 
-    def _close(self, part: Superstep, error: BaseException | None) -> None:
+    def _close(self, part: SuperstepEngine, error: BaseException | None) -> None:
         whole = self._whole
         usable = True
         spent = part.account.time()  # before others are waited for
@@ -104,7 +106,7 @@ class Split(Generic[Machine]):
                 part.transport.free()
 
 
-def _tell(part: Superstep, error: BaseException) -> bool:
+def _tell(part: SuperstepEngine, error: BaseException) -> bool:
     """Tell the part of a failure; whether the part could be told. All processors are told next."""
     if part.transport.revoked:
         return False

@@ -99,15 +99,15 @@ def _left(rank: int) -> str:
 def _take(name: str) -> bool:
     """Take a name, which no other process of this host then gets; True as well where there are no such names."""
     try:
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        endpoint = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            made.bind(f"\0pybsp {name}")
+            endpoint.bind(f"\0pybsp {name}")
         except OSError:
-            made.close()
+            endpoint.close()
             return False
     except (OSError, AttributeError):
         return True
-    made.detach()  # open until the process ends, and not only until Python does, which may wait in MPI_Finalize then
+    endpoint.detach()  # open until the process ends, and not only until Python does, which may wait in MPI_Finalize
     return True
 
 

@@ -18,11 +18,11 @@ from .errors import UsageError
 from .gate import Gate
 from .outgoing import words_of
 from .participant import Participant
-from .transport import JOINED, Bytes, Parcel, Segment
+from .transport import JOINED, Bytes, Parcel, Section
 from .transport.memory import NOTHING, POISON, Growing
 
 if TYPE_CHECKING:
-    from .superstep import Superstep
+    from .superstep import SuperstepEngine
 
 _INT = 1 << 53  # integers up to it fit wherever a word does
 FEWEST = 4  # processors for which looking for each destination's items beats sorting
@@ -43,7 +43,7 @@ class Queue(Participant):
         [([0], [20]), ([0, 0], [10, 30])]
     """
 
-    def __init__(self, superstep: Superstep, number: int, dtype: np.dtype[Any], created: str) -> None:
+    def __init__(self, superstep: SuperstepEngine, number: int, dtype: np.dtype[Any], created: str) -> None:
         self.number, self.dtype, self._created = number, dtype, created
         self._p, self._pool, self._checked = superstep.p, superstep.pool, superstep.checked
         self._superstep, self._gate, self._participants = superstep, superstep.gate, superstep.participants
@@ -228,8 +228,8 @@ class Queue(Participant):
         for dest, out in self._out.items():
             if out.used:
                 count = out.used // size
-                segment = Segment(None, count * self._words, count, out.array[: out.used])
-                parcels.setdefault(dest, {})[JOINED + self.number] = segment
+                section = Section(None, count * self._words, count, out.array[: out.used])
+                parcels.setdefault(dest, {})[JOINED + self.number] = section
         self._out = {}
 
     def forget(self) -> None:
@@ -239,17 +239,17 @@ class Queue(Participant):
     def _clear(self) -> None:
         if self._joined is not None and self._checked:
             self._joined.fill(POISON)  # views that were kept
-        self._arrived: Sequence[tuple[int, Segment]] = ()
+        self._arrived: Sequence[tuple[int, Section]] = ()
         self._joined = None
         self._values: NDArray[Any] | None = None
         self._sources: NDArray[np.intp] | None = None
 
     def move(self) -> None:
         if self._joined is None:
-            self._arrived = [(source, segment.copied()) for source, segment in self._arrived]
+            self._arrived = [(source, section.copied()) for source, section in self._arrived]
             self._values = None
 
-    def deliver(self, arrived: list[tuple[int, Segment]], joined: Bytes | None) -> None:
+    def deliver(self, arrived: list[tuple[int, Section]], joined: Bytes | None) -> None:
         """Take what came with a sync."""
         self._clear()
         self._arrived, self._joined = arrived, joined
@@ -269,7 +269,7 @@ class Queue(Participant):
         """
         if self._values is None:
             self._check_there("queue.values")
-            pieces = [segment.data for _, segment in self._arrived if segment.data is not None]
+            pieces = [section.data for _, section in self._arrived if section.data is not None]
             if self._joined is None and len(pieces) > 1:
                 # Each source's array is where it was handed over, or in shared memory: joining them is the one copy.
                 self._joined = np.concatenate(pieces)
@@ -295,7 +295,7 @@ class Queue(Participant):
             self._check_there("queue.sources")
             self._sources = np.repeat(
                 np.array([source for source, _ in self._arrived], np.intp),
-                np.array([segment.messages for _, segment in self._arrived], np.intp),
+                np.array([section.messages for _, section in self._arrived], np.intp),
             )
             self._sources.flags.writeable = False
         return self._sources
@@ -303,7 +303,7 @@ class Queue(Participant):
     def __len__(self) -> int:
         """Items that arrived with the last sync."""
         self._check_there("len(queue)")
-        return sum(segment.messages for _, segment in self._arrived)
+        return sum(section.messages for _, section in self._arrived)
 
     def _check_there(self, operation: str) -> None:
         if self._gone:

@@ -60,10 +60,10 @@ class Registrations(Participant):
         self.queues[queue.number : queue.number + 1] = [queue]
         self.declared.append(("queue of", str(queue.dtype), None, line))
 
-    def free(self, made: Array | Queue, what: str) -> None:
+    def free(self, registered: Array | Queue, what: str) -> None:
         """It is given up, at the line that the program is in; `what` says so."""
-        self._freed.append(made)
-        self.declared.append((what, str(made.number), None, where()))
+        self._freed.append(registered)
+        self.declared.append((what, str(registered.number), None, where()))
 
     def accept(self, shapes: list[list[tuple[int, ...]]]) -> None:
         """All have declared the same: it takes effect.
@@ -81,10 +81,10 @@ class Registrations(Participant):
     def let_go(self) -> list[Queue]:
         """What was freed goes, as this sync has delivered; returns the queues, whose content goes with the next one."""
         leaving, self.leaving = self.leaving, []
-        queues = [made for made in leaving if isinstance(made, Queue)]
+        queues = [registered for registered in leaving if isinstance(registered, Queue)]
         self._unused += [queue.number for queue in queues]
-        for made in leaving:
-            made.leave()
-            if not isinstance(made, Queue):
-                del self.arrays[made.number]
+        for registered in leaving:
+            registered.leave()
+            if not isinstance(registered, Queue):
+                del self.arrays[registered.number]
         return queues

@@ -58,7 +58,7 @@ def is_running() -> bool:
     return _running is not None and _running() is not None
 
 
-class Said(NamedTuple):
+class Opening(NamedTuple):
     """What a processor says at the beginning.
 
     decided: what counts for all: None but on processor 0, so that it is equal bit for bit.
@@ -240,7 +240,7 @@ class Session(ABC, Generic[Processor]):
         for name in settings.SECONDS:
             settings.seconds(name)  # a wrong one is an error now, not when it is needed
         decided = self.decide() if pid == 0 else None
-        own = Said(socket.gethostname(), decided, arguments, settings.told(settings.OF_RUN), watch.address)
+        own = Opening(socket.gethostname(), decided, arguments, settings.set_here(settings.OF_RUN), watch.address)
         arrival = transport.exchange(self.kind, own, {})
         # From here on all find the same, and none is left waiting: an error is marked as known to all.
         try:
@@ -251,21 +251,21 @@ class Session(ABC, Generic[Processor]):
             mark(error, quiet=speaker(error) != pid)
             raise
         assert notes is not None
-        of_all: list[Said] = list(notes)
+        of_all: list[Opening] = list(notes)
         try:
-            settings.agree(self.operation, settings.OF_RUN, [said.settings for said in of_all])
-            in_force = self._agree([self.in_force(said.arguments) for said in of_all])
+            settings.agree(self.operation, settings.OF_RUN, [opening.settings for opening in of_all])
+            in_force = self._agree([self.in_force(opening.arguments) for opening in of_all])
         except UsageError as differing:
             mark(differing, quiet=pid != 0)
             raise
-        self.hosts = hosts = [said.host for said in of_all]
+        self.hosts = hosts = [opening.host for opening in of_all]
         if hosts.count(hosts[pid]) > process.cores():
             transport.waiter.crowd()
         for warning in self.warnings() if pid == 0 else ():
             print(f"pybsp: {warning}", file=sys.stderr)
         processor = self.make(of_all[0].decided, in_force)
         superstep, heard, timeout = self.watched(processor)
-        watch.begin(transport, [said.address for said in of_all], hosts, superstep, heard, timeout)
+        watch.begin(transport, [opening.address for opening in of_all], hosts, superstep, heard, timeout)
         return processor
 
     def _agree(self, arguments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -62,28 +62,28 @@ def seconds(name: str) -> float:
     return found
 
 
-def checks_wanted(checked: bool | None) -> bool:
+def checks_enabled(checked: bool | None) -> bool:
     """Whether to check what is too dear for every superstep: the argument, else PYBSP_CHECKED."""
     return text(CHECKED) != "0" if checked is None else checked
 
 
-def told(names: Sequence[str]) -> dict[str, str]:
+def set_here(names: Sequence[str]) -> dict[str, str]:
     """Those of the variables that are set here."""
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
-def agree(operation: str, names: Sequence[str], said: Sequence[Mapping[str, str]]) -> None:
+def agree(operation: str, names: Sequence[str], settings_of_all: Sequence[Mapping[str, str]]) -> None:
     """Settle the variables by what is set on each processor; all call this with the same.
 
     Args:
-        said: what each has `told`, by processor.
+        settings_of_all: what each has `set_here`, by processor.
 
     Raises:
         UsageError: one of them is set to something else than on processor 0.
     """
-    first = said[0]
+    first = settings_of_all[0]
     for name in names:
-        for pid, settings in enumerate(said):
+        for pid, settings in enumerate(settings_of_all):
             if settings.get(name, first.get(name)) != first.get(name):
                 raise UsageError(
                     f"{operation}: environment variable {name}: expected the same on all processors, got "

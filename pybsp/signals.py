@@ -24,7 +24,7 @@ NONE = ("0", "none")
 _installed: int | None = None
 
 
-def wanted() -> int | None:
+def configured_signal() -> int | None:
     """The signal; None: none."""
     text = settings.text(settings.REPORT_SIGNAL)
     if text.lower() in NONE:
@@ -44,7 +44,7 @@ def install() -> None:
     To be called when MPI is there, so that it does not set its own later.
     """
     global _installed
-    number = wanted()
+    number = configured_signal()
     if number is None or number == _installed or threading.current_thread() is not threading.main_thread():
         return
     library = os.path.basename(_set_by(number))
@@ -55,7 +55,7 @@ def install() -> None:
     except (AttributeError, OSError, ValueError):
         file = 2
     faulthandler.unregister(number)  # one of the program that MPI has replaced would keep ours from being set
-    signal.signal(number, _say)
+    signal.signal(number, _print_place)
     faulthandler.register(number, file=file, all_threads=True, chain=True)
     _installed = number
 
@@ -76,7 +76,7 @@ def _set_by(number: int) -> str:
     return os.fsdecode(found[0]) if process.dladdr(action[0], found) and found[0] else "?"
 
 
-def _say(number: int, frame: FrameType | None) -> None:
+def _print_place(number: int, frame: FrameType | None) -> None:
     """Say which processor this is, and where."""
     name, place = "", ""
     if running:

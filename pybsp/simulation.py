@@ -18,8 +18,8 @@ from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
-from .settings import LEDGER, checks_wanted, text
-from .superstep import Superstep
+from .settings import LEDGER, checks_enabled, text
+from .superstep import SuperstepEngine
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
 
 
@@ -119,7 +119,7 @@ def simulate(
     ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
     ours["measure"] = measure and _settings is None  # else it is the command's
     check_keywords("pybsp.simulate", main, args, ours)
-    checked = checks_wanted(checked)
+    checked = checks_enabled(checked)
     found, warning = _machine(machine, p)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
@@ -129,11 +129,13 @@ def simulate(
     scheduler = Scheduler()
     meeting = Meeting(p, scheduler, found)
     transports = [VirtualTransport(meeting, pid) for pid in range(p)]
-    supersteps = [Superstep(t, make_router(routing, t), VirtualAccount(t, found, measure), checked) for t in transports]
+    supersteps = [
+        SuperstepEngine(t, make_router(routing, t), VirtualAccount(t, found, measure), checked) for t in transports
+    ]
     results: list[Any] = [None] * p
     errors: dict[int, BaseException] = {}
 
-    def body(superstep: Superstep) -> Callable[[], None]:
+    def body(superstep: SuperstepEngine) -> Callable[[], None]:
         def run_processor() -> None:
             superstep.account.begin()
             try:
@@ -155,7 +157,7 @@ def simulate(
     return Simulation(results, _ledger(supersteps, found), meeting.clock)
 
 
-def _first(errors: Mapping[int, BaseException], supersteps: Sequence[Superstep]) -> BaseException:
+def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEngine]) -> BaseException:
     """What the run raises: the error of the lowest processor that failed of itself, with its place."""
     own = [pid for pid, error in errors.items() if failure_of(error, 0, "").primary]
     pid = min(own or errors)
@@ -172,7 +174,7 @@ def _first(errors: Mapping[int, BaseException], supersteps: Sequence[Superstep])
     return error
 
 
-def _ledger(supersteps: Sequence[Superstep], machine: BSPMachine | EBSPMachine) -> Ledger:
+def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMachine) -> Ledger:
     """The logs of all processors, combined."""
     logs = [superstep.account.log for superstep in supersteps]
     log = logs[0]

@@ -7,7 +7,7 @@ Data goes one way:
 `BSP` checks what the user says and comes here with it. Arrays, queues, and whatever is to travel with the program's own
 supersteps, talk to this, and not to `BSP`.
 
-(`pybsp.Superstep`, in cost.py, is something else: what one superstep of an algorithm costs.)
+(`pybsp.Superstep`, in cost.py, is what one superstep of an algorithm costs.)
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .transport import (
     Arrival,
     Charge,
     Parcel,
-    Segment,
+    Section,
     Transport,
 )
 from .transport.memory import POISON
@@ -77,7 +77,7 @@ class _Begun(NamedTuple):
     line: str
 
 
-class Superstep:
+class SuperstepEngine:
     """The superstep that goes on on one processor, from the first one of a machine to the last.
 
     Args:
@@ -98,9 +98,9 @@ class Superstep:
     __slots__ = (
         "_accesses",
         "_begun",
+        "_fast",
         "_fresh",
         "_outgoing",
-        "_short",
         "account",
         "agreement",
         "checked",
@@ -142,8 +142,8 @@ class Superstep:
         self.inbox: Inbox = _EMPTY
         self._fresh: Sequence[tuple[int, Parcel]] = ()  # what arrived last, to be poisoned when checked
         self._begun: _Begun | None = None
-        self.part: Superstep | None = None
-        self._short = not (checked or account.virtual)
+        self.part: SuperstepEngine | None = None
+        self._fast = not (checked or account.virtual)
 
     # -- what goes out ------------------------------------------------------------------------------------------------
 
@@ -182,10 +182,10 @@ class Superstep:
 
     def sync(self) -> None:
         """`BSP.sync`."""
-        # The short way is that of a processor which says nothing, or sends messages alone. Nothing but this line
+        # The fast path is that of a processor which says nothing, or sends messages alone. Nothing but this line
         # decides: whatever else has a part in the end of the superstep is among the participants. What came by a queue
         # is too, until it is forgotten.
-        if self.participants or not self._short or not self.gate.limit:
+        if self.participants or not self._fast or not self.gate.limit:
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
             return
@@ -273,7 +273,7 @@ class Superstep:
             parcels, counts, flags, note = self._pack(None)
             enter = clock()
             if isinstance(self.router, Direct) and not self.account.virtual:
-                complete = self.transport.begin(SYNC | flags, note, parcels)
+                complete = self.transport.post(SYNC | flags, note, parcels)
             else:
                 complete = partial(self.route, SYNC | flags, note, parcels)
         except BaseException as error:
@@ -327,9 +327,9 @@ class Superstep:
         self.participants.clear()
         if self.checked:
             for _, parcel in self._fresh:
-                for segment in parcel.values():
-                    if segment.data is not None and segment.data.size:
-                        segment.data.fill(POISON)
+                for section in parcel.values():
+                    if section.data is not None and section.data.size:
+                        section.data.fill(POISON)
             self._fresh = ()
 
     def _take(self, arrival: Arrival, kind: int, what: str, seconds: float, sent: Counted) -> Sequence[Any] | None:
@@ -341,10 +341,10 @@ class Superstep:
         """
         words_out, messages_out, items_out = sent
         words_in = messages_in = items_in = 0
-        said: Sequence[Any] | None = None
+        notes: Sequence[Any] | None = None
         getting = False
         if arrival.kinds is not None:
-            said = self.settle(arrival, kind, what)
+            notes = self.settle(arrival, kind, what)
             getting = any(word & ~KIND for word in arrival.kinds)
         # 3. What arrived. What gets ask for is read before puts are written.
         arrived = arrival.parcels
@@ -360,7 +360,7 @@ class Superstep:
                 self.participants[queue] = None  # what arrived for it goes with the next sync
         # 4. The ledger.
         self.account.note(seconds, (words_out, messages_out, items_out), (words_in, messages_in, items_in))
-        return said
+        return notes
 
     def _answer(self, arrived: Sequence[tuple[int, Parcel]]) -> tuple[int, int, int, int]:
         """Answer the gets, and fill this processor's tickets: the second exchange of a superstep with gets."""
@@ -375,38 +375,38 @@ class Superstep:
 
     def _deliver(self, arrival: Arrival) -> Counted:
         """Hand what arrived to the inbox, the arrays and the queues; returns what it counts, as `_count`."""
-        if len(arrival[2]) == 1 and self._short:
+        if len(arrival[2]) == 1 and self._fast:
             ((source, parcel),) = arrival[2]
             if len(parcel) == 1 and MAIL in parcel and source != self.pid:  # what follows does the same, in more time
-                segment = parcel[MAIL]
-                self.inbox = Inbox([(source, segment)])
-                return segment[1], segment[2], 0
-        mail: list[tuple[int, Segment]] = []
-        queued: dict[int, list[tuple[int, Segment]]] | None = None
+                section = parcel[MAIL]
+                self.inbox = Inbox([(source, section)])
+                return section[1], section[2], 0
+        mail: list[tuple[int, Section]] = []
+        queued: dict[int, list[tuple[int, Section]]] | None = None
         words = messages = items = 0
         own = self.pid
         for source, parcel in arrival[2]:
-            for stream, segment in parcel.items():
+            for stream, section in parcel.items():
                 if stream == MAIL:
-                    mail.append((source, segment))
+                    mail.append((source, section))
                 elif stream == PUTS:
-                    self._accesses.write(segment)
+                    self._accesses.write(section)
                 elif stream >= JOINED:
                     if queued is None:
                         queued = {}
-                    queued.setdefault(stream, []).append((source, segment))
+                    queued.setdefault(stream, []).append((source, section))
                     if source != own:
-                        messages += 1 - segment[2]
-                        items += segment[2]
+                        messages += 1 - section[2]
+                        items += section[2]
                 if source != own:
-                    words += segment[1]
-                    messages += segment[2]
+                    words += section[1]
+                    messages += section[2]
         if mail:
             self.inbox = Inbox(mail)
         if queued is not None:
-            for stream, segments in queued.items():
+            for stream, sections in queued.items():
                 queue = self.registrations.queues[stream - JOINED]
-                queue.deliver(segments, arrival.joined.get(stream))
+                queue.deliver(sections, arrival.joined.get(stream))
                 self.participants[queue] = None  # until it is forgotten
         if self.checked:
             self._fresh = [*self._fresh, *arrival.parcels]
@@ -427,12 +427,12 @@ class Superstep:
 
     def settle(self, arrival: Arrival, kind: int, what: str, line: str = "") -> Sequence[Any] | None:
         """Check that all did the same, and registered the same; registrations take effect. Returns what each said."""
-        said = self.agreement.settle(arrival, kind, what, line)
-        if said is None:
+        registered = self.agreement.settle(arrival, kind, what, line)
+        if registered is None:
             return None
-        if said.shapes is not None:
-            self.registrations.accept(said.shapes)
-        own: Sequence[Any] = said.own
+        if registered.shapes is not None:
+            self.registrations.accept(registered.shapes)
+        own: Sequence[Any] = registered.own
         return own
 
     def finish(self, line: str = "") -> None:
@@ -480,7 +480,7 @@ class Superstep:
         """The superstep that an exception has left, in words."""
         return describe(self.account.superstep, label_of(error, self.account.label))
 
-    def _innermost(self) -> Superstep:
+    def _innermost(self) -> SuperstepEngine:
         """That of the part that is in use."""
         return self if self.part is None else self.part._innermost()
 
@@ -501,11 +501,11 @@ def _count(parcels: Iterable[tuple[int, Parcel]], pid: int) -> Counted:
     words = messages = items = 0
     for other, parcel in parcels:
         if other != pid:
-            for stream, segment in parcel.items():
-                words += segment[1]
+            for stream, section in parcel.items():
+                words += section[1]
                 if stream < JOINED:
-                    messages += segment[2]
+                    messages += section[2]
                 else:  # what a queue sends to one processor travels as one message
                     messages += 1
-                    items += segment[2]
+                    items += section[2]
     return words, messages, items

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 RECENTLY = 1.0  # seconds since something was written, in which a run that begins leaves it at that
 LONGEST = 5.0  # seconds between two looks at where a program is, at most
-ROOM = 1024  # bytes of a copy
+COPY_BYTES = 1024  # bytes of a copy
 NAMED = 8  # processors of which a report says where they are, at most
 NEVER = float("inf")
 
@@ -148,14 +148,14 @@ class Watch:
         waits = waiting(frame)
         if not waits or self._long != self._superstep():
             self._long = None
-        body = self.place(frame).encode()[: ROOM - _HEAD.size]
+        body = self.place(frame).encode()[: COPY_BYTES - _HEAD.size]
         head = _HEAD.pack(0, len(body), time.monotonic(), waits, self._long is not None)[_CHECKED:]
         record = crc32(head + body).to_bytes(_CHECKED, sys.byteorder) + head + body
         with self._writing:
             _writer.wrote = time.monotonic()
             self._turn = 1 - self._turn
             with suppress(OSError):  # no memory is left: others read an older one
-                os.pwrite(self.address.file, record, self._turn * ROOM)
+                os.pwrite(self.address.file, record, self._turn * COPY_BYTES)
 
     def place(self, frame: FrameType | None = None) -> str:
         """`superstep 3 ("exchange"), at program.py:17`: where the program is.
@@ -189,13 +189,13 @@ class Watch:
         text = f"processor {self.pid} has waited {waited:.0f} s{' in ' * bool(place)}{place}"
         if absent:
             text += f", for {pids(absent)}"
-        told = list(absent)
+        named = list(absent)
         if all(map(self._waiting, absent)):
             # Those wait themselves, or nobody is known to be missing: say who of this node does not wait.
             here = [pid for pid in range(len(self._addresses)) if self._here(pid) and pid not in (self.pid, *absent)]
-            told += [pid for pid in here if self._waiting(pid) is None]
-        text += "".join(f"; {self._whereabouts(pid)}" for pid in told[:NAMED])
-        return text + f"; and {len(told) - NAMED} more" * (len(told) > NAMED)
+            named += [pid for pid in here if self._waiting(pid) is None]
+        text += "".join(f"; {self._whereabouts(pid)}" for pid in named[:NAMED])
+        return text + f"; and {len(named) - NAMED} more" * (len(named) > NAMED)
 
     def _here(self, pid: int) -> bool:
         return self._addresses[pid].node == self.address.node
@@ -226,7 +226,7 @@ class Watch:
         try:
             for turn in (0, 1):
                 with suppress(OSError):
-                    record = os.pread(file, ROOM, turn * ROOM)
+                    record = os.pread(file, COPY_BYTES, turn * COPY_BYTES)
                     if len(record) >= _HEAD.size:
                         checksum, size, when, waits, long = _HEAD.unpack_from(record)
                         end = _HEAD.size + size

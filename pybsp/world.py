@@ -25,7 +25,7 @@ from .agreement import settle
 from .errors import BSPError, LauncherError, SyncError, UsageError, where
 from .failures import Failure, culprit, failure_of, note_place, outcome, speaker
 from .process import launched
-from .superstep import Superstep
+from .superstep import SuperstepEngine
 from .transport import EXIT, FAIL, KIND, Arrival
 from .transport.launcher import DRAIN, abort_job, check_launcher, load
 from .transport.medium import MPITransport
@@ -53,11 +53,11 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
         try:
             mpi = usable_mpi(operation)
         except LauncherError as error:
-            raise _said_by_first(error) from None
+            raise _printed_by_first(error) from None
         except (ImportError, RuntimeError, OSError) as error:
             size, _ = launched()
             if size > 1:
-                raise _said_by_first(
+                raise _printed_by_first(
                     LauncherError(
                         f"pybsp: a launcher started {size} processes, but Python can load no MPI library "
                         f"({_first_line(error)}); install one: pip install 'pybsp[mpich]', and start with its mpiexec "
@@ -185,10 +185,10 @@ def require_launcher(size: int) -> None:
     try:
         check_launcher(size)
     except LauncherError as error:
-        raise _said_by_first(error) from None
+        raise _printed_by_first(error) from None
 
 
-def _said_by_first(error: LauncherError) -> LauncherError:
+def _printed_by_first(error: LauncherError) -> LauncherError:
     """An error that all ranks find without being able to meet: the first prints it."""
     if launched()[1] != 0:
         mark(error, quiet=True)
@@ -202,7 +202,7 @@ def _said_by_first(error: LauncherError) -> LauncherError:
 
 
 def report_failure(
-    transport: MPITransport, at: Superstep | None, error: BaseException, ends: bool = False, superstep: int = 0
+    transport: MPITransport, at: SuperstepEngine | None, error: BaseException, ends: bool = False, superstep: int = 0
 ) -> None:
     """A failure that only this processor knows of: tell the others, or end the job if they do not come.
 
@@ -215,12 +215,12 @@ def report_failure(
     """
     try:
         if at is not None:
-            told = at.report_failure(error)
-            if told is None:
+            reported = at.report_failure(error)
+            if reported is None:
                 mark(error, quiet=False)  # the others have another error to tell
                 _add_place(error, transport, at)
                 return
-            arrival = told
+            arrival = reported
         else:
             failure = failure_of(error, superstep, "")._replace(ends=ends)
             arrival = transport.exchange(FAIL, failure, {}, grace=grace_or_default())
@@ -267,7 +267,7 @@ def grace_or_default() -> float:
         return float(settings.DEFAULTS[settings.GRACE])
 
 
-def _add_place(error: BaseException, transport: MPITransport, at: Superstep | None) -> None:
+def _add_place(error: BaseException, transport: MPITransport, at: SuperstepEngine | None) -> None:
     """Say in the traceback where in the job it was."""
     if transport.p > 1:
         place = "" if at is None else f", in {at.described(error)}"
@@ -275,7 +275,7 @@ def _add_place(error: BaseException, transport: MPITransport, at: Superstep | No
         note_place(error, text)
 
 
-def speaker_of(error: BaseException, at: Superstep | None, transport: MPITransport) -> int:
+def speaker_of(error: BaseException, at: SuperstepEngine | None, transport: MPITransport) -> int:
     """The processor that prints an error that all know of."""
     known = transport.settled or (error if isinstance(error, BSPError) else at.gate.failed if at is not None else None)
     return speaker(known) if isinstance(known, BSPError) else 0

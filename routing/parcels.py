@@ -5,17 +5,17 @@ from __future__ import annotations
 import pickle
 
 from ..errors import DeliveryError
-from ..transport import Bytes, Parcel, Segment
+from ..transport import Bytes, Parcel, Section
 from ..transport.memory import aligned
 
 
 def pieces_of(parcel: Parcel) -> list[bytes | Bytes]:
-    """The text of a parcel: a description of its segments, then their data; each piece is to be aligned."""
+    """The text of a parcel: a description of its sections, then their data; each piece is to be aligned."""
     contents = [
-        (stream, meta, words, messages, 0 if data is None else data.size)
-        for stream, (meta, words, messages, data) in parcel.items()
+        (stream, descriptors, words, messages, 0 if data is None else data.size)
+        for stream, (descriptors, words, messages, data) in parcel.items()
     ]
-    return [pickle.dumps(contents, 5), *[segment.data for segment in parcel.values() if segment.data is not None]]
+    return [pickle.dumps(contents, 5), *[section.data for section in parcel.values() if section.data is not None]]
 
 
 def parcel_of(text: Bytes, pid: int) -> Parcel:
@@ -33,8 +33,8 @@ def parcel_of(text: Bytes, pid: int) -> Parcel:
     if at != aligned(description.at):
         raise undelivered(pid, "bytes")
     parcel: Parcel = {}
-    for stream, meta, words, messages, length in contents:
-        parcel[stream] = Segment(meta, words, messages, text[at : at + length] if length else None)
+    for stream, descriptors, words, messages, length in contents:
+        parcel[stream] = Section(descriptors, words, messages, text[at : at + length] if length else None)
         at += aligned(length)
     return parcel
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pybsp.errors import UsageError
-from pybsp.transport.layout import Layout, pays, wanted
+from pybsp.transport.placement import Placement, configured, pays
 
 from .launching import LIMIT, Ended, Program, ended_well, failed_once, mpiexec, python, run
 from .test_shared_memory import EXCHANGING, KEEPING
@@ -78,7 +78,7 @@ def test_a_leader_sends_one_message_to_each_other_node(program: Program) -> None
 
 @pytest.mark.fast("2150000-4-2")
 @pytest.mark.parametrize(("p", "node"), [(4, 2), (5, 3)])
-@pytest.mark.parametrize("size", ["", "2150000", "3000000"])  # room and heap, next to no heap, a small heap
+@pytest.mark.parametrize("size", ["", "2150000", "3000000"])  # area and arena, next to no arena, a small arena
 def test_what_does_not_fit_goes_as_messages(program: Program, p: int, node: int, size: str) -> None:
     assert ended_well(ranks(p, node, program(EXCHANGING), PYBSP_SHARED=size)) == f"{node}\n"
 
@@ -96,7 +96,7 @@ def test_what_a_program_holds_on_to_is_not_written_over(program: Program) -> Non
 @pytest.mark.whole
 @pytest.mark.parametrize("size", ["", "2150000"])
 def test_long_notes_and_many_manifests_reach_all(program: Program, size: str) -> None:
-    """Manifests that fit neither into a message between leaders, nor into a board's room, nor all into its heap."""
+    """Manifests that fit neither into a message between leaders, nor into a board's area, nor all into its arena."""
     path = program("""
         import pybsp
         def main(bsp):
@@ -298,10 +298,10 @@ def test_a_failure_in_a_part_reaches_all(program: Program) -> None:
 def test_a_wish_that_is_none_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, wish in (("", None), ("0", False), ("1", True)):
         monkeypatch.setenv("PYBSP_AGGREGATE", text)
-        assert wanted() is wish
+        assert configured() is wish
     monkeypatch.setenv("PYBSP_AGGREGATE", "yes")
     with pytest.raises(UsageError, match=r"PYBSP_AGGREGATE: expected 1 .* or 0 .*, got 'yes'"):
-        wanted()
+        configured()
 
 
 @pytest.mark.whole
@@ -330,10 +330,10 @@ def test_it_is_chosen_where_it_saves_messages() -> None:
     assert not pays([8, 1, 1])  # processors that are alone send as many as ever
     assert pays([8, 8])
     nodes = [0, 0, 0, 3, 3, 3, 3, 7]
-    assert Layout(nodes, True).groups(range(8)) == [[0, 1, 2], [3, 4, 5, 6], [7]]
-    assert Layout(nodes, True).groups([7, 3, 1, 0, 4]) == [[0], [1, 4], [2, 3]]
-    assert Layout(nodes, True).groups([0, 1, 2]) == []  # one node
-    assert Layout(nodes, True).groups([0, 3, 7]) == []  # all alone
-    assert Layout(nodes, False).groups(range(8)) == []
-    assert Layout(nodes, None).groups(range(8)) == []
-    assert len(Layout([0] * 8 + [8] * 8, None).groups(range(16))) == 2
+    assert Placement(nodes, True).groups(range(8)) == [[0, 1, 2], [3, 4, 5, 6], [7]]
+    assert Placement(nodes, True).groups([7, 3, 1, 0, 4]) == [[0], [1, 4], [2, 3]]
+    assert Placement(nodes, True).groups([0, 1, 2]) == []  # one node
+    assert Placement(nodes, True).groups([0, 3, 7]) == []  # all alone
+    assert Placement(nodes, False).groups(range(8)) == []
+    assert Placement(nodes, None).groups(range(8)) == []
+    assert len(Placement([0] * 8 + [8] * 8, None).groups(range(16))) == 2

@@ -78,7 +78,7 @@ CHUNKED = """
         ("direct", {"PYBSP_SHARED": "0"}),
         ("sparse", {}),
         ("direct", {"PRETENDED_NODES": "2", "PYBSP_AGGREGATE": "1"}),
-        ("direct", {"PYBSP_SHARED": str(CONTEXTS * board_bytes(4))}),  # shared memory without a heap
+        ("direct", {"PYBSP_SHARED": str(CONTEXTS * board_bytes(4))}),  # shared memory without an arena
     ],
 )
 def test_manifests_longer_than_a_message_may_be_arrive(

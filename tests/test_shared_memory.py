@@ -1,4 +1,4 @@
-"""Ranks of one node meet in shared memory: what is kept, what does not fit, what is refused; and its heap."""
+"""Ranks of one node meet in shared memory: what is kept, what does not fit, what is refused; and its arena."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybsp.transport.heap import SMALLEST, SharedPool
+from pybsp.transport.arena import SMALLEST, SharedPool
 from pybsp.transport.wire import BY_MESSAGE
 
 from .launching import Program, ended_well, ranks
@@ -177,7 +177,7 @@ def test_holding_on_to_little_keeps_little(program: Program) -> None:
     assert ended_well(ranks(2, path)) == "little\n"
 
 
-def test_what_is_said_to_all_reaches_all_where_the_heap_is_full(program: Program) -> None:
+def test_what_is_said_to_all_reaches_all_where_the_arena_is_full(program: Program) -> None:
     path = program("""
         import pybsp
         def main(bsp):
@@ -257,7 +257,7 @@ def test_a_part_whose_board_has_no_room_on_one_processor_meets_by_messages(progr
     assert ended_well(ranks(3, path)) == "done\n"
 
 
-# -- the heap ----------------------------------------------------------------------------------------------------------
+# -- the arena ---------------------------------------------------------------------------------------------------------
 
 ROOM = 1 << 20
 
@@ -290,7 +290,7 @@ def test_buffers_that_are_held_never_overlap(steps: list[tuple[int, int]]) -> No
         assert all((one == k % 251).all() for k, one in held)
 
 
-def test_a_full_heap_gives_memory_of_its_own_and_empties_again() -> None:
+def test_a_full_arena_gives_memory_of_its_own_and_empties_again() -> None:
     pool, _ = made()
     held = [pool.take(1 << 18) for _ in range(6)]
     assert [pool.place(one) != BY_MESSAGE for one in held] == [True] * 4 + [False] * 2

@@ -19,7 +19,7 @@ import pytest
 import pybsp
 from pybsp import keywords, settings, signals, watch
 from pybsp.errors import SyncError, UsageError
-from pybsp.transport.patience import TELLS, Absence, Patience
+from pybsp.transport.patience import ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
 
 from .launching import LIMIT, Ended, finish, mpiexec, python, run, start
@@ -210,7 +210,7 @@ def test_between_runs_nobody_counts(tmp_path: Path) -> None:
         PYBSP_WARN_AFTER="8",
     )
     assert ended.code == 0
-    assert set(ended.out.splitlines()) == {f"({8 * TELLS}, 1) (inf, 0) ({8 * TELLS}, 1) True"}
+    assert set(ended.out.splitlines()) == {f"({8 * ANNOUNCES}, 1) (inf, 0) ({8 * ANNOUNCES}, 1) True"}
 
 
 def test_nobody_is_watched_where_no_report_is_wanted(tmp_path: Path) -> None:
@@ -344,9 +344,9 @@ def test_virtual_processors_take_a_timeout_and_need_none() -> None:
     [
         ("PYBSP_WARN_AFTER", "-1", partial(settings.seconds, "PYBSP_WARN_AFTER")),
         ("PYBSP_WARN_AFTER", "soon", partial(settings.seconds, "PYBSP_WARN_AFTER")),
-        ("PYBSP_REPORT_SIGNAL", "-1", signals.wanted),
-        ("PYBSP_REPORT_SIGNAL", "SIGNAL", signals.wanted),
-        ("PYBSP_REPORT_SIGNAL", "kill", signals.wanted),
+        ("PYBSP_REPORT_SIGNAL", "-1", signals.configured_signal),
+        ("PYBSP_REPORT_SIGNAL", "SIGNAL", signals.configured_signal),
+        ("PYBSP_REPORT_SIGNAL", "kill", signals.configured_signal),
     ],
 )
 def test_a_wrong_setting_is_refused(
@@ -408,8 +408,8 @@ def test_the_lowest_reports_of_all_and_of_the_node_where_somebody_is_missing(
 def test_a_wait_is_reported_once_and_the_next_one_again(capsys: pytest.CaptureFixture[str]) -> None:
     witness = Witness()
     one = patience(0, {1}, set(), witness, warn_after=60, timeout=200)
-    assert one.first == 60 * TELLS
-    assert one.overdue(100, 100 + 60 * TELLS) == 160  # others see that it waits
+    assert one.first == 60 * ANNOUNCES
+    assert one.overdue(100, 100 + 60 * ANNOUNCES) == 160  # others see that it waits
     assert (witness.told, capsys.readouterr().err) == (1, "")
     assert one.overdue(100, 160) == 300
     assert one.overdue(100, 170) == 300
@@ -430,7 +430,7 @@ def test_one_ends_the_wait_and_the_others_a_second_later() -> None:
 def test_a_wait_that_does_not_count_yet_is_asked_for_again() -> None:
     one = patience(0, {1}, set(), Witness(), timeout=3)
     assert one.overdue(float("inf"), 50) == 51
-    assert one.overdue(48, 50) == 50 + 3 * TELLS - 2
+    assert one.overdue(48, 50) == 50 + 3 * ANNOUNCES - 2
 
 
 # -- where others were seen ---------------------------------------------------------------------------------------
@@ -456,16 +456,16 @@ def test_a_sighting_that_is_not_whole_is_not_believed(seen: watch.Watch) -> None
     second = seen._read(seen.address)
     assert second is not None
     assert second.text.startswith("superstep 8, at ")
-    os.pwrite(seen.address.file, b"torn", seen._turn * watch.ROOM + 30)
+    os.pwrite(seen.address.file, b"torn", seen._turn * watch.COPY_BYTES + 30)
     assert seen._read(seen.address) == first
 
 
 def test_a_text_that_is_too_long_is_cut(seen: watch.Watch) -> None:
-    seen._superstep = lambda: "\N{GREEK SMALL LETTER PI}" * watch.ROOM
+    seen._superstep = lambda: "\N{GREEK SMALL LETTER PI}" * watch.COPY_BYTES
     seen._write()
     found = seen._read(seen.address)
     assert found is not None
-    assert found.text.count("\N{GREEK SMALL LETTER PI}") > watch.ROOM // 2 - 20
+    assert found.text.count("\N{GREEK SMALL LETTER PI}") > watch.COPY_BYTES // 2 - 20
 
 
 def test_what_has_become_of_a_process_is_said() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybsp.transport import GETS, MAIL, PUTS, Parcel, Segment, wire
-from pybsp.transport.medium import ALONG
-from pybsp.transport.neighbours import ALONG as NEAR_ALONG
+from pybsp.transport import GETS, MAIL, PUTS, Parcel, Section, wire
+from pybsp.transport.medium import INLINE_DATA
+from pybsp.transport.neighbours import INLINE_DATA_NEAR
 
 PAGE = (Path(__file__).parent.parent / "docs" / "explanation" / "wire.md").read_text()
 
@@ -33,7 +33,7 @@ def test_the_page_has_the_tags() -> None:
         (wire.BESIDE, wire.BESIDE + 1),
         (wire.SPARSE_HEADS, wire.SPARSE_HEADS + 1),
         wire.SPARSE_WORDS,
-        wire.SPARSE_TOLD,
+        wire.SPARSE_NOTES,
         wire.LEADERS,
         wire.LEADER_TEXTS,
         wire.NO_MESSAGE,
@@ -47,30 +47,32 @@ def test_the_page_has_the_tags() -> None:
 
 def test_the_page_has_the_bits_of_words() -> None:
     assert list(rows("The word of a head"))[2:] == [
-        f"0 to {wire.NUMBER - 1}",
-        f"{wire.NUMBER} to {wire.SIZE - 1}",
-        f"{wire.SIZE} to 62",
+        f"0 to {wire.EPOCH_SHIFT - 1}",
+        f"{wire.EPOCH_SHIFT} to {wire.BYTES_SHIFT - 1}",
+        f"{wire.BYTES_SHIFT} to 62",
     ]
     board = list(rows("The board"))
-    bits = [wire.KINDS.bit_length() - 1, wire.SOMETHING.bit_length() - 1, wire.HOLDS.bit_length() - 1]
-    assert board[-4:] == [f"0 to {bits[0]}", str(bits[1]), str(bits[2]), f"{wire.STATUS_NUMBER} to 62"]
-    assert f"shifted by {wire.TAG_NUMBER}, and whether there is a manifest (bit {wire.HAS.bit_length() - 1})" in PAGE
+    bits = [wire.KIND_AND_FLAGS.bit_length() - 1, wire.SOMETHING.bit_length() - 1, wire.BORROWS.bit_length() - 1]
+    assert board[-4:] == [f"0 to {bits[0]}", str(bits[1]), str(bits[2]), f"{wire.STATUS_EPOCH_SHIFT} to 62"]
+    assert (
+        f"shifted by {wire.TAG_EPOCH_SHIFT}, and whether there is a manifest (bit {wire.HAS.bit_length() - 1})" in PAGE
+    )
 
 
 def test_the_page_has_the_sizes() -> None:
     page = " ".join(PAGE.split())
     for text in (
-        f"modulo {wire.NUMBERS + 1}",
-        f"at most {wire.HEAD} bytes: a manifest of up to {wire.INLINE}",
+        f"modulo {wire.EPOCH_MASK + 1}",
+        f"at most {wire.HEAD} bytes: a manifest of up to {wire.MANIFEST_IN_HEAD}",
         f"{wire.BY_MESSAGE} for a message of its own, {wire.WITH_MANIFEST} for behind the manifest",
-        f"as up to {ALONG} bytes are to other nodes and up to {NEAR_ALONG} on a node",
+        f"as up to {INLINE_DATA} bytes are to other nodes and up to {INLINE_DATA_NEAR} on a node",
         f"longer than 2^{wire.CHUNK.bit_length() - 1} bytes goes in pieces",
         f"a board for each of {wire.CONTEXTS} contexts",
-        f"| {wire.ROOM} bytes |",
+        f"| {wire.AREA} bytes |",
         f"| {wire.SLOT} (n + 1) |",
         f"bit {wire.AGES}: older data is",
         f"Up to {wire.MOST} bytes are one message",
-        f"({wire.SAYS}: somebody says something to all)",
+        f"({wire.HAS_NOTE}: somebody says something to all)",
         f"**Notices** (tag {wire.NOTICE}) and what each processor says when all meet (tag {wire.FAILURE})",
         f"has tag {wire.LAST}",
     ):
@@ -82,10 +84,10 @@ def test_what_lies_on_a_board_does_not_overlap() -> None:
         used: list[range] = []
         for context in (0, 1, wire.CONTEXTS - 1):
             lies = wire.board(size, context)
-            words = [lies.status, lies.release, *lies.holds, *lies.slots]
+            words = [lies.status, lies.release, *lies.borrows, *lies.slots]
             assert [part.stop - part.start for part in words] == [2, 3, size, size] + [wire.SLOT * (size + 1)] * 2
             used += [range(part.start * wire.WORD, part.stop * wire.WORD) for part in words]
-            used += [range(room, room + wire.ROOM) for room in lies.rooms]
+            used += [range(area, area + wire.AREA) for area in lies.areas]
             assert used[-1].stop == wire.board_bytes(size) * (context + 1)
         used.sort(key=lambda part: part.start)
         assert all(one.stop <= another.start for one, another in itertools.pairwise(used))
@@ -94,14 +96,16 @@ def test_what_lies_on_a_board_does_not_overlap() -> None:
 @given(st.integers(0, 255), st.integers(0, 1 << 40), st.integers(0, 1 << 37))
 def test_the_word_of_a_head_is_read_again(kind: int, number: int, size: int) -> None:
     word = wire.head(kind, number, size)
-    assert wire.parts_of(word) == (kind, number & wire.NUMBERS, size)
+    assert wire.parts_of(word) == (kind, number & wire.EPOCH_MASK, size)
     assert word < 1 << 63
-    assert word & wire.SAID == wire.head(kind, number)
+    assert word & wire.HEADER_MASK == wire.head(kind, number)
 
 
-def segments(data: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[Parcel]:
+def sections(data: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[Parcel]:
     one = st.builds(
-        lambda meta, words, found: Segment(meta, words, 0, None if found is None else np.frombuffer(found, np.uint8)),
+        lambda descriptors, words, found: Section(
+            descriptors, words, 0, None if found is None else np.frombuffer(found, np.uint8)
+        ),
         st.lists(st.integers()),
         st.integers(0, 99),
         data,
@@ -109,14 +113,14 @@ def segments(data: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[Parcel]
     return st.dictionaries(st.sampled_from([MAIL, PUTS, GETS]), one, min_size=1)
 
 
-@given(segments(st.none() | st.binary(max_size=60)), st.none() | st.text(max_size=5), st.sampled_from([0, 1000]))
+@given(sections(st.none() | st.binary(max_size=60)), st.none() | st.text(max_size=5), st.sampled_from([0, 1000]))
 def test_a_manifest_is_read_again(parcel: Parcel, note: str | None, along: int) -> None:
     late: list[object] = []
     text = memoryview(wire.manifest(note, parcel, along, late))  # type: ignore[arg-type]
     said, (total, found) = wire.read(text)
     assert said == note
-    assert [entry[:4] for entry in found] == [(stream, *segment[:3]) for stream, segment in parcel.items()]
-    data = [b"" if segment.data is None else bytes(segment.data) for segment in parcel.values()]
+    assert [entry[:4] for entry in found] == [(stream, *section[:3]) for stream, section in parcel.items()]
+    data = [b"" if section.data is None else bytes(section.data) for section in parcel.values()]
     assert [entry[4] for entry in found] == [len(one) for one in data]
     behind = wire.data_with(text, total, found)
     if along:

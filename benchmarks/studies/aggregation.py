@@ -5,7 +5,7 @@
 
 Seconds of an empty superstep, of one in which every processor sends 64 words, or 64 KiB, to every other one, and of one
 in which each sends 8 words to the next; a round's time is the slowest processor's. Medians, and the median of the
-rounds' ratios with its interval of 95 %. The rule of `transport/layout.py` (`pays`) comes from these tables.
+rounds' ratios with its interval of 95 %. The rule of `transport/placement.py` (`pays`) comes from these tables.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def computers(file: str) -> Iterator[tuple[str, Computer]]:
             f"bsp_computers: {file}: g must be above 0, got {machine.g!r}; it was lost in noise: calibrate for longer"
         )
     yield "words", Computer(1 / machine.r, machine.g, machine.o_item)
-    if LogPMachine.held_by(file):
+    if LogPMachine.is_in(file):
         logp = LogPMachine.load(file)
         yield "messages", Computer(1 / machine.r, logp.G * logp.step, 2 * logp.o * logp.step)
 

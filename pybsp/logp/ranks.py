@@ -32,7 +32,7 @@ import numpy as np
 
 from ..errors import BSPError, DeadlockError, ProcessorError, UsageError
 from ..machine import LogPMachine
-from ..transport import DRAIN, MAIL, Parcel, Segment
+from ..transport import DRAIN, MAIL, Parcel, Section
 from ..transport.medium import MPITransport
 from ..transport.waiting import SPIN
 from . import wording
@@ -343,17 +343,17 @@ class RankProcessor:
             deadline = self._start + until * self._step
             self._progress()
             return self._wait(self._has_message, deadline)
-        watch = self.watch
-        if watch is None:
+        observer = self.observer
+        if observer is None:
             if self.p == 1:
                 raise DeadlockError(wording.deadlock(1, [(0, self.time)], {}))
             self._wait(self._has_message)
         elif not self._wait(self._has_message, (begin := time.perf_counter()) + PATIENCE):
-            watch.idle(int((begin - self._start) / self._step))
+            observer.idle(int((begin - self._start) / self._step))
             try:
                 self._wait(self._has_message)
             finally:
-                watch.resumed()
+                observer.resumed()
         return True
 
     def _has_message(self) -> bool:
@@ -438,7 +438,7 @@ class RankProcessor:
         self._slot.Start()
         self._at = at = (self._at + 1) % SLOTS
         self._buffer, self._slot, self._full = self._ring[at]
-        self._known[source] = heard
+        self._known[source] = arrived
         if kind == DATA:
             if record_kind == LONG_RECORD:
                 self._fetch(source, body)
@@ -460,8 +460,8 @@ class RankProcessor:
         elif kind == FAILED:
             if self.failure is None:
                 self.failure = ProcessorError(body.decode(errors="replace"), source, 0, "")
-        elif kind != ACKNOWLEDGEMENT and self.watch is not None:
-            self.watch.heard(kind, source, body)
+        elif kind != ACKNOWLEDGEMENT and self.observer is not None:
+            self.observer.heard(kind, source, body)
 
     def _fetch(self, source: int, body: bytes) -> None:
         """Receive the data of a long message."""
@@ -544,12 +544,12 @@ class RankProcessor:
             return
         self._closing = True
         counts: dict[int, Parcel] = {
-            dest: {MAIL: Segment(posted, 0, 0, None)}
+            dest: {MAIL: Section(posted, 0, 0, None)}
             for dest in range(self.p)
             if (posted := self._to[dest] + self._posted[dest])
         }
         arrival = self._transport.exchange(DRAIN, None, counts)
-        expected = {source: parcel[MAIL].meta for source, parcel in arrival.parcels}
+        expected = {source: parcel[MAIL].descriptors for source, parcel in arrival.parcels}
         self.failure = None
         self._wait(lambda: all(self._came(source) == count for source, count in expected.items()))
         if not self._has_left(None):

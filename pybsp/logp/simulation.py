@@ -107,4 +107,4 @@ def machine_of(program: Program, p: int | None, machine: LogPMachine | None, ope
 def machine_in_force() -> LogPMachine | None:
     """The LogP machine of the file that PYBSP_MACHINE names; None where there is none, or it has no such part."""
     path = settings.text(settings.MACHINE)
-    return LogPMachine.load(path) if path and LogPMachine.held_by(path) else None
+    return LogPMachine.load(path) if path and LogPMachine.is_in(path) else None

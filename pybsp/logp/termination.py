@@ -58,7 +58,7 @@ class Detection:
         self._reports: list[Report | None] = [None] * proc.p
         self._wave = 0
         self._confirmed: set[int] | None = None  # in the wave that is under way
-        proc.watch = self
+        proc.observer = self
 
     # -- what this processor does -------------------------------------------------------------------------------------
 

@@ -94,19 +94,21 @@ class Trace:
         m, t = self.machine, self
         L, o, G = m.L, m.o, m.G
         accepted, delivered, acquired = t.acceptance >= 0, t.delivery >= 0, t.acquisition >= 0
-        self._hold("source and dest are different processors", (t.source != t.dest) & _within(t.source, m.p))
-        self._hold("dest is a processor", _within(t.dest, m.p))
-        self._hold("a message is prepared in o steps, from time 0 on", t.submission >= o)
-        self._hold("acceptance is not before submission", ~accepted | (t.acceptance >= t.submission))
-        self._hold(
+        self._require("source and dest are different processors", (t.source != t.dest) & _within(t.source, m.p))
+        self._require("dest is a processor", _within(t.dest, m.p))
+        self._require("a message is prepared in o steps, from time 0 on", t.submission >= o)
+        self._require("acceptance is not before submission", ~accepted | (t.acceptance >= t.submission))
+        self._require(
             "what is delivered was accepted, what is acquired delivered",
             (accepted | ~delivered) & (delivered | ~acquired),
         )
-        self._hold("delivery is 1 to L steps after acceptance", ~delivered | _within(t.delivery - t.acceptance - 1, L))
+        self._require(
+            "delivery is 1 to L steps after acceptance", ~delivered | _within(t.delivery - t.acceptance - 1, L)
+        )
         over = max(int(times.max(initial=-1)) for times in (t.submission, t.acceptance, t.delivery, t.acquisition))
         in_time = ~accepted | delivered | (t.acceptance + L >= over)
-        self._hold("what is accepted is delivered, unless the execution is cut off within L steps", in_time)
-        self._hold("acquisition ends o steps after delivery or later", ~acquired | (t.acquisition >= t.delivery + o))
+        self._require("what is accepted is delivered, unless the execution is cut off within L steps", in_time)
+        self._require("acquisition ends o steps after delivery or later", ~acquired | (t.acquisition >= t.delivery + o))
         # Gaps, and one delivery a step.
         self._check_spacing("submissions of a processor are G apart", t.source, t.submission, G)
         self._check_spacing("acquisitions of a processor are G apart", t.dest[acquired], t.acquisition[acquired], G)
@@ -123,14 +125,14 @@ class Trace:
         order = np.lexsort((end, begin, who))
         who, begin, end = who[order], begin[order], end[order]
         free = (who[1:] != who[:-1]) | (begin[1:] >= end[:-1])
-        self._hold("a processor does one thing at a time", free, who[1:], begin[1:])
+        self._require("a processor does one thing at a time", free, who[1:], begin[1:])
         order = np.lexsort((t.submission, t.source))
         who, begin, end = t.source[order], t.submission[order], until[order]
         free = (who[1:] != who[:-1]) | (begin[1:] > end[:-1])
-        self._hold("an output register holds one message", free, who[1:], begin[1:])
+        self._require("an output register holds one message", free, who[1:], begin[1:])
         # Capacity, and the stalling rule: what waits, waits because there is no room.
         dest, time, count = self._transit()
-        self._hold("at most ceil(L/G) messages are in transit to a destination", count <= m.capacity, dest, time)
+        self._require("at most ceil(L/G) messages are in transit to a destination", count <= m.capacity, dest, time)
         stalls = until > t.submission
         # What is in transit when a step is over, at all destinations; a place and a time as one number.
         last = np.append((dest[1:] != dest[:-1]) | (time[1:] != time[:-1]), True)[: len(dest)]
@@ -143,7 +145,7 @@ class Trace:
         full = (first >= 0) & (room[end] == room[np.maximum(first, 0)])
         full &= np.append(dest, -1)[first] == t.dest[stalls]
         what = "a message waits only while dest has ceil(L/G) in transit"
-        self._hold(what, full, t.dest[stalls], t.submission[stalls])
+        self._require(what, full, t.dest[stalls], t.submission[stalls])
 
     def _hold(self, what: str, holds: NDArray[np.bool_], who: Any = None, time: Any = None) -> None:
         if not holds.all():
@@ -161,7 +163,7 @@ class Trace:
         if sort:
             order = np.lexsort((time, who))
             who, time = who[order], time[order]
-        self._hold(what, (who[1:] != who[:-1]) | (time[1:] - time[:-1] >= least), who[1:], time[1:])
+        self._require(what, (who[1:] != who[:-1]) | (time[1:] - time[:-1] >= least), who[1:], time[1:])
 
 
 def _within(values: Times, end: int) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..mail import Inbox, Mail
-from ..transport import MAIL, Bytes, Segment
+from ..transport import MAIL, Bytes, Section
 from ..transport.memory import ALIGN, BufferPool
 from ..transport.wire import CHUNK
 
@@ -78,8 +78,8 @@ def encode(payload: Any, pool: BufferPool) -> tuple[int, bytes | Long]:
     mail = Mail(pool, "proc.send")
     mail.send(0, payload, None)
     parcels, _ = mail.pack()
-    segment = parcels[0][MAIL]
-    record, content = _padded(pickle.dumps(segment.meta[0], 5)), segment.data
+    section = parcels[0][MAIL]
+    record, content = _padded(pickle.dumps(section.descriptors[0], 5)), section.data
     size = 0 if content is None else content.size
     if len(record) + size > RECORD_ROOM:
         return LONG_RECORD, Long(record, content)
@@ -118,4 +118,4 @@ def decode(record_kind: int, source: int, body: Any) -> Any:
         at = LENGTHS.size + length
         body = Long(body[LENGTHS.size : at], np.frombuffer(body, np.uint8, size, at) if size else None)
     record = pickle.loads(body.record)
-    return Inbox([(source, Segment([record], 0, 1, body.data))])[0].payload
+    return Inbox([(source, Section([record], 0, 1, body.data))])[0].payload

@@ -16,14 +16,14 @@ of MPI ranks, on one node
     window.py      shared memory of the ranks of a node
     board.py       where they meet in it
     neighbours.py  what a processor leaves there for others, and finds
-    heap.py        what a program sends, in shared memory
+    arena.py       what a program sends, in shared memory
     lending.py     data in shared memory: what is read by others, and what of theirs is read here
     populating.py  memory whose pages are made before they are touched
 
 of MPI ranks, by messages
 
     heads.py       one from each processor to each
-    layout.py      which ranks are on which node
+    placement.py   which ranks are on which node
     leaders.py     one from each node to each, in place of those
     sparse.py      how ranks with few partners meet, without messages to all
     flight.py      what follows: posted, received, seen off
@@ -54,30 +54,30 @@ FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies t
 FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are to pass on"
 KIND = 15  # the mask of the kind without the flags
 
-# Streams: a parcel has at most one segment of each. Queues have JOINED and up, one stream each.
+# Streams: a parcel has at most one section of each. Queues have JOINED and up, one stream each.
 MAIL, PUTS, GETS, REPLIES = range(4)
 JOINED = 8
 
 
-class Segment(NamedTuple):
-    """One stream's part of a parcel: what lies in `data` (described by `meta`), and what it counts.
+class Section(NamedTuple):
+    """One stream's part of a parcel: what lies in `data` (described by `descriptors`), and what it counts.
 
     messages: from JOINED on, the items of the queue.
     """
 
-    meta: Any
+    descriptors: Any
     words: int
     messages: int
     data: Bytes | None
 
-    def copied(self) -> Segment:
+    def copied(self) -> Section:
         """The same, in other memory."""
         return self if self.data is None else self._replace(data=self.data.copy())
 
 
-made = tuple.__new__  # a named tuple, in half the time that its class takes
+new_tuple = tuple.__new__  # a named tuple, in half the time that its class takes
 
-Parcel = dict[int, Segment]
+Parcel = dict[int, Section]
 Parcels = Mapping[int, Parcel]
 
 
@@ -129,7 +129,7 @@ class Transport(Protocol):
             grace: seconds after which TimeoutError is raised if not all have come; None waits for ever.
         """
 
-    def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
+    def post(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
         """Begin an exchange, which goes on meanwhile as far as it can.
 
         Returns:

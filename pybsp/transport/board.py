@@ -1,8 +1,8 @@
 """Where the processors of one node that share a transport meet: a board in shared memory (window.py, wire.py).
 
 In an exchange each writes what it does into its own part, its *status* last, and waits for the statuses of the others.
-What it says and sends lies beside it, or is read where it lies in its heap: data is copied once on a node, and received
-by knowing where it is.
+What it says and sends lies beside it, or is read where it lies in its arena: on a node data is copied once, and
+received by knowing where it is.
 
 Memory model: data is written before the status, and read after it. `Win.Sync` is the barrier between the two on both
 sides. Processors of the x86 family keep this order by themselves (of different words only a store and a later load
@@ -22,20 +22,20 @@ import numpy as np
 
 from ..errors import DeliveryError
 from . import wire
-from .lending import Held, Lent
+from .lending import Borrowed, Lent
 from .memory import ALIGN, Bytes, referred_to
 from .wire import (
+    AREA,
+    BORROWS,
     BY_MESSAGE,
     BYTES,
     HAS,
-    HOLDS,
-    KINDS,
-    ROOM,
+    KIND_AND_FLAGS,
     SLOT,
     SOMETHING,
-    STATUS_NUMBER,
+    STATUS_EPOCH_SHIFT,
     TAG,
-    TAG_NUMBER,
+    TAG_EPOCH_SHIFT,
 )
 
 if TYPE_CHECKING:
@@ -86,21 +86,21 @@ class Board:
         self.words = [0] * len(ranks)
         self._parts = [window.parts[rank] for rank in ranks]
         self._others = [k for k in range(len(ranks)) if k != own]
-        # Nobody but processor k writes its status, holds and slots; and nobody but the first one the release.
+        # Nobody but processor k writes its status, borrows and slots; and nobody but the first one the release.
         self._status = [words[lies.status] for words in of]
         self._mine = self._status[own]
         self._theirs = [self._status[k] for k in self._others]
         self.release = of[0][lies.release]
-        self._holds = [[words[row] for row in lies.holds] for words in of]
+        self._borrows = [[words[row] for row in lies.borrows] for words in of]
         self._slots = [[words[slots] for slots in lies.slots] for words in of]
         self._own_part, self._own_slots = self._parts[own], self._slots[own]
         self._tags = [SLOT * k + TAG for k in self._others]
         self._neighbours = [(k, self._status[k], self._slots[k], self._parts[k]) for k in self._others]
-        self._rooms = lies.rooms
-        self._free = 0  # where this exchange's room has nothing yet
+        self._areas = lies.areas
+        self._free = 0  # where this exchange's area is free
         self._fence = window.sync if WEAK else None
-        self._lent, self._held = Lent(), Held(len(ranks))
-        self._lending, self._holding = self._lent.data, self._held.entries  # empty, in most exchanges
+        self._lent, self._borrowed = Lent(), Borrowed(len(ranks))
+        self._lending, self._borrowing = self._lent.data, self._borrowed.entries  # empty, in most exchanges
         self._nobody = [0] * len(ranks)
         self._got: list[tuple[int, int, Bytes]] = []  # number, whose, data of the last few exchanges
 
@@ -115,17 +115,17 @@ class Board:
             Whether all did the same, and nobody said anything.
         """
         number = self.number = self.number + 1
-        word = number << STATUS_NUMBER | kind
+        word = number << STATUS_EPOCH_SHIFT | kind
         # Two of everything are enough: who enters exchange k + 2 has seen all others in k + 1, and they came there
         # when they were done with reading what k had brought. So nobody reads any more what is written over here.
         parity = number & 1
         quiet = True
-        if (self._got or self._holding) and (flag := self._say_held(parity)):
+        if (self._got or self._borrowing) and (flag := self._post_borrowed(parity)):
             word, quiet = word | flag, False
         if self._fence:
             self._fence()
         self._mine[parity] = word
-        # Equal means that the other is in this exchange, does the same, and says, sends and holds nothing. One that
+        # Equal means that the other is in this exchange, does the same, and says, sends and borrows nothing. One that
         # does anything else has another word, for which one waits below; none has a smaller one for good.
         for status in self._theirs:
             tries = self._waiter.tries
@@ -136,13 +136,13 @@ class Board:
                     break
         if not quiet:
             self.wait()
-            if word & HOLDS or any(status[parity] != word for status in self._theirs):
+            if word & BORROWS or any(status[parity] != word for status in self._theirs):
                 self.finish()
                 return False
         if self._fence:
             self._fence()
         if self._lending:
-            self._lent.clear()  # nobody holds anything: all that was lent is free
+            self._lent.clear()  # nobody borrows anything: all that was lent is free
         return True
 
     def enter(self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]) -> list[tuple[int, bytes]]:
@@ -153,16 +153,16 @@ class Board:
             data: that the manifests refer to in this processor's part.
 
         Returns:
-            The manifests that have to go as messages, since there was no room.
+            The manifests that have to go as messages, since the area was full.
         """
         number = self.number = self.number + 1
         parity = number & 1
-        slots, at = self._own_slots[parity], self._rooms[parity]
-        end = at + ROOM
+        slots, at = self._own_slots[parity], self._areas[parity]
+        end = at + AREA
         part = self._own_part
         late = []
         last, last_at = None, 0
-        tag = number << TAG_NUMBER
+        tag = number << TAG_EPOCH_SHIFT
         # Who says anything writes a tag for every other processor, so that none takes what is missing for nothing: a
         # tag with another number is an error there (DeliveryError).
         if len(manifests) < len(self._tags):  # else each gets one below
@@ -188,20 +188,20 @@ class Board:
         if data:
             self._lent.lend(number, data)  # before anybody can read it
         self._free = at
-        word = number << STATUS_NUMBER | kind | SOMETHING  # as `_say` does
-        if self._got or self._holding:
-            word |= self._say_held(parity)
+        word = number << STATUS_EPOCH_SHIFT | kind | SOMETHING  # as `_post_status` does
+        if self._got or self._borrowing:
+            word |= self._post_borrowed(parity)
         # The status comes last: who sees it finds all that is written above.
         if self._fence:
             self._fence()
         self._mine[parity] = word
         return late
 
-    def say(self, kind: int) -> int:
+    def enter_quiet(self, kind: int) -> int:
         """Enter an exchange in which this processor says nothing; returns its status."""
         self.number += 1
-        self._free = self._rooms[self.number & 1]
-        return self._say(kind)
+        self._free = self._areas[self.number & 1]
+        return self._post_status(kind)
 
     def let_go(self, text: bytes | None) -> bool:
         """As the leader, with all others here: let them go on.
@@ -210,18 +210,18 @@ class Board:
             text: for all; None where all did the same and nobody said anything: then they see this one's status.
 
         Returns:
-            False if the text has to go as messages, since there was no room.
+            False if the text has to go as messages, since the area was full.
         """
         # One release serves both parities: the leader writes the next one when all have entered the next exchange, and
         # who has entered that one has read this.
         place, release = 0, self.release
         word = self._mine[self.number & 1]
         if text is not None:
-            # It lies behind this leader's own manifests, in the room of this parity. That is written over in the
+            # It lies behind this leader's own manifests, in the area of this parity. That is written over in the
             # exchange after the next, when all have entered the next one, and so have read this.
             word |= SOMETHING
             size, place = len(text), self._free
-            if size <= self._rooms[self.number & 1] + ROOM - place:
+            if size <= self._areas[self.number & 1] + AREA - place:
                 self._parts[self._own][place : place + size] = text
             else:
                 data: list[Bytes] = []
@@ -246,14 +246,14 @@ class Board:
         return here() or self._waiter.until(here, None, deadline)
 
     def gather(self, kind: int) -> list[tuple[int, memoryview]] | None:
-        """Wait for all others; the short way on, where all do the same and nothing comes by message.
+        """Wait for all others; the fast path on, where all do the same and nothing comes by message.
 
         Returns:
             (from whom, manifest); or None: `finish` and `manifests` say more.
         """
         number = self.number
         # A number in a status only grows: a larger one means that the other is ahead, and left this exchange behind.
-        parity, least, own = number & 1, number << STATUS_NUMBER, SLOT * self._own
+        parity, least, own = number & 1, number << STATUS_EPOCH_SHIFT, SLOT * self._own
         for status in self._theirs:
             tries = self._waiter.tries
             while status[parity] < least:
@@ -267,28 +267,28 @@ class Board:
         reading = 1  # what is sent in this exchange is still to be read
         for k, status, slots_of, part in self._neighbours:
             word = status[parity]
-            if word & KINDS != kind:
+            if word & KIND_AND_FLAGS != kind:
                 return None
             if word & SOMETHING:
                 slots = slots_of[parity]
                 tag = slots[own + TAG]
-                if tag >> TAG_NUMBER != number:
-                    raise self._undelivered(k, tag >> TAG_NUMBER)
+                if tag >> TAG_EPOCH_SHIFT != number:
+                    raise self._undelivered(k, tag >> TAG_EPOCH_SHIFT)
                 if tag & HAS:
                     at = slots[own]
                     if at < 0:
                         return None
                     found.append((k, part[at : at + slots[own + BYTES]]))
-            if word & HOLDS:
-                reading |= self._holds[k][parity][self._own]
-        # All others have said in this exchange what they hold: what none of them holds is free.
+            if word & BORROWS:
+                reading |= self._borrows[k][parity][self._own]
+        # All others have said in this exchange what they borrow: what none of them borrows is free.
         if self._lending:
-            self._lent.release(number, reading)
+            self._lent.reclaim(number, reading)
         return found
 
     def here(self, _: object = None) -> bool:
         """Whether all others have entered the exchange."""
-        parity, least = self.number & 1, self.number << STATUS_NUMBER
+        parity, least = self.number & 1, self.number << STATUS_EPOCH_SHIFT
         for status in self._theirs:
             tries = self._waiter.tries
             while status[parity] < least:
@@ -299,12 +299,12 @@ class Board:
 
     def behind(self) -> list[int]:
         """Those that have not entered the exchange."""
-        parity, least = self.number & 1, self.number << STATUS_NUMBER
+        parity, least = self.number & 1, self.number << STATUS_EPOCH_SHIFT
         return [k for k in self._others if self._status[k][parity] < least]
 
     def led(self) -> bool:
         """Whether the leader has let this processor go on."""
-        least, release = self.number << STATUS_NUMBER, self.release
+        least, release = self.number << STATUS_EPOCH_SHIFT, self.release
         tries = self._waiter.tries
         while release[0] < least:
             tries -= 1
@@ -322,9 +322,9 @@ class Board:
             return
         reading = 1
         for k in self._others:
-            if self.words[k] & HOLDS:
-                reading |= self._holds[k][parity][self._own]
-        self._lent.release(self.number, reading)
+            if self.words[k] & BORROWS:
+                reading |= self._borrows[k][parity][self._own]
+        self._lent.reclaim(self.number, reading)
 
     def manifests(self, outside: bool = False) -> list[tuple[int, int, int]]:
         """Those that there are for this processor: from whom, where they lie in its part, or BY_MESSAGE; and bytes.
@@ -341,8 +341,8 @@ class Board:
             if self.words[k] & SOMETHING:
                 slots = self._slots[k][parity]
                 tag = slots[own + TAG]
-                if tag >> TAG_NUMBER != self.number:
-                    raise self._undelivered(k, tag >> TAG_NUMBER)
+                if tag >> TAG_EPOCH_SHIFT != self.number:
+                    raise self._undelivered(k, tag >> TAG_EPOCH_SHIFT)
                 if tag & HAS:
                     found.append((k, slots[own], slots[own + BYTES]))
         return found
@@ -359,7 +359,7 @@ class Board:
 
     def read(self, k: int, at: int, size: int) -> Bytes:
         """Data in a processor's part, as it lies there."""
-        # It stays its sender's memory: as long as anything here refers to it, the words of `holds` say so.
+        # It stays its sender's memory: as long as anything here refers to it, `borrows` says so.
         data: Bytes = np.ndarray(size, np.uint8, self._parts[k], at)
         self._got.append((self.number, k, data))
         return data
@@ -370,11 +370,11 @@ class Board:
 
     def reads(self) -> bool:
         """Whether somebody here refers to data that others sent."""
-        self._hold(self.number + SOON)
-        self._held.words(self.number)
-        return bool(self._holding)
+        self._watch(self.number + SOON)
+        self._borrowed.words(self.number)
+        return bool(self._borrowing)
 
-    def _hold(self, number: int) -> None:
+    def _watch(self, number: int) -> None:
         """Forget what is no longer referred to; what is for longer than a few exchanges is watched from now on.
 
         Most data is not: to look at its reference count takes less time than to watch it.
@@ -385,7 +385,7 @@ class Board:
             if entry[0] > late:
                 recent.append(entry)
             else:
-                self._held.hold(entry[1], entry[0], entry[2])
+                self._borrowed.borrow(entry[1], entry[0], entry[2])
         self._got = recent
 
     def retire(self) -> None:
@@ -393,25 +393,25 @@ class Board:
         parent = self._parent
         if parent is None:
             return
-        # In the order of exchanges, as what is held has to be: what comes from here counts as of the parent's last one.
-        self._hold(self.number + SOON)
-        parent._hold(parent.number + SOON)
+        # What is borrowed is in the order of exchanges: what comes from here counts as of the last one of the parent.
+        self._watch(self.number + SOON)
+        parent._watch(parent.number + SOON)
         if self._lending:
             parent._lent.lend(parent.number, self._lent.clear())
-        self._held.hand_over(parent._held, parent.number, [parent._ranks.index(rank) for rank in self._ranks])
+        self._borrowed.hand_over(parent._borrowed, parent.number, [parent._ranks.index(rank) for rank in self._ranks])
 
-    def _say(self, what: int) -> int:
-        word = self.number << STATUS_NUMBER | what
+    def _post_status(self, what: int) -> int:
+        word = self.number << STATUS_EPOCH_SHIFT | what
         parity = self.number & 1
-        if self._got or self._holding:
-            word |= self._say_held(parity)
+        if self._got or self._borrowing:
+            word |= self._post_borrowed(parity)
         if self._fence:
             self._fence()
         self._mine[parity] = word
         return word
 
     def _lay(self, text: bytes, data: list[Bytes]) -> int:
-        """Put a text that the room has no place for in a buffer, which is added to `data`; returns where it lies."""
+        """Put a text that the area has no place for in a buffer, which is added to `data`; returns where it lies."""
         buffer = self._window.pool.take(len(text))
         place = self._window.pool.place(buffer)
         if place != BY_MESSAGE:
@@ -419,18 +419,18 @@ class Board:
             data.append(buffer)
         return place
 
-    def _say_held(self, parity: int) -> int:
+    def _post_borrowed(self, parity: int) -> int:
         """Say of whose data which is still referred to here; returns the flag that says so, or 0."""
         number = self.number
         if self._got:
-            self._hold(number)
-        words = self._held.words(number) if self._holding else self._nobody
-        if not self._got and not self._holding:
+            self._watch(number)
+        words = self._borrowed.words(number) if self._borrowing else self._nobody
+        if not self._got and not self._borrowing:
             return 0
         row = list(words)
         for sent, k, _ in self._got:
             row[k] |= 1 << number - sent  # at most SOON: what is older is in the words
-        holds = self._holds[self._own][parity]
+        borrows = self._borrows[self._own][parity]
         for k, word in enumerate(row):
-            holds[k] = word
-        return HOLDS
+            borrows[k] = word
+        return BORROWS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import JOINED, KIND, Arrival, Parcel, Segment, wire
+from . import JOINED, KIND, Arrival, Parcel, Section, wire
 from .flight import InFlight
 from .memory import BufferPool, Bytes
 from .wire import BY_MESSAGE, DATA, MANIFESTS, Arrived, Contents
@@ -59,10 +59,10 @@ class Delivery:
         contents: dict[int, tuple[int, Contents]] = {}
         notes: list[Any] | None = None
         for s, manifest in manifests.items():
-            said, contents[s] = wire.read(manifest)
-            if said is not None:
+            source_note, contents[s] = wire.read(manifest)
+            if source_note is not None:
                 notes = notes or [None] * len(kinds)
-                notes[s] = said
+                notes[s] = source_note
         if note is not None:
             notes = notes or [None] * len(kinds)
             notes[self._pid] = note
@@ -91,7 +91,7 @@ class Delivery:
         own: Parcel | None,
         waiter: Waiter,
     ) -> tuple[Arrived, dict[int, Bytes]]:
-        """Find data that is here, put what came along in its place, and receive all other.
+        """Find data that is here, put inline data in its place, and receive all other.
 
         Args:
             contents: by source: bytes of data, and what is in the parcel.
@@ -114,25 +114,31 @@ class Delivery:
     ) -> tuple[Arrived, dict[int, Bytes]]:
         """As `deliver`; what comes as messages is still to be waited for."""
         if own is None and not any(total for total, _ in contents.values()):
-            brief = [
-                (s, {stream: Segment(meta, words, count, None) for stream, meta, words, count, _, _ in contents[s][1]})
+            parcels = [
+                (
+                    s,
+                    {
+                        stream: Section(descriptors, words, count, None)
+                        for stream, descriptors, words, count, _, _ in contents[s][1]
+                    },
+                )
                 for s in sorted(contents)
                 if contents[s][1]
             ]
-            return brief, {}
+            return parcels, {}
         ranks, take = self._ranks, self.memory.take
         if own is not None:
             contents[self._pid] = wire.contents(own)
         # The items of a queue, from all sources, are received right behind each other: one array.
         totals: dict[int, int] = {}
-        apart = set()  # streams of which something lies in shared memory: where it is alone it need not be joined
+        shared = set()  # streams of which something lies in shared memory: where it is alone it need not be joined
         for _, content in contents.values():
             for stream, _, _, _, size, at in content:
                 if stream >= JOINED:
                     totals[stream] = totals.get(stream, 0) + size
                     if at >= 0:
-                        apart.add(stream)
-        joined = {stream: take(total) for stream, total in totals.items() if stream not in apart}
+                        shared.add(stream)
+        joined = {stream: take(total) for stream, total in totals.items() if stream not in shared}
         used = dict.fromkeys(joined, 0)
         arrived: Arrived = []
         places: list[tuple[int, Bytes]] = []
@@ -140,8 +146,8 @@ class Delivery:
             parcel: Parcel = {}
             total, content = contents[s]
             # What is left of the data that came with the manifest.
-            along = wire.data_with(manifests[s], total, content) if s != self._pid else None
-            for stream, meta, words, messages, size, at in content:
+            inline = wire.data_with(manifests[s], total, content) if s != self._pid else None
+            for stream, descriptors, words, messages, size, at in content:
                 place: Bytes | None
                 if at >= 0:
                     assert self._board is not None
@@ -152,10 +158,10 @@ class Delivery:
                     used[stream] += size
                 else:
                     place = take(size) if size and s != self._pid else None
-                if along is not None:
+                if inline is not None:
                     if place is not None:
-                        place[:] = along[:size]  # a copy: the manifest's memory is used again
-                    along = along[size:]
+                        place[:] = inline[:size]  # a copy: the manifest's memory is used again
+                    inline = inline[size:]
                 elif s != self._pid and at == BY_MESSAGE:
                     if place is not None:
                         places.append((ranks[s], place))
@@ -165,7 +171,7 @@ class Delivery:
                         place = data  # mail to oneself is handed over
                     else:
                         place[:] = data  # copied, as MPI would, so that the queue is one array
-                parcel[stream] = Segment(meta, words, messages, place)
+                parcel[stream] = Section(descriptors, words, messages, place)
             if parcel:
                 arrived.append((s, parcel))
         # In the order in which each source sends them: MPI gives the first message to the first receive of a tag.

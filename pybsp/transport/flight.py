@@ -30,7 +30,7 @@ Text = bytes | memoryview | Bytes
 
 # Bytes of an exchange, at most, that leave without this processor's help: they are in the network's buffers. What is
 # more may wait for its next call of MPI, and its receivers with it.
-LEAVES = 1 << 16
+SENT_WITHOUT_PROGRESS = 1 << 16
 
 
 class InFlight:
@@ -44,7 +44,7 @@ class InFlight:
 
     Attributes:
         moving: of the waiter (see there) where waits do not call MPI by themselves, as some are on a board; else None.
-        leaves: bytes of an exchange that leave without this processor's help; -1: none do.
+        sent_without_progress: bytes of an exchange that leave without this processor's help; -1: none do.
         arriving: receives of this exchange.
         leaving: sends of it.
         unfinished: sends of earlier exchanges, whose data may still be leaving. Not empty: an exchange has to ask first
@@ -63,7 +63,7 @@ class InFlight:
 
         self.comm, self._pid, self._context, self._revocation = comm, pid, context, revocation
         self.moving: set[int] | None = None
-        self.leaves = LEAVES
+        self.sent_without_progress = SENT_WITHOUT_PROGRESS
         self.arriving: list[Any] = []
         self.leaving: list[Any] = []
         self.unfinished: deque[list[Any]] = deque()
@@ -97,7 +97,7 @@ class InFlight:
         self.leaving = []
         if not self.unfinished:
             self._rest()
-        elif self.posted > self.leaves:
+        elif self.posted > self.sent_without_progress:
             self.see_off(0, waiter)
 
     def see_off(self, keep: int, waiter: Waiter) -> None:

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeliveryError
-from . import MAIL, Parcels, Segment, made, wire
+from . import MAIL, Parcels, Section, new_tuple, wire
 from .memory import Bytes
 from .wire import (
+    BYTES_SHIFT,
+    EPOCH_MASK,
+    EPOCH_SHIFT,
     HEAD,
-    INLINE,
-    KINDS,
+    HEADER_MASK,
+    KIND_AND_FLAGS,
     MAIL_ALONE,
-    NUMBER,
-    NUMBERS,
-    SAID,
-    SIZE,
+    MANIFEST_IN_HEAD,
     STRIDE,
     Arrived,
     loads,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from .waiting import Waiter
 
-PREFIX = HEAD - INLINE  # bytes of a head's word
+PREFIX = HEAD - MANIFEST_IN_HEAD  # bytes of a head's word
 
 
 class Heads:
@@ -86,8 +86,8 @@ class Heads:
         testall = self._testall
         if self._out and not testall(self._out):  # as `see_off`
             waiter.until(testall, self._out)
-        number = self.number = self.number + 1 & NUMBERS
-        word, words = kind | number << NUMBER, self._words_out
+        number = self.number = self.number + 1 & EPOCH_MASK
+        word, words = kind | number << EPOCH_SHIFT, self._words_out
         for at in self._at:
             words[at] = word
         self._words_in[self._pid * STRIDE] = word
@@ -101,11 +101,11 @@ class Heads:
         self.let_go(waiter)
         return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
 
-    def describe(self, note: object, parcels: Parcels, along: int) -> tuple[list[bytes], list[tuple[int, Bytes]]]:
+    def describe(self, note: object, parcels: Parcels, inline: int) -> tuple[list[bytes], list[tuple[int, Bytes]]]:
         """The manifest for each of the peers, and data by rank that goes as messages.
 
         Args:
-            along: bytes of data that go along with a manifest, at most.
+            inline: bytes of data, at most, that are inline in a manifest.
         """
         plain = b"" if note is None else wire.note_to_all(note)
         manifests: list[bytes] = []
@@ -116,30 +116,30 @@ class Heads:
             if sent is None:
                 manifests.append(plain)
                 continue
-            manifests.append(wire.manifest(note, sent, along, late))
+            manifests.append(wire.manifest(note, sent, inline, late))
             if late:
                 messages += [(self._ranks[d], data) for data in late]
                 late.clear()
         return manifests, messages
 
-    def send(self, kind: int, manifests: Sequence[bytes], says: bool, waiter: Waiter) -> list[tuple[int, bytes]]:
+    def send(self, kind: int, manifests: Sequence[bytes], has_own: bool, waiter: Waiter) -> list[tuple[int, bytes]]:
         """Begin an exchange.
 
         Args:
             manifests: for each of the peers; empty: none.
-            says: whether this processor has anything for itself, or for all.
+            has_own: whether this processor has anything for itself, or for all.
 
         Returns:
             The manifests that have to go as messages, by rank.
         """
         self.see_off(waiter)
-        number = self.number = self.number + 1 & NUMBERS
-        said = kind | number << NUMBER
+        number = self.number = self.number + 1 & EPOCH_MASK
+        header = kind | number << EPOCH_SHIFT
         heads, long = [], []
         for d, manifest in zip(self.peers, manifests, strict=True):
             size = len(manifest)
-            self._words_out[d * STRIDE] = said | size << SIZE
-            if 0 < size <= INLINE:
+            self._words_out[d * STRIDE] = header | size << BYTES_SHIFT
+            if 0 < size <= MANIFEST_IN_HEAD:
                 at = d * HEAD + PREFIX
                 self._bytes_out[at : at + size] = manifest
                 heads.append(self._long[d])
@@ -147,7 +147,7 @@ class Heads:
                 heads.append(self._short[d])
                 if size:
                     long.append((self._ranks[d], manifest))
-        self._words_in[self._pid * STRIDE] = said | says << SIZE
+        self._words_in[self._pid * STRIDE] = header | has_own << BYTES_SHIFT
         self._out = heads
         self._startall(self.receiving + heads)
         return long
@@ -170,21 +170,21 @@ class Heads:
             waiter.until(self._testall, self._out)
 
     def mail_alone(self, kind: int) -> Arrived | None:
-        """The short way where all do the same, and what they send is mail in their heads; else None."""
+        """The fast path where all do the same, and what they send is mail in their heads; else None."""
         arrived: Arrived = []
-        said = kind | self.number << NUMBER
+        header = kind | self.number << EPOCH_SHIFT
         for s, word in enumerate(self._words_in[::STRIDE].tolist()):
-            if word & SAID != said:
+            if word & HEADER_MASK != header:
                 return None
-            size = word >> SIZE
+            size = word >> BYTES_SHIFT
             if size and s != self._pid:
-                if size > INLINE:
+                if size > MANIFEST_IN_HEAD:
                     return None
                 at = s * HEAD + PREFIX
                 found = loads(self._bytes_in[at : at + size])
                 if len(found) != MAIL_ALONE:
                     return None
-                arrived.append((s, {MAIL: made(Segment, found)}))
+                arrived.append((s, {MAIL: new_tuple(Section, found)}))
         return arrived
 
     def read(self, kinds: list[int], manifests: dict[int, memoryview], late: list[tuple[int, int]]) -> None:
@@ -200,14 +200,14 @@ class Heads:
         """
         for s in self.peers:
             word = self._words_in[s * STRIDE]
-            if word >> NUMBER & NUMBERS != self.number:
+            if word >> EPOCH_SHIFT & EPOCH_MASK != self.number:
                 raise DeliveryError(
                     f"in exchange {self.number} processor {self._pid} got what processor {s} had said in exchange "
-                    f"{word >> NUMBER & NUMBERS}"
+                    f"{word >> EPOCH_SHIFT & EPOCH_MASK}"
                 )
-            kinds[s] = word & KINDS
-            size = word >> SIZE
-            if size > INLINE:
+            kinds[s] = word & KIND_AND_FLAGS
+            size = word >> BYTES_SHIFT
+            if size > MANIFEST_IN_HEAD:
                 late.append((s, size))
             elif size:
                 at = s * HEAD + PREFIX

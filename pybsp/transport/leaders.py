@@ -11,7 +11,7 @@ messages from one node to another if each sends a head to each; aggregated it is
        others go on. They read what they find for them. If all processors did the same and nobody said anything, there
        is nothing to read.
 
-Data that does not go along with its manifest travels from rank to rank, as it does without this, while all that goes
+Data that is not inline travels from rank to rank, as it does without this, while all that goes
 on. A node without shared memory is as many groups of one processor each, its own leader.
 
 Those that wait for their leader still call MPI now and then: data that they sent moves on only if they do.
@@ -28,13 +28,13 @@ from ..errors import DeliveryError
 from . import wire
 from .wire import (
     BY_MESSAGE,
-    KINDS,
+    EPOCH_MASK,
+    KIND_AND_FLAGS,
     LEADER_STRIDE,
     LEADER_TEXTS,
     LEADERS,
     MOST,
     NO_MESSAGE,
-    NUMBERS,
     WORD,
 )
 
@@ -49,7 +49,7 @@ class Leaders:
 
     Args:
         ranks, pid, context: of the transport.
-        groups: as `Layout` has them.
+        groups: as `Placement` has them.
         board: of this processor's node; None where it is alone.
         flight: the transport's messages; these are among them.
     """
@@ -85,7 +85,7 @@ class Leaders:
         self._steps: Iterator[None] = iter(())
         self._kind = 0
         self._status = 0  # on the board, if this processor says nothing; else -1
-        self._said = b""  # to other nodes
+        self._outgoing = b""  # to other nodes
         self._quiet = False
         self._text: bytes | memoryview = b""  # of the release
 
@@ -106,7 +106,7 @@ class Leaders:
         Returns:
             Whether all did the same, and nobody said anything.
         """
-        self._status = kind if self._board is None else self._board.say(kind)
+        self._status = kind if self._board is None else self._board.enter_quiet(kind)
         self._begin(kind, b"")
         self.wait(waiter)
         return self._quiet
@@ -127,21 +127,21 @@ class Leaders:
             texts, data: as `Board.enter` has them, and what that returns is returned.
         """
         self._status = -1
-        said = wire.outgoing(note, manifests, self._groups, self._others) if note or manifests else b""
+        outgoing = wire.outgoing(note, manifests, self._groups, self._others) if note or manifests else b""
         late: list[tuple[int, bytes]] = []
         if self._board is not None:
             # The slot behind those of the board's processors is for other nodes; the leader has its own at hand.
-            outside = [(len(self._near), said)] if said and self._place else []
+            outside = [(len(self._near), outgoing)] if outgoing and self._place else []
             late = self._board.enter(kind, [*texts, *outside], data)
             if late and late[-1][0] == len(self._near):
                 late.pop()
-                self._send(said, self._near[:1])
-        self._begin(kind, said)
+                self._send(outgoing, self._near[:1])
+        self._begin(kind, outgoing)
         return late
 
-    def _begin(self, kind: int, said: bytes) -> None:
-        self._kind, self._said, self._flight.posted = kind, said, 0
-        self._number = self._number + 1 & NUMBERS
+    def _begin(self, kind: int, outgoing: bytes) -> None:
+        self._kind, self._outgoing, self._flight.posted = kind, outgoing, 0
+        self._number = self._number + 1 & EPOCH_MASK
         self._steps = self._follow() if self._place else self._lead()
 
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
@@ -174,13 +174,13 @@ class Leaders:
         # 1. Those of this node, and what they have for others.
         words = [self._kind]
         quiet = self._status >= 0
-        texts: dict[int, bytes | memoryview] = {0: self._said} if self._said else {}
+        texts: dict[int, bytes | memoryview] = {0: self._outgoing} if self._outgoing else {}
         if board is not None:
             while not board.here():
                 self._poke()
                 yield
             board.finish()
-            words = [word & KINDS for word in board.words]
+            words = [word & KIND_AND_FLAGS for word in board.words]
             quiet = quiet and board.words.count(self._status) == len(words)
             late: list[tuple[int, memoryview]] = []
             if not quiet:
@@ -198,10 +198,10 @@ class Leaders:
         self._startall(requests)
         while not testall(requests):
             yield
-        said = wire.head(self._kind, self._number)
-        self._words_in[self._group * LEADER_STRIDE] = said
+        header = wire.head(self._kind, self._number)
+        self._words_in[self._group * LEADER_STRIDE] = header
         heads = self._words_in[::LEADER_STRIDE].tolist()
-        self._quiet = quiet and heads.count(said) == len(heads)
+        self._quiet = quiet and heads.count(header) == len(heads)
         if self._quiet:
             if board is not None:
                 board.let_go(None)

@@ -1,7 +1,7 @@
-"""Data in shared memory that is read where its sender put it: what its readers hold, and what its sender has lent.
+"""Data in shared memory that is read where its sender put it: what its readers borrow, and what its sender has lent.
 
 Who still reads what is told by a word for each sender: bit k where data of k exchanges ago is read, the highest (AGES)
-for all that is older. Neither side looks through what is kept: a reader is told by weak references that data is no
+for all that is older. Neither side looks through all data: a reader is told by weak references that data is no
 longer referred to, and shifts its words by an exchange; a sender looks at bits that have gone.
 """
 
@@ -45,7 +45,7 @@ class Lent:
         self.data.setdefault(number, []).extend(data)
         self._bits, self._at = aged(self._bits, number - self._at) | 1, number
 
-    def release(self, number: int, reading: int) -> None:
+    def reclaim(self, number: int, reading: int) -> None:
         """Forget what nobody reads.
 
         Args:
@@ -76,7 +76,7 @@ class Lent:
         return found
 
 
-class Held:
+class Borrowed:
     """What a processor reads where others have put it.
 
     Args:
@@ -92,8 +92,8 @@ class Held:
         self._at = 0
         self._numbers: list[dict[int, int]] = [{} for _ in range(others)]  # exchange: how many pieces of data
 
-    def hold(self, k: int, number: int, data: Bytes) -> None:
-        """Data of a processor's that came in the exchange of this number is held until nobody here refers to it."""
+    def borrow(self, k: int, number: int, data: Bytes) -> None:
+        """Data of a processor's that came in the exchange of this number is borrowed until nobody here refers to it."""
         entry = _Entry(self, k, number)
         # The callback is not Python's: no handler of a signal, whose exception would be lost there, runs in it.
         entry.reference = ref(data, partial(_dropped.__setitem__, id(entry)))
@@ -117,7 +117,7 @@ class Held:
         self._age(number)
         while _dropped:
             entry = _entries.pop(_dropped.popitem()[0])
-            entry.holder._take_off(entry)
+            entry.borrower._take_off(entry)
         return self._words
 
     def _take_off(self, entry: _Entry) -> None:
@@ -131,8 +131,8 @@ class Held:
             if age < AGES or self._at - next(iter(numbers), self._at) < AGES:
                 self._words[entry.k] &= ~(1 << min(age, AGES))
 
-    def hand_over(self, heir: Held, number: int, places: Sequence[int]) -> None:
-        """From now on what is held here is the heir's, as if it had come in the exchange of this number.
+    def hand_over(self, heir: Borrowed, number: int, places: Sequence[int]) -> None:
+        """From now on what is borrowed here is the heir's, as if it had come in the exchange of this number.
 
         The sender lends it anew by the same number (`Board.retire`), so that both mean the same bit.
 
@@ -141,19 +141,19 @@ class Held:
         """
         self.words(self._at)
         for entry in self.entries.values():
-            entry.holder, entry.k, entry.number = heir, places[entry.k], number
+            entry.borrower, entry.k, entry.number = heir, places[entry.k], number
             heir._add(entry)
         self.entries.clear()
 
 
 class _Entry:
-    """Data of processor k's of the exchange of a number, and who holds it."""
+    """Data of processor k's of the exchange of a number, and who borrows it."""
 
-    __slots__ = ("holder", "k", "number", "reference")
+    __slots__ = ("borrower", "k", "number", "reference")
     reference: object
 
-    def __init__(self, holder: Held, k: int, number: int) -> None:
-        self.holder, self.k, self.number = holder, k, number
+    def __init__(self, borrower: Borrowed, k: int, number: int) -> None:
+        self.borrower, self.k, self.number = borrower, k, number
 
 
 _entries: dict[int, _Entry] = {}  # of this process, by id

@@ -30,10 +30,10 @@ from . import FAIL, FREE, SYNC, Arrival, Charge, Parcel, Parcels, wire
 from .delivery import Delivery
 from .flight import InFlight
 from .launcher import abort_job, threads_allowed
-from .layout import Layout
 from .memory import BufferPool
 from .neighbours import Neighbours
 from .patience import Absence, Patience, Witness
+from .placement import Placement
 from .revocation import Member, Revocation, RevokedError
 from .waiting import Waiter
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from .board import Board
 
-ALONG = 1024  # bytes of data, at most, that go along with a manifest: a copy on each side is cheaper than a message
-MOST_ALONG = 1 << 14  # and where a measured machine says that messages are dear
+INLINE_DATA = 1024  # bytes of data, at most, inline in a manifest: a copy on each side is cheaper than a message
+INLINE_DATA_MOST = 1 << 14  # and where a measured machine says that messages are dear
 COPYING = 1e-10  # seconds that copying a byte takes
 PROBES = 8  # until what has come is found: the first lets MPI fetch it
 
@@ -52,7 +52,7 @@ class Communicator(Protocol):
     """What the transports on one communicator share (mpi.py)."""
 
     comm: MPI.Intracomm
-    layout: Layout
+    placement: Placement
     waiter: Waiter
     revocation: Revocation | None
     whole: MPITransport  # that of all ranks
@@ -120,11 +120,11 @@ class MPITransport(ABC):
         neighbours: its processors on this node, where they meet in shared memory.
 
     Attributes:
-        along: bytes of data that go along with a manifest to another node, at most.
+        inline_data: bytes of data, at most, that are inline in a manifest to another node.
         pool: for what is sent.
     """
 
-    moves_by_mpi: ClassVar[bool] = True  # what goes on meanwhile (`begin`) does so only while MPI is called
+    moves_by_mpi: ClassVar[bool] = True  # what goes on meanwhile (`post`) does so only while MPI is called
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class MPITransport(ABC):
         self.p, self.pid = len(ranks), pid
         self.waiter = on.waiter
         self.pool: BufferPool
-        self.along = ALONG
+        self.inline_data = INLINE_DATA
         self._on, self._ranks, self._context = on, list(ranks), context
         self._flight, self._unfinished = flight, flight.unfinished
         self.board: Board | None = None
@@ -171,11 +171,11 @@ class MPITransport(ABC):
         """As `Transport` has it. Whatever leaves it goes through `left`."""
 
     @abstractmethod
-    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         """Begin an exchange: hand over what this processor says and sends."""
 
     @abstractmethod
-    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+    def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         """End it: wait for the others, and receive.
 
         Raises:
@@ -189,17 +189,17 @@ class MPITransport(ABC):
             self._sparse = self._on.sparse(self, self._ranks, self._context, self._flight, self._delivery)
         return self._sparse
 
-    def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
+    def post(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
         try:
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
-            self._hand_over(kind, note, parcels)
+            self._post(kind, note, parcels)
         except BaseException as error:
             self.left(error, kind, note)
         if not self.moves_by_mpi or not threads_allowed():
-            return partial(self._complete, kind, note, parcels)
+            return partial(self._complete_posted, kind, note, parcels)
         # Messages move on only while MPI is called: a thread does so. It sleeps, as the program computes. Only one
-        # thread calls MPI: between `begin` and what completes it the program exchanges nothing.
+        # thread calls MPI: between `post` and what completes it the program exchanges nothing.
         waiter, own = self.waiter, Waiter("sleep")
         self.waiter = own
         self.waiter.look, self.waiter.moving = waiter.look, waiter.moving
@@ -209,7 +209,7 @@ class MPITransport(ABC):
 
         def work() -> None:
             try:
-                arrivals.append(self._finish(kind, note, parcels, None))
+                arrivals.append(self._complete(kind, note, parcels, None))
             except BaseException as error:
                 errors.append(error)
 
@@ -235,12 +235,12 @@ class MPITransport(ABC):
 
         return complete
 
-    def _complete(
+    def _complete_posted(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:
         """End an exchange that was begun."""
         try:
-            return self._finish(kind, note, parcels, grace)
+            return self._complete(kind, note, parcels, grace)
         except BaseException as error:
             return self.left(error, kind, note)
 
@@ -272,7 +272,7 @@ class MPITransport(ABC):
         except BaseException as error:
             self.left(error)
             raise
-        part.along = self.along
+        part.inline_data = self.inline_data
         return part
 
     # -- what others know of it --------------------------------------------------------------------------------------
@@ -282,14 +282,14 @@ class MPITransport(ABC):
         return self._on.comm
 
     @property
-    def apart(self) -> bool:
+    def all_remote(self) -> bool:
         """Whether no two processors of the communicator meet in shared memory."""
-        nodes = self._on.layout.nodes
+        nodes = self._on.placement.nodes
         return len(set(nodes)) == len(nodes)
 
     def tune(self, o_msg: float) -> None:
         """A message is measured to take so many seconds of a processor's time."""
-        self.along = min(max(ALONG, int(o_msg / (2 * COPYING))), MOST_ALONG)
+        self.inline_data = min(max(INLINE_DATA, int(o_msg / (2 * COPYING))), INLINE_DATA_MOST)
 
     def channel(self) -> tuple[MPI.Intracomm, list[int], int]:
         """The communicator, the ranks by pid, and the first of two tags, for messages outside of exchanges."""

@@ -30,29 +30,29 @@ def aligned(size: int) -> int:
     return (size + ALIGN - 1) & -ALIGN
 
 
-def unheld(kept: Iterable[Bytes], size: int = 0) -> Bytes | None:
+def first_free(buffers: Iterable[Bytes], size: int = 0) -> Bytes | None:
     """The first buffer of at least so many bytes to which nobody but this collection refers."""
-    for buffer in kept:
-        if getrefcount(buffer) <= _UNHELD and buffer.size >= size:
+    for buffer in buffers:
+        if getrefcount(buffer) <= _FREE and buffer.size >= size:
             return buffer
     return None
 
 
-def held(kept: Iterable[Bytes]) -> bool:
+def in_use(buffers: Iterable[Bytes]) -> bool:
     """Whether anybody but this collection refers to any of its buffers."""
-    for buffer in kept:  # noqa: SIM110 - a generator's references are others
-        if getrefcount(buffer) > _UNHELD:
+    for buffer in buffers:  # noqa: SIM110 - a generator's references are others
+        if getrefcount(buffer) > _FREE:
             return True
     return False
 
 
-def _counted(kept: Iterable[Bytes]) -> int:
-    for buffer in kept:
+def _counted(buffers: Iterable[Bytes]) -> int:
+    for buffer in buffers:
         return getrefcount(buffer)
     raise ValueError
 
 
-_UNHELD = _counted(deque([np.empty(1, np.uint8)]))  # references of a buffer that only a collection holds
+_FREE = _counted(deque([np.empty(1, np.uint8)]))  # references of a buffer that only a collection holds
 
 
 def referred_to(data: list[tuple[int, int, Bytes]]) -> list[tuple[int, int, Bytes]]:
@@ -79,15 +79,15 @@ class BufferPool:
         if size < SMALL:
             return np.empty(size, np.uint8)
         bits = (size - 1).bit_length()
-        kept = self._classes.get(bits)
-        if kept is None:
+        buffers = self._classes.get(bits)
+        if buffers is None:
             # A buffer that falls out of the full deque belongs to its holders alone.
-            kept = self._classes[bits] = deque(maxlen=KEEP)
-        free = unheld(kept)
+            buffers = self._classes[bits] = deque(maxlen=KEEP)
+        free = first_free(buffers)
         if free is not None:
             return free[:size]
         fresh = np.empty(1 << bits, np.uint8)  # pages that are never touched cost nothing
-        kept.append(fresh)
+        buffers.append(fresh)
         return fresh[:size]
 
     def place(self, data: Bytes) -> int:

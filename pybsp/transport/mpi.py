@@ -13,10 +13,9 @@ from zlib import crc32
 
 from .. import settings
 from ..errors import UsageError
-from . import layout, window
+from . import placement, window
 from .delivery import Delivery
 from .flight import InFlight
-from .layout import Layout
 from .media.aggregated import Aggregated
 from .media.alone import Alone
 from .media.messages import ByMessages
@@ -26,6 +25,7 @@ from .media.sparse import Sparse
 from .medium import MPITransport
 from .neighbours import Neighbours
 from .node import Node, abandon
+from .placement import Placement
 from .revocation import Revocation
 from .waiting import Waiter
 from .wire import CONTEXTS, MANIFESTS, NO_BOARD, WORD
@@ -59,8 +59,8 @@ def duplicate(
     from mpi4py import MPI
 
     waiter = Waiter()
-    window.wanted()  # as the waiter, refuses a wrong setting before others are met
-    layout.wanted()  # likewise
+    window.configured_bytes()  # as the waiter, refuses a wrong setting before others are met
+    placement.configured()  # likewise
     copy, request = comm.Idup()
     deadline = float("inf") if grace is None else time.perf_counter() + grace
     while not waiter.until(MPI.Request.Test, request, min(deadline, time.perf_counter() + WATCH)):
@@ -69,16 +69,16 @@ def duplicate(
         if watch is not None:
             watch()
     copy.Set_errhandler(MPI.ERRORS_RETURN)
-    own = settings.told(settings.OF_TRANSPORT) if grace is None else None
+    own = settings.set_here(settings.OF_TRANSPORT) if grace is None else None
     # Ranks that are set alike, as nearly always, find that by one word of each.
     words = array("q", [0]) * copy.size
     mine = array("q", [crc32(repr(own).encode())])
     request = copy.Iallgather([mine, 8, MPI.BYTE], [words, 8, MPI.BYTE])
     waiter.until(MPI.Request.Test, request)
-    said: list[Any] = [own] * copy.size if words.count(words[0]) == len(words) else copy.allgather(own)
-    if None not in said:
+    settings_of_all: list[Any] = [own] * copy.size if words.count(words[0]) == len(words) else copy.allgather(own)
+    if None not in settings_of_all:
         try:
-            settings.agree(operation, settings.OF_TRANSPORT, said)
+            settings.agree(operation, settings.OF_TRANSPORT, settings_of_all)
         except UsageError:
             copy.Free()
             raise
@@ -106,7 +106,7 @@ class RanksOf:
         self.comm = control.Dup()
         self.comm.Set_errhandler(control.Get_errhandler())
         self._node = Node.of(self.comm)
-        self.layout = Layout.of(self.comm, self._node)
+        self.placement = Placement.of(self.comm, self._node)
         self.revocation = Revocation(control, waiter, graceful) if self.comm.size > 1 else None
         if self.revocation is not None:
             waiter.look = self.revocation.look
@@ -124,20 +124,20 @@ class RanksOf:
         neighbours = None
         if self._node is not None and context < CONTEXTS and (parent is None or parent.board is not None):
             neighbours = self._neighbours(self._node, ranks, pid, context, flight, parent)
-        groups = self.layout.groups(ranks) if context < CONTEXTS else []
-        made: MPITransport
+        groups = self.placement.groups(ranks) if context < CONTEXTS else []
+        transport: MPITransport
         if len(ranks) == 1:
-            made = Alone(self, ranks, pid, context, flight)
+            transport = Alone(self, ranks, pid, context, flight)
         elif groups:
-            made = Aggregated(self, ranks, pid, context, flight, neighbours, groups)
+            transport = Aggregated(self, ranks, pid, context, flight, neighbours, groups)
         elif neighbours is None:
-            made = ByMessages(self, ranks, pid, context, flight)
+            transport = ByMessages(self, ranks, pid, context, flight)
         elif len(neighbours.near) == len(ranks):
-            made = Near(self, ranks, pid, context, flight, neighbours)
+            transport = Near(self, ranks, pid, context, flight, neighbours)
         else:
-            made = Mixed(self, ranks, pid, context, flight, neighbours)
-        made.open()
-        return made
+            transport = Mixed(self, ranks, pid, context, flight, neighbours)
+        transport.open()
+        return transport
 
     def _neighbours(
         self, node: Node, ranks: list[int], pid: int, context: int, flight: InFlight, parent: MPITransport | None
@@ -173,9 +173,9 @@ class RanksOf:
 
     def pair(self, ranks: Sequence[int], context: int) -> MPITransport:
         """Of this processor, the first, and one other, by messages."""
-        made = ByMessages(self, list(ranks), 0, context, InFlight(self.comm, 0, context, self.revocation))
-        made.open()
-        return made
+        pair = ByMessages(self, list(ranks), 0, context, InFlight(self.comm, 0, context, self.revocation))
+        pair.open()
+        return pair
 
     def sparse(
         self, transport: MPITransport, ranks: Sequence[int], context: int, flight: InFlight, delivery: Delivery

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from . import Parcels, wire
 from .board import Board
 from .memory import BufferPool, Bytes
-from .wire import BY_MESSAGE, KINDS
+from .wire import BY_MESSAGE, KIND_AND_FLAGS
 
-# Bytes of data, at most, that go along with a manifest on a node: beyond that it is packed where it is read.
-ALONG = 1 << 14
+# Bytes of data, at most, that are inline in a manifest on a node: more is packed where it is read.
+INLINE_DATA_NEAR = 1 << 14
 
 Texts = list[tuple[int, bytes]]  # (place on the board, manifest)
 Messages = list[tuple[int, Bytes]]  # (rank, data)
@@ -49,7 +49,7 @@ class Neighbours:
         for d, parcel in parcels.items():
             k = places[d]
             if k >= 0 and d != own:
-                texts.append((k, wire.manifest(note, parcel, ALONG, late, place, shared)))
+                texts.append((k, wire.manifest(note, parcel, INLINE_DATA_NEAR, late, place, shared)))
                 if late:
                     messages += [(self._ranks[d], data) for data in late]
                     late.clear()
@@ -69,7 +69,7 @@ class Neighbours:
         """
         near, board = self.near, self.board
         for k, word in enumerate(board.words):
-            kinds[near[k]] = word & KINDS
+            kinds[near[k]] = word & KIND_AND_FLAGS
         for k, at, size in board.manifests():
             if at == BY_MESSAGE:
                 late.append((near[k], size))

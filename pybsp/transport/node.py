@@ -67,9 +67,9 @@ class Node:
     ) -> Board:
         """The board of some of the ranks, for a context; `number` as `Board` has it."""
         places = [self.places[rank] for rank in ranks]
-        made = Board(self.window, places, ranks.index(own), context, number, parent, waiter)
-        self._boards[context] = made
-        return made
+        board = Board(self.window, places, ranks.index(own), context, number, parent, waiter)
+        self._boards[context] = board
+        return board
 
     def number(self, context: int) -> int:
         """Of the last exchange of this rank in a context, whose board is there from now on; NO_BOARD: it cannot be."""

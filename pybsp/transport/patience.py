@@ -21,7 +21,7 @@ from ..errors import SyncError
 from .revocation import SLACK
 
 NEVER = float("inf")
-TELLS = 0.75  # of the time until something is done about a wait, after which others see that it takes long
+ANNOUNCES = 0.75  # of the time until something is done about a wait, after which others see that it takes long
 AGAIN = 1.0  # seconds until a wait that has not begun to count is asked for again
 
 
@@ -70,10 +70,10 @@ class Patience:
         timeout: float = NEVER,
     ) -> None:
         self._due = min(warn_after, timeout)
-        self.first = TELLS * self._due
+        self.first = ANNOUNCES * self._due
         self._pid, self._nodes, self._absence, self._witness = pid, nodes, absence, witness
         self._warn_after, self._timeout = warn_after, timeout
-        self._told = self._said = NEVER  # when the wait began of which others know, and that was reported last
+        self._announced = self._reported = NEVER  # when the wait began of which others know, and that was reported last
 
     def overdue(self, since: float, now: float) -> float:
         """A wait takes long.
@@ -91,21 +91,21 @@ class Patience:
         waited = now - since
         if waited < self.first:
             return now + min(self.first - waited, AGAIN)
-        if self._told != since:
-            self._told = since
+        if self._announced != since:
+            self._announced = since
             self._witness.tell()
         if waited < self._due:
             return since + self._due
         absent, present = self._absence()
         speaks = self._speaks(absent, present)
-        if waited >= self._warn_after and self._said != since:
-            self._said = since
+        if waited >= self._warn_after and self._reported != since:
+            self._reported = since
             if speaks:
                 print(f"pybsp: {self._witness.say(waited, sorted(absent))}", file=sys.stderr, flush=True)
         limit = self._timeout if speaks else self._timeout + SLACK
         if waited >= limit:
-            said = self._witness.say(waited, sorted(absent))
-            raise SyncError(f"a superstep has not ended within its timeout of {self._timeout:g} s: {said}")
+            report = self._witness.say(waited, sorted(absent))
+            raise SyncError(f"a superstep has not ended within its timeout of {self._timeout:g} s: {report}")
         # Asked anew by then: who waited with this one may have come and gone.
         return since + (self._warn_after if waited < self._warn_after < limit else limit)
 

@@ -93,7 +93,7 @@ class Revocation:
         self._iprobe, self._any_source, self._any_tag = comm.Iprobe, MPI.ANY_SOURCE, MPI.ANY_TAG
         self._byte, self._mpi_error = MPI.BYTE, MPI.Exception
         self._sent: list[Any] = []  # requests of notices and words
-        self._heard: dict[int, str] = {}  # notices
+        self._notices: dict[int, str] = {}  # by pid: what left an exchange there
         self._words: list[Any] = []  # by pid, once this processor has said its own
         self._missing = set(range(self.p)) - {self.pid}
         self._last: list[Any] = []  # requests of the last, empty messages on the members' communicator
@@ -159,9 +159,13 @@ class Revocation:
             self._words = [None] * self.p
             self._words[self.pid] = failure
             self._post(FAILURE, pickle.dumps(failure, 5))
-        if not self._until(self._all_said, deadline):
-            told = "".join(f"; processor {pid} left an exchange by {what}" for pid, what in sorted(self._heard.items()))
-            raise TimeoutError(f"processors {sorted(self._missing)[:16]} did not come to where failures are told{told}")
+        if not self._until(self._all_agreed, deadline):
+            notices = "".join(
+                f"; processor {pid} left an exchange by {what}" for pid, what in sorted(self._notices.items())
+            )
+            raise TimeoutError(
+                f"processors {sorted(self._missing)[:16]} did not come to where failures are told{notices}"
+            )
         # 2. What is under way.
         self._throw_away(deadline)
         if not any(isinstance(word, Failure) for word in self._words):
@@ -170,14 +174,14 @@ class Revocation:
         self.unsettled.remove(self)
         return self._words
 
-    def _all_said(self, _: object) -> bool:
-        while self._missing and (said := self._next()) is not None:
-            source, tag, what = said
+    def _all_agreed(self, _: object) -> bool:
+        while self._missing and (message := self._next()) is not None:
+            source, tag, what = message
             if tag == FAILURE:
                 self._words[source] = what
                 self._missing.discard(source)
             else:
-                self._heard[source] = what
+                self._notices[source] = what
         return not self._missing
 
     def _post(self, tag: int, text: bytes) -> None:

@@ -73,7 +73,7 @@ class SparseExchange:
         number: of the exchange, which its messages carry.
         heads: by destination.
         sizes: of those that follow as messages of their own, empty here.
-        kind: what this processor is doing, with its flags, wire.SAYS where it says something.
+        kind: what this processor is doing, with its flags, wire.HAS_NOTE where it has a note.
 
     Attributes:
         arrived: heads by source.
@@ -110,7 +110,7 @@ class SparseExchange:
         self.sending: list[Any] = []
         self.receiving: list[Any] = []
 
-    def begin(self) -> None:
+    def post(self) -> None:
         """Send the heads."""
         specs = [[head, len(head), self._byte] for _, head in self._heads]
         ranks = [rank for rank, _ in self._heads]
@@ -168,12 +168,12 @@ class SparseExchange:
             )
 
 
-def tell_all(
+def allgather(
     comm: MPI.Intracomm,
     ranks: Sequence[int],
     pid: int,
     tag: int,
-    said: object,
+    own: object,
     waiter: Waiter,
     sends: list[Any],
 ) -> list[Any]:
@@ -181,7 +181,7 @@ def tell_all(
     from mpi4py import MPI
 
     p, status, byte = len(ranks), MPI.Status(), MPI.BYTE
-    known = {pid: pickle.dumps(said, 5)}
+    known = {pid: pickle.dumps(own, 5)}
     before_these = len(sends)  # data, which its receivers take when they have been told
     for i in range(rounds(p)):
         before, behind = ranks[(pid - (1 << i)) % p], ranks[(pid + (1 << i)) % p]
@@ -195,10 +195,10 @@ def tell_all(
 
         if not come(before):
             waiter.until(come, before)
-        heard = memoryview(bytearray(status.Get_count(byte)))
-        found[0].Recv([heard, len(heard), byte])
-        known.update(pickle.loads(heard))
-        told = sends[before_these:]
-        if not MPI.Request.Testall(told):
-            waiter.until(MPI.Request.Testall, told)
+        received = memoryview(bytearray(status.Get_count(byte)))
+        found[0].Recv([received, len(received), byte])
+        known.update(pickle.loads(received))
+        these = sends[before_these:]
+        if not MPI.Request.Testall(these):
+            waiter.until(MPI.Request.Testall, these)
     return [pickle.loads(known[d]) for d in range(p)]

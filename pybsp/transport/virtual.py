@@ -120,7 +120,7 @@ class Meeting:
         self.brought: list[Any] = [None] * self.p
         self.waiting: list[greenlet.greenlet] = []
         self.arrived = 0
-        self.said = False
+        self.has_notes = False
 
     def _count(self) -> None:
         """Add what this exchange carries to the traffic of the superstep."""
@@ -128,13 +128,13 @@ class Meeting:
             for source, parcel in parcels:
                 if source != dest:
                     words = messages = items = 0
-                    for stream, segment in parcel.items():
-                        words += segment.words
+                    for stream, section in parcel.items():
+                        words += section.words
                         if stream < JOINED:
-                            messages += segment.messages
+                            messages += section.messages
                         else:  # what a queue sends to one processor is one message
                             messages += 1
-                            items += segment.messages
+                            items += section.messages
                     if messages:
                         here, there = self.traffic.setdefault(dest, [0] * 6), self.traffic.setdefault(source, [0] * 6)
                         here[1] += words
@@ -147,7 +147,7 @@ class Meeting:
     def close(self, charge: Charge) -> None:
         """The last has come: let the clock run, lay out the result, wake the others."""
         first = self.kinds[0]
-        uniform = not self.said and not first & ~KIND and self.kinds.count(first) == self.p
+        uniform = not self.has_notes and not first & ~KIND and self.kinds.count(first) == self.p
         for parcels in self.inbound.values():
             if len(parcels) > 1:
                 parcels.sort(key=lambda pair: pair[0])
@@ -162,7 +162,7 @@ class Meeting:
             self.seconds = 0.0
             self.traffic = {}
         self.generation += 1
-        self.last = (None if uniform else self.kinds, self.notes if self.said else None, self.inbound)
+        self.last = (None if uniform else self.kinds, self.notes if self.has_notes else None, self.inbound)
         self.scheduler.ready.extend(self.waiting)
         self._clear()
 
@@ -182,7 +182,7 @@ class VirtualTransport:
         meeting.kinds[pid] = kind
         if note is not None:
             meeting.notes[pid] = note
-            meeting.said = True
+            meeting.has_notes = True
         for dest, parcel in parcels.items():
             meeting.inbound.setdefault(dest, []).append((pid, parcel))
         if charge.seconds > meeting.seconds:
@@ -196,7 +196,7 @@ class VirtualTransport:
         kinds, notes, inbound = meeting.last
         return Arrival(kinds, notes, inbound.get(pid, NOBODY), {})
 
-    def begin(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
+    def post(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
         return partial(self.exchange, kind, note, parcels)
 
     def swap(

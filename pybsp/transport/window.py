@@ -1,11 +1,11 @@
 """The shared memory of the ranks of one node: a window of MPI-3 that all read, and each writes its own part of.
 
-A part holds a board for each context (board.py), and behind them a heap (heap.py); wire.py says where.
+A part holds a board for each context (board.py), and behind them an arena (arena.py); wire.py says where.
 
 `Win.Sync` wants an epoch, which `Lock_all` opens for good.
 
 A page of shared memory for which there is no room ends the process that touches it (SIGBUS). So a board is populated
-when it is first used, and the heap as it grows, by a call that fails instead (populating.py); the pages beyond stay
+when it is first used, and the arena as it grows, by a call that fails instead (populating.py); the pages beyond stay
 free. Where a board cannot be had, those who would meet there send messages.
 
 Source of the window: Hoefler et al., *MPI + MPI: a new hybrid approach to parallel programming with MPI plus shared
@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 
 from .. import process, settings
 from ..errors import UsageError
-from .heap import SharedPool, free_bytes
+from .arena import SharedPool, free_bytes
 from .populating import populate
-from .wire import CONTEXTS, ROOM, board_bytes
+from .wire import AREA, CONTEXTS, board_bytes
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 
-ASIDE = 1 << 11  # bytes of the heap's distance from a page: numpy puts large arrays at its begin, and copies to the
+ASIDE = 1 << 11  # bytes of the arena's distance from a page: numpy puts large arrays at its begin, and copies to the
 # same place in a page take a tenth more time (loads there wait for stores)
 LARGEST = 1 << 40  # bytes of a part, at most
 SHARE = 0.45  # of the free shared memory, that the parts of a node's processors may fill
@@ -53,7 +53,7 @@ class Window:
         self.size, self.rank = comm.size, comm.rank
         self.board = board_bytes(comm.size)
         available = free_bytes()
-        most = min(wanted(), int(available * SHARE) // comm.size) & -(1 << 12)
+        most = min(configured_bytes(), int(available * SHARE) // comm.size) & -(1 << 12)
         least = comm.allreduce(most, MPI.MIN)  # all or none
         if least < CONTEXTS * self.board:
             raise MemoryError(
@@ -69,7 +69,7 @@ class Window:
             for rank in range(comm.size)
         ]
         self.words = [part.cast("q") for part in self.parts]
-        heap = CONTEXTS * self.board + ASIDE
+        arena = CONTEXTS * self.board + ASIDE
         mine = self.parts[self.rank]
         # The boards of parts are made when they are first used, but where other nodes would have to know of a failure.
         self._boards = CONTEXTS if among_others else 1
@@ -78,9 +78,9 @@ class Window:
         if not comm.allreduce(here, MPI.LAND):
             self._window.Unlock_all()
             self._window.Free()
-            room = self._boards * self.board
-            raise MemoryError(f"it has no room for {room >> 10} KiB of each of {comm.size} processors")
-        self.pool = SharedPool(mine, heap, least, comm.size)
+            needed = self._boards * self.board
+            raise MemoryError(f"it has no room for {needed >> 10} KiB of each of {comm.size} processors")
+        self.pool = SharedPool(mine, arena, least, comm.size)
         if among_others:
             _among_others.append(self)
 
@@ -96,7 +96,7 @@ class Window:
         memory = self.parts[self.rank][first * self.board : end * self.board]
         if not populate(memory):
             return False
-        head = self.board - 2 * ROOM
+        head = self.board - 2 * AREA
         for at in range(0, len(memory), self.board):
             memory[at : at + head] = bytes(head)  # MPI does not promise zeros
         return True
@@ -123,7 +123,7 @@ def _free_windows() -> None:
 atexit.register(_free_windows)  # at import, so that it comes after what a program has registered
 
 
-def wanted() -> int:
+def configured_bytes() -> int:
     """Bytes of a rank's part, at most: PYBSP_SHARED."""
     text = settings.text(settings.SHARED)
     if text and not text.isdigit():

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import MAIL, Parcel, Segment, made
+from . import MAIL, Parcel, Section, new_tuple
 from .memory import Bytes
 
 WORD = 8  # bytes
@@ -53,7 +53,7 @@ TAGS = 12
 HEADS, MANIFESTS, DATA = 0, 1, 2
 BESIDE = 3  # and 4: of what runs beside exchanges (LogP)
 SPARSE_HEADS = 5  # and 6: of exchanges with even and with odd numbers
-SPARSE_WORDS, SPARSE_TOLD = 7, 8
+SPARSE_WORDS, SPARSE_NOTES = 7, 8
 LEADERS, LEADER_TEXTS = 9, 10
 NO_MESSAGE = 11  # nothing has this one
 
@@ -69,41 +69,41 @@ def tag(context: int, use: int) -> int:
 #       8 to 23   number of the exchange, modulo 2^16: enough, as nobody is two exchanges ahead of another
 #      24 to 62   bytes of the manifest, or of what follows
 #
-# A manifest of at most INLINE bytes lies behind the word; a longer one follows as a message of its own.
+# A manifest of at most MANIFEST_IN_HEAD bytes lies behind the word; a longer one follows as a message of its own.
 
-NUMBER, SIZE = 8, 24  # what these are shifted by
-KINDS = (1 << NUMBER) - 1
-NUMBERS = 0xFFFF
-SAID = KINDS | NUMBERS << NUMBER  # all but the size
+EPOCH_SHIFT, BYTES_SHIFT = 8, 24  # what these are shifted by
+KIND_AND_FLAGS = (1 << EPOCH_SHIFT) - 1
+EPOCH_MASK = 0xFFFF
+HEADER_MASK = KIND_AND_FLAGS | EPOCH_MASK << EPOCH_SHIFT  # all but the size
 # Bytes of a head: one word, and the manifest where it fits. Over TCP, libfabric reports a longer message as sent only
 # when it has been acknowledged, a second latency later.
 HEAD = 128
 STRIDE = HEAD // WORD
-INLINE = HEAD - WORD
+MANIFEST_IN_HEAD = HEAD - WORD
 
 
 def head(kind: int, number: int, size: int = 0) -> int:
     """The word of a head."""
-    return kind | (number & NUMBERS) << NUMBER | size << SIZE
+    return kind | (number & EPOCH_MASK) << EPOCH_SHIFT | size << BYTES_SHIFT
 
 
 def parts_of(word: int) -> tuple[int, int, int]:
     """Kind, number (modulo 2^16) and bytes in the word of a head."""
-    return word & KINDS, word >> NUMBER & NUMBERS, word >> SIZE
+    return word & KIND_AND_FLAGS, word >> EPOCH_SHIFT & EPOCH_MASK, word >> BYTES_SHIFT
 
 
 # -- manifests --------------------------------------------------------------------------------------------------------
 #
 # A pickle, of protocol 5, of one of these, the shortest that serves:
 #
-#   (meta, words, messages, None)              mail without data, and no note
-#   (note, ((stream, meta, words, messages), ...))
-#                                              segments without data
-#   (note, ((stream, meta, words, messages, size, at), ...))
+#   (descriptors, words, messages, None)       mail without data, and no note
+#   (note, ((stream, descriptors, words, messages), ...))
+#                                              sections without data
+#   (note, ((stream, descriptors, words, messages, size, at), ...))
 #                                              and with it: its bytes, and where they are
 #
-# note: for all processors; in an exchange each manifest of a processor has the same one. The rest as `Segment` has it.
-# at: a place in the sender's part of shared memory, counted in bytes; BY_MESSAGE; or WITH_MANIFEST, which all segments
+# note: for all processors; in an exchange each manifest of a processor has the same one. The rest as `Section` has it.
+# at: a place in the sender's part of shared memory, counted in bytes; BY_MESSAGE; or WITH_MANIFEST, which all sections
 # have if one has it: then their data lies behind the pickle, in their order.
 # Bytes count: what fits into a head takes no message of its own.
 
@@ -111,7 +111,7 @@ BY_MESSAGE, WITH_MANIFEST = -1, -2  # the first also as the place of a manifest 
 MAIL_ALONE = 4  # length of the first; the others have two
 NO_DATA = 4  # and of an entry without data
 
-Contents = list[tuple[int, Any, int, int, int, int]]  # of a manifest: stream, meta, words, messages, size, at
+Contents = list[tuple[int, Any, int, int, int, int]]  # of a manifest: stream, descriptors, words, messages, size, at
 Arrived = list[tuple[int, Parcel]]  # by source, ascending
 
 
@@ -123,15 +123,15 @@ def note_to_all(note: object) -> bytes:
 def manifest(
     note: object,
     parcel: Parcel,
-    along: int,
+    inline: int,
     late: list[Bytes],
     place: Callable[[Bytes], int] | None = None,
     shared: list[Bytes] | None = None,
 ) -> bytes:
-    """The manifest of a parcel, with which a little data goes along.
+    """The manifest of a parcel, with a little data inline.
 
     Args:
-        along: bytes of data that do, at most.
+        inline: bytes of data that do, at most.
         late: gets the data that is to go as messages.
         place: says where data lies in shared memory, if its destination can read it there.
         shared: gets the data that does.
@@ -140,31 +140,31 @@ def manifest(
         mail = parcel.get(MAIL)
         if mail is not None and mail[3] is None:
             return dumps(mail[:], 5)  # a tuple, which takes fewer bytes than a named one
-    brief = []
-    for stream, segment in parcel.items():
-        if segment[3] is not None:
+    entries = []
+    for stream, section in parcel.items():
+        if section[3] is not None:
             break
-        brief.append((stream, segment[0], segment[1], segment[2]))
+        entries.append((stream, section[0], section[1], section[2]))
     else:
-        return dumps((note, brief), 5)
-    if len(parcel) == 1 and segment[3] is not None and segment[3].size > along and place is not None:
+        return dumps((note, entries), 5)
+    if len(parcel) == 1 and section[3] is not None and section[3].size > inline and place is not None:
         # One piece of data, as below.
-        at = place(segment[3])
+        at = place(section[3])
         if at != BY_MESSAGE and shared is not None:
-            shared.append(segment[3])
-            return dumps((note, [(stream, segment[0], segment[1], segment[2], segment[3].size, at)]), 5)
+            shared.append(section[3])
+            return dumps((note, [(stream, section[0], section[1], section[2], section[3].size, at)]), 5)
     total, found = contents(parcel)
-    if total <= along:
+    if total <= inline:
         found = [(*entry[:5], WITH_MANIFEST) for entry in found]
-        data_along = [segment.data.data for segment in parcel.values() if segment.data is not None]
-        return dumps((note, found), 5) + b"".join(data_along)
-    for k, (stream, (meta, words, messages, data)) in enumerate(parcel.items()):
+        inline_data = [section.data.data for section in parcel.values() if section.data is not None]
+        return dumps((note, found), 5) + b"".join(inline_data)
+    for k, (stream, (descriptors, words, messages, data)) in enumerate(parcel.items()):
         if data is not None and data.size:
             at = BY_MESSAGE if place is None else place(data)
             if at == BY_MESSAGE or shared is None:
                 late.append(data)
             else:
-                found[k] = stream, meta, words, messages, data.size, at
+                found[k] = stream, descriptors, words, messages, data.size, at
                 shared.append(data)
     return dumps((note, found), 5)
 
@@ -172,10 +172,10 @@ def manifest(
 def contents(parcel: Parcel) -> tuple[int, Contents]:
     """What is in a parcel, with the bytes of all its data before it."""
     total, found = 0, []
-    for stream, (meta, words, messages, data) in parcel.items():
+    for stream, (descriptors, words, messages, data) in parcel.items():
         size = 0 if data is None else data.size
         total += size
-        found.append((stream, meta, words, messages, size, BY_MESSAGE))
+        found.append((stream, descriptors, words, messages, size, BY_MESSAGE))
     return total, found
 
 
@@ -206,7 +206,7 @@ def parcels_here(texts: list[tuple[int, memoryview]], read: Callable[[int, int, 
     for k, text in texts:
         found = loads(text)
         if len(found) == MAIL_ALONE:
-            arrived.append((k, {MAIL: made(Segment, found)}))
+            arrived.append((k, {MAIL: new_tuple(Section, found)}))
             continue
         note, entries = found
         if note is not None:
@@ -215,10 +215,10 @@ def parcels_here(texts: list[tuple[int, memoryview]], read: Callable[[int, int, 
         end = len(text)
         for entry in reversed(entries):
             if len(entry) == NO_DATA:
-                stream, meta, words, messages = entry
+                stream, descriptors, words, messages = entry
                 data = None
             else:
-                stream, meta, words, messages, size, at = entry
+                stream, descriptors, words, messages, size, at = entry
                 if at >= 0:
                     data = read(k, at, size)
                 elif at == WITH_MANIFEST:
@@ -228,7 +228,7 @@ def parcels_here(texts: list[tuple[int, memoryview]], read: Callable[[int, int, 
                     return None
                 else:
                     data = None
-            parcel[stream] = made(Segment, (meta, words, messages, data))
+            parcel[stream] = new_tuple(Section, (descriptors, words, messages, data))
         arrived.append((k, parcel))
     return arrived
 
@@ -238,53 +238,53 @@ source = itemgetter(0)  # of what has arrived
 
 # -- the board --------------------------------------------------------------------------------------------------------
 #
-# A processor's part of a node's shared memory holds a board for each of CONTEXTS contexts, and a heap behind them. On a
-# board of a node with n processors lie, of each parity of an exchange's number where two are said:
+# A processor's part of a node's shared memory has a board for each of CONTEXTS contexts, and behind them an arena. On a
+# board of a node with n processors lie (two of what each parity of an exchange's number has):
 #
 #   status   2 words          what this processor is doing: below
 #   release  3 words          of a leader: as its status; where a text for all lies; bytes of it
-#   holds    2 x n words      for each processor of the board, which of its data is still read here: below
+#   borrows  2 x n words      for each processor of the board, which of its data is still read here: below
 #   slots    2 x (n + 1) x 3  for each processor of the board, and then for all other nodes: where the manifest for it
 #                             begins in this part; its tag; bytes
-#   rooms    2 x ROOM bytes   manifests, and small data behind them; the text of a release
+#   areas    2 x AREA bytes   manifests, and small data behind them; the text of a release
 #
 # status: bits  0 to  7   kind and flags
 #         8               SOMETHING: this processor says or sends something
-#         9               HOLDS: and some word of its holds is not 0
+#         9               BORROWS: and some word of its borrows is not 0
 #        16 to 62         number of the exchange, which only grows: whoever is ahead has a larger status
 # tag:    bit   0         HAS: there is a manifest in the slot
 #         1 to 62         number of the exchange
-# holds:  bit   k         data that came k exchanges ago is read
+# borrows: bit  k         data that came k exchanges ago is read
 #        62 = AGES        data that is older is
 
 CONTEXTS = 32  # boards of a processor; a part that is split off deeper meets by messages
-ROOM = 1 << 15  # bytes of a board's room, each parity
+AREA = 1 << 15  # bytes of a board's area for manifests, each parity
 SLOT = 3  # words
 TAG, BYTES = 1, 2  # of which these are the second and the third
 HAS = 1
-SOMETHING, HOLDS = 1 << 8, 1 << 9
-STATUS_NUMBER = 16  # bits that the number is shifted by in a status
-TAG_NUMBER = 1  # and in a tag
+SOMETHING, BORROWS = 1 << 8, 1 << 9
+STATUS_EPOCH_SHIFT = 16  # bits that the number is shifted by in a status
+TAG_EPOCH_SHIFT = 1  # and in a tag
 AGES = 62  # exchanges that data is told apart by, as long as somebody reads it: a word has so many bits and a sign
-NO_BOARD = -1  # instead of the number of an exchange there: there is no room for it
+NO_BOARD = -1  # instead of the number of an exchange: there is no memory for the board
 
 
 def status(kind: int, number: int, flags: int = 0) -> int:
     """Of a processor that has entered an exchange."""
-    return kind | flags | number << STATUS_NUMBER
+    return kind | flags | number << STATUS_EPOCH_SHIFT
 
 
 class BoardLayout(NamedTuple):
-    """Where things lie in a processor's part, for one context: words, but rooms, which are in bytes.
+    """Where things lie in a processor's part, for one context: words, but areas, which are in bytes.
 
     Pairs are by parity.
     """
 
     status: slice
     release: slice
-    holds: tuple[slice, slice]
+    borrows: tuple[slice, slice]
     slots: tuple[slice, slice]
-    rooms: tuple[int, int]
+    areas: tuple[int, int]
 
 
 @cache
@@ -292,21 +292,21 @@ def board(size: int, context: int) -> BoardLayout:
     """That of a node with so many processors in its window."""
     at = board_bytes(size) // WORD * context
     row, slots = size, (size + 1) * SLOT
-    status, release, holds = at, at + 2, at + 5
-    first = holds + 2 * row
+    status, release, borrows = at, at + 2, at + 5
+    first = borrows + 2 * row
     end = board_bytes(size) * (context + 1)
     return BoardLayout(
         slice(status, release),
-        slice(release, holds),
-        (slice(holds, holds + row), slice(holds + row, first)),
+        slice(release, borrows),
+        (slice(borrows, borrows + row), slice(borrows + row, first)),
         (slice(first, first + slots), slice(first + slots, first + 2 * slots)),
-        (end - 2 * ROOM, end - ROOM),
+        (end - 2 * AREA, end - AREA),
     )
 
 
 def board_bytes(size: int) -> int:
-    """Of a board, on a node with so many processors in its window; the words before the rooms end with a cache line."""
-    return (5 * WORD + 2 * size * WORD + 2 * (size + 1) * SLOT * WORD + 63 & -64) + 2 * ROOM
+    """Of a board, on a node with so many processors in its window; the words before the areas end with a cache line."""
+    return (5 * WORD + 2 * size * WORD + 2 * (size + 1) * SLOT * WORD + 63 & -64) + 2 * AREA
 
 
 # -- aggregated -------------------------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ def chunk_table(text: bytes | memoryview, nodes: int) -> tuple[int, ...]:
 
 def body(kinds: Sequence[int], sizes: Sequence[int], found: Sequence[bytes | memoryview]) -> bytes:
     """Of a message to another leader: what each processor of the node does, and the chunks, of those sizes."""
-    each = [kind | size << SIZE for kind, size in zip(kinds, sizes, strict=True)]
+    each = [kind | size << BYTES_SHIFT for kind, size in zip(kinds, sizes, strict=True)]
     return b"".join([pack(f"{len(each)}q", *each), *found])
 
 
@@ -410,12 +410,12 @@ def read_release(
         words = unpack_from(f"{len(members)}q", text, at)
         at += WORD * len(words)
         for s, word in zip(members, words, strict=True):
-            kinds[s] = word & KINDS
-            if word >> SIZE:
+            kinds[s] = word & KIND_AND_FLAGS
+            if word >> BYTES_SHIFT:
                 mine = _manifest_in(text, at, place)
                 if mine is not None:
                     found[s] = mine
-                at += word >> SIZE
+                at += word >> BYTES_SHIFT
     return found
 
 
@@ -438,12 +438,12 @@ def _manifest_in(text: memoryview, at: int, place: int) -> memoryview | None:
 # follows as a message of its own.
 #
 # A word of the dissemination is four: the least kind, the largest kind (both without flags), the flags of all, with
-# SAYS where any says something to all; and the number of the exchange.
+# HAS_NOTE where any has a note; and the number of the exchange.
 
 SPARSE_HEADER = 2 * WORD
 SPARSE_WORD = 4 * WORD
 LEAST, LARGEST, FLAGS, EXCHANGE = range(4)
-SAYS = 1 << 8  # a flag beside the kind: this processor says something to all
+HAS_NOTE = 1 << 8  # a flag beside the kind: this processor says something to all
 
 
 def sparse_head(number: int, size: int, text: bytes) -> bytes:

@@ -153,7 +153,7 @@ class HypercubeRouter(ForwardingRouter):
         chosen = crossing.nonzero()[0]
         parcel: Parcel = {}
         if len(chosen):
-            parcel[MAIL] = packets.bundle(chosen, self._pool).segment()
+            parcel[MAIL] = packets.bundle(chosen, self._pool).section()
             packets.keep(~crossing)
         grace = None if until is None else max(0.0, until - time.perf_counter())
         kind, note, theirs = self._transport.swap(partner, *wire, parcel, grace)

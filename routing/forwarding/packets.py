@@ -1,6 +1,6 @@
 """Packets: parcels cut into pieces, held as arrays, so that any number of them moves at once.
 
-A parcel's text is a description of its segments and their data, each aligned to a *cell* of 16 bytes. A packet is some
+A parcel's text is a description of its sections and their data, each aligned to a *cell* of 16 bytes. A packet is some
 cells of it. Packets that travel together are one buffer of cells, and a table with a row for each of them.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...transport import Bytes, Parcel, Parcels, Segment
+from ...transport import Bytes, Parcel, Parcels, Section
 from ...transport.memory import ALIGN, BufferPool, aligned
 from ..parcels import parcel_of, pieces_of, undelivered
 from ..ranges import ranges
@@ -41,9 +41,9 @@ class Bundle(NamedTuple):
         """Of all of them."""
         return int(self.table[:, WORDS].sum(dtype=np.int64))
 
-    def segment(self) -> Segment:
+    def section(self) -> Section:
         """To send them as; see `Packets.receive`."""
-        return Segment(self.table.tobytes(), self.words, 1, self.data)
+        return Section(self.table.tobytes(), self.words, 1, self.data)
 
 
 class Packets:
@@ -70,17 +70,17 @@ class Packets:
         self._start = np.concatenate((self._start, _ends(cells) - cells))
         self._blocks.append(data.view(_CELL))
 
-    def receive(self, segments: Sequence[Segment], joined: Bytes | None = None) -> None:
-        """The packets of bundles, each sent as a segment.
+    def receive(self, sections: Sequence[Section], joined: Bytes | None = None) -> None:
+        """The packets of bundles, each sent as a section.
 
         Args:
             joined: the data of all of them in order, where it arrived in one piece.
         """
-        if not segments:
+        if not sections:
             return
-        table = np.frombuffer(b"".join([segment.meta for segment in segments]), np.int32).reshape(-1, COLUMNS)
+        table = np.frombuffer(b"".join([section.descriptors for section in sections]), np.int32).reshape(-1, COLUMNS)
         if joined is None:
-            pieces = [segment.data for segment in segments if segment.data is not None]
+            pieces = [section.data for section in sections if section.data is not None]
             joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         self.add(table, joined)
 
@@ -144,7 +144,7 @@ def cut(parcels: Parcels, pid: int, packet: int, pool: BufferPool) -> Packets:
         pieces += of_parcel
         dests.append(dest)
         cells.append(sum(aligned(len(piece)) for piece in of_parcel) // CELL)
-        words.append(sum(segment.words for segment in parcel.values()))
+        words.append(sum(section.words for section in parcel.values()))
     if not dests:
         return found
     # 1. The texts, behind each other.

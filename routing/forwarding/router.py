@@ -110,11 +110,11 @@ def differ(kinds: Sequence[int]) -> bool:
 
 
 def _counts(parcels: Iterable[tuple[int, Parcel]], pid: int) -> tuple[int, int]:
-    """Messages of the program, and items of queues, to or from other processors; see `Segment`."""
+    """Messages of the program, and items of queues, to or from other processors; see `Section`."""
     messages = items = 0
     for other, parcel in parcels:
         if other != pid:
-            for stream, segment in parcel.items():
-                messages += segment.messages if stream < JOINED else 1
-                items += segment.messages if stream >= JOINED else 0
+            for stream, section in parcel.items():
+                messages += section.messages if stream < JOINED else 1
+                items += section.messages if stream >= JOINED else 0
     return messages, items

@@ -55,7 +55,7 @@ class TwoPhaseRouter(ForwardingRouter):
     ) -> tuple[Packets, Arrival, Load]:
         """Packets to the processors in that column; returns those that come here."""
         bundles = packets.bundles(packets.table[:, to], self._pool)
-        parcels = {dest: {JOINED: bundle.segment()} for dest, bundle in bundles.items()}
+        parcels = {dest: {JOINED: bundle.section()} for dest, bundle in bundles.items()}
         arrival = self._transport.exchange(kind, note, parcels, grace=grace)
         segments = {source: parcel[JOINED] for source, parcel in arrival.parcels if parcel}
         received = Packets()

@@ -314,7 +314,7 @@ def _outcome(summary: Summary) -> Routed:
 
 
 def cut(parcel: Parcel, most: int) -> list[bytes]:
-    """A parcel as packets of so many bytes at most: a description of its segments, then their data, all aligned."""
+    """A parcel as packets of so many bytes at most: a description of its sections, then their data, all aligned."""
     pieces = [piece.data if isinstance(piece, np.ndarray) else memoryview(piece) for piece in pieces_of(parcel)]
     chunks: list[bytes] = []
     open_chunk: list[memoryview] = []

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...outgoing import words_of
-from ...transport import JOINED, MAIL, Charge, Parcel, Segment, Transport
+from ...transport import JOINED, MAIL, Charge, Parcel, Section, Transport
 from ..forwarding.packets import GOAL, Packets
 from .network import Multibutterfly
 from .wiring import Ints, Narrow, firsts, outward
@@ -133,7 +133,7 @@ class RankWiring:
         for q, (begin, end) in enumerate(itertools.pairwise(cuts)):
             if begin < end and q != pid:
                 data = narrow[:, begin:end].ravel().view(np.uint8)
-                parcels[q] = {MAIL: Segment(end - begin, words_of(data.size), 1, data)}
+                parcels[q] = {MAIL: Section(end - begin, words_of(data.size), 1, data)}
         if messages is not None:
             moving = (messages[order] >= 0) & (owner != pid)
             self._load(owner[moving], messages[order][moving], parcels)
@@ -158,7 +158,7 @@ class RankWiring:
         by_number = np.argsort(numbers)
         places = by_number[np.searchsorted(numbers, messages, sorter=by_number)]
         for q in np.unique(owner).tolist():
-            parcels[q][JOINED] = self.packets.bundle(places[owner == q], pool).segment()
+            parcels[q][JOINED] = self.packets.bundle(places[owner == q], pool).section()
         stay = np.ones(len(self.packets), bool)
         stay[places] = False
         staying = self.packets.bundle(np.flatnonzero(stay), pool)  # what has left is forgotten

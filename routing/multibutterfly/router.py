@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...transport import FREE, KIND, MAIL, Arrival, Charge, Parcels, Segment, Transport
+from ...transport import FREE, KIND, MAIL, Arrival, Charge, Parcels, Section, Transport
 from ..forwarding.packets import CELL, CELLS, DEST, GOAL, Packets, cut, put_together
 from .network import Multibutterfly
 from .options import MultibutterflyRouting
@@ -85,7 +85,7 @@ class MultibutterflyRouter:
             sent = [packets for _, packets, _ in each]
             # Where the processors do different things all raise next, and nobody looks at what would arrive.
             if any(sent) and not any((one ^ kinds[0]) & KIND for one in kinds):
-                comes = sum(parcel[MAIL].meta for _, parcel in coming)
+                comes = sum(parcel[MAIL].descriptors for _, parcel in coming)
                 longest = max(size for _, _, size in each)
                 packets.table[:, GOAL] = sum(sent[:pid]) + np.arange(len(packets))
                 received = self._across(kind & KIND, Charge(0.0, charge.counts), packets, comes, longest)

@@ -126,8 +126,8 @@ def test_programs_load_what_was_calibrated(tmp_path: Path) -> None:
 def test_e_bsp_that_is_not_kept_is_nothing_to_predict_by(tmp_path: Path) -> None:
     path = tmp_path / "machine.json"
     machine_file.write(dataclasses.replace(WHOLE, ebsp=dataclasses.replace(EBSP, kept=False)), path)
-    assert not EBSPMachine.held_by(path)
-    assert BSPMachine.held_by(path)
+    assert not EBSPMachine.is_in(path)
+    assert BSPMachine.is_in(path)
 
 
 def test_what_was_not_measured_is_not_in_the_file(tmp_path: Path) -> None:
@@ -136,10 +136,10 @@ def test_what_was_not_measured_is_not_in_the_file(tmp_path: Path) -> None:
     machine_file.write(made, path)
     assert machine_file.read(path) == made
     for kind in (BSPMachine, EBSPMachine, LogPMachine):
-        assert not kind.held_by(path)
+        assert not kind.is_in(path)
     rates = dataclasses.replace(BSP, g=Estimate(math.nan, math.nan, math.nan))
     machine_file.write(dataclasses.replace(WHOLE, bsp=rates), path)
-    assert not BSPMachine.held_by(path)
+    assert not BSPMachine.is_in(path)
 
 
 def test_programs_use_the_signature_of_our_layer_between_nodes() -> None:

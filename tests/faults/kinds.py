@@ -29,7 +29,7 @@ import numpy as np
 
 import pybsp
 from pybsp import collectives, logp
-from pybsp.transport import heap, window
+from pybsp.transport import arena, window
 from pybsp.transport.memory import BufferPool
 
 from .outcomes import ENDS, GOES_ON, GOES_ON_QUIETLY, Outcome, fails
@@ -768,7 +768,7 @@ def _() -> None:
 
 def no_room() -> None:
     """From now on the system answers as where /dev/shm is full."""
-    for module in (heap, window):
+    for module in (arena, window):
         for name, answer in (("populate", lambda memory: False), ("free_bytes", lambda: 0)):
             if hasattr(module, name):
                 setattr(module, name, answer)

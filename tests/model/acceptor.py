@@ -127,10 +127,10 @@ class Acceptor:
     def _named(self, cell: int) -> tuple[Any, ...] | None:
         """The name that the code's accesses have for a cell; None: they have none."""
         name = list(self._memory.names)[cell]
-        if name[0] not in ("status", "holds", "slot", "room", "release"):
+        if name[0] not in ("status", "borrows", "slot", "area", "release"):
             return None
         of, _, _, _, context, *rest = name
-        return (of, context, *(rest[:-1] if of == "room" else rest))
+        return (of, context, *(rest[:-1] if of == "area" else rest))
 
     def _readable(self, place: int) -> str:
         step = self._places.steps[place]
@@ -146,10 +146,10 @@ def _compact(accesses: Iterable[Access]) -> Iterator[Access]:
 
 
 def _rows(accesses: Iterable[Access]) -> list[Access]:
-    """With the words of holds that are written one after another as one row, which the model has; so are those read."""
+    """With the words of borrows, written one after another, as one row, which the model has; so are those read."""
     found: list[Any] = []
     for operation, name, value in accesses:
-        if name[0] != "holds":
+        if name[0] != "borrows":
             found.append((operation, name, value))
             continue
         row, k = name[:-1], name[-1]
@@ -164,7 +164,7 @@ def _rows(accesses: Iterable[Access]) -> list[Access]:
 
 def _same(name: tuple[Any, ...], model: Any, code: Any) -> bool:
     """Whether both have written the same; of where texts lie and their sizes only whether it is memory."""
-    if name[0] == "room" or name[-1] == "size":
+    if name[0] == "area" or name[-1] == "size":
         return True
     if name[-1] == "place":
         model, code = model == BY_MESSAGE, code == BY_MESSAGE
@@ -176,6 +176,6 @@ def _as_read(name: tuple[Any, ...], value: Any, somewhere: int, p: int) -> Hasha
         return somewhere if value >= 0 else BY_MESSAGE
     if name[-1] == "size":
         return SIZES["mail"] if value else 0
-    if name[0] == "holds":
+    if name[0] == "borrows":
         return (value,) * p
     return int(value)

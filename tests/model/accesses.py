@@ -3,9 +3,9 @@
 `watch` replaces a window's words, and a board's own part, by ones that record each access. An access is
 (operation, name, value), the name being the model's for the cell:
 
-    ("status", context, rank, parity)                  ("holds", context, rank, parity, destination)
+    ("status", context, rank, parity)                  ("borrows", context, rank, parity, destination)
     ("slot", context, rank, parity, destination, word) ("release", context, word)
-    ("room", context, rank, parity): a text, written; its value is not recorded
+    ("area", context, rank, parity): a text, written; its value is not recorded
 
 Texts that are read are not recorded: a view of memory is made when it is found, and read later.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from pybsp.transport.board import Board
 from pybsp.transport.window import Window
-from pybsp.transport.wire import ROOM, SLOT, WORD
+from pybsp.transport.wire import AREA, SLOT, WORD
 
 Access = tuple[str, tuple[Any, ...], int]
 SLOT_WORDS = ("place", "tag", "size")
@@ -59,7 +59,7 @@ def named(at: int, rank: int, size: int, board: int) -> tuple[Any, ...]:
         return "release", context, RELEASE_WORDS[at]
     at -= 3
     if at < 2 * size:
-        return "holds", context, rank, *divmod(at, size)
+        return "borrows", context, rank, *divmod(at, size)
     parity, at = divmod(at - 2 * size, SLOT * (size + 1))
     to, word = divmod(at, SLOT)
     return "slot", context, rank, parity, to, SLOT_WORDS[word]
@@ -105,6 +105,6 @@ class _Text:
 
     def __setitem__(self, at: slice, text: bytes) -> None:
         context, begin = divmod(at.start, self._window.board)
-        parity = (begin - self._window.board) // ROOM + 2
-        self._record(("write", ("room", context, self._window.rank, parity), 0))
+        parity = (begin - self._window.board) // AREA + 2
+        self._record(("write", ("area", context, self._window.rank, parity), 0))
         self._part[at] = text

@@ -39,7 +39,7 @@ def changed(*changes: tuple[str, str]) -> type[Rank]:
 _NO_THROWING_AWAY = ("            yield from self.throw_away()\n", "")
 _OLD_COMMUNICATOR = ("self.comm = self.window = self.epoch", "self.window = self.epoch")
 _TAGS_FOR_SOME = (
-    '                yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_NUMBER)\n',
+    '                yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_EPOCH_SHIFT)\n',
     "                pass\n",
 )
 _UNFINISHED_IN_USE = (
@@ -53,9 +53,9 @@ _NO_LOOKS = ("looks=self.control_in, moves=True, fails", "moves=True, fails")
 def _one_parity(of: str) -> tuple[tuple[str, str], ...]:
     line = {
         "status": 'return self.cell("status", *self.at, self.ranks[k], self.number & 1)',
-        "holds": 'return self.cell("holds", *self.at, self.ranks[k], self.number & 1)',
+        "borrows": 'return self.cell("borrows", *self.at, self.ranks[k], self.number & 1)',
         "slot": 'return self.cell("slot", *self.at, self.ranks[k], self.number & 1, to, word)',
-        "room": 'return self.cell("room", *self.at, self.ranks[self.own], self.number - before & 1, k)',
+        "area": 'return self.cell("area", *self.at, self.ranks[self.own], self.number - before & 1, k)',
     }[of]
     one = line.replace("self.number & 1", "1").replace("self.number - before & 1", "before")
     return ((line, one),)
@@ -64,29 +64,29 @@ def _one_parity(of: str) -> tuple[tuple[str, str], ...]:
 MUTANTS = (
     # -- the board
     Mutant("one status instead of two", "board", _one_parity("status")),
-    Mutant("one row of holds instead of two", "board", _one_parity("holds")),
+    Mutant("one row of borrows instead of two", "board", _one_parity("borrows")),
     Mutant("one slot instead of two", "board", _one_parity("slot")),
-    Mutant("one room instead of two", "board, by message", _one_parity("room")),
+    Mutant("one area instead of two", "board, by message", _one_parity("area")),
     Mutant(
-        "the status is written before slots and room",
+        "the status is written before slots and area",
         "board",
         (
             (
                 "        used = 0\n        last",
-                "        word = self.number << STATUS_NUMBER | kind | SOMETHING\n"
+                "        word = self.number << STATUS_EPOCH_SHIFT | kind | SOMETHING\n"
                 '        yield self.do("write", self.status(self.own), word)\n'
                 "        used = 0\n        last",
             ),
         ),
     ),
     Mutant(
-        "the status is written before the holds",
+        "the status is written before the borrows",
         "board, long kept",
         (
             (
-                "        held = yield from self.held()\n        yield self.do",
-                '        yield self.do("write", self.status(self.own), self.number << STATUS_NUMBER | what)\n'
-                "        held = yield from self.held()\n        yield self.do",
+                "        borrowed = yield from self.borrowed()\n        yield self.do",
+                '        yield self.do("write", self.status(self.own), self.number << STATUS_EPOCH_SHIFT | what)\n'
+                "        borrowed = yield from self.borrowed()\n        yield self.do",
             ),
         ),
     ),
@@ -94,31 +94,31 @@ MUTANTS = (
     Mutant(
         "an old manifest is taken: the number in a slot is not compared",
         "board, for itself",
-        (_TAGS_FOR_SOME, ("if tag >> TAG_NUMBER != self.number:", "if False:")),
+        (_TAGS_FOR_SOME, ("if tag >> TAG_EPOCH_SHIFT != self.number:", "if False:")),
     ),
-    Mutant("the flag of holds is not set", "board", (("        return HOLDS\n", "        return 0\n"),)),
+    Mutant("the flag of borrows is not set", "board", (("        return BORROWS\n", "        return 0\n"),)),
     Mutant(
-        "the flag of holds is not read on the short way",
+        "the flag of borrows is not read on the fast path",
         "board",
-        (("            if word & HOLDS:\n", "            if False:\n"),),
+        (("            if word & BORROWS:\n", "            if False:\n"),),
     ),
     Mutant(
-        "the flag of holds is not read on the long way",
+        "the flag of borrows is not read on the other path",
         "board, begin and end",
-        (("                if self.words[k] & HOLDS:\n", "                if False:\n"),),
+        (("                if self.words[k] & BORROWS:\n", "                if False:\n"),),
     ),
     Mutant(
-        "the holds are not written",
+        "the borrows are not written",
         "board, long kept",
         (
             (
-                '        yield self.do("write", self.holds(self.own), tuple(row))\n',
-                '        yield self.do("read", self.holds(self.own))\n',
+                '        yield self.do("write", self.borrows(self.own), tuple(row))\n',
+                '        yield self.do("read", self.borrows(self.own))\n',
             ),
         ),
     ),
     Mutant(
-        "the holds of what is older than all ages are dropped",
+        "the borrows of what is older than all ages are dropped",
         "board, long kept",
         (("1 << (age if age < self.ages else self.ages)", "1 << age if age < self.ages else 0"),),
     ),
@@ -131,7 +131,7 @@ MUTANTS = (
     Mutant(
         "a quiet exchange frees what is still read",
         "board",
-        (("word, quiet = word | held, False", "word |= held"),),
+        (("word, quiet = word | borrowed, False", "word |= borrowed"),),
     ),
     Mutant(
         "a quiet processor looks at one other alone",

@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from pybsp.transport import GETS, MAIL, PUTS, SYNC, Parcel, Segment
+from pybsp.transport import GETS, MAIL, PUTS, SYNC, Parcel, Section
 from pybsp.transport.medium import MPITransport
 from pybsp.transport.mpi import duplicate
-from pybsp.transport.neighbours import ALONG
+from pybsp.transport.neighbours import INLINE_DATA_NEAR
 
 from .accesses import Access, watch
 
 Superstep = tuple[list[int], list[str], list[bool]]
-_LARGE = 2 * ALONG  # bytes: read where they lie
+_LARGE = 2 * INLINE_DATA_NEAR  # bytes: read where they lie
 
 
 def played(script: Sequence[Superstep], record: list[Access]) -> list[Access]:
@@ -58,22 +58,22 @@ def _exchange(transport: MPITransport, says: str) -> list[Any]:
     if what == "note":
         note = "to all"
     elif what == "own":
-        parcels[transport.pid] = {MAIL: Segment([], 0, 0, None)}
+        parcels[transport.pid] = {MAIL: Section([], 0, 0, None)}
     elif what == "mail":
-        parcels[to] = {MAIL: Segment([], 0, 0, None)}
+        parcels[to] = {MAIL: Section([], 0, 0, None)}
     elif what == "data":
         data = transport.pool.take(_LARGE)
         data[:] = 1
-        parcel: Parcel = {PUTS: Segment([], 0, 0, data), GETS: Segment([], 0, 0, None)}
+        parcel: Parcel = {PUTS: Section([], 0, 0, data), GETS: Section([], 0, 0, None)}
         parcels[to] = parcel
         del data, parcel
-    arrival = transport.begin(SYNC, note, parcels)() if begins else transport.exchange(SYNC, note, parcels)
+    arrival = transport.post(SYNC, note, parcels)() if begins else transport.exchange(SYNC, note, parcels)
     return [
-        np.frombuffer(segment.data, np.uint8)
+        np.frombuffer(section.data, np.uint8)
         for source, parcel in arrival.parcels
         if source != transport.pid
-        for segment in parcel.values()
-        if segment.data is not None
+        for section in parcel.values()
+        if section.data is not None
     ]
 
 

@@ -10,10 +10,10 @@ against which what arrives is held.
     own     something for itself alone
     mail    a small manifest
     note    the same to all
-    data    data that lies in the heap, and is read there
-    laid    a manifest too long for the room, which lies in the heap
-    late    a manifest that goes as a message, as room and heap are full
-    send    data that goes as a message, as the heap is full
+    data    data that lies in the arena, and is read there
+    laid    a manifest too long for the area, which lies in the arena
+    late    a manifest that goes as a message, as area and arena are full
+    send    data that goes as a message, as the arena is full
     ...*    to all others, each its own; else to the next one
     ...+    by begin and end, and the next exchange's data may be written in between
 """
@@ -24,7 +24,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pybsp.transport import SYNC
-from pybsp.transport.wire import AGES, BY_MESSAGE, HAS, HOLDS, KINDS, SOMETHING, STATUS_NUMBER, TAG_NUMBER
+from pybsp.transport.wire import (
+    AGES,
+    BORROWS,
+    BY_MESSAGE,
+    HAS,
+    KIND_AND_FLAGS,
+    SOMETHING,
+    STATUS_EPOCH_SHIFT,
+    TAG_EPOCH_SHIFT,
+)
 
 from .machine import DeliveryError, Memory, Program, RaisedError, RevokedError, Stateful, Step, WrongError
 
@@ -78,14 +87,14 @@ class Board(Stateful):
     def status(self, k: int) -> int:
         return self.cell("status", *self.at, self.ranks[k], self.number & 1)
 
-    def holds(self, k: int) -> int:
-        return self.cell("holds", *self.at, self.ranks[k], self.number & 1)
+    def borrows(self, k: int) -> int:
+        return self.cell("borrows", *self.at, self.ranks[k], self.number & 1)
 
     def slot(self, k: int, to: int, word: str) -> int:
         return self.cell("slot", *self.at, self.ranks[k], self.number & 1, to, word)
 
-    def room(self, k: int, before: int = 0) -> int:
-        return self.cell("room", *self.at, self.ranks[self.own], self.number - before & 1, k)
+    def area(self, k: int, before: int = 0) -> int:
+        return self.cell("area", *self.at, self.ranks[self.own], self.number - before & 1, k)
 
     def release(self, word: str) -> int:
         return self.cell("release", *self.at, word)
@@ -94,11 +103,11 @@ class Board(Stateful):
 
     def meet(self, kind: int) -> Program:
         self.number += 1
-        word = self.number << STATUS_NUMBER | kind
+        word = self.number << STATUS_EPOCH_SHIFT | kind
         quiet = True
-        held = yield from self.held()
-        if held:
-            word, quiet = word | held, False
+        borrowed = yield from self.borrowed()
+        if borrowed:
+            word, quiet = word | borrowed, False
         yield self.do("write", self.status(self.own), word)
         for k in self.others:
             seen = yield self.do("read", self.status(k))  # the last look, when its patience is over
@@ -106,7 +115,7 @@ class Board(Stateful):
                 quiet = False
         if not quiet:
             yield from self.come()
-            differs = word & HOLDS > 0
+            differs = word & BORROWS > 0
             for k in self.others:
                 if not differs:
                     seen = yield self.do("read", self.status(k))
@@ -118,37 +127,37 @@ class Board(Stateful):
         return True
 
     def enter(self, kind: int, texts: Sequence[tuple[int, str, Any, int]], data: tuple[int, ...]) -> Program:
-        """Texts: (for whom, "room", "heap" or "message", what, its cell where it is in the heap)."""
+        """Texts: (for whom, "area", "arena" or "message", what, its cell where it is in the arena)."""
         self.number += 1
         used = 0
         last = None
         place = 0
         if len(texts) < len(self.others):
             for k in self.others:
-                yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_NUMBER)
+                yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_EPOCH_SHIFT)
         for k, where, text, laid in texts:
-            if where == "room" and text != last:
-                place = self.room(used)
+            if where == "area" and text != last:
+                place = self.area(used)
                 used += 1
                 yield self.do("write", place, text)
-            elif where != "room":
-                place = laid if where == "heap" else BY_MESSAGE
+            elif where != "area":
+                place = laid if where == "arena" else BY_MESSAGE
             last = text
             yield self.do("write", self.slot(self.own, k, "place"), place)
-            yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_NUMBER | HAS)
+            yield self.do("write", self.slot(self.own, k, "tag"), self.number << TAG_EPOCH_SHIFT | HAS)
             yield self.do("write", self.slot(self.own, k, "size"), SIZES[text[3]])
         if data:
             self.sent.append((self.number, data))
         yield from self.say(kind | SOMETHING)
 
     def say(self, what: int) -> Program:
-        held = yield from self.held()
-        yield self.do("write", self.status(self.own), self.number << STATUS_NUMBER | what | held)
+        borrowed = yield from self.borrowed()
+        yield self.do("write", self.status(self.own), self.number << STATUS_EPOCH_SHIFT | what | borrowed)
 
     def come(self) -> Program:
         """As `wait`."""
         for k in self.others:
-            yield self.wait("least", self.status(k), self.number << STATUS_NUMBER)
+            yield self.wait("least", self.status(k), self.number << STATUS_EPOCH_SHIFT)
 
     def gather(self, kind: int) -> Program:
         yield from self.come()
@@ -156,7 +165,7 @@ class Board(Stateful):
         reading = 1
         for k in self.others:
             word = yield self.do("read", self.status(k))
-            if word & KINDS != kind:
+            if word & KIND_AND_FLAGS != kind:
                 return None
             if word & SOMETHING:
                 said = yield from self.manifest(k)
@@ -164,9 +173,9 @@ class Board(Stateful):
                     if said[0] == BY_MESSAGE:
                         return None
                     found.append((k, *said))
-            if word & HOLDS:
-                held = yield from self.reading(k)
-                reading |= held
+            if word & BORROWS:
+                borrowed = yield from self.reading(k)
+                reading |= borrowed
         yield from self.use_again(reading)
         return found
 
@@ -178,9 +187,9 @@ class Board(Stateful):
         reading = 1
         if self.sent:
             for k in self.others:
-                if self.words[k] & HOLDS:
-                    held = yield from self.reading(k)
-                    reading |= held
+                if self.words[k] & BORROWS:
+                    borrowed = yield from self.reading(k)
+                    reading |= borrowed
         yield from self.use_again(reading)
 
     def manifests(self) -> Program:
@@ -195,8 +204,8 @@ class Board(Stateful):
     def manifest(self, k: int) -> Program:
         """What a slot says: place and size; None: there is nothing."""
         tag = yield self.do("read", self.slot(k, self.own, "tag"))
-        if tag >> TAG_NUMBER != self.number:
-            raise DeliveryError(f"a slot of exchange {tag >> TAG_NUMBER} in exchange {self.number}")
+        if tag >> TAG_EPOCH_SHIFT != self.number:
+            raise DeliveryError(f"a slot of exchange {tag >> TAG_EPOCH_SHIFT} in exchange {self.number}")
         if not tag & HAS:
             return None
         place = yield self.do("read", self.slot(k, self.own, "place"))
@@ -207,7 +216,7 @@ class Board(Stateful):
 
     def reading(self, k: int) -> Program:
         """Which of this rank's data another one reads: bit k for that of k exchanges ago."""
-        row = yield self.do("read", self.holds(k))
+        row = yield self.do("read", self.borrows(k))
         return row[self.own] if row else 0  # zeros, before anything is written
 
     def use_again(self, reading: int) -> Program:
@@ -216,15 +225,15 @@ class Board(Stateful):
         self.sent = [entry for entry in before if self.bit(self.number - entry[0]) & reading]
         yield from self.poison(tuple(cell for entry in before if entry not in self.sent for cell in entry[1]))
 
-    def held(self) -> Program:
+    def borrowed(self) -> Program:
         self.got = [entry for entry in self.got if self.refers(entry[2], entry[3])]
         if not self.got:
             return 0
         row = [0] * len(self.ranks)
         for number, k, _, _ in self.got:
             row[k] |= self.bit(self.number - number)
-        yield self.do("write", self.holds(self.own), tuple(row))
-        return HOLDS
+        yield self.do("write", self.borrows(self.own), tuple(row))
+        return BORROWS
 
     def bit(self, age: int) -> int:
         return 1 << (age if age < self.ages else self.ages)
@@ -244,14 +253,14 @@ class Board(Stateful):
         word = yield self.do("read", self.status(self.own))
         if text is not None:
             word |= SOMETHING
-            place = self.room(used)
+            place = self.area(used)
             yield self.do("write", place, text)
             yield self.do("write", self.release("place"), place)
             yield self.do("write", self.release("size"), SIZES["release"])
         yield self.do("write", self.release("word"), word)
 
     def led(self) -> Program:
-        yield self.wait("least", self.release("word"), self.number << STATUS_NUMBER)
+        yield self.wait("least", self.release("word"), self.number << STATUS_EPOCH_SHIFT)
 
 
 class Transport(Stateful):
@@ -332,7 +341,7 @@ class Transport(Stateful):
         yield Step("write", (rank.memory.cell("said", self.context, rank.own, ~self.number & 1), 0), local=True)
         if board is not None:
             for k in range(2):
-                yield Step("write", (board.room(k, before=1), 0), local=True)
+                yield Step("write", (board.area(k, before=1), 0), local=True)
 
     def trade(self, sends: tuple[tuple[int, int], ...]) -> Program:
         """As `Near.exchange`, from `gather` on."""
@@ -348,7 +357,7 @@ class Transport(Stateful):
         return arrived
 
     def finish(self, sends: tuple[tuple[int, int], ...]) -> Program:
-        """As `_finish`."""
+        """As `_complete`."""
         board = self.board
         words: Sequence[Any] = ()
         if self.peers:
@@ -363,14 +372,14 @@ class Transport(Stateful):
         return arrived
 
     def hand_over(self, said: Said, trades: bool) -> Program:
-        """As `_hand_over`; or what `Near.exchange` does of that."""
+        """As `_post`; or what `Near.exchange` does of that."""
         rank, board = self.rank.it, self.board
         near = [d for d, _, _ in said.texts if d in self.near]
         sends: list[tuple[int, int]] = []
         if trades:
             yield from self.post_data(sends, said)
         if board is not None:
-            where = {"laid": "heap", "late": "message"}.get(said.what.rstrip("*+"), "room")
+            where = {"laid": "arena", "late": "message"}.get(said.what.rstrip("*+"), "area")
             texts = [(self.near.index(d), where, text, cell) for d, text, cell in said.texts if d in self.near]
             shared = said.buffers if near and where != "message" and said.what.rstrip("*+") != "send" else ()
             yield from board.enter(SYNC, texts, shared)
@@ -496,7 +505,7 @@ class Transport(Stateful):
             board.number += 1
             yield from board.say(SYNC)
         else:
-            texts = [(self.near.index(d), "room", text, cell) for d, text, cell in said.texts]
+            texts = [(self.near.index(d), "area", text, cell) for d, text, cell in said.texts]
             yield from board.enter(SYNC, texts, said.buffers)
         others_said = rank.memory.cell("said of other nodes", position & 1)  # a note for the check
         if self.pid == 0:
@@ -739,7 +748,7 @@ class Rank(Stateful):
         used = self.used()
         used.update(taken)
         k = 0
-        while (cell := self.memory.cell("heap", self.window, self.own, k)) in used:
+        while (cell := self.memory.cell("arena", self.window, self.own, k)) in used:
             k += 1
         return cell
 

@@ -72,11 +72,11 @@ def test_the_model_refuses_what_the_code_does_not() -> None:
     assert len(writes) > 20
     assert len(looks) > 10
     for k in (*writes, *looks):  # something is left out
-        if done[k][1][0] != "holds":  # the words of a row are one access of the model
+        if done[k][1][0] != "borrows":  # the words of a row are one access of the model
             assert accepts.refused((*done[:k], *done[k + 1 :])), done[k]
     for k in writes:
         operation, name, value = done[k]
-        if name[0] in ("status", "holds") or name[-1] == "tag":  # another value
+        if name[0] in ("status", "borrows") or name[-1] == "tag":  # another value
             assert accepts.refused((*done[:k], (operation, name, value + 1), *done[k + 1 :])), done[k]
         if name[0] == "status":  # too early
             assert accepts.refused((*done[: k - 1], done[k], done[k - 1], *done[k + 1 :])), done[k]

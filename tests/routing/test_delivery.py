@@ -8,7 +8,7 @@ import pytest
 from pybsp import DeliveryError
 from pybsp.routing.forwarding.packets import DEST, cut, put_together
 from pybsp.routing.logp import router
-from pybsp.transport import MAIL, Parcel, Segment
+from pybsp.transport import MAIL, Parcel, Section
 from pybsp.transport.memory import BufferPool
 
 PID, SOURCE = 3, 1
@@ -16,7 +16,7 @@ POOL = BufferPool()
 
 
 def parcel(size: int) -> Parcel:
-    return {MAIL: Segment(("tag", list(range(9))), 5, 2, np.arange(size, dtype=np.uint8) if size else None)}
+    return {MAIL: Section(("tag", list(range(9))), 5, 2, np.arange(size, dtype=np.uint8) if size else None)}
 
 
 @pytest.mark.parametrize("size", [0, 1, 16, 200])
@@ -25,7 +25,7 @@ def test_a_forwarded_parcel_of_which_a_packet_is_missing_or_double_or_strange_is
     whole = cut({PID: sent}, SOURCE, 16, POOL)
     ((source, found),) = put_together(whole, PID, None, POOL)
     assert source == SOURCE
-    assert found[MAIL].meta == sent[MAIL].meta
+    assert found[MAIL].descriptors == sent[MAIL].descriptors
     assert size == 0 or bytes(found[MAIL].data) == bytes(sent[MAIL].data)  # type: ignore[arg-type]
     count = len(whole)
     assert count > 2
@@ -47,7 +47,7 @@ def test_a_parcel_by_logp_messages_of_which_one_is_missing_or_double_is_an_error
     packets = [(SOURCE, number, len(chunks), chunk) for number, chunk in enumerate(chunks)]
     ((source, found),) = router.put_together(packets, PID, None, POOL)
     assert source == SOURCE
-    assert found[MAIL].meta == sent[MAIL].meta
+    assert found[MAIL].descriptors == sent[MAIL].descriptors
     for wrong in (packets[1:], packets[:-1], [*packets[:1], *packets[2:]], [packets[0], *packets]):
         with pytest.raises(DeliveryError, match=f"processor {PID} got other packets"):
             router.put_together(wrong, PID, None, POOL)

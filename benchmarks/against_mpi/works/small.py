@@ -13,7 +13,7 @@ import numpy as np
 
 from pybsp.account import Account
 from pybsp.bsp import BSP
-from pybsp.superstep import Superstep
+from pybsp.superstep import SuperstepEngine
 from pybsp.transport import SYNC
 from pybsp.transport.router import Direct
 
@@ -71,7 +71,7 @@ def empty(job: ComparisonJob, _: int) -> Prepared:
 
     # The same processors again, in checked mode.
     transport = bsp._transport.subset(list(range(job.p)), CONTEXT)
-    superstep = Superstep(transport, Direct(transport), Account(transport), checked=True, context=CONTEXT)
+    superstep = SuperstepEngine(transport, Direct(transport), Account(transport), checked=True, context=CONTEXT)
     careful = BSP(superstep, bsp.machine)
     job.closing.append(transport.free)
 

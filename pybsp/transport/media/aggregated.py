@@ -18,7 +18,7 @@ class Aggregated(MPITransport):
     """Processors of several nodes, some of which have more than one.
 
     Args:
-        groups: the processors of each node, as `Layout` has them.
+        groups: the processors of each node, as `Placement` has them.
         neighbours: None where this one is alone on its node.
     """
 
@@ -43,15 +43,15 @@ class Aggregated(MPITransport):
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
             if parcels or note is not None or grace is not None or kind & ~KIND:
-                self._hand_over(kind, note, parcels)
-                return self._finish(kind, note, parcels, grace)
+                self._post(kind, note, parcels)
+                return self._complete(kind, note, parcels, grace)
             if self._leaders.meet(kind, self.waiter):
                 return QUIET
             return self._receive(kind, None, parcels)
         except BaseException as error:
             return self.left(error, kind, note)
 
-    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight, ranks, neighbours = self._flight, self._ranks, self._neighbours
         texts: list[tuple[int, bytes]] = []
         shared: list[Bytes] = []
@@ -64,7 +64,7 @@ class Aggregated(MPITransport):
         for d, parcel in parcels.items():
             if d not in here:
                 late: list[Bytes] = []
-                manifests[d] = wire.manifest(note, parcel, self.along, late)
+                manifests[d] = wire.manifest(note, parcel, self.inline_data, late)
                 messages += [(ranks[d], data) for data in late]
         plain = b"" if note is None else wire.note_to_all(note)
         late_texts = self._leaders.enter(kind, plain, manifests, texts, shared)
@@ -73,7 +73,7 @@ class Aggregated(MPITransport):
             flight.send(neighbours.by_rank(late_texts), MANIFESTS)
         flight.send(messages, DATA)
 
-    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+    def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         if not self._leaders.wait(self.waiter, None if grace is None else time.perf_counter() + grace):
             raise TimeoutError
         return self._receive(kind, note, parcels)

@@ -21,12 +21,12 @@ class Alone(MPITransport):
                 self._flight.see_off(1, self.waiter)  # it may be a part of what is revoked
             if not parcels and note is None and not kind & ~KIND:
                 return QUIET
-            return self._finish(kind, note, parcels, grace)
+            return self._complete(kind, note, parcels, grace)
         except BaseException as error:
             return self.left(error, kind, note)
 
-    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         pass
 
-    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+    def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         return self._delivery.complete([kind], note, parcels.get(0), {}, (), self.waiter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .. import FREE, KIND, QUIET, Arrival, Charge, Parcels, made, wire
+from .. import FREE, KIND, QUIET, Arrival, Charge, Parcels, new_tuple, wire
 from ..delivery import NOT_JOINED
 from ..flight import InFlight
 from ..heads import Heads
@@ -28,18 +28,18 @@ class ByMessages(MPITransport):
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
             if parcels or note is not None or grace is not None or kind & ~KIND:
-                self._hand_over(kind, note, parcels)
-                return self._finish(kind, note, parcels, grace)
+                self._post(kind, note, parcels)
+                return self._complete(kind, note, parcels, grace)
             if self._heads.meet(kind, self.waiter):
                 return QUIET
             return self._receive(kind, None, parcels)
         except BaseException as error:
             return self.left(error, kind, note)
 
-    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight = self._flight
         flight.posted = 0
-        manifests, messages = self._heads.describe(note, parcels, self.along)
+        manifests, messages = self._heads.describe(note, parcels, self.inline_data)
         long = self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
         # What is longer goes behind all heads, which everybody waits for; without waiting.
         if long:
@@ -47,7 +47,7 @@ class ByMessages(MPITransport):
         if messages:
             flight.send(messages, DATA)
 
-    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+    def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         heads = self._heads
         deadline = None if grace is None else time.perf_counter() + grace
         if not heads.here() and not self.waiter.until(heads.here, None, deadline):
@@ -56,7 +56,7 @@ class ByMessages(MPITransport):
         if note is None and not self._flight.leaving and not kind & ~KIND and self.pid not in parcels:
             arrived = heads.mail_alone(kind)
             if arrived is not None:
-                return made(Arrival, (None, None, arrived, NOT_JOINED))
+                return new_tuple(Arrival, (None, None, arrived, NOT_JOINED))
         return self._receive(kind, note, parcels)
 
     def _receive(self, kind: int, note: object, parcels: Parcels) -> Arrival:

@@ -34,12 +34,12 @@ class Mixed(MPITransport):
         try:
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
-            self._hand_over(kind, note, parcels)
-            return self._finish(kind, note, parcels, grace)
+            self._post(kind, note, parcels)
+            return self._complete(kind, note, parcels, grace)
         except BaseException as error:
             return self.left(error, kind, note)
 
-    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight = self._flight
         flight.posted = 0
         # The order is free: a processor needs both a status and a head of all others before it reads anything.
@@ -47,13 +47,13 @@ class Mixed(MPITransport):
         texts, shared, messages = self._neighbours.describe(note, parcels)
         long = self._neighbours.by_rank(self.board.enter(kind, texts, shared))
         # 2. The heads for the others, with the manifests that fit.
-        manifests, far = self._heads.describe(note, parcels, self.along)
+        manifests, far = self._heads.describe(note, parcels, self.inline_data)
         long += self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
         # 3. What is longer, behind all heads, which everybody waits for; without waiting.
         flight.send(long, MANIFESTS)
         flight.send([*messages, *far], DATA)
 
-    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+    def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         deadline = None if grace is None else time.perf_counter() + grace
         if not self._here() and not self.waiter.until(self._here, None, deadline):
             raise TimeoutError

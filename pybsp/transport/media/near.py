@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from typing import ClassVar
 
-from .. import FREE, KIND, MAIL, QUIET, Arrival, Charge, Parcels, made, wire
+from .. import FREE, KIND, MAIL, QUIET, Arrival, Charge, Parcels, new_tuple, wire
 from ..board import Board
 from ..delivery import NOT_JOINED
 from ..flight import InFlight
 from ..medium import Communicator, MPITransport
 from ..memory import Bytes
-from ..neighbours import ALONG, Neighbours
+from ..neighbours import INLINE_DATA_NEAR, Neighbours
 from ..wire import DATA, MANIFESTS, dumps, manifest
 
 
 class Near(MPITransport):
     """Processors of one node. The place of each on the board is its pid.
 
-    Only where room and heap are full is anything sent as a message; it is seen off in the same exchange, as waiting on
+    Only where area and arena are full is anything sent as a message; it is seen off in the same exchange, as waiting on
     a board moves nothing on.
     """
 
@@ -30,7 +30,7 @@ class Near(MPITransport):
     ) -> None:
         super().__init__(on, ranks, pid, context, flight, neighbours)
         self._neighbours = neighbours
-        flight.leaves = -1
+        flight.sent_without_progress = -1
         self._place = neighbours.pool.place
 
     def exchange(
@@ -40,14 +40,14 @@ class Near(MPITransport):
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
             if note is not None or grace is not None:
-                self._hand_over(kind, note, parcels)
-                return self._finish(kind, note, parcels, grace)
+                self._post(kind, note, parcels)
+                return self._complete(kind, note, parcels, grace)
             board = self.board
             if not parcels and not kind & ~KIND:
                 if board.meet(kind):  # the superstep in which this processor sends nothing
                     return QUIET
                 return self._receive(kind, None, parcels)
-            # As `_hand_over`, `_finish` and `_receive` do, in fewer steps: most exchanges end here. To call
+            # As `_post`, `_complete` and `_receive` do, in fewer steps: most exchanges end here. To call
             # `Neighbours.describe` for the first of them would take 0.1 us more.
             texts: list[tuple[int, bytes]] = []
             shared: list[Bytes] = []
@@ -59,7 +59,7 @@ class Near(MPITransport):
                     if mail is not None and mail[3] is None and len(parcel) == 1:
                         texts.append((d, dumps(mail[:], 5)))  # as `wire.manifest` has it
                         continue
-                    texts.append((d, manifest(None, parcel, ALONG, large, self._place, shared)))
+                    texts.append((d, manifest(None, parcel, INLINE_DATA_NEAR, large, self._place, shared)))
                     if large:
                         flight.send([(self._ranks[d], data) for data in large], DATA)
                         large.clear()
@@ -75,13 +75,13 @@ class Near(MPITransport):
                         arrived.append((own, parcels[own]))  # handed over
                         arrived.sort(key=wire.source)
                     kinds = [kind] * self.p if kind & ~KIND else None
-                    return made(Arrival, (kinds, None, arrived, NOT_JOINED))
+                    return new_tuple(Arrival, (kinds, None, arrived, NOT_JOINED))
             board.finish()
             return self._receive(kind, None, parcels)
         except BaseException as error:
             return self.left(error, kind, note)
 
-    def _hand_over(self, kind: int, note: object, parcels: Parcels) -> None:
+    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight = self._flight
         flight.posted = 0
         texts, shared, messages = self._neighbours.describe(note, parcels)
@@ -89,7 +89,7 @@ class Near(MPITransport):
         flight.send(self._neighbours.by_rank(late), MANIFESTS)
         flight.send(messages, DATA)
 
-    def _finish(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
+    def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         if not self.board.wait(None if grace is None else time.perf_counter() + grace):
             raise TimeoutError
         self.board.finish()

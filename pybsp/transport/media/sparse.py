@@ -11,8 +11,8 @@ from ..delivery import Delivery
 from ..flight import InFlight
 from ..medium import MPITransport
 from ..memory import Bytes
-from ..sparse import SparseExchange, tell_all
-from ..wire import DATA, MANIFESTS, SAYS
+from ..sparse import SparseExchange, allgather
+from ..wire import DATA, HAS_NOTE, MANIFESTS
 
 
 class Sparse:
@@ -57,33 +57,33 @@ class Sparse:
         for d, parcel in parcels.items():
             if d != pid:
                 late: list[Bytes] = []
-                manifest = wire.manifest(None, parcel, self._transport.along, late)
+                manifest = wire.manifest(None, parcel, self._transport.inline_data, late)
                 messages += [(ranks[d], data) for data in late]
                 heads[d] = manifest
                 if len(manifest) > wire.CHUNK:
                     heads[d], sizes[d] = b"", len(manifest)
                     long.append((ranks[d], manifest))
-        said = kind | (0 if note is None else SAYS)
+        flagged = kind | (0 if note is None else HAS_NOTE)
         # Others may be one exchange ahead, and not two: their heads have the other tag, and are not taken for these.
         head_tag = wire.tag(self._context, wire.SPARSE_HEADS + self._number % 2)
         tags = head_tag, wire.tag(self._context, wire.SPARSE_WORDS)
-        exchange = self._exchange = SparseExchange(flight.comm, ranks, pid, tags, self._number, heads, sizes, said)
+        exchange = self._exchange = SparseExchange(flight.comm, ranks, pid, tags, self._number, heads, sizes, flagged)
         flight.send(long, MANIFESTS)
         flight.send(messages, DATA)
-        exchange.begin()
+        exchange.post()
         if not exchange.over() and not waiter.until(exchange.over, None, deadline):
             raise TimeoutError
         self._exchange = None
         kinds: list[int] | None = None
         notes: list[Any] | None = None
-        if exchange.least == exchange.most and exchange.flags and not exchange.flags & SAYS:
+        if exchange.least == exchange.most and exchange.flags and not exchange.flags & HAS_NOTE:
             kinds = [exchange.most | exchange.flags] * len(ranks)  # some ask for data: which ones does not matter
         elif exchange.least != exchange.most or exchange.flags:
-            tag = wire.tag(self._context, wire.SPARSE_TOLD)
-            told = tell_all(flight.comm, ranks, pid, tag, (kind, note), waiter, flight.leaving)
-            kinds = [one for one, _ in told]
-            if any(text is not None for _, text in told):
-                notes = [text for _, text in told]
+            tag = wire.tag(self._context, wire.SPARSE_NOTES)
+            of_all = allgather(flight.comm, ranks, pid, tag, (kind, note), waiter, flight.leaving)
+            kinds = [one for one, _ in of_all]
+            if any(text is not None for _, text in of_all):
+                notes = [text for _, text in of_all]
         manifests = exchange.arrived
         if exchange.late:
             manifests = self._delivery.fetched(manifests, exchange.late, waiter)

@@ -1,4 +1,4 @@
-"""A processor's heap in shared memory: a program's data is packed where its destinations read it."""
+"""A processor's arena in shared memory: a program's data is packed where its destinations read it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from weakref import ref
 
 import numpy as np
 
-from .memory import BufferPool, Bytes, held, unheld
+from .memory import BufferPool, Bytes, first_free, in_use
 from .populating import populate
 from .wire import BY_MESSAGE
 
-SMALLEST = 1 << 10  # bytes of the smallest buffers; less is copied along with the manifest
+SMALLEST = 1 << 10  # bytes of the smallest buffers; less is copied into the manifest
 RECENT = 8  # buffers of a size that are looked through for one that is used again
-GROWS = 1 << 20  # bytes that a heap is populated by beyond what is wanted
+GROWS = 1 << 20  # bytes that an arena is populated by beyond what is needed
 UNKNOWN = 1 << 40  # bytes that are free where the system does not say
 
 
@@ -43,9 +43,9 @@ class SharedPool(BufferPool):
         self._address = addressof(c_char.from_buffer(part))
         self._gaps = [(begin, end)]  # ascending, none next to each other
         self._recent: dict[int, list[Bytes]] = {}  # by bits, the last ones
-        self._free: dict[int, list[tuple[int, int]]] = {}  # by bits: rooms that nobody refers to, where they lie
+        self._free: dict[int, list[tuple[int, int]]] = {}  # by bits: extents that nobody refers to, where they lie
         self._places: dict[int, int] = {}  # by id of a buffer
-        self._watched: dict[int, tuple[int, object]] = {}  # of those that stay longer: room, weak reference
+        self._watched: dict[int, tuple[int, object]] = {}  # of those that stay longer: extent, weak reference
         self._gone: dict[int, object] = {}  # of those, that nobody refers to: at any moment, in any thread
         self._populated = begin  # up to here pages are there
 
@@ -54,8 +54,8 @@ class SharedPool(BufferPool):
             return np.empty(size, np.uint8)
         bits = (size - 1).bit_length()
         recent = self._recent.setdefault(bits, [])
-        # What was sent is in `Lent` until nobody reads it: an unheld buffer is one that no processor refers to.
-        buffer = unheld(recent, size)
+        # What was sent is in `Lent` until nobody reads it: a free buffer is one that no processor refers to.
+        buffer = first_free(recent, size)
         if buffer is None:
             buffer = self._another(size, bits, recent)
             if buffer is None:
@@ -65,16 +65,16 @@ class SharedPool(BufferPool):
     def _another(self, size: int, bits: int, recent: list[Bytes]) -> Bytes | None:
         # In sixteenths of a power of two: little is left over, and what is given back fits again.
         step = max(SMALLEST, 1 << max(bits - 4, 0))
-        room, at = (size + step - 1) & -step, -1
+        extent, at = (size + step - 1) & -step, -1
         self._take_back()
         for k, (there, place) in enumerate(self._free.get(bits, ())):
             if there >= size:
-                room, at = there, place
+                extent, at = there, place
                 del self._free[bits][k]
                 break
-        if at < 0 and (at := self._grow(room, bits)) < 0:
+        if at < 0 and (at := self._grow(extent, bits)) < 0:
             return None
-        buffer: Bytes = np.ndarray(room, np.uint8, self._part, at)
+        buffer: Bytes = np.ndarray(extent, np.uint8, self._part, at)
         self._places[id(buffer)] = at
         recent.append(buffer)
         if len(recent) > RECENT:
@@ -85,13 +85,13 @@ class SharedPool(BufferPool):
     def _take_back(self) -> None:
         while self._gone:
             key, _ = self._gone.popitem()
-            room, _ = self._watched.pop(key)
-            self._free.setdefault((room - 1).bit_length(), []).append((room, self._places.pop(key)))
+            extent, _ = self._watched.pop(key)
+            self._free.setdefault((extent - 1).bit_length(), []).append((extent, self._places.pop(key)))
 
     def used(self) -> bool:
         """Whether somebody here refers to any of it."""
         self._take_back()
-        return bool(self._watched) or any(held(recent) for recent in self._recent.values())
+        return bool(self._watched) or any(in_use(recent) for recent in self._recent.values())
 
     def place(self, data: Bytes) -> int:
         """Where data lies in the part; BY_MESSAGE if it does not."""
@@ -103,44 +103,44 @@ class SharedPool(BufferPool):
             return addressof(c_char.from_buffer(data)) - self._address  # type: ignore[arg-type]
         return int(data.__array_interface__["data"][0]) - self._address
 
-    def _grow(self, room: int, bits: int) -> int:
+    def _grow(self, extent: int, bits: int) -> int:
         """A place for so many bytes in a gap, or in what is given back; -1 where there is none."""
         self._merge([bits])
-        at = self._cut(room)
+        at = self._cut(extent)
         if at < 0:
             self._merge({*self._free, *self._recent})
-            at = self._cut(room)
-        end = at + room
+            at = self._cut(extent)
+        end = at + extent
         if at < 0 or end <= self._populated:
             return at
         # Others of this window may be about to do as this one.
-        if free_bytes() >= room * self._sharers:
+        if free_bytes() >= extent * self._sharers:
             for more in (end + GROWS, end):
                 if populate(self._part[self._populated : more]):
                     self._populated = min(more, len(self._part))
                     return at
-        self._free.setdefault(bits, []).append((room, at))
+        self._free.setdefault(bits, []).append((extent, at))
         self._merge([bits])
         return -1
 
-    def _cut(self, room: int) -> int:
+    def _cut(self, extent: int) -> int:
         for k, (begin, end) in enumerate(self._gaps):
-            if end - begin >= room:
-                if begin + room < end:
-                    self._gaps[k] = begin + room, end
+            if end - begin >= extent:
+                if begin + extent < end:
+                    self._gaps[k] = begin + extent, end
                 else:
                     del self._gaps[k]
                 return begin
         return -1
 
     def _merge(self, sizes: Iterable[int]) -> None:
-        """Make gaps of the rooms of these sizes, in bits, that nobody refers to."""
+        """Make gaps of the extents of these sizes, in bits, that nobody refers to."""
         for bits in sizes:
             recent = self._recent.get(bits, [])
-            while (buffer := unheld(recent)) is not None:
+            while (buffer := first_free(recent)) is not None:
                 recent[:] = [other for other in recent if other is not buffer]
                 self._free.setdefault(bits, []).append((buffer.size, self._places.pop(id(buffer))))
-        given = [(at, at + room) for bits in sizes for room, at in self._free.pop(bits, ())]
+        given = [(at, at + extent) for bits in sizes for extent, at in self._free.pop(bits, ())]
         if not given:
             return
         merged: list[tuple[int, int]] = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SAVED = 6  # messages that a processor has to save; docs/studies/figures.md has what that comes from
 
 
-def wanted() -> bool | None:
+def configured() -> bool | None:
     """PYBSP_AGGREGATE: whether messages between nodes are aggregated; None: where that pays."""
     text = settings.text(settings.AGGREGATE)
     if text not in ("", "0", "1"):
@@ -39,7 +39,7 @@ def pays(sizes: Sequence[int]) -> bool:
     return sum(sizes) - len(sizes) - (max(sizes) - 1) >= SAVED
 
 
-class Layout(NamedTuple):
+class Placement(NamedTuple):
     """Where the ranks of a communicator are; same on all of them.
 
     nodes: the node of each rank.
@@ -50,9 +50,9 @@ class Layout(NamedTuple):
     wish: bool | None
 
     @classmethod
-    def of(cls, comm: MPI.Intracomm, node: Node | None) -> Layout:
+    def of(cls, comm: MPI.Intracomm, node: Node | None) -> Placement:
         """Collective."""
-        found = comm.allgather((comm.rank if node is None else min(node.places), wanted()))
+        found = comm.allgather((comm.rank if node is None else min(node.places), configured()))
         wishes = {wish for _, wish in found}
         return cls([number for number, _ in found], next((w for w in (False, True) if w in wishes), None))
 
