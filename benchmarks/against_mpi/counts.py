@@ -105,7 +105,7 @@ def messages(p: int, partners: int) -> int:
         heads = {(pid + 1 + k) % p: b"head of %d" % pid for k in range(partners)}
         exchange = SparseExchange(_Comm(network, pid), ranks, pid, (0, 1), 1, heads, {}, SYNC)  # type: ignore[arg-type]
         exchange._status, exchange._testall = _Status(), _all_done  # type: ignore[assignment]
-        exchange.begin()
+        exchange.post()
         exchanges.append(exchange)
     left = exchanges
     while left:

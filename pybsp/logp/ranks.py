@@ -121,7 +121,7 @@ class RankProcessor:
             raise UsageError(f'argument capacity: expected "global", "per-pair" or None, got {capacity!r}')
         self.p, self.pid, self.machine, self._paced = transport.p, transport.pid, machine, pace
         self.stalls, self.stalled_seconds, self.credit_seconds = 0, 0.0, 0.0
-        self.watch: Observer | None = None
+        self.observer: Observer | None = None
         self.deadline: float | None = None
         self.failure: BSPError | None = None  # known to all; whatever is called next raises it
         self._transport, self._waiter = transport, transport.waiter
@@ -291,9 +291,9 @@ class RankProcessor:
                 short = self._short[dest] = self._make_short(dest)
             start, test, buffer = short
             if test():  # the last has left
-                self._acknowledged[dest] = heard = self._from[dest]
+                self._acknowledged[dest] = arrived = self._from[dest]
                 (FLOATS if record_kind == FLOAT else INTS).pack_into(
-                    buffer, 0, DATA, record_kind, 8, self.pid, heard, body
+                    buffer, 0, DATA, record_kind, 8, self.pid, arrived, body
                 )
                 start()
                 return
@@ -329,8 +329,8 @@ class RankProcessor:
 
     def _put(self, dest: int, kind: int, record_kind: int, body: bytes) -> None:
         """Send what fits into a slot."""
-        self._acknowledged[dest] = heard = self._from[dest]
-        text = HEAD.pack(kind, record_kind, len(body), self.pid, heard) + body
+        self._acknowledged[dest] = arrived = self._from[dest]
+        text = HEAD.pack(kind, record_kind, len(body), self.pid, arrived) + body
         request = self._isend([text, len(text), self._byte], self._ranks[dest], self._tag)
         if not request.Test():
             self._leaving.append((request, text))
@@ -430,7 +430,7 @@ class RankProcessor:
     def _take(self) -> None:
         """Read the slot that has been filled, and post it again."""
         buffer = self._buffer
-        kind, record_kind, length, source, heard, body = FLOATS.unpack_from(buffer)
+        kind, record_kind, length, source, arrived, body = FLOATS.unpack_from(buffer)
         if record_kind == INT:
             (body,) = LONG.unpack_from(buffer, HEAD.size)
         elif record_kind != FLOAT:
@@ -499,10 +499,10 @@ class RankProcessor:
 
     def _arrive(self, source: int, record_kind: int, body: Any) -> None:
         """A message is in the input buffer."""
-        self._from[source] = heard = self._from[source] + 1
+        self._from[source] = arrived = self._from[source] + 1
         self._inbox.append((source, record_kind, body))
         if self._pairwise:
-            if heard - self._acknowledged[source] >= self._owed and not self._closing:
+            if arrived - self._acknowledged[source] >= self._owed and not self._closing:
                 self._post(source, ACKNOWLEDGEMENT)
         elif self._granting:
             self._out -= 1

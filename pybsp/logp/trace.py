@@ -147,7 +147,7 @@ class Trace:
         what = "a message waits only while dest has ceil(L/G) in transit"
         self._require(what, full, t.dest[stalls], t.submission[stalls])
 
-    def _hold(self, what: str, holds: NDArray[np.bool_], who: Any = None, time: Any = None) -> None:
+    def _require(self, what: str, holds: NDArray[np.bool_], who: Any = None, time: Any = None) -> None:
         if not holds.all():
             k = int(np.argmin(holds))
             if who is None:

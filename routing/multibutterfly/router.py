@@ -74,7 +74,7 @@ class MultibutterflyRouter:
         to = np.bincount(packets.table[:, DEST], minlength=transport.p)
         size = int(packets.table[:, CELLS].max(initial=0)) * CELL
         header = (note, len(packets), size) if len(packets) or note is not None else None
-        counts = {dest: {MAIL: Segment(int(to[dest]), 1, 1, None)} for dest in np.flatnonzero(to).tolist()}
+        counts = {dest: {MAIL: Section(int(to[dest]), 1, 1, None)} for dest in np.flatnonzero(to).tolist()}
         kinds, headers, coming, _ = transport.exchange(kind, header, counts, charge, grace)
         notes = None
         received = Packets()
