@@ -32,6 +32,7 @@ import numpy as np
 from rich.table import Table
 
 from pybsp import LogPMachine, logp
+from pybsp.logp.departures import Departures
 from pybsp.logp.ranks import RankProcessor
 
 from .frame import EMULATORS, EmulatedNetwork, Study, on_ranks, spread, table
@@ -182,22 +183,22 @@ def messages_table(found: dict[str, dict[str, Any]]) -> Table:
 def noted() -> Iterator[tuple[array.array[float], array.array[float]]]:
     """The moments at which messages are handed to MPI, and at which they have arrived, on this rank."""
     submissions, arrivals = array.array("d"), array.array("d")
-    submit, arrive, clock = RankProcessor._submit, RankProcessor._arrive, time.perf_counter
+    submit, arrive, clock = Departures.submit, RankProcessor._arrive, time.perf_counter
 
-    def noting_submission(proc: RankProcessor, dest: int, form: int, body: Any) -> None:
+    def noting_submission(departures: Departures, dest: int, form: int, body: Any) -> None:
         submissions.append(clock())
-        submit(proc, dest, form, body)
+        submit(departures, dest, form, body)
 
     def noting_arrival(proc: RankProcessor, source: int, form: int, body: Any) -> None:
         arrivals.append(clock())
         arrive(proc, source, form, body)
 
-    RankProcessor._submit = noting_submission  # type: ignore[assignment, method-assign]
+    Departures.submit = noting_submission  # type: ignore[assignment, method-assign]
     RankProcessor._arrive = noting_arrival  # type: ignore[assignment, method-assign]
     try:
         yield submissions, arrivals
     finally:
-        RankProcessor._submit, RankProcessor._arrive = submit, arrive  # type: ignore[method-assign]
+        Departures.submit, RankProcessor._arrive = submit, arrive  # type: ignore[method-assign]
 
 
 def many_to_one(proc: RankProcessor, each: int) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from ..transport.medium import MPITransport
 from ..transport.waiting import SPIN
 from . import wording
 from .arguments import CAPACITIES, destination, whole_steps
+from .departures import DATA, MOST, Departures
 from .processor import Message
 from .wire import (
     BYTES,
@@ -45,7 +46,6 @@ from .wire import (
     HEAD,
     INT,
     INT_END,
-    INTS,
     LENGTHS,
     LONG,
     LONG_RECORD,
@@ -58,16 +58,14 @@ from .wire import (
 )
 
 SLOTS = 8
-LEAVING = 64  # messages that MPI has not sent yet, at most: MPICH takes a time for each that grows with their number
 NAP = 200e-6  # seconds, the longest sleep while time passes: others may wait for a credit
 SLACK = 60e-6  # seconds by which the system prolongs a sleep; what is left after it is spun, as a yield may take long
 PATIENCE = 10e-3  # seconds that a processor waits before it reports that, for the detection of deadlocks
 
 # Kinds of messages; termination.py has more.
-DATA, REQUEST, GRANT, LATE_GRANT, ACKNOWLEDGEMENT, FAILED = range(6)
+REQUEST, GRANT, LATE_GRANT, ACKNOWLEDGEMENT, FAILED = range(1, 6)
 
 
-_Short = tuple[Callable[[], None], Callable[[], bool], bytearray]  # start, test, buffer
 _message = tuple.__new__
 
 
@@ -126,16 +124,13 @@ class RankProcessor:
         self.failure: BSPError | None = None  # known to all; whatever is called next raises it
         self._transport, self._waiter = transport, transport.waiter
         self._comm, self._ranks, self._tag = transport.channel()
-        self._byte, self._isend, self._testall = MPI.BYTE, self._comm.Isend, MPI.Request.Testall
+        self._byte, self._testall = MPI.BYTE, MPI.Request.Testall
         p = self.p
         # Acquired first: what arrived first. (source, record kind, what decode takes)
         self._inbox: deque[tuple[int, int, Any]] = deque()
         # Of a source whose message lacks data: that, and what came after it. (requests, record kind, body)
         self._incomplete: dict[int, deque[tuple[list[Any], int, Any]]] = {}
-        self._leaving: deque[tuple[Any, Any]] = deque()  # requests of sends, and their buffers
-        self._short: list[_Short | None] = [None] * p
-        self._shorts: list[Any] = []  # their requests
-        self._posted, self._taken = [0] * p, [0] * p  # to and from each, beside the messages of the program
+        self._taken = [0] * p  # messages from each, beside those of the program
         # Flow control.
         limited = capacity is not None and p > 1
         self._granting = limited and capacity == "global" and p > 2
@@ -143,7 +138,10 @@ class RankProcessor:
         self._quick = self._pairwise and not pace
         self._capacity = machine.capacity
         self._to, self._known = [0] * p, [0] * p  # messages to each, and those that are known to have arrived
-        self._from, self._acknowledged = [0] * p, [0] * p  # messages from each, and those acknowledged to it
+        self._from = [0] * p  # messages from each
+        departures = Departures(self._comm, self._ranks, self._tag, self.pid, self._from)
+        self._departures, self._leaving, self._acknowledged = departures, departures.leaving, departures.acknowledged
+        self._submit, self._post = departures.submit, departures.post
         self._owed = (self._capacity + 1) // 2  # messages that an acknowledgement of its own is sent for
         self._out = self._most_out = 0  # credits
         self._asking: deque[int] = deque()  # who waits for one
@@ -190,6 +188,7 @@ class RankProcessor:
             record_kind, body = encode(payload, self._transport.pool)
         if not self._quick or self._leaving or self._to[dest] - self._known[dest] >= self._capacity:
             self._admit(dest)
+        self._to[dest] += 1
         self._submit(dest, record_kind, body)
         if self._paced:
             self._may_submit = time.perf_counter() + self._gap
@@ -282,59 +281,6 @@ class RankProcessor:
             self.stalls += 1
             self.stalled_seconds += waited
 
-    def _submit(self, dest: int, record_kind: int, body: Any) -> None:
-        """Hand a message to MPI."""
-        self._to[dest] += 1
-        if record_kind <= INT:
-            short = self._short[dest]
-            if short is None:
-                short = self._short[dest] = self._make_short(dest)
-            start, test, buffer = short
-            if test():  # the last has left
-                self._acknowledged[dest] = arrived = self._from[dest]
-                (FLOATS if record_kind == FLOAT else INTS).pack_into(
-                    buffer, 0, DATA, record_kind, 8, self.pid, arrived, body
-                )
-                start()
-                return
-            body = (FLOATS if record_kind == FLOAT else INTS).pack(0, 0, 0, 0, 0, body)[HEAD.size :]
-        elif record_kind == LONG_RECORD:
-            self._submit_long(dest, body)
-            return
-        self._put(dest, DATA, record_kind, body)
-
-    def _make_short(self, dest: int) -> _Short:
-        """A persistent request for messages with a number, which are most."""
-        buffer = bytearray(FLOATS.size)
-        request = self._comm.Send_init([buffer, len(buffer), self._byte], self._ranks[dest], self._tag)
-        self._shorts.append(request)
-        return request.Start, request.Test, buffer
-
-    def _submit_long(self, dest: int, body: Long) -> None:
-        lengths, record = LENGTHS.pack(len(body.record), body.nbytes), body.record
-        parts = body.parts()
-        if len(record) <= RECORD_ROOM:
-            lengths += record
-        else:
-            parts.insert(0, np.frombuffer(record, np.uint8))
-        self._put(dest, DATA, LONG_RECORD, lengths)
-        for part in parts:
-            request = self._isend([part, part.size, self._byte], self._ranks[dest], self._tag + 1)
-            self._leaving.append((request, part))
-
-    def _post(self, dest: int, kind: int, body: bytes = b"") -> None:
-        """Send what is no message of the program."""
-        self._posted[dest] += 1
-        self._put(dest, kind, BYTES, body)
-
-    def _put(self, dest: int, kind: int, record_kind: int, body: bytes) -> None:
-        """Send what fits into a slot."""
-        self._acknowledged[dest] = arrived = self._from[dest]
-        text = HEAD.pack(kind, record_kind, len(body), self.pid, arrived) + body
-        request = self._isend([text, len(text), self._byte], self._ranks[dest], self._tag)
-        if not request.Test():
-            self._leaving.append((request, text))
-
     # -- receiving ----------------------------------------------------------------------------------------------------
 
     def _await(self, until: int | None) -> bool:
@@ -381,7 +327,7 @@ class RankProcessor:
         if self._incomplete:
             self._collect()
         if self._leaving:
-            self._see_off()
+            self._departures.see_off()
         if self.failure is not None:
             raise self.failure
 
@@ -490,12 +436,7 @@ class RankProcessor:
     def _has_room(self, _: Any) -> bool:
         """Whether MPI has few enough messages that have not left; progress is made."""
         self._progress()
-        return len(self._leaving) < LEAVING
-
-    def _see_off(self) -> None:
-        """Forget what has left."""
-        while self._leaving and self._leaving[0][0].Test():
-            self._leaving.popleft()
+        return len(self._leaving) < MOST
 
     def _arrive(self, source: int, record_kind: int, body: Any) -> None:
         """A message is in the input buffer."""
@@ -546,7 +487,7 @@ class RankProcessor:
         counts: dict[int, Parcel] = {
             dest: {MAIL: Section(posted, 0, 0, None)}
             for dest in range(self.p)
-            if (posted := self._to[dest] + self._posted[dest])
+            if (posted := self._to[dest] + self._departures.posted[dest])
         }
         arrival = self._transport.exchange(DRAIN, None, counts)
         expected = {source: parcel[MAIL].descriptors for source, parcel in arrival.parcels}
@@ -578,20 +519,17 @@ class RankProcessor:
         return [*(slot for _, slot, _ in self._ring), *long]
 
     def sending(self) -> list[Any]:
-        return [*self._shorts, *(request for request, _ in self._leaving)]
+        return self._departures.requests()
 
     def forget(self) -> None:
         while self._ring:
             self._ring.pop()[1].Free()
-        while self._shorts:
-            self._shorts.pop().Free()
+        self._departures.forget()
         self._incomplete.clear()
-        self._leaving.clear()
 
     def _came(self, source: int) -> int:
         """Messages of all kinds from a source."""
         return self._from[source] + self._taken[source]
 
     def _has_left(self, _: Any) -> bool:
-        self._see_off()
-        return not self._leaving and bool(self._testall(self._shorts))
+        return self._departures.over()

@@ -13,8 +13,9 @@ import pytest
 
 import pybsp
 from pybsp import logp
+from pybsp.logp.departures import MOST, Departures
 from pybsp.logp.processor import Program
-from pybsp.logp.ranks import LEAVING, PATIENCE, RankProcessor
+from pybsp.logp.ranks import PATIENCE, RankProcessor
 from tests.conftest import gathered, under_mpi
 from tests.tiers import SIZES, Way
 
@@ -521,18 +522,18 @@ def test_in_flight_by_the_clock_is_never_above_the_capacity(
     each = 60
     submissions: list[tuple[float, int]] = []
     arrivals: list[tuple[float, int]] = []
-    submit, arrive = RankProcessor._submit, RankProcessor._arrive
+    submit, arrive = Departures.submit, RankProcessor._arrive
 
-    def noting_submission(proc: RankProcessor, dest: int, form: int, body: Any) -> None:
+    def noting_submission(departures: Departures, dest: int, form: int, body: Any) -> None:
         if dest == 0:
             submissions.append((time.perf_counter(), 1))
-        submit(proc, dest, form, body)
+        submit(departures, dest, form, body)
 
     def noting_arrival(proc: RankProcessor, source: int, form: int, body: Any) -> None:
         arrivals.append((time.perf_counter(), -1))
         arrive(proc, source, form, body)
 
-    monkeypatch.setattr(RankProcessor, "_submit", noting_submission)
+    monkeypatch.setattr(Departures, "submit", noting_submission)
     monkeypatch.setattr(RankProcessor, "_arrive", noting_arrival)
 
     def program(proc: RankProcessor) -> Any:
@@ -614,7 +615,7 @@ def test_without_a_capacity_mpi_holds_few_messages_that_have_not_left(ranks: Ran
             assert [m.payload for m in got if m.source == pid] == list(range(number))
         return most
 
-    assert logp.run(program, capacity=None) <= LEAVING
+    assert logp.run(program, capacity=None) <= MOST
 
 
 def test_paced_submissions_and_acquisitions_keep_the_gap(ranks: Ranks) -> None:
