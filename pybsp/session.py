@@ -152,7 +152,7 @@ class Session(ABC, Generic[Processor]):
         self,
         program: Callable[[Processor], Result],
         check: Callable[[], None],
-        virtual: Callable[[simulation.Settings | None], Result],
+        virtual: Callable[[simulation.SimulateOptions | None], Result],
     ) -> Result:
         """On all ranks of the job; on virtual processors under `pybsp simulate`, and where there is no MPI library.
 
@@ -169,7 +169,7 @@ class Session(ABC, Generic[Processor]):
                 raise UsageError(f"{self.operation}: a run is going on in this process; {self.instead}")
             check()
             _running = ref(this)
-            simulated = simulation.settings()
+            simulated = simulation.options()
             transport = None if simulated is not None else world_transport(self.operation)
             if transport is None:
                 return virtual(simulated)

@@ -135,7 +135,7 @@ class Watch:
         if self._waiter is not None:
             self._waiter.patience = NEVER
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         """Let others of this node see that this processor waits for long."""
         if self.address.file >= 0:
             self._long = self._superstep()
@@ -178,7 +178,7 @@ class Watch:
         seen = self._read(self._addresses[pid])
         return seen if seen is not None and seen.waits and not _state(self._addresses[pid]) else None
 
-    def say(self, waited: float, absent: Sequence[int]) -> str:
+    def describe(self, waited: float, absent: Sequence[int]) -> str:
         """What this processor waits for, in words.
 
         Args:

@@ -128,9 +128,9 @@ class RankProcessor:
         self._comm, self._ranks, self._tag = transport.channel()
         self._byte, self._isend, self._testall = MPI.BYTE, self._comm.Isend, MPI.Request.Testall
         p = self.p
-        # Acquired first: what arrived first. (source, form, what decode wants)
+        # Acquired first: what arrived first. (source, encoding, body)
         self._inbox: deque[tuple[int, int, Any]] = deque()
-        # Of a source whose message lacks data: that, and what came after it. (requests, form, body)
+        # Of a source whose message lacks data: that, and what came after it. (requests, encoding, body)
         self._incomplete: dict[int, deque[tuple[list[Any], int, Any]]] = {}
         self._leaving: deque[tuple[Any, Any]] = deque()  # requests of sends, and their buffers
         self._short: list[_Short | None] = [None] * p
@@ -183,14 +183,14 @@ class RankProcessor:
             dest = destination(dest, self.p, self.pid)
         kind = type(payload)
         if kind is float:
-            form, body = FLOAT, payload
+            encoding, body = FLOAT, payload
         elif kind is int and -INT_END <= payload < INT_END:
-            form, body = INT, payload
+            encoding, body = INT, payload
         else:
-            form, body = encode(payload, self._transport.pool)
+            encoding, body = encode(payload, self._transport.pool)
         if not self._quick or self._leaving or self._to[dest] - self._known[dest] >= self._capacity:
             self._admit(dest)
-        self._submit(dest, form, body)
+        self._submit(dest, encoding, body)
         if self._paced:
             self._may_submit = time.perf_counter() + self._gap
 
@@ -212,8 +212,8 @@ class RankProcessor:
                 return None
         if self._paced and not self._may_begin(until):
             return None
-        source, form, body = self._inbox.popleft()
-        return _message(Message, (source, body if form <= BYTES else decode(form, source, body)))
+        source, encoding, body = self._inbox.popleft()
+        return _message(Message, (source, body if encoding <= BYTES else decode(encoding, source, body)))
 
     def poll(self) -> Message | None:
         if self.failure is not None:
@@ -225,8 +225,8 @@ class RankProcessor:
             return None
         if self._paced:
             self._may_begin(None)
-        source, form, body = self._inbox.popleft()
-        return _message(Message, (source, body if form <= BYTES else decode(form, source, body)))
+        source, encoding, body = self._inbox.popleft()
+        return _message(Message, (source, body if encoding <= BYTES else decode(encoding, source, body)))
 
     def compute(self, steps: int) -> None:
         if self.failure is not None:
@@ -282,24 +282,24 @@ class RankProcessor:
             self.stalls += 1
             self.stalled_seconds += waited
 
-    def _submit(self, dest: int, form: int, body: Any) -> None:
+    def _submit(self, dest: int, encoding: int, body: Any) -> None:
         """Hand a message to MPI."""
         self._to[dest] += 1
-        if form <= INT:
+        if encoding <= INT:
             short = self._short[dest]
             if short is None:
                 short = self._short[dest] = self._make_short(dest)
             start, test, buffer = short
             if test():  # the last has left
                 self._acknowledged[dest] = arrived = self._from[dest]
-                (FLOATS if form == FLOAT else INTS).pack_into(buffer, 0, DATA, form, 8, self.pid, arrived, body)
+                (FLOATS if encoding == FLOAT else INTS).pack_into(buffer, 0, DATA, encoding, 8, self.pid, arrived, body)
                 start()
                 return
-            body = (FLOATS if form == FLOAT else INTS).pack(0, 0, 0, 0, 0, body)[HEAD.size :]
-        elif form == LONG_RECORD:
+            body = (FLOATS if encoding == FLOAT else INTS).pack(0, 0, 0, 0, 0, body)[HEAD.size :]
+        elif encoding == LONG_RECORD:
             self._submit_long(dest, body)
             return
-        self._put(dest, DATA, form, body)
+        self._put(dest, DATA, encoding, body)
 
     def _make_short(self, dest: int) -> _Short:
         """A persistent request for messages with a number, which are most."""
@@ -325,10 +325,10 @@ class RankProcessor:
         self._posted[dest] += 1
         self._put(dest, kind, BYTES, body)
 
-    def _put(self, dest: int, kind: int, form: int, body: bytes) -> None:
+    def _put(self, dest: int, kind: int, encoding: int, body: bytes) -> None:
         """Send what fits into a slot."""
         self._acknowledged[dest] = arrived = self._from[dest]
-        text = HEAD.pack(kind, form, len(body), self.pid, arrived) + body
+        text = HEAD.pack(kind, encoding, len(body), self.pid, arrived) + body
         request = self._isend([text, len(text), self._byte], self._ranks[dest], self._tag)
         if not request.Test():
             self._leaving.append((request, text))
@@ -428,22 +428,22 @@ class RankProcessor:
     def _take(self) -> None:
         """Read the slot that has been filled, and post it again."""
         buffer = self._buffer
-        kind, form, length, source, arrived, body = FLOATS.unpack_from(buffer)
-        if form == INT:
+        kind, encoding, length, source, arrived, body = FLOATS.unpack_from(buffer)
+        if encoding == INT:
             (body,) = LONG.unpack_from(buffer, HEAD.size)
-        elif form != FLOAT:
+        elif encoding != FLOAT:
             body = bytes(buffer[HEAD.size : HEAD.size + length])
         self._slot.Start()
         self._at = at = (self._at + 1) % SLOTS
         self._buffer, self._slot, self._full = self._ring[at]
         self._known[source] = arrived
         if kind == DATA:
-            if form == LONG_RECORD:
+            if encoding == LONG_RECORD:
                 self._fetch(source, body)
             elif source in self._incomplete:
-                self._incomplete[source].append(([], form, body))
+                self._incomplete[source].append(([], encoding, body))
             else:
-                self._arrive(source, form, body)
+                self._arrive(source, encoding, body)
             return
         self._taken[source] += 1
         if self._closing:
@@ -478,8 +478,8 @@ class RankProcessor:
         found = False
         for source, waiting in list(self._incomplete.items()):
             while waiting and (not waiting[0][0] or self._testall(waiting[0][0])):
-                _, form, body = waiting.popleft()
-                self._arrive(source, form, body)
+                _, encoding, body = waiting.popleft()
+                self._arrive(source, encoding, body)
                 found = True
             if not waiting:
                 del self._incomplete[source]
@@ -495,10 +495,10 @@ class RankProcessor:
         while self._leaving and self._leaving[0][0].Test():
             self._leaving.popleft()
 
-    def _arrive(self, source: int, form: int, body: Any) -> None:
+    def _arrive(self, source: int, encoding: int, body: Any) -> None:
         """A message is in the input buffer."""
         self._from[source] = arrived = self._from[source] + 1
-        self._inbox.append((source, form, body))
+        self._inbox.append((source, encoding, body))
         if self._pairwise:
             if arrived - self._acknowledged[source] >= self._owed and not self._closing:
                 self._post(source, ACKNOWLEDGEMENT)

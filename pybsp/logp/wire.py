@@ -1,6 +1,6 @@
 """What a message between MPI ranks looks like: small ones go with their head, in one MPI message.
 
-Payloads arrive as in BSP: what has no shorter form here takes that of `mail.py`.
+Payloads arrive as in BSP: what has no shorter encoding here takes that of `mail.py`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from ..transport.memory import ALIGN, BufferPool
 from ..transport.wire import CHUNK
 
 SLOT = 1024  # bytes of one MPI message; what is longer follows in others
-HEAD = Struct("=BBHIq")  # kind, form, length of what follows, source, messages from the destination that arrived here
+HEAD = Struct(
+    "=BBHIq"
+)  # kind, encoding, length of what follows, source, messages from the destination that arrived here
 FLOATS, INTS = Struct("=BBHIqd"), Struct("=BBHIqq")  # with a number behind it
 ROOM = SLOT - HEAD.size
 LENGTHS = Struct("=qq")  # of a record, and of the data behind it
 RECORD_ROOM = ROOM - LENGTHS.size
 
-# Forms of a payload.
+# Encodings of a payload.
 FLOAT, INT, BYTES, ARRAY, PICKLE, RECORD, LONG_RECORD = range(7)
 
 LONG, _SHORT = Struct("=q"), Struct("=H")
@@ -53,7 +55,7 @@ class Long:
 
 
 def encode(payload: Any, pool: BufferPool) -> tuple[int, bytes | Long]:
-    """The form of a payload that is no number (see `INT_END`), and a copy of it.
+    """The encoding of a payload that is no number (see `INT_END`), and a copy of it.
 
     Raises:
         UsageError: it cannot be pickled.
@@ -101,13 +103,13 @@ def _padded(text: bytes, before: int = 0) -> bytes:
     return text + bytes(-(before + len(text)) % ALIGN)
 
 
-def decode(form: int, source: int, body: Any) -> Any:
+def decode(encoding: int, source: int, body: Any) -> Any:
     """The payload; `body` is what `encode` gave, or the number that it was."""
-    if form <= BYTES:
+    if encoding <= BYTES:
         return body
-    if form == PICKLE:
+    if encoding == PICKLE:
         return pickle.loads(body)
-    if form == ARRAY:
+    if encoding == ARRAY:
         (length,) = _SHORT.unpack_from(body)
         code, shape = pickle.loads(body[2 : 2 + length])
         return np.ndarray(shape, code, body, 2 + length)
