@@ -107,7 +107,7 @@ class Session(ABC, Generic[Processor]):
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """Those that are to be equal on all processors. Raises where they are wrong on this one."""
+        """The arguments that must be equal on all processors. Raises where they are wrong on this one."""
 
     @abstractmethod
     def decide(self) -> Any:
@@ -279,7 +279,7 @@ class Session(ABC, Generic[Processor]):
         return arguments[0]
 
     def _known(self, error: BaseException) -> BaseException:
-        """What all know of, where this processor found in a wait that another has failed."""
+        """The error that all know, where this processor learned in a wait that another has failed."""
         if not isinstance(error, RevokedError):
             return error
         try:

@@ -44,7 +44,7 @@ class Simulation:
 
 @dataclass
 class SimulateOptions:
-    """What `pybsp simulate` says of the runs in a program."""
+    """The options of `pybsp simulate`, for all runs of a program."""
 
     p: int
     measure: bool = False

@@ -407,7 +407,7 @@ class Engine:
         self._most[dest] = max(self._most[dest], self._in_transit[dest])
 
     def _checked(self, answer: Any, n: int, room: int) -> Sequence[int]:
-        """What a schedule said of acceptances: room different indices below n."""
+        """Check a schedule's answer on acceptances: `room` different indices below n."""
         if type(answer) is range:
             if len(answer) == room and min(answer) >= 0 and max(answer) < n:
                 return answer

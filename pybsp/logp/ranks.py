@@ -78,7 +78,7 @@ class Observer(Protocol):
         """This processor waits for a message, for long, since that time."""
 
     def resumed(self) -> None:
-        """It does so no longer."""
+        """This processor waits no longer."""
 
     def heard(self, kind: int, source: int, body: bytes) -> None:
         """A message for the detection has come."""

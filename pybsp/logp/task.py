@@ -20,14 +20,14 @@ class ProgramTask(greenlet.greenlet):
     _exits = 0
 
     def end(self) -> None:
-        """From outside: end the program where it waits. What it raises then is not what went wrong."""
+        """End the program, from outside, where it waits. What it raises then is not what went wrong."""
         with contextlib.suppress(Exception, SystemExit):
             self.throw(greenlet.GreenletExit)
         if not self.dead:
             _left_behind.append(self)
 
     def exit(self) -> NoReturn:
-        """From the program: it has called something, and its execution is over."""
+        """End the program from inside: it has called something, and its execution is over."""
         self._exits += 1
         while self._exits > EXITS:
             assert self.parent is not None

@@ -46,7 +46,7 @@ class Long:
 
     @property
     def nbytes(self) -> int:
-        """Of the data."""
+        """Bytes of the data."""
         return 0 if self.data is None else self.data.size
 
     def parts(self) -> list[Bytes]:
@@ -87,7 +87,7 @@ def encode(payload: Any, pool: BufferPool) -> tuple[int, bytes | Long]:
 
 
 def _description(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """Of an array, with its own length before it."""
+    """The description of an array, with its own length before it."""
     key = dtype.str, shape
     description = _descriptions.get(key)
     if description is None:

@@ -204,7 +204,7 @@ class Board:
         return self._post_status(kind)
 
     def let_go(self, text: bytes | None) -> bool:
-        """As the leader, with all others here: let them go on.
+        """Let all others go on; the leader calls it when they are here.
 
         Args:
             text: for all; None where all did the same and nobody said anything: then they see this one's status.
@@ -298,7 +298,7 @@ class Board:
         return True
 
     def behind(self) -> list[int]:
-        """Those that have not entered the exchange."""
+        """The processors that have not entered the exchange."""
         parity, least = self.number & 1, self.number << STATUS_EPOCH_SHIFT
         return [k for k in self._others if self._status[k][parity] < least]
 
@@ -327,10 +327,10 @@ class Board:
         self._lent.reclaim(self.number, reading)
 
     def manifests(self, outside: bool = False) -> list[tuple[int, int, int]]:
-        """Those that there are for this processor: from whom, where they lie in its part, or BY_MESSAGE; and bytes.
+        """The manifests for this processor: from whom, where in that one's part (or BY_MESSAGE), and bytes.
 
         Args:
-            outside: instead what there is for other nodes.
+            outside: return the manifests for other nodes instead.
 
         Raises:
             DeliveryError: somebody says something, and does not say to this one what.
@@ -365,7 +365,7 @@ class Board:
         return data
 
     def forget(self) -> None:
-        """Nothing is sent any more: what was is its readers' to keep."""
+        """Nothing is sent any more: lent data belongs to its readers."""
         self._lent.clear()
 
     def reads(self) -> bool:
@@ -375,9 +375,9 @@ class Board:
         return bool(self._borrowing)
 
     def _watch(self, number: int) -> None:
-        """Forget what is no longer referred to; what is for longer than a few exchanges is watched from now on.
+        """Forget data that nothing refers to any more; watch from now on what is some exchanges old.
 
-        Most data is not: to look at its reference count takes less time than to watch it.
+        Most data never gets that old: looking at its reference count takes less time than watching it.
         """
         late = number - SOON
         recent = []
@@ -420,7 +420,7 @@ class Board:
         return place
 
     def _post_borrowed(self, parity: int) -> int:
-        """Say of whose data which is still referred to here; returns the flag that says so, or 0."""
+        """Post whose data is still referred to here; returns the flag that says so, or 0."""
         number = self.number
         if self._got:
             self._watch(number)

@@ -28,7 +28,7 @@ def aged(bits: int, by: int) -> int:
 
 
 class Lent:
-    """What a processor has put where others read it.
+    """Data that a processor has put where others read it.
 
     Attributes:
         data: by the number of the exchange that sent it, ascending.
@@ -77,7 +77,7 @@ class Lent:
 
 
 class Borrowed:
-    """What a processor reads where others have put it.
+    """Data of others that a processor reads where they have put it.
 
     Args:
         others: from how many.
@@ -132,7 +132,7 @@ class Borrowed:
                 self._words[entry.k] &= ~(1 << min(age, AGES))
 
     def hand_over(self, heir: Borrowed, number: int, places: Sequence[int]) -> None:
-        """From now on what is borrowed here is the heir's, as if it had come in the exchange of this number.
+        """From now on the heir borrows what is borrowed here, as if it had come in the exchange of this number.
 
         The sender lends it anew by the same number (`Board.retire`), so that both mean the same bit.
 

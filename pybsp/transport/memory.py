@@ -56,7 +56,7 @@ _FREE = _counted(deque([np.empty(1, np.uint8)]))  # references of a buffer that 
 
 
 def referred_to(data: list[tuple[int, int, Bytes]]) -> list[tuple[int, int, Bytes]]:
-    """Those whose data something beside this list refers to."""
+    """The entries whose data something beside this list refers to."""
     return [entry for entry in data if getrefcount(entry[2]) > _LISTED]
 
 
