@@ -323,7 +323,7 @@ def fields(
 
 
 def of(kind: Any, leaves: Mapping[Any, Decoder] = types.MappingProxyType({})) -> Decoder:
-    """The decoder of a type. Dataclasses and named tuples are objects of their fields; those with defaults may be missing.
+    """The decoder of a type. Dataclasses, named tuples are objects of their fields; those with defaults may be missing.
 
     Args:
         kind: such a class; `tuple[X, ...]`, `dict[str, X]`, `X | None`, `Literal`; int, float, str, bool; Any; or

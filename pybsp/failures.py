@@ -19,7 +19,7 @@ from .errors import BSPError, ProcessorError, SyncError, describe
 
 _KEY = "__pybsp_outcome__"
 
-# -- what is told ------------------------------------------------------------------------------------------------------
+# -- what others learn -------------------------------------------------------------------------------------------------
 
 
 class Failure(NamedTuple):
@@ -68,7 +68,7 @@ def learned(error: ProcessorError, known: ProcessorError) -> None:
     outcome(error).failure = outcome(known).failure
 
 
-# -- what is kept with an exception ------------------------------------------------------------------------------------
+# -- what an exception has with it -------------------------------------------------------------------------------------
 
 
 class Outcome:

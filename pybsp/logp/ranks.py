@@ -143,8 +143,8 @@ class RankProcessor:
         self._quick = self._pairwise and not pace
         self._capacity = machine.capacity
         self._to, self._known = [0] * p, [0] * p  # messages to each, and those that are known to have arrived
-        self._from, self._acknowledged = [0] * p, [0] * p  # messages from each, and those that it has been told of
-        self._owed = (self._capacity + 1) // 2  # messages that a source is told of by a message of its own
+        self._from, self._acknowledged = [0] * p, [0] * p  # messages from each, and those acknowledged to it
+        self._owed = (self._capacity + 1) // 2  # messages that are acknowledged by a message of its own
         self._out = self._most_out = 0  # credits
         self._asking: deque[int] = deque()  # who waits for one
         self._answer: int | None = None

@@ -11,7 +11,7 @@ import greenlet
 # and end. One that catches even that, and calls again and again, is left where it is after so many.
 EXITS = 100
 
-_left_behind: list[ProgramTask] = []  # kept: a greenlet that goes away while it waits would be run once more
+_left_behind: list[ProgramTask] = []  # a greenlet that is collected while it waits would run once more
 
 
 class ProgramTask(greenlet.greenlet):

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from .window import Window
 
 WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # may change the order of loads and stores
-SOON = 4  # exchanges that data is kept for, at most, before it is watched
-TURNS = 100  # that others get on the core before waiting goes on as in waiting.py
+SOON = 4  # exchanges that borrowed data may be old before it is watched
+TURNS = 100  # of others on the core, before waiting goes on as in waiting.py
 
 
 class Board:
@@ -86,7 +86,7 @@ class Board:
         self.words = [0] * len(ranks)
         self._parts = [window.parts[rank] for rank in ranks]
         self._others = [k for k in range(len(ranks)) if k != own]
-        # Nobody but processor k writes its status, borrows and slots; and nobody but the first one the release.
+        # Only processor k writes its status, borrows and slots; only the first one writes the release.
         self._status = [words[lies.status] for words in of]
         self._mine = self._status[own]
         self._theirs = [self._status[k] for k in self._others]
@@ -116,8 +116,8 @@ class Board:
         """
         number = self.number = self.number + 1
         word = number << STATUS_EPOCH_SHIFT | kind
-        # Two of everything are enough: who enters exchange k + 2 has seen all others in k + 1, and they came there
-        # when they were done with reading what k had brought. So nobody reads any more what is written over here.
+        # Two of everything are enough: a processor that enters exchange k + 2 has seen all others in k + 1, which they
+        # entered when they had read everything of k. So nobody reads any more what is written over here.
         parity = number & 1
         quiet = True
         if (self._got or self._borrowing) and (flag := self._post_borrowed(parity)):
@@ -163,8 +163,8 @@ class Board:
         late = []
         last, last_at = None, 0
         tag = number << TAG_EPOCH_SHIFT
-        # Who says anything writes a tag for every other processor, so that none takes what is missing for nothing: a
-        # tag with another number is an error there (DeliveryError).
+        # A processor with anything to say writes a tag for every other one. So no other one takes missing data for no
+        # data: a tag with another number is an error there (DeliveryError).
         if len(manifests) < len(self._tags):  # else each gets one below
             for at_tag in self._tags:
                 slots[at_tag] = tag
@@ -191,7 +191,7 @@ class Board:
         word = number << STATUS_EPOCH_SHIFT | kind | SOMETHING  # as `_post_status` does
         if self._got or self._borrowing:
             word |= self._post_borrowed(parity)
-        # The status comes last: who sees it finds all that is written above.
+        # The status is written last: a processor that sees it finds all that is written above.
         if self._fence:
             self._fence()
         self._mine[parity] = word
@@ -213,7 +213,7 @@ class Board:
             False if the text has to go as messages, since the area was full.
         """
         # One release serves both parities: the leader writes the next one when all have entered the next exchange, and
-        # who has entered that one has read this.
+        # a processor that has entered that one has read this.
         place, release = 0, self.release
         word = self._mine[self.number & 1]
         if text is not None:
@@ -281,7 +281,7 @@ class Board:
                     found.append((k, part[at : at + slots[own + BYTES]]))
             if word & BORROWS:
                 reading |= self._borrows[k][parity][self._own]
-        # All others have said in this exchange what they borrow: what none of them borrows is free.
+        # All others have posted in this exchange what they borrow: what none of them borrows is free.
         if self._lending:
             self._lent.reclaim(number, reading)
         return found

@@ -431,7 +431,7 @@ class MPITransport(ABC):
 
     def free(self) -> None:
         if self.revoked:
-            # What it held on the communicator is gone, once that is settled; shared memory stays while it is read.
+            # Its requests are gone when the revocation is settled; shared memory stays as long as somebody reads it.
             return
         try:
             for pair in self._pairs.values():

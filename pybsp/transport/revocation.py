@@ -94,7 +94,7 @@ class Revocation:
         self._byte, self._mpi_error = MPI.BYTE, MPI.Exception
         self._sent: list[Any] = []  # requests of notices and words
         self._notices: dict[int, str] = {}  # by pid: what left an exchange there
-        self._words: list[Any] = []  # by pid, once this processor has said its own
+        self._words: list[Any] = []  # by pid, once this processor has posted its own
         self._missing = set(range(self.p)) - {self.pid}
         self._last: list[Any] = []  # requests of the last, empty messages on the members' communicator
         self._open = set(self._missing)  # from whom that has not come

@@ -182,7 +182,7 @@ def allgather(
 
     p, status, byte = len(ranks), MPI.Status(), MPI.BYTE
     known = {pid: pickle.dumps(own, 5)}
-    before_these = len(sends)  # data, which its receivers take when they have been told
+    before_these = len(sends)  # before these: data, whose receivers take it when they have all notes
     for i in range(rounds(p)):
         before, behind = ranks[(pid - (1 << i)) % p], ranks[(pid + (1 << i)) % p]
         text = pickle.dumps(known, 5)

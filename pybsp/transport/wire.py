@@ -5,7 +5,7 @@ flags, as `Transport.exchange` has it; a *manifest* says what one processor send
 
     tags           which message of which transport
     heads          the word with which a message begins that every other processor gets in each exchange
-    manifests      three layouts, told apart by their length once they are unpickled
+    manifests      three layouts, which differ in length once they are unpickled
     the board      words in shared memory, and where they lie
     aggregated     what the processors of a node have for others, and what leaders say to each other
     sparse         heads to partners alone, and the words of the dissemination
@@ -265,7 +265,7 @@ HAS = 1
 SOMETHING, BORROWS = 1 << 8, 1 << 9
 STATUS_EPOCH_SHIFT = 16  # bits that the number is shifted by in a status
 TAG_EPOCH_SHIFT = 1  # and in a tag
-AGES = 62  # exchanges that data is told apart by, as long as somebody reads it: a word has so many bits and a sign
+AGES = 62  # exchanges of which borrowed data has a bit of its own: a word has so many bits and a sign
 NO_BOARD = -1  # instead of the number of an exchange: there is no memory for the board
 
 
