@@ -54,7 +54,7 @@ class Account:
         return describe(self.superstep, self.label)
 
     def set_label(self, label: str) -> None:
-        """Of this superstep and the next ones."""
+        """Label this superstep and the next ones."""
         self.label = label
         labels = self.log.labels
         self.label_number = float(labels.setdefault(label, len(labels)))
@@ -66,14 +66,14 @@ class Account:
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 
     def charge(self, enter: float) -> Charge:
-        """For the exchange that ends the superstep, which this processor enters at that time.
+        """The charge for the exchange that ends the superstep; this processor enters it at that time.
 
         On virtual processors it has the seconds of computing.
         """
         return COUNTS
 
     def note(self, seconds: float, sent: Counted, got: Counted) -> None:
-        """The superstep has ended now, after so many seconds of computing: its row."""
+        """The superstep has ended now, after so many seconds of computing: write its row."""
         leave = clock()
         self.log.note(
             self.label_number,
@@ -107,7 +107,7 @@ class Account:
 
 
 class VirtualAccount(Account):
-    """That of a virtual processor, whose time is the machine's.
+    """The account of a virtual processor, whose time is the machine's.
 
     Args:
         machine: whose rate of computing counts.

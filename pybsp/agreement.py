@@ -92,7 +92,7 @@ def pids(numbers: Sequence[int]) -> str:
 
 
 class Registered(NamedTuple):
-    """What all processors said with a sync or a split, looked through.
+    """What all processors registered and noted with a sync or a split, checked.
 
     own: what each said besides, by pid (a split's color and key).
     shapes: for each array that was registered, its shape on each processor; None where nothing was registered.

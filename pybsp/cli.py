@@ -124,7 +124,7 @@ def _simulate(options: argparse.Namespace) -> int:
     environment = _environment(options)
     ledger = environment.pop("PYBSP_LEDGER", None)
     os.environ.update(environment)
-    simulation.set_settings(simulation.Settings(options.p, options.measure, ledger))
+    simulation.set_options(simulation.SimulateOptions(options.p, options.measure, ledger))
     sys.argv = [options.program, *options.arguments]
     sys.path.insert(0, str(Path(options.program).resolve().parent))
     try:
@@ -133,5 +133,5 @@ def _simulate(options: argparse.Namespace) -> int:
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
     finally:
-        simulation.set_settings(None)
+        simulation.set_options(None)
     return 0

@@ -29,7 +29,7 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
     while True:
         round_ = shares(first, len(log), superstep.p)
         last = round_[-1][1] if round_ else first
-        # In the form of what is said with a sync: see `agreement.look_through`.
+        # Notes have the layout that they have in a sync: see `agreement.look_through`.
         note = (log.fresh_labels(last), None, None) if superstep.pid == 0 else None
         rows = {dest: _parcel(log.table(*share)) for dest, share in enumerate(round_)}
         arrival = superstep.meet(LEDGER, note, rows)

@@ -1,7 +1,7 @@
-"""Files are data: decoded by a declared form, or refused with file, field, what was expected and what was found.
+"""Files are data: a declared decoder decodes them, or refuses with file, field, expected and found.
 
-A form is made of decoders: functions that give a value of JSON back as the program has it, or raise `MisfitError`.
-Those of what contains others (`each`, `table`, `fields`, `of`) say where they were when one inside did not fit.
+A decoder is a function that returns a value of JSON as the program has it, or raises `MisfitError`. A decoder that
+contains others (`each`, `table`, `fields`, `of`) says where it was when an inner value did not fit.
 
     WORDS = fields({"words": whole(), "label": text})
     read("file.json", "file", fields({"format": one_of("words"), "rows": each(WORDS)}))
@@ -41,22 +41,22 @@ class MisfitError(Exception):
         return f"{place}{': ' if place else ''}expected {self.expected}, got {self.found}"
 
 
-def read(path: str | os.PathLike[str], name: str, form: Decoder) -> Any:
+def read(path: str | os.PathLike[str], name: str, decoder: Decoder) -> Any:
     """Read a file of JSON.
 
     Args:
         path: of the file.
         name: what it is, for errors: "ledger file".
-        form: of its content.
+        decoder: of its content.
 
     Raises:
-        UsageError: it cannot be read, is no JSON, or is of another form.
+        UsageError: it cannot be read, is no JSON, or does not fit the decoder.
     """
-    return decode(read_json(path, name), f"{name} {path}", form)
+    return decode(read_json(path, name), f"{name} {path}", decoder)
 
 
 def read_json(path: str | os.PathLike[str], name: str) -> Any:
-    """Read a file of JSON of any form; raises as `read`."""
+    """Read a file of any JSON; raises as `read`."""
     return parse(read_text(path, name), f"{name} {path}")
 
 
@@ -103,10 +103,10 @@ def versioned(content: Any, origin: str, kind: str, version: int, way_out: str) 
     return content
 
 
-def decode(value: Any, origin: str, form: Decoder) -> Any:
-    """A value of JSON as a form has it; `origin` is where it is from, for errors."""
+def decode(value: Any, origin: str, decoder: Decoder) -> Any:
+    """Decode a value of JSON; `origin` is where it is from, for errors."""
     try:
-        return form(value)
+        return decoder(value)
     except MisfitError as misfit:
         raise UsageError(f"{origin}: {misfit}") from None
 
@@ -232,17 +232,17 @@ def anything(value: Any, depth: int = DEEPEST) -> Any:
 # -- decoders of what contains others ----------------------------------------------------------------------------------
 
 
-def optional(form: Decoder) -> Decoder:
-    """Null, as None, or what another form has."""
+def optional(decoder: Decoder) -> Decoder:
+    """Null, as None, or what another decoder accepts."""
 
     def decoded(value: Any) -> Any:
-        return None if value is None else form(value)
+        return None if value is None else decoder(value)
 
     return decoded
 
 
-def each(form: Decoder, *, least: int = 0, most: float = float("inf")) -> Decoder:
-    """A list, each of whose items has a form."""
+def each(decoder: Decoder, *, least: int = 0, most: float = float("inf")) -> Decoder:
+    """A list, each of whose items fits a decoder."""
     expected = (
         "a list"
         if least == 0 and most == float("inf")
@@ -255,7 +255,7 @@ def each(form: Decoder, *, least: int = 0, most: float = float("inf")) -> Decode
         result = []
         try:
             for item in value:
-                result.append(form(item))  # noqa: PERF401 - how many there are says where an error is
+                result.append(decoder(item))  # noqa: PERF401 - how many there are says where an error is
         except MisfitError as misfit:
             misfit.steps.append(f"[{len(result)}]")
             raise
@@ -264,8 +264,8 @@ def each(form: Decoder, *, least: int = 0, most: float = float("inf")) -> Decode
     return decoded
 
 
-def table(form: Decoder) -> Decoder:
-    """An object of any fields, each of which has a form."""
+def table(decoder: Decoder) -> Decoder:
+    """An object of any fields, each of which fits a decoder."""
 
     def decoded(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -273,7 +273,7 @@ def table(form: Decoder) -> Decoder:
         result, name = {}, ""
         try:
             for name, item in value.items():
-                result[text(name)] = form(item)
+                result[text(name)] = decoder(item)
         except MisfitError as misfit:
             misfit.steps.append(f".{harmless(name):.60}")
             raise
@@ -294,7 +294,7 @@ def fields(
         more: those that may.
         others: of fields of any other name; None: there may be none.
     """
-    forms = {**needed, **more}
+    decoders = {**needed, **more}
     expected = "an object" + (f" of {', '.join(needed)}" if needed else "")
     expected += f" that may have {', '.join(more)}" if more else ""
 
@@ -302,16 +302,16 @@ def fields(
         if not isinstance(value, dict):
             raise MisfitError(expected, shown(value))
         missing = [name for name in needed if name not in value]
-        unknown = [name for name in value if name not in forms]
+        unknown = [name for name in value if name not in decoders]
         if missing:
             raise MisfitError(f"an object of {', '.join(needed)}", f"one without {', '.join(missing)}")
         if unknown and others is None:
             raise MisfitError(expected, f"one that has {harmless(', '.join(unknown)):.60}")
         result, name = {}, ""
         try:
-            for name, form in forms.items():
+            for name, decoder in decoders.items():
                 if name in value:
-                    result[name] = form(value[name])
+                    result[name] = decoder(value[name])
             for name in unknown:
                 result[name] = others(value[name])  # type: ignore[misc]
         except MisfitError as misfit:
@@ -323,7 +323,7 @@ def fields(
 
 
 def of(kind: Any, leaves: Mapping[Any, Decoder] = types.MappingProxyType({})) -> Decoder:
-    """The form of a type: of dataclasses and named tuples, objects of their fields; those with defaults may be missing.
+    """The decoder of a type. Dataclasses, named tuples are objects of their fields; those with defaults may be missing.
 
     Args:
         kind: such a class; `tuple[X, ...]`, `dict[str, X]`, `X | None`, `Literal`; int, float, str, bool; Any; or
@@ -348,11 +348,11 @@ def of(kind: Any, leaves: Mapping[Any, Decoder] = types.MappingProxyType({})) ->
     if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
         parts = {name: of(hint, leaves) for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
         spare = _defaults(kind)
-        whole_form = fields(
-            {name: form for name, form in parts.items() if name not in spare},
-            {name: form for name, form in parts.items() if name in spare},
+        all_fields = fields(
+            {name: decoder for name, decoder in parts.items() if name not in spare},
+            {name: decoder for name, decoder in parts.items() if name in spare},
         )
-        return lambda value: kind(**whole_form(value))
+        return lambda value: kind(**all_fields(value))
     return {int: whole(-LARGEST), float: any_number, str: text, bool: flag, Any: anything}[kind]
 
 

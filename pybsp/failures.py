@@ -19,7 +19,7 @@ from .errors import BSPError, ProcessorError, SyncError, describe
 
 _KEY = "__pybsp_outcome__"
 
-# -- what is told ------------------------------------------------------------------------------------------------------
+# -- what others learn -------------------------------------------------------------------------------------------------
 
 
 class Failure(NamedTuple):
@@ -63,12 +63,12 @@ def processor_error(notes: Sequence[Any]) -> ProcessorError:
 
 
 def learned(error: ProcessorError, known: ProcessorError) -> None:
-    """In place of what one of those that failed has said, an error says what is known to all."""
+    """Let an error say what all know, in place of what one failing processor has told."""
     error.args, error.pid = known.args, known.pid
     outcome(error).failure = outcome(known).failure
 
 
-# -- what is kept with an exception ------------------------------------------------------------------------------------
+# -- what an exception has with it -------------------------------------------------------------------------------------
 
 
 class Outcome:

@@ -89,9 +89,9 @@ def run(
         }
         check_keywords("pybsp.run", main, args, given)
 
-    def virtual(simulated: simulation.Settings | None) -> Result:
+    def virtual(simulated: simulation.SimulateOptions | None) -> Result:
         result: Result = simulation.run_simulated(
-            main, args, kwargs, router=router, machine=machine, checked=checked, settings=simulated
+            main, args, kwargs, router=router, machine=machine, checked=checked, options=simulated
         )
         return result
 

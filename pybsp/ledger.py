@@ -278,7 +278,7 @@ class _Records(Sequence[Record]):
 
     @abstractmethod
     def _at(self, number: int) -> Record:
-        """That of this number, from 0 to len - 1."""
+        """The record of this number, from 0 to len - 1."""
 
     @overload
     def __getitem__(self, index: int) -> Record: ...

@@ -324,18 +324,18 @@ def _unpack(source: int, section: Section, messages: list[Message]) -> None:
             buffers = [data[at : at + n] for at, n in places]
             payload = pickle.loads(data[start : start + length].data, buffers=buffers)
         else:
-            _, _, size, offset, form, shape = record
-            payload = _memoryview(data[offset : offset + size], form, shape)
+            _, _, size, offset, code, shape = record
+            payload = _memoryview(data[offset : offset + size], code, shape)
         messages.append(new_tuple(Message, (source, tag, payload)))
 
 
-def _memoryview(data: Bytes, form: str, shape: tuple[int, ...]) -> memoryview:
+def _memoryview(data: Bytes, code: str, shape: tuple[int, ...]) -> memoryview:
     view = data.data
-    if form == "B" and len(shape) == 1:
+    if code == "B" and len(shape) == 1:
         return view
     if 0 in shape:
-        return memoryview(array.array(form if form in "bBuhHiIlLqQfd" else "B")).toreadonly()
+        return memoryview(array.array(code if code in "bBuhHiIlLqQfd" else "B")).toreadonly()
     try:
-        return view.cast(form, shape)  # type: ignore[call-overload, no-any-return]
+        return view.cast(code, shape)  # type: ignore[call-overload, no-any-return]
     except (ValueError, TypeError):
         return view  # a format that memoryview itself cannot make: its bytes

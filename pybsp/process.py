@@ -199,7 +199,7 @@ siblings = Siblings(0)
 
 @cache
 def cores() -> int:
-    """Of this host. To ask the system takes 30 us."""
+    """The cores of this host. Asking the system takes 30 us."""
     return os.cpu_count() or 1
 
 

@@ -19,7 +19,7 @@ Declaration = tuple[str, str, Any, str]  # what was done, to what, the shape of 
 
 
 class Registrations(Participant):
-    """Those of one processor.
+    """The arrays and queues of one processor.
 
     Attributes:
         arrays: that may be put to and got from, by number.
@@ -47,7 +47,7 @@ class Registrations(Participant):
         return number
 
     def add_array(self, array: Array, line: str) -> None:
-        """It was made at that line; it can be reached from the next sync on."""
+        """Register an array, made at that line; it can be reached from the next sync on."""
         self._new.append(array)
         self.declared.append(("array of", str(array.local.dtype), array.local.shape, line))
 
@@ -56,12 +56,12 @@ class Registrations(Participant):
         return self._unused.pop() if self._unused else len(self.queues)
 
     def add_queue(self, queue: Queue, line: str) -> None:
-        """It was made at that line; it can be used at once."""
+        """Register a queue, made at that line; it can be used at once."""
         self.queues[queue.number : queue.number + 1] = [queue]
         self.declared.append(("queue of", str(queue.dtype), None, line))
 
     def free(self, registered: Array | Queue, what: str) -> None:
-        """It is given up, at the line that the program is in; `what` says so."""
+        """Free it at the line that the program is in; `what` says so."""
         self._freed.append(registered)
         self.declared.append((what, str(registered.number), None, where()))
 

@@ -107,7 +107,7 @@ class Session(ABC, Generic[Processor]):
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """Those that are to be equal on all processors. Raises where they are wrong on this one."""
+        """The arguments that must be equal on all processors. Raises where they are wrong on this one."""
 
     @abstractmethod
     def decide(self) -> Any:
@@ -152,7 +152,7 @@ class Session(ABC, Generic[Processor]):
         self,
         program: Callable[[Processor], Result],
         check: Callable[[], None],
-        virtual: Callable[[simulation.Settings | None], Result],
+        virtual: Callable[[simulation.SimulateOptions | None], Result],
     ) -> Result:
         """On all ranks of the job; on virtual processors under `pybsp simulate`, and where there is no MPI library.
 
@@ -169,7 +169,7 @@ class Session(ABC, Generic[Processor]):
                 raise UsageError(f"{self.operation}: a run is going on in this process; {self.instead}")
             check()
             _running = ref(this)
-            simulated = simulation.settings()
+            simulated = simulation.options()
             transport = None if simulated is not None else world_transport(self.operation)
             if transport is None:
                 return virtual(simulated)
@@ -279,7 +279,7 @@ class Session(ABC, Generic[Processor]):
         return arguments[0]
 
     def _known(self, error: BaseException) -> BaseException:
-        """What all know of, where this processor found in a wait that another has failed."""
+        """The error that all know, where this processor learned in a wait that another has failed."""
         if not isinstance(error, RevokedError):
             return error
         try:

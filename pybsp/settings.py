@@ -68,7 +68,7 @@ def checks_enabled(checked: bool | None) -> bool:
 
 
 def set_here(names: Sequence[str]) -> dict[str, str]:
-    """Those of the variables that are set here."""
+    """The variables of these names that are set in this process."""
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
@@ -76,7 +76,7 @@ def agree(operation: str, names: Sequence[str], settings_of_all: Sequence[Mappin
     """Settle the variables by what is set on each processor; all call this with the same.
 
     Args:
-        settings_of_all: what each has `set_here`, by processor.
+        settings_of_all: what is `set_here` on each processor.
 
     Raises:
         UsageError: one of them is set to something else than on processor 0.

@@ -43,8 +43,8 @@ class Simulation:
 
 
 @dataclass
-class Settings:
-    """What `pybsp simulate` says of the runs in a program."""
+class SimulateOptions:
+    """The options of `pybsp simulate`, for all runs of a program."""
 
     p: int
     measure: bool = False
@@ -52,19 +52,19 @@ class Settings:
     recording: Recording = field(default_factory=Recording)
 
 
-_ALONE = Settings(p=1)  # of the runs of a program that finds no MPI library
-_settings: Settings | None = None
+_ALONE = SimulateOptions(p=1)  # of the runs of a program that finds no MPI library
+_options: SimulateOptions | None = None
 
 
-def settings() -> Settings | None:
-    """The settings of `pybsp simulate`, while it executes a program."""
-    return _settings
+def options() -> SimulateOptions | None:
+    """The options of `pybsp simulate`, while it executes a program."""
+    return _options
 
 
-def set_settings(new: Settings | None) -> None:
+def set_options(new: SimulateOptions | None) -> None:
     """Make `run` simulate from now on, or no longer."""
-    global _settings
-    _settings = new
+    global _options
+    _options = new
 
 
 def simulate(
@@ -117,7 +117,7 @@ def simulate(
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
     timeout = timeout_of("pybsp.simulate", timeout)
     ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
-    ours["measure"] = measure and _settings is None  # else it is the command's
+    ours["measure"] = measure and _options is None  # else it is the command's
     check_keywords("pybsp.simulate", main, args, ours)
     checked = checks_enabled(checked)
     found, warning = _machine(machine, p)
@@ -205,10 +205,10 @@ def run_simulated(
     router: Routing,
     machine: BSPMachine | None,
     checked: bool | None,
-    settings: Settings | None,
+    options: SimulateOptions | None,
 ) -> Any:
     """`run` on virtual processors: processor 0's result."""
-    chosen = settings or _ALONE
+    chosen = options or _ALONE
     if chosen is _ALONE:
         chosen.ledger = text(LEDGER)
     if chosen.ledger:

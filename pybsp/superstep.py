@@ -481,7 +481,7 @@ class SuperstepEngine:
         return describe(self.account.superstep, label_of(error, self.account.label))
 
     def _innermost(self) -> SuperstepEngine:
-        """That of the part that is in use."""
+        """The engine of the innermost part in use."""
         return self if self.part is None else self.part._innermost()
 
     def whereabouts(self) -> str:

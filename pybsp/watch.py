@@ -111,7 +111,7 @@ class Watch:
             transport: of the run.
             addresses, hosts: of all processors.
             superstep: says in which superstep this processor is; empty: there are none.
-            heard: says when those of other nodes, of which it is known that they have not come, were last heard of.
+            heard: says when those of other nodes, known to be missing, were last heard of.
             timeout: seconds after which a wait ends; None: never.
         """
         self.pid, self.p, self._addresses, self._hosts = transport.pid, transport.p, addresses, hosts
@@ -135,7 +135,7 @@ class Watch:
         if self._waiter is not None:
             self._waiter.patience = NEVER
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         """Let others of this node see that this processor waits for long."""
         if self.address.file >= 0:
             self._long = self._superstep()
@@ -170,7 +170,7 @@ class Watch:
     # -- what it knows of others --------------------------------------------------------------------------------------
 
     def patient(self, pids: Iterable[int]) -> set[int]:
-        """Those of this node, of some processors, that have waited for long, as they were last seen."""
+        """Which of these processors are of this node and were last seen in a long wait."""
         return {pid for pid in pids if (seen := self._waiting(pid)) is not None and seen.long}
 
     def _waiting(self, pid: int) -> Sighting | None:
@@ -178,7 +178,7 @@ class Watch:
         seen = self._read(self._addresses[pid])
         return seen if seen is not None and seen.waits and not _state(self._addresses[pid]) else None
 
-    def say(self, waited: float, absent: Sequence[int]) -> str:
+    def describe(self, waited: float, absent: Sequence[int]) -> str:
         """What this processor waits for, in words.
 
         Args:
@@ -248,7 +248,7 @@ class _Writer:
         self._thread: threading.Thread | None = None
 
     def write(self, period: float) -> None:
-        """From now on, at least every so many seconds."""
+        """Write at least every so many seconds, from now on."""
         if period < self._period:
             self._period = period
             self._hurry.set()
@@ -278,7 +278,7 @@ def waiting(frame: FrameType | None) -> bool:
 
 @cache
 def _address(process: int) -> Address:
-    """Of this process, whose number that is."""
+    """The address of this process, whose number that is."""
     file = -1
     with suppress(AttributeError, OSError):  # not a system that has it
         file = os.memfd_create("pybsp", os.MFD_CLOEXEC)

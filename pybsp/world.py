@@ -35,7 +35,7 @@ from .transport.revocation import Revocation
 _world: MPITransport | None = None  # of all ranks; made by the first run, used by all
 _world_open = False  # whether all ranks still meet there
 _abandoned = False  # ranks that it would need have ended before its first run
-_alone = False  # no MPI library can be loaded; said once
+_alone = False  # no MPI library can be loaded; printed once
 _sessions = 0  # that have begun: what is known of an exception is known in one of them
 
 
@@ -237,7 +237,7 @@ def report_failure(
         mark(error, quiet=speaker_of(error, at, transport) != transport.pid)
         return
     except BaseException as other:
-        # Another exception in between, of a signal's handler: nobody can be told any more.
+        # Another exception came in between, of a signal's handler: the others can learn nothing any more.
         _print_at_once(error)
         transport.abort(
             f"pybsp: processor {transport.pid} failed, and again while it told the others ({other!r}); ending the job"
@@ -463,7 +463,7 @@ def _leave_job() -> None:
     if _world is None or not process.takes_part() or load().Is_finalized():
         return
     try:
-        for revocation in Revocation.unsettled[:]:  # an exchange was left, and something kept this one from saying so
+        for revocation in Revocation.unsettled[:]:  # an exchange was left, and nobody has met since
             failure = failure_of(revocation.cause or BSPError("the exchange was left"), 0, "")
             revocation.agree(failure._replace(ends=True), revocation.grace())
         if not _world_open:

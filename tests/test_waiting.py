@@ -366,13 +366,13 @@ class Witness:
     def __init__(self, patient: Iterable[int] = ()) -> None:
         self.long, self.told = set(patient), 0
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         self.told += 1
 
     def patient(self, pids: Iterable[int]) -> set[int]:
         return self.long & set(pids)
 
-    def say(self, waited: float, absent: Sequence[int]) -> str:
+    def describe(self, waited: float, absent: Sequence[int]) -> str:
         return f"{waited:g} s for {list(absent)}"
 
 

@@ -229,7 +229,7 @@ def _difference_of_results(first: list[Any], other: list[Any]) -> str | None:
 
 
 def _product(radices: Sequence[int], most: int) -> int:
-    """As far as it matters whether it is above most."""
+    """The product, exact as long as it is not above most."""
     product = 1
     for radix in radices:
         product *= radix

@@ -94,7 +94,7 @@ def run(
         if not callable(program):
             raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
 
-    def virtual(simulated: simulation.Settings | None) -> Result:
+    def virtual(simulated: simulation.SimulateOptions | None) -> Result:
         session.arguments()  # raises where they are wrong
         for warning in _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger):
             print(f"pybsp: {warning}", file=sys.stderr)

@@ -135,7 +135,7 @@ class Random(Schedule):
         return draw
 
     def _rank(self, source: int) -> float:
-        """Of a source, from 0 to 1, at all destinations."""
+        """The rank of a source, from 0 to 1, at all destinations."""
         rank = self._ranks.get(source)
         if rank is None:
             rank = self._ranks[source] = random.Random(f"{self.seed} from {source}").random()

@@ -11,7 +11,7 @@ import greenlet
 # and end. One that catches even that, and calls again and again, is left where it is after so many.
 EXITS = 100
 
-_left_behind: list[ProgramTask] = []  # kept: a greenlet that goes away while it waits would be run once more
+_left_behind: list[ProgramTask] = []  # a greenlet that is collected while it waits would run once more
 
 
 class ProgramTask(greenlet.greenlet):
@@ -20,14 +20,14 @@ class ProgramTask(greenlet.greenlet):
     _exits = 0
 
     def end(self) -> None:
-        """From outside: end the program where it waits. What it raises then is not what went wrong."""
+        """End the program, from outside, where it waits. What it raises then is not what went wrong."""
         with contextlib.suppress(Exception, SystemExit):
             self.throw(greenlet.GreenletExit)
         if not self.dead:
             _left_behind.append(self)
 
     def exit(self) -> NoReturn:
-        """From the program: it has called something, and its execution is over."""
+        """End the program from inside: it has called something, and its execution is over."""
         self._exits += 1
         while self._exits > EXITS:
             assert self.parent is not None

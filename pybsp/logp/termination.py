@@ -63,12 +63,12 @@ class Detection:
     # -- what this processor does -------------------------------------------------------------------------------------
 
     def idle(self, since: int) -> None:
-        """It waits, and has for long, since that time."""
+        """This processor waits, since that time, for long."""
         self._state, self._since = WAITING, since
         self._report()
 
     def resumed(self) -> None:
-        """It does so no longer."""
+        """This processor waits no longer."""
         self._state = ACTIVE
 
     def end(self) -> None:

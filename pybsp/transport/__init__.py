@@ -15,9 +15,9 @@ of MPI ranks, on one node
 
     window.py      shared memory of the ranks of a node
     board.py       where they meet in it
-    neighbours.py  what a processor leaves there for others, and finds
-    arena.py       what a program sends, in shared memory
-    lending.py     data in shared memory: what is read by others, and what of theirs is read here
+    neighbours.py  what a processor puts there for others, and finds
+    arena.py       buffers in shared memory for what a program sends
+    lending.py     which data in shared memory others read, and which of theirs is read here
     populating.py  memory whose pages are made before they are touched
 
 of MPI ranks, by messages
@@ -26,8 +26,8 @@ of MPI ranks, by messages
     placement.py   which ranks are on which node
     leaders.py     one from each node to each, in place of those
     sparse.py      how ranks with few partners meet, without messages to all
-    flight.py      what follows: posted, received, seen off
-    delivery.py    what an exchange brings, put where it is to be read
+    flight.py      messages that follow heads: posted, received, completed
+    delivery.py    brings what arrives where it is to be read
 
 and beside exchanges
 
@@ -95,7 +95,7 @@ class Arrival(NamedTuple):
     """What an exchange brings.
 
     kinds: what each processor was doing, by pid; None where all did the same, without flags and notes.
-    notes: what each processor said to all, by pid; None likewise.
+    notes: of each processor to all, by pid; None likewise.
     parcels: (source, parcel) in the order of sources.
     joined: for streams from JOINED on that arrived in one piece, the data of all sources in order.
     """
@@ -106,7 +106,7 @@ class Arrival(NamedTuple):
     joined: Mapping[int, Bytes]
 
 
-QUIET = Arrival(None, None, (), {})  # all did the same, and nobody said or sent anything
+QUIET = Arrival(None, None, (), {})  # all did the same; there are no notes and no parcels
 
 
 class Transport(Protocol):

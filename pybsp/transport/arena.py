@@ -21,7 +21,7 @@ UNKNOWN = 1 << 40  # bytes that are free where the system does not say
 
 
 def free_bytes() -> int:
-    """Of shared memory. Beyond them a touched page ends the process, so that the system has to be asked before."""
+    """Free bytes of shared memory. A page touched beyond them ends the process, so this has to be asked before."""
     try:
         found = os.statvfs("/dev/shm")
     except OSError:

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from .window import Window
 
 WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # may change the order of loads and stores
-SOON = 4  # exchanges that data is kept for, at most, before it is watched
-TURNS = 100  # that others get on the core before waiting goes on as in waiting.py
+SOON = 4  # exchanges that borrowed data may be old before it is watched
+TURNS = 100  # of others on the core, before waiting goes on as in waiting.py
 
 
 class Board:
@@ -86,7 +86,7 @@ class Board:
         self.words = [0] * len(ranks)
         self._parts = [window.parts[rank] for rank in ranks]
         self._others = [k for k in range(len(ranks)) if k != own]
-        # Nobody but processor k writes its status, borrows and slots; and nobody but the first one the release.
+        # Only processor k writes its status, borrows and slots; only the first one writes the release.
         self._status = [words[lies.status] for words in of]
         self._mine = self._status[own]
         self._theirs = [self._status[k] for k in self._others]
@@ -116,8 +116,8 @@ class Board:
         """
         number = self.number = self.number + 1
         word = number << STATUS_EPOCH_SHIFT | kind
-        # Two of everything are enough: who enters exchange k + 2 has seen all others in k + 1, and they came there
-        # when they were done with reading what k had brought. So nobody reads any more what is written over here.
+        # Two of everything are enough: a processor that enters exchange k + 2 has seen all others in k + 1, which they
+        # entered when they had read everything of k. So nobody reads any more what is written over here.
         parity = number & 1
         quiet = True
         if (self._got or self._borrowing) and (flag := self._post_borrowed(parity)):
@@ -163,8 +163,8 @@ class Board:
         late = []
         last, last_at = None, 0
         tag = number << TAG_EPOCH_SHIFT
-        # Who says anything writes a tag for every other processor, so that none takes what is missing for nothing: a
-        # tag with another number is an error there (DeliveryError).
+        # A processor with anything to say writes a tag for every other one. So no other one takes missing data for no
+        # data: a tag with another number is an error there (DeliveryError).
         if len(manifests) < len(self._tags):  # else each gets one below
             for at_tag in self._tags:
                 slots[at_tag] = tag
@@ -191,7 +191,7 @@ class Board:
         word = number << STATUS_EPOCH_SHIFT | kind | SOMETHING  # as `_post_status` does
         if self._got or self._borrowing:
             word |= self._post_borrowed(parity)
-        # The status comes last: who sees it finds all that is written above.
+        # The status is written last: a processor that sees it finds all that is written above.
         if self._fence:
             self._fence()
         self._mine[parity] = word
@@ -204,7 +204,7 @@ class Board:
         return self._post_status(kind)
 
     def let_go(self, text: bytes | None) -> bool:
-        """As the leader, with all others here: let them go on.
+        """Let all others go on; the leader calls it when they are here.
 
         Args:
             text: for all; None where all did the same and nobody said anything: then they see this one's status.
@@ -213,7 +213,7 @@ class Board:
             False if the text has to go as messages, since the area was full.
         """
         # One release serves both parities: the leader writes the next one when all have entered the next exchange, and
-        # who has entered that one has read this.
+        # a processor that has entered that one has read this.
         place, release = 0, self.release
         word = self._mine[self.number & 1]
         if text is not None:
@@ -281,7 +281,7 @@ class Board:
                     found.append((k, part[at : at + slots[own + BYTES]]))
             if word & BORROWS:
                 reading |= self._borrows[k][parity][self._own]
-        # All others have said in this exchange what they borrow: what none of them borrows is free.
+        # All others have posted in this exchange what they borrow: what none of them borrows is free.
         if self._lending:
             self._lent.reclaim(number, reading)
         return found
@@ -298,7 +298,7 @@ class Board:
         return True
 
     def behind(self) -> list[int]:
-        """Those that have not entered the exchange."""
+        """The processors that have not entered the exchange."""
         parity, least = self.number & 1, self.number << STATUS_EPOCH_SHIFT
         return [k for k in self._others if self._status[k][parity] < least]
 
@@ -327,10 +327,10 @@ class Board:
         self._lent.reclaim(self.number, reading)
 
     def manifests(self, outside: bool = False) -> list[tuple[int, int, int]]:
-        """Those that there are for this processor: from whom, where they lie in its part, or BY_MESSAGE; and bytes.
+        """The manifests for this processor: from whom, where in that one's part (or BY_MESSAGE), and bytes.
 
         Args:
-            outside: instead what there is for other nodes.
+            outside: return the manifests for other nodes instead.
 
         Raises:
             DeliveryError: somebody says something, and does not say to this one what.
@@ -365,7 +365,7 @@ class Board:
         return data
 
     def forget(self) -> None:
-        """Nothing is sent any more: what was is its readers' to keep."""
+        """Nothing is sent any more: lent data belongs to its readers."""
         self._lent.clear()
 
     def reads(self) -> bool:
@@ -375,9 +375,9 @@ class Board:
         return bool(self._borrowing)
 
     def _watch(self, number: int) -> None:
-        """Forget what is no longer referred to; what is for longer than a few exchanges is watched from now on.
+        """Forget data that nothing refers to any more; watch from now on what is some exchanges old.
 
-        Most data is not: to look at its reference count takes less time than to watch it.
+        Most data never gets that old: looking at its reference count takes less time than watching it.
         """
         late = number - SOON
         recent = []
@@ -420,7 +420,7 @@ class Board:
         return place
 
     def _post_borrowed(self, parity: int) -> int:
-        """Say of whose data which is still referred to here; returns the flag that says so, or 0."""
+        """Post whose data is still referred to here; returns the flag that says so, or 0."""
         number = self.number
         if self._got:
             self._watch(number)

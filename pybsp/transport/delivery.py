@@ -1,4 +1,4 @@
-"""The end of an exchange: with all that was said here, each stream of each source is brought where it is to be read."""
+"""The end of an exchange: when all manifests are here, each stream of each source is brought where it is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_JOINED: dict[int, Bytes] = {}
 
 
 class Delivery:
-    """That of one transport, as one processor sees it.
+    """The delivery of one transport, as one processor sees it.
 
     Args:
         ranks, pid: of the transport.
@@ -50,7 +50,7 @@ class Delivery:
 
         Args:
             kinds: what each processor does, by pid.
-            note, own: what this one says to all, and sends to itself.
+            note, own: this processor's note to all, and its parcel to itself.
             manifests: those that are here, by source.
             late: source and bytes of those that come as messages.
         """
@@ -112,7 +112,7 @@ class Delivery:
     def _posted(
         self, contents: dict[int, tuple[int, Contents]], manifests: dict[int, memoryview], own: Parcel | None
     ) -> tuple[Arrived, dict[int, Bytes]]:
-        """As `deliver`; what comes as messages is still to be waited for."""
+        """See `deliver`; messages are posted here and not waited for."""
         if own is None and not any(total for total, _ in contents.values()):
             parcels = [
                 (

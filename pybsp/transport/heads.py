@@ -35,7 +35,7 @@ PREFIX = HEAD - MANIFEST_IN_HEAD  # bytes of a head's word
 
 
 class Heads:
-    """Those of one transport, as one processor sees them. `open` makes the requests.
+    """The heads of one transport, as one processor sees them. `open` makes the requests.
 
     Args:
         comm, ranks, pid: of the transport.
@@ -153,11 +153,11 @@ class Heads:
         return long
 
     def here(self, _: object = None) -> bool:
-        """Whether those of all others have come."""
+        """Whether the heads of all others have come."""
         return bool(self._testall(self.receiving))
 
     def let_go(self, waiter: Waiter) -> None:
-        """Do not wait for the word that heads have arrived; but for the first ones, which open connections."""
+        """Do not wait until heads have left, except for the first ones, which open connections."""
         if self._testall(self._out):
             self._out = []
         elif not self._connected:
@@ -165,7 +165,7 @@ class Heads:
         self._connected = True
 
     def see_off(self, waiter: Waiter) -> None:
-        """Before their memory is used again: the next exchange writes there."""
+        """Wait until heads have left, before the next exchange writes in their memory."""
         if self._out and not self._testall(self._out):
             waiter.until(self._testall, self._out)
 
@@ -188,7 +188,7 @@ class Heads:
         return arrived
 
     def read(self, kinds: list[int], manifests: dict[int, memoryview], late: list[tuple[int, int]]) -> None:
-        """What the heads say.
+        """Read the heads.
 
         Args:
             kinds: by processor; gets what the peers do.
@@ -216,7 +216,7 @@ class Heads:
     # -- its requests ------------------------------------------------------------------------------------------------
 
     def awaited(self) -> list[int]:
-        """Those whose heads have not come."""
+        """The peers whose heads have not come."""
         return [d for d, one in zip(self.peers, self.receiving, strict=False) if not one.Get_status()]
 
     @property

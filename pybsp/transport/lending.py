@@ -1,8 +1,8 @@
 """Data in shared memory that is read where its sender put it: what its readers borrow, and what its sender has lent.
 
-Who still reads what is told by a word for each sender: bit k where data of k exchanges ago is read, the highest (AGES)
-for all that is older. Neither side looks through all data: a reader is told by weak references that data is no
-longer referred to, and shifts its words by an exchange; a sender looks at bits that have gone.
+A reader posts a word for each sender: bit k if it reads data of k exchanges ago, the highest bit (AGES) for all older
+data. Neither side looks through all data: weak references tell a reader that data is no longer referred to, and it
+shifts its words by an exchange; a sender looks at bits that have gone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def aged(bits: int, by: int) -> int:
 
 
 class Lent:
-    """What a processor has put where others read it.
+    """Data that a processor has put where others read it.
 
     Attributes:
         data: by the number of the exchange that sent it, ascending.
@@ -52,8 +52,8 @@ class Lent:
             number: of this exchange.
             reading: the words of all readers, combined.
         """
-        # Lent memory is given back when all have said in this exchange what they read; what is sent in it counts as
-        # read (bit 0), as its readers say so from the next one on.
+        # Lent memory is free when all have posted in this exchange what they borrow; what this exchange sends counts
+        # as borrowed (bit 0), as its readers post it from the next one on.
         there = aged(self._bits, number - self._at)
         gone = there & ~reading
         self._bits, self._at = there & reading, number
@@ -77,7 +77,7 @@ class Lent:
 
 
 class Borrowed:
-    """What a processor reads where others have put it.
+    """Data of others that a processor reads where they have put it.
 
     Args:
         others: from how many.
@@ -132,7 +132,7 @@ class Borrowed:
                 self._words[entry.k] &= ~(1 << min(age, AGES))
 
     def hand_over(self, heir: Borrowed, number: int, places: Sequence[int]) -> None:
-        """From now on what is borrowed here is the heir's, as if it had come in the exchange of this number.
+        """From now on the heir borrows what is borrowed here, as if it had come in the exchange of this number.
 
         The sender lends it anew by the same number (`Board.retire`), so that both mean the same bit.
 

@@ -58,10 +58,10 @@ class Communicator(Protocol):
     whole: MPITransport  # that of all ranks
 
     def transport(self, ranks: Sequence[int], pid: int, context: int, parent: MPITransport) -> MPITransport:
-        """Of some of a transport's processors; collective over them."""
+        """The transport of some of a transport's processors; collective over them."""
 
     def pair(self, ranks: Sequence[int], context: int) -> MPITransport:
-        """Of this processor, the first, and one other, by messages."""
+        """The transport of this processor, the first, and one other, by messages."""
 
     def sparse(
         self, transport: MPITransport, ranks: Sequence[int], context: int, flight: InFlight, delivery: Delivery
@@ -76,7 +76,7 @@ class Communicator(Protocol):
 
 
 class Persistent(Protocol):
-    """What has persistent requests: heads.py, leaders.py."""
+    """Something with persistent requests: heads.py, leaders.py."""
 
     receiving: list[Any]
 
@@ -168,15 +168,15 @@ class MPITransport(ABC):
     def exchange(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:
-        """As `Transport` has it. Whatever leaves it goes through `left`."""
+        """See `Transport.exchange`. Every exception that leaves it goes through `left`."""
 
     @abstractmethod
     def _post(self, kind: int, note: object, parcels: Parcels) -> None:
-        """Begin an exchange: hand over what this processor says and sends."""
+        """Begin an exchange: post what this processor says and sends."""
 
     @abstractmethod
     def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
-        """End it: wait for the others, and receive.
+        """Complete an exchange: wait for the others, and receive.
 
         Raises:
             TimeoutError: not all have come within the grace period.
@@ -238,7 +238,7 @@ class MPITransport(ABC):
     def _complete_posted(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:
-        """End an exchange that was begun."""
+        """Complete an exchange that was posted."""
         try:
             return self._complete(kind, note, parcels, grace)
         except BaseException as error:
@@ -373,7 +373,7 @@ class MPITransport(ABC):
             self._on.revocation.revoke(cause)
 
     def hear(self) -> None:
-        """Learn of what another processor has left, without waiting."""
+        """Learn whether another processor has left an exchange, without waiting."""
         try:
             if self._on.revocation is not None:
                 for _ in range(PROBES):
@@ -387,7 +387,7 @@ class MPITransport(ABC):
             self._on.revocation.members.append(member)
 
     def alone(self, member: Member) -> None:
-        """It has none any more."""
+        """The member has no requests any more."""
         if self._on.revocation is not None and member in self._on.revocation.members:
             self._on.revocation.members.remove(member)
 
@@ -405,7 +405,7 @@ class MPITransport(ABC):
         return self._awaited() if awaited is None else (awaited, [])
 
     def _awaited(self) -> tuple[list[int], list[int]]:
-        """As `awaited`, in exchanges of this medium."""
+        """See `awaited`: the answer in exchanges of this medium."""
         return [], []
 
     def receiving(self) -> list[Any]:
@@ -431,7 +431,7 @@ class MPITransport(ABC):
 
     def free(self) -> None:
         if self.revoked:
-            # What it held on the communicator is gone, once that is settled; shared memory stays while it is read.
+            # Its requests are gone when the revocation is settled; shared memory stays as long as somebody reads it.
             return
         try:
             for pair in self._pairs.values():

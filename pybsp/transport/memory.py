@@ -1,4 +1,4 @@
-"""Buffers that are used again when nobody holds on to them, and buffers that grow while they are filled.
+"""Buffers that are used again when nothing refers to them, and buffers that grow while they are filled.
 
 Fresh memory costs a page fault for every 4 KiB, which for large messages is more than copying them. So large buffers
 are kept and used again as soon as no array or memoryview refers to them, which the reference count tells.
@@ -17,7 +17,7 @@ Bytes = NDArray[np.uint8]
 
 ALIGN = 16  # of everything inside a buffer: enough for any numpy dtype
 SMALL = 1 << 16  # below this the allocator's own recycling is as good
-KEEP = 64  # buffers kept of each size class
+KEEP = 64  # buffers of each size class, at most
 
 POISON = 0xA5  # fills, in checked mode, what is no longer valid
 
@@ -52,11 +52,11 @@ def _counted(buffers: Iterable[Bytes]) -> int:
     raise ValueError
 
 
-_FREE = _counted(deque([np.empty(1, np.uint8)]))  # references of a buffer that only a collection holds
+_FREE = _counted(deque([np.empty(1, np.uint8)]))  # references of a buffer that only a collection refers to
 
 
 def referred_to(data: list[tuple[int, int, Bytes]]) -> list[tuple[int, int, Bytes]]:
-    """Those whose data something beside this list refers to."""
+    """The entries whose data something beside this list refers to."""
     return [entry for entry in data if getrefcount(entry[2]) > _LISTED]
 
 
@@ -65,7 +65,7 @@ def _count_listed() -> int:
     return next(getrefcount(entry[2]) for entry in data)
 
 
-_LISTED = _count_listed()  # references of data that only such an entry holds
+_LISTED = _count_listed()  # references of data that only such an entry refers to
 
 
 class BufferPool:

@@ -115,7 +115,7 @@ class RanksOf:
     def transport(
         self, ranks: Sequence[int], pid: int, context: int, parent: MPITransport | None = None
     ) -> MPITransport:
-        """Of some of a transport's processors, or of all ranks; collective over them.
+        """The transport of some of a transport's processors, or of all ranks; collective over them.
 
         A part meets on a board only where those that it is a part of do: then its memory is theirs in the end.
         """
@@ -157,7 +157,7 @@ class RanksOf:
         return Neighbours(board, ranks, pid, near, node.window.pool)
 
     def _largest(self, number: int, others: list[int], flight: InFlight) -> int:
-        """Of the numbers of these ranks and this one; NO_BOARD where any has that."""
+        """The largest number of these ranks and this one; NO_BOARD where any has that."""
         numbers = array("q", [number]) * len(others)
         into = memoryview(numbers).cast("B")
         mine = array("q", [number]).tobytes()
@@ -172,7 +172,7 @@ class RanksOf:
         return NO_BOARD if NO_BOARD in (number, *numbers) else max(number, *numbers)
 
     def pair(self, ranks: Sequence[int], context: int) -> MPITransport:
-        """Of this processor, the first, and one other, by messages."""
+        """The transport of this processor, the first, and one other, by messages."""
         pair = ByMessages(self, list(ranks), 0, context, InFlight(self.comm, 0, context, self.revocation))
         pair.open()
         return pair

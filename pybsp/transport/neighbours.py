@@ -17,7 +17,7 @@ Messages = list[tuple[int, Bytes]]  # (rank, data)
 
 
 class Neighbours:
-    """Those of one processor, itself among them.
+    """The neighbours of one processor, itself among them.
 
     Args:
         board: theirs.
@@ -56,7 +56,7 @@ class Neighbours:
         return texts, shared, messages
 
     def by_rank(self, texts: Texts) -> list[tuple[int, bytes]]:
-        """For whom manifests are that have to go as messages."""
+        """Manifests that have to go as messages, with the ranks of their destinations."""
         return [(self._ranks[self.near[k]], text) for k, text in texts]
 
     def read(self, kinds: list[int], manifests: dict[int, memoryview], late: list[tuple[int, int]]) -> None:
@@ -77,5 +77,5 @@ class Neighbours:
                 manifests[near[k]] = board.text(k, at, size)
 
     def awaited(self) -> list[int]:
-        """Those that have not come."""
+        """The neighbours that have not entered the exchange."""
         return [self.near[k] for k in self.board.behind()]

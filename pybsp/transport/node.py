@@ -72,7 +72,7 @@ class Node:
         return board
 
     def number(self, context: int) -> int:
-        """Of the last exchange of this rank in a context, whose board is there from now on; NO_BOARD: it cannot be."""
+        """The number of this rank's last exchange in a context; its board exists from now on; NO_BOARD: it cannot."""
         board = self._boards.get(context)
         if board is not None:
             return board.number

@@ -21,32 +21,32 @@ from ..errors import SyncError
 from .revocation import SLACK
 
 NEVER = float("inf")
-ANNOUNCES = 0.75  # of the time until something is done about a wait, after which others see that it takes long
+ANNOUNCES = 0.75  # of the time until a wait is reported or ended: then others can see that it takes long
 AGAIN = 1.0  # seconds until a wait that has not begun to count is asked for again
 
 
 class Absence(NamedTuple):
-    """Of which ranks is known here that they have not come to what goes on, and of which that they have."""
+    """The ranks known to be missing in the exchange that goes on, and those known to be present."""
 
     absent: set[int]
     present: set[int]
 
 
 class Witness(Protocol):
-    """What can be said in words of those that wait, and of those that do not come."""
+    """Describes in words those that wait and those that do not come."""
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         """Let others of this node see that this processor's wait takes long."""
 
     def patient(self, pids: Iterable[int]) -> set[int]:
-        """Those of this node, of some processors, whose waits take long."""
+        """Which of these processors are of this node and wait for long."""
 
-    def say(self, waited: float, absent: Sequence[int]) -> str:
-        """What this processor waits for."""
+    def describe(self, waited: float, absent: Sequence[int]) -> str:
+        """Describe what this processor waits for."""
 
 
 class Patience:
-    """That of one processor.
+    """The patience of one processor.
 
     Args:
         pid: this one.
@@ -93,7 +93,7 @@ class Patience:
             return now + min(self.first - waited, AGAIN)
         if self._announced != since:
             self._announced = since
-            self._witness.tell()
+            self._witness.announce()
         if waited < self._due:
             return since + self._due
         absent, present = self._absence()
@@ -101,10 +101,10 @@ class Patience:
         if waited >= self._warn_after and self._reported != since:
             self._reported = since
             if speaks:
-                print(f"pybsp: {self._witness.say(waited, sorted(absent))}", file=sys.stderr, flush=True)
+                print(f"pybsp: {self._witness.describe(waited, sorted(absent))}", file=sys.stderr, flush=True)
         limit = self._timeout if speaks else self._timeout + SLACK
         if waited >= limit:
-            report = self._witness.say(waited, sorted(absent))
+            report = self._witness.describe(waited, sorted(absent))
             raise SyncError(f"a superstep has not ended within its timeout of {self._timeout:g} s: {report}")
         # Asked anew by then: who waited with this one may have come and gone.
         return since + (self._warn_after if waited < self._warn_after < limit else limit)

@@ -44,17 +44,17 @@ class RevokedError(BaseException):
 
 
 class Member(Protocol):
-    """What has MPI requests on the communicator that is given up."""
+    """Something with MPI requests on the communicator that is given up."""
 
     @property
     def comm(self) -> MPI.Intracomm:
         """That communicator."""
 
     def give_up(self) -> None:
-        """It is revoked: whatever is called refuses, from now on."""
+        """Its communicator is revoked: from now on every call refuses."""
 
     def awaited(self) -> tuple[Iterable[int], Iterable[int]]:
-        """Ranks that have not come to the exchange that goes on, of those of which that is known here; and these."""
+        """Ranks known to be missing in the exchange that goes on; and all ranks of which that would be known here."""
 
     def receiving(self) -> Iterable[Any]:
         """Requests of receives that may be posted."""
@@ -94,7 +94,7 @@ class Revocation:
         self._byte, self._mpi_error = MPI.BYTE, MPI.Exception
         self._sent: list[Any] = []  # requests of notices and words
         self._notices: dict[int, str] = {}  # by pid: what left an exchange there
-        self._words: list[Any] = []  # by pid, once this processor has said its own
+        self._words: list[Any] = []  # by pid, once this processor has posted its own
         self._missing = set(range(self.p)) - {self.pid}
         self._last: list[Any] = []  # requests of the last, empty messages on the members' communicator
         self._open = set(self._missing)  # from whom that has not come

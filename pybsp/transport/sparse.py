@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def rounds(p: int) -> int:
-    """Of a dissemination among p processors."""
+    """The rounds of a dissemination among p processors."""
     return (p - 1).bit_length()
 
 
@@ -177,12 +177,12 @@ def allgather(
     waiter: Waiter,
     sends: list[Any],
 ) -> list[Any]:
-    """Step 3: what each processor says, by pid; all call it. `sends` gets the requests of what may still be leaving."""
+    """Step 3: gather what each processor has, by pid; collective. `sends` gets requests that may not be complete."""
     from mpi4py import MPI
 
     p, status, byte = len(ranks), MPI.Status(), MPI.BYTE
     known = {pid: pickle.dumps(own, 5)}
-    before_these = len(sends)  # data, which its receivers take when they have been told
+    before_these = len(sends)  # before these: data, whose receivers take it when they have all notes
     for i in range(rounds(p)):
         before, behind = ranks[(pid - (1 << i)) % p], ranks[(pid + (1 << i)) % p]
         text = pickle.dumps(known, 5)

@@ -5,7 +5,7 @@ flags, as `Transport.exchange` has it; a *manifest* says what one processor send
 
     tags           which message of which transport
     heads          the word with which a message begins that every other processor gets in each exchange
-    manifests      three layouts, told apart by their length once they are unpickled
+    manifests      three layouts, which differ in length once they are unpickled
     the board      words in shared memory, and where they lie
     aggregated     what the processors of a node have for others, and what leaders say to each other
     sparse         heads to partners alone, and the words of the dissemination
@@ -36,7 +36,7 @@ dumps, loads = pickle.dumps, pickle.loads  # always of protocol 5
 
 
 def chunks(data: Any) -> Iterable[Any]:
-    """Of bytes, as many as a message may have: they go one after the other, with the same tag."""
+    """Data in pieces as large as a message may be: they go one after the other, with the same tag."""
     size = len(data)
     if size <= CHUNK:
         return (data,) if size else ()
@@ -59,7 +59,7 @@ NO_MESSAGE = 11  # nothing has this one
 
 
 def tag(context: int, use: int) -> int:
-    """Of messages of a transport for one of the uses above."""
+    """The tag of a transport's messages for one of the uses above."""
     return TAGS * context + use
 
 
@@ -265,12 +265,12 @@ HAS = 1
 SOMETHING, BORROWS = 1 << 8, 1 << 9
 STATUS_EPOCH_SHIFT = 16  # bits that the number is shifted by in a status
 TAG_EPOCH_SHIFT = 1  # and in a tag
-AGES = 62  # exchanges that data is told apart by, as long as somebody reads it: a word has so many bits and a sign
+AGES = 62  # exchanges of which borrowed data has a bit of its own: a word has so many bits and a sign
 NO_BOARD = -1  # instead of the number of an exchange: there is no memory for the board
 
 
 def status(kind: int, number: int, flags: int = 0) -> int:
-    """Of a processor that has entered an exchange."""
+    """The status of a processor that has entered an exchange."""
     return kind | flags | number << STATUS_EPOCH_SHIFT
 
 
@@ -289,7 +289,7 @@ class BoardLayout(NamedTuple):
 
 @cache
 def board(size: int, context: int) -> BoardLayout:
-    """That of a node with so many processors in its window."""
+    """The layout of a board on a node with so many processors in its window."""
     at = board_bytes(size) // WORD * context
     row, slots = size, (size + 1) * SLOT
     status, release, borrows = at, at + 2, at + 5
@@ -305,7 +305,7 @@ def board(size: int, context: int) -> BoardLayout:
 
 
 def board_bytes(size: int) -> int:
-    """Of a board, on a node with so many processors in its window; the words before the areas end with a cache line."""
+    """Bytes of a board on a node with so many processors; the words before the areas end with a cache line."""
     return (5 * WORD + 2 * size * WORD + 2 * (size + 1) * SLOT * WORD + 63 & -64) + 2 * AREA
 
 
@@ -375,13 +375,13 @@ def chunk_table(text: bytes | memoryview, nodes: int) -> tuple[int, ...]:
 
 
 def body(kinds: Sequence[int], sizes: Sequence[int], found: Sequence[bytes | memoryview]) -> bytes:
-    """Of a message to another leader: what each processor of the node does, and the chunks, of those sizes."""
+    """The body of a message to another leader: what each processor does, and the chunks, of those sizes."""
     each = [kind | size << BYTES_SHIFT for kind, size in zip(kinds, sizes, strict=True)]
     return b"".join([pack(f"{len(each)}q", *each), *found])
 
 
 def release_text(heads: Sequence[int], bodies: Sequence[bytes | memoryview]) -> bytes:
-    """What a leader lays down for all of its node; bodies only of those nodes whose word says so."""
+    """The text that a leader lays down for its node; bodies only of those nodes whose word says so."""
     return b"".join([pack(f"{len(heads)}q", *heads), *bodies])
 
 
