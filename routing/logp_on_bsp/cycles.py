@@ -14,7 +14,7 @@ from ...failures import note_place
 from ...logp import wording
 from ...logp.payload import copied
 from ...machine import LogPMachine
-from .control import Control, Report, State, Verdict
+from .control import Control, SubtreeReport, State, Verdict
 from .execution import Part
 from .processor import CycleProcessor
 
@@ -120,16 +120,16 @@ class Cycles:
         """Messages to this processor that have been accepted, and have not come yet, as far as it knows."""
         return 0
 
-    def _report(self) -> Report:
+    def _report(self) -> SubtreeReport:
         processor, stalled = self.processor, self.stall is not None
         if self.error is not None:
-            return Report(State.ACTIVE, True, stalled)
+            return SubtreeReport(State.ACTIVE, True, stalled)
         if processor.task.dead and not self._submitted:
-            return Report(State.ENDED, False, stalled, processor.sent - processor.acquired, self._ended)
+            return SubtreeReport(State.ENDED, False, stalled, processor.sent - processor.acquired, self._ended)
         # Who waits for an answer does not report it: that takes longer, and only what lasts is of interest.
         waits = processor.waiting and not processor.input_buffer and not self._submitted and not self.awaited()
         self._waited = self._waited + 1 if waits else 0
-        return Report(State.WAITING if self._waited > self._control.height + 2 else State.ACTIVE, False, stalled)
+        return SubtreeReport(State.WAITING if self._waited > self._control.height + 2 else State.ACTIVE, False, stalled)
 
     def submit(self, dest: int, payload: Any) -> int:
         """A message is submitted, and accepted at once. It is delivered in the next cycle."""

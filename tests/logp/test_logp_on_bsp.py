@@ -439,8 +439,8 @@ def test_a_processor_is_its_own_programs_alone() -> None:
 def test_a_report_fits_in_a_word() -> None:
     for state, failed, stalled in itertools.product(control.State, (False, True), (False, True)):
         for left, last in ((0, 0), (2**31 - 1, 2**27 - 1), (-(2**31), 5), (-1, 0)):
-            report = control.Report(state, failed, stalled, left, last)
-            assert control.Report.of(report.word) == report
+            report = control.SubtreeReport(state, failed, stalled, left, last)
+            assert control.SubtreeReport.of(report.word) == report
             assert -(2**63) <= report.word < 2**63
 
 
