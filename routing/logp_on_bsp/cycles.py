@@ -14,7 +14,7 @@ from ...failures import note_place
 from ...logp import wording
 from ...logp.payload import copied
 from ...machine import LogPMachine
-from .control import Control, SubtreeReport, State, Verdict
+from .control import Control, State, SubtreeReport, Verdict
 from .execution import Part
 from .processor import CycleProcessor
 

@@ -31,20 +31,20 @@ def all_points(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Samp
     bench = Bench(bsp, QUICK, launch=2, nodes=nodes)
     steady = bench.warm()
     bench.pilot()
-    kept, dropped = bench.affordable(measured_points(bsp.p, "quick", nodes=nodes))
-    samples = [sample for visit in range(2) for point in kept for sample in bench.measure(point, visit)]
-    return samples, (len(kept), len(dropped)), steady
+    timed, dropped = bench.affordable(measured_points(bsp.p, "quick", nodes=nodes))
+    samples = [sample for visit in range(2) for point in timed for sample in bench.measure(point, visit)]
+    return samples, (len(timed), len(dropped)), steady
 
 
 @pytest.mark.parametrize(("p", "nodes"), [(1, None), (2, None), (4, (0, 0, 1, 1)), (5, None)])
 def test_virtual_processors_give_the_machine_back_exactly(p: int, nodes: tuple[int, ...] | None) -> None:
     machine = replace(MACHINE, p=p)
     done = pybsp.simulate(all_points, nodes, p=p, machine=machine)
-    samples, (kept, dropped), steady = done.results[0]
+    samples, (timed, dropped), steady = done.results[0]
     assert all(result == done.results[0] for result in done.results)
     assert steady
     assert dropped == 0
-    assert len({sample.point for sample in samples}) == kept
+    assert len({sample.point for sample in samples}) == timed
     for sample in samples:
         q = sample.point
         expected = q.work / machine.r if q.experiment == "rate" else machine.time(0, q.h, q.busiest, q.items)
@@ -79,10 +79,10 @@ def test_points_that_take_too_long_are_left_out_by_what_the_pilot_saw() -> None:
         bench.pilot()
         return bench.affordable(measured_points(bsp.p, "quick"))
 
-    kept, dropped = pybsp.simulate(main, p=4, machine=slow).results[0]
-    assert kept
+    timed, dropped = pybsp.simulate(main, p=4, machine=slow).results[0]
+    assert timed
     assert dropped
-    assert all(q.experiment == "rate" or slow.time(0, q.h, q.busiest, q.items) <= QUICK.slowest for q in kept)
+    assert all(q.experiment == "rate" or slow.time(0, q.h, q.busiest, q.items) <= QUICK.slowest for q in timed)
     assert all(slow.time(0, q.h, q.busiest, q.items) > QUICK.slowest for q in dropped)
 
 
@@ -169,7 +169,7 @@ def main(bsp):
     bench.pilot()
     kept, dropped = bench.affordable(design.measured_points(bsp.p, "quick"))
     begin = bsp.time()
-    found = [s for visit in range(3) for point in plan.order(kept, 0, 0, visit) for s in bench.measure(point, visit)]
+    found = [s for visit in range(3) for point in design.order(kept, 0, 0, visit) for s in bench.measure(point, visit)]
     mine = json.dumps(found)
     bsp.send(0, mine)
     bsp.sync()
