@@ -171,11 +171,8 @@ class Cycles:
     def _agreed_error(self, verdict: Verdict) -> BSPError:
         """The error that all raise; collective: each sends all others what the text needs of it."""
         processor = self.processor
-        left = {
-            pid: count
-            for pid, count in gathered(self.bsp, len(processor.input_buffer) + self.awaited()).items()
-            if count
-        }
+        counts = gathered(self.bsp, len(processor.input_buffer) + self.awaited())
+        left = {pid: count for pid, count in counts.items() if count}
         if verdict == Verdict.UNRECEIVED:
             return UnreceivedError(wording.unreceived(left))
         since = gathered(self.bsp, processor.time if processor.waiting else None)

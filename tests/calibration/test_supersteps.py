@@ -16,7 +16,7 @@ import pytest
 import pybsp
 from pybsp.benchmarks.calibration import sampling
 from pybsp.benchmarks.calibration import supersteps as bench_module
-from pybsp.benchmarks.calibration.design import measured_points
+from pybsp.benchmarks.calibration.design import all_points
 from pybsp.benchmarks.calibration.samples import Point, Sample
 from pybsp.benchmarks.calibration.supersteps import Bench, drift
 from pybsp.errors import UsageError
@@ -31,7 +31,7 @@ def all_points(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Samp
     bench = Bench(bsp, QUICK, launch=2, nodes=nodes)
     steady = bench.warm()
     bench.pilot()
-    timed, dropped = bench.affordable(measured_points(bsp.p, "quick", nodes=nodes))
+    timed, dropped = bench.affordable(all_points(bsp.p, "quick", nodes=nodes))
     samples = [sample for visit in range(2) for point in timed for sample in bench.measure(point, visit)]
     return samples, (len(timed), len(dropped)), steady
 
@@ -77,7 +77,7 @@ def test_points_that_take_too_long_are_left_out_by_what_the_pilot_saw() -> None:
     def main(bsp: pybsp.BSP) -> tuple[list[Point], list[Point]]:
         bench = Bench(bsp, QUICK)
         bench.pilot()
-        return bench.affordable(measured_points(bsp.p, "quick"))
+        return bench.affordable(all_points(bsp.p, "quick"))
 
     timed, dropped = pybsp.simulate(main, p=4, machine=slow).results[0]
     assert timed
@@ -167,7 +167,7 @@ def main(bsp):
     naps = [sample.seconds for sample in bench.measure(samples.Point("rate", "nap", work=1.0), 0)]
     bench.warm()
     bench.pilot()
-    kept, dropped = bench.affordable(design.measured_points(bsp.p, "quick"))
+    kept, dropped = bench.affordable(design.all_points(bsp.p, "quick"))
     begin = bsp.time()
     found = [s for visit in range(3) for point in design.order(kept, 0, 0, visit) for s in bench.measure(point, visit)]
     mine = json.dumps(found)
@@ -209,7 +209,7 @@ def taken(found: dict[str, Any], experiment: str, typical: Callable[[list[float]
 def test_all_ranks_have_the_same_samples_of_all_points(measured: dict[str, Any]) -> None:
     assert measured["equal"]
     seen = {sample.point for sample in measured["samples"]}
-    assert len(seen) + measured["dropped"] == len(measured_points(measured["p"], "quick"))
+    assert len(seen) + measured["dropped"] == len(all_points(measured["p"], "quick"))
     for experiment in {point.experiment for point in seen}:
         assert min(taken(measured, experiment, np.median).values()) > 0
 
