@@ -27,7 +27,7 @@ QUICK = sampling.sampling_level("quick")
 MACHINE = pybsp.BSPMachine(p=4, g=3e-8, l=2e-4, r=5e8, o_msg=4e-6, o_item=5e-8)
 
 
-def measured(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Sample], tuple[int, int], bool]:
+def time_all(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Sample], tuple[int, int], bool]:
     bench = Bench(bsp, QUICK, launch=2, nodes=nodes)
     steady = bench.warm()
     bench.pilot()
@@ -39,7 +39,7 @@ def measured(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Sample
 @pytest.mark.parametrize(("p", "nodes"), [(1, None), (2, None), (4, (0, 0, 1, 1)), (5, None)])
 def test_virtual_processors_give_the_machine_back_exactly(p: int, nodes: tuple[int, ...] | None) -> None:
     machine = replace(MACHINE, p=p)
-    done = pybsp.simulate(measured, nodes, p=p, machine=machine)
+    done = pybsp.simulate(time_all, nodes, p=p, machine=machine)
     samples, (timed, dropped), steady = done.results[0]
     assert all(result == done.results[0] for result in done.results)
     assert steady
@@ -55,7 +55,7 @@ def test_virtual_processors_give_the_machine_back_exactly(p: int, nodes: tuple[i
 
 @pytest.mark.whole
 def test_measuring_twice_gives_the_same_samples() -> None:
-    first, again = (pybsp.simulate(measured, None, p=3, machine=replace(MACHINE, p=3)) for _ in range(2))
+    first, again = (pybsp.simulate(time_all, None, p=3, machine=replace(MACHINE, p=3)) for _ in range(2))
     assert first.results == again.results
     assert first.time == again.time
 
