@@ -23,7 +23,7 @@ Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be c
 Plans = Callable[[str, Any, int], Plan]  # (how, degree, words) -> the plan
 
 
-class Header(NamedTuple):
+class BroadcastHeader(NamedTuple):
     """What travels beside the data.
 
     how: "tree" (an item of the plan is the value), or anything else (it is a word). degree: of the tree, or its
@@ -49,7 +49,7 @@ class Header(NamedTuple):
         return f"{self.how},{self.degree},{self.nbytes},{text}"
 
     @classmethod
-    def read(cls, note: Any) -> Header:
+    def read(cls, note: Any) -> BroadcastHeader:
         """What `note` made a note of."""
         if type(note) is not str:
             return cls(*note)
@@ -72,7 +72,7 @@ def run(
     """Broadcast a value; `degree` is what the caller gave as the argument of that name, which is compared."""
     call = Call(bsp, name, **{"root": root, argument: degree})
     p, pid = bsp.p, bsp.pid
-    header: Header | None = None
+    header: BroadcastHeader | None = None
     plan: Plan | None = None
     number: Any = None
     data: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -99,7 +99,7 @@ def run(
         # 2. Who hears for the first time learns the plan.
         letters = call.sync()
         if letters and header is None:
-            header = Header.read(letters[0].note)
+            header = BroadcastHeader.read(letters[0].note)
             plan = plans(header.how, header.degree, header.words)
             data = np.empty(header.nbytes, np.uint8)
         if plan is not None and header is not None:
@@ -123,10 +123,10 @@ def run(
     return data.view(dtype).reshape(shape)
 
 
-def _opened(name: str, value: Any, choose: Choice) -> tuple[Header, Any, NDArray[np.uint8]]:
+def _opened(name: str, value: Any, choose: Choice) -> tuple[BroadcastHeader, Any, NDArray[np.uint8]]:
     """The root's value as a number or bytes, and the choice of a plan."""
     if is_number(value):
-        return Header(*choose(1, False), 8, "number"), value, np.empty(0, np.uint8)
+        return BroadcastHeader(*choose(1, False), 8, "number"), value, np.empty(0, np.uint8)
     descriptor: Any
     if is_array(value) and value.dtype.itemsize:
         # Copies only where the array is not contiguous.
@@ -135,4 +135,4 @@ def _opened(name: str, value: Any, choose: Choice) -> tuple[Header, Any, NDArray
     else:
         data = np.frombuffer(packed(value, name), np.uint8)
         descriptor = "object"
-    return Header(*choose(-(-data.size // 8), True), data.size, descriptor), None, data
+    return BroadcastHeader(*choose(-(-data.size // 8), True), data.size, descriptor), None, data

@@ -143,8 +143,8 @@ def edges_of(names: list[str], paths: list[str], vertices: range) -> Iterator[tu
     for vertex in vertices:
         name, path = names[vertex], paths[vertex]
         package = name if path.endswith("/__init__.py") else name.rpartition(".")[0]
-        wanted = set(imports((STDLIB / path).read_bytes(), package)) - {name}
-        for other in sorted(wanted & number.keys()):
+        imported = set(imports((STDLIB / path).read_bytes(), package)) - {name}
+        for other in sorted(imported & number.keys()):
             yield vertex, number[other]
 
 

@@ -31,11 +31,11 @@ def machine(p: int, which: int = 1) -> BSPMachine:
 
 
 def counted(records: Iterable[Record], work: bool = True) -> list[tuple[float, ...]]:
-    """What the ledger counted, as `said` says it."""
+    """What the ledger counted, as `charged` says it."""
     return [(r.h_out, r.h_in, r.messages, r.M, *([r.work] if work else [])) for r in records]
 
 
-def said(cost: Cost, work: bool = True) -> list[tuple[float, ...]]:
+def charged(cost: Cost, work: bool = True) -> list[tuple[float, ...]]:
     """What a cost function said; the work after the last sync goes into a superstep that the program adds."""
     rows = [(s.h_out, s.h_in, s.messages, s.M, *([s.w] if work else [])) for s in cost]
     return [*rows, (0, 0, 0, 0, *([cost.after] if work else []))]
@@ -53,7 +53,7 @@ def assert_ledger_is(cost: Cost, main: Callable[..., Any], *args: Any, p: int, m
         return result
 
     simulation = pybsp.simulate(with_a_sync, p=p, machine=machine)
-    assert counted(simulation.ledger) == said(cost)
+    assert counted(simulation.ledger) == charged(cost)
     expected = cost + Cost(machine, [Superstep(0, 0, 0, 0)])
     assert simulation.time == pytest.approx(expected.seconds, rel=1e-9)
     return simulation.results

@@ -117,12 +117,10 @@ def _states(states: Mapping[str, Any], cores: int, p: int) -> Iterator[str]:
     ]
     small = next(iter(begin["copy"]))
     if 1 < p <= cores:
-        bandwidth = min(
-            state["copy"][small]["all at once"] / state["copy"][small]["one process"] for state in (begin, end)
-        )
+        share = min(state["copy"][small]["all at once"] / state["copy"][small]["one process"] for state in (begin, end))
         remarks.append(
-            f"processes disturb each other in cache ({bandwidth:.2g} of one's bandwidth), as where they share a core"
-            if bandwidth < CROWDED
+            f"processes disturb each other in cache ({share:.2g} of one's bandwidth), as where they share a core"
+            if share < CROWDED
             else "processes do not disturb each other in cache"
         )
     busy = max(begin["load"], end["load"] - 1) > BUSY * cores

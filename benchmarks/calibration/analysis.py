@@ -118,16 +118,9 @@ def _by_other(fit: BSPFit, method: str, samples: Sequence[Sample]) -> BSPFit:
     found = formula(samples)
     l, o_msg, g = (Estimate(found[name], found[name], found[name]) for name in ("l", "o_msg", "g"))  # noqa: E741
     r = Estimate(found["r"], found["r"], found["r"]) if "r" in found else fit.r
-    method_flag = flag("method", method=method)
+    other = flag("method", method=method)
     return dataclasses.replace(
-        fit,
-        l=l,
-        o_msg=o_msg,
-        g=g,
-        r=r,
-        segments=(Segment(0, l, o_msg, g),),
-        flags=(*fit.flags, method_flag),
-        o_item=None,
+        fit, l=l, o_msg=o_msg, g=g, r=r, segments=(Segment(0, l, o_msg, g),), flags=(*fit.flags, other), o_item=None
     )
 
 

@@ -24,7 +24,7 @@ PARTS = ("rate", "bsp", "unbalanced", "class", "held-out", "queue", "repeat")
 
 
 class _Level(NamedTuple):
-    """Words (of the size asked for) and messages of a level; see `measured_points`."""
+    """Words (of the size asked for) and messages of a level; see `all_points`."""
 
     words: tuple[int, ...]  # of a message
     few: tuple[int, ...]  # where fewer sizes will do
@@ -71,7 +71,7 @@ _LEVELS = {
 }
 
 
-def measured_points(
+def all_points(
     p: int,
     level: str,
     only: Sequence[str] = (),
@@ -95,17 +95,15 @@ def measured_points(
         UsageError: a level or part that there is none of, or another argument that cannot be.
     """
     if level not in _LEVELS:
-        raise UsageError(f"measured_points: argument level: expected one of {', '.join(LEVELS)}, got {level!r}")
+        raise UsageError(f"all_points: argument level: expected one of {', '.join(LEVELS)}, got {level!r}")
     unknown = [part for part in only if part not in PARTS]
     if unknown:
-        raise UsageError(
-            f"measured_points: argument only: expected some of {', '.join(PARTS)}, got {', '.join(unknown)}"
-        )
+        raise UsageError(f"all_points: argument only: expected some of {', '.join(PARTS)}, got {', '.join(unknown)}")
     if type(word) is not int or word < 1:
-        raise UsageError(f"measured_points: argument word: expected bytes, a whole number of at least 1, got {word!r}")
+        raise UsageError(f"all_points: argument word: expected bytes, a whole number of at least 1, got {word!r}")
     if nodes is not None and len(nodes) != p:
         raise UsageError(
-            f"measured_points: argument nodes: expected the node of each of the {p} processors, got {len(nodes)}"
+            f"all_points: argument nodes: expected the node of each of the {p} processors, got {len(nodes)}"
         )
     sizes = _LEVELS[level]
     parts = {*(only or PARTS), "repeat"}

@@ -105,9 +105,7 @@ class Job:
     def points(self, p: int, nodes: Sequence[int]) -> list[Point]:
         """The points of the supersteps' section; only the reference where no supersteps are asked for."""
         parts = [part for part in self.only if part in design.PARTS]
-        return design.measured_points(
-            p, self.level, parts or (["repeat"] if self.only else ()), self.word, nodes, self.seed
-        )
+        return design.all_points(p, self.level, parts or (["repeat"] if self.only else ()), self.word, nodes, self.seed)
 
     def asked(self) -> dict[str, Any]:
         """What must be equal in a raw file that this goes on with."""

@@ -79,7 +79,7 @@ class PatternRelation(NamedTuple):
 EMPTY = PatternRelation(*np.zeros((4, 0), np.int64))
 
 
-class Traffic(NamedTuple):
+class NodeTraffic(NamedTuple):
     """What supersteps of several processors a node are charged for; words.
 
     h_intra, h_inter: that one processor sends or receives, at most, within its node and beyond.
@@ -127,7 +127,7 @@ def counted(point: Point, p: int, nodes: Sequence[int] | None = None) -> Point:
     return point._replace(h_out=h_out, h_in=h_in, M=M, busiest=busiest, items=items)
 
 
-def traffic(point: Point, p: int, nodes: Sequence[int]) -> Traffic:
+def traffic(point: Point, p: int, nodes: Sequence[int]) -> NodeTraffic:
     """What a superstep of the point sends within and between nodes (the mean of its supersteps, where several)."""
     place = np.asarray(nodes)
     found = np.zeros(3)
@@ -138,7 +138,7 @@ def traffic(point: Point, p: int, nodes: Sequence[int]) -> Traffic:
         for index, part in enumerate((words * ~crosses, words * crosses)):
             found[index] += max(np.bincount(end, part, p).max() for end in (step.sources, step.dests))
         found[2] += max(np.bincount(place[end], words * crosses).max(initial=0) for end in (step.sources, step.dests))
-    return Traffic(*(found / len(steps)).tolist())
+    return NodeTraffic(*(found / len(steps)).tolist())
 
 
 # -- the patterns ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..calibration.design import measured_points
+from ..calibration.design import all_points
 from ..calibration.estimates import Estimate
 from ..calibration.fits.bootstrap import Table
 from ..calibration.fits.bsp import design_of, fit_supersteps
@@ -66,7 +66,7 @@ KINDS = (
 
 def points() -> list[Point]:
     """Of the quick level."""
-    return [point for point in measured_points(P, "quick") if point.experiment == "bsp"]
+    return [point for point in all_points(P, "quick") if point.experiment == "bsp"]
 
 
 def batch_medians(design: Array, truth: Array, kind: Kind, rng: np.random.Generator) -> Array:

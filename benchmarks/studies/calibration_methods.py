@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pybsp
 from pybsp.errors import UsageError
 
-from ..calibration.design import measured_points
+from ..calibration.design import all_points
 from ..calibration.fits import bsp as ours
 from ..calibration.fits.methods import METHODS
 from ..calibration.samples import Point, Sample, read
@@ -54,7 +54,7 @@ class Case(NamedTuple):
 
 def synthetic(name: str, machine: SyntheticSupersteps, noise: Noise) -> Case:
     """Supersteps of a model, with noise; g is that of large messages."""
-    points = [point for point in measured_points(P, "default") if point.experiment in ("bsp", "held-out")]
+    points = [point for point in all_points(P, "default") if point.experiment in ("bsp", "held-out")]
     truth = {"l": machine.l, "o_msg": machine.o_msg, "g": machine.large[1] or machine.g}
     return Case(name, noisy({point: machine.time(point) for point in points}, noise), truth)
 
@@ -64,7 +64,7 @@ def virtual() -> Case:
 
     def main(bsp: Any) -> list[Sample]:
         bench = Bench(bsp, sampling_level("quick"))
-        points = [point for point in measured_points(bsp.p, "default") if point.experiment in ("bsp", "held-out")]
+        points = [point for point in all_points(bsp.p, "default") if point.experiment in ("bsp", "held-out")]
         return [sample for point in points for sample in bench.measure(point, 0)]
 
     samples: list[Sample] = pybsp.simulate(main, p=P, machine=MACHINE).results[0]

@@ -40,10 +40,10 @@ def time(machine: LogPMachine) -> int:
     """Steps of the staggered order, where every message takes L."""
     if machine.p == 1:
         return 0
-    rounds, apart = machine.p - 1, period(machine)
-    travelling = -(-machine.L // apart)
+    rounds, spacing = machine.p - 1, period(machine)
+    travelling = -(-machine.L // spacing)
     last = machine.L if rounds <= travelling else max(machine.L, machine.G * travelling)
-    return 2 * machine.o + (rounds - 1) * apart + last
+    return 2 * machine.o + (rounds - 1) * spacing + last
 
 
 def staggered(proc: Processor, values: Sequence[Any]) -> list[Any]:

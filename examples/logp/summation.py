@@ -93,12 +93,12 @@ def parts(machine: LogPMachine, n: int) -> list[Part]:
     for pid in range(1, machine.p):
         children[parents[pid]] += active[pid]
     spare = most(machine, steps) - n  # fewer than are active: one less for some of them
-    made, first = [], 0
+    planned, first = [], 0
     for pid in range(machine.p):
         count = 0
         if active[pid]:
             count = due[pid] - children[pid] * (machine.o + 1) + 1 - (pid < spare)
-        made.append(
+        planned.append(
             Part(
                 items=range(first, first + count),
                 due=due[pid],
@@ -107,7 +107,7 @@ def parts(machine: LogPMachine, n: int) -> list[Part]:
             )
         )
         first += count
-    return made
+    return planned
 
 
 def summation(proc: Processor, n: int, numbers: Callable[[range], Sequence[int]]) -> int | None:

@@ -11,7 +11,7 @@ from ...machine import LogPMachine
 from .phases import Phases, wait_until
 
 
-class Node(NamedTuple):
+class TreeNode(NamedTuple):
     """A processor in the tree.
 
     father: None for the root.
@@ -30,9 +30,9 @@ def degree(machine: LogPMachine) -> int:
 
 
 @lru_cache(maxsize=64)
-def tree(p: int, degree: int) -> tuple[Node, ...]:
+def tree(p: int, degree: int) -> tuple[TreeNode, ...]:
     """A tree of least height with so many children a node; each subtree holds successive pids, its root the first."""
-    nodes: list[Node | None] = [None] * p
+    nodes: list[TreeNode | None] = [None] * p
     todo: list[tuple[int, int, int | None, bool]] = [(0, p, None, True)]
     while todo:
         pid, size, father, left = todo.pop()
@@ -43,7 +43,7 @@ def tree(p: int, degree: int) -> tuple[Node, ...]:
             todo.append((first, part, pid, k % 2 == 0))
             children.append(first)
             first += part
-        nodes[pid] = Node(father, left, tuple(children))
+        nodes[pid] = TreeNode(father, left, tuple(children))
     return tuple(node for node in nodes if node is not None)
 
 

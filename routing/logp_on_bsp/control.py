@@ -28,7 +28,7 @@ class Verdict(IntEnum):
     STALLED = 4  # more than the capacity was in transit to a processor
 
 
-class Report(NamedTuple):
+class SubtreeReport(NamedTuple):
     """Of a subtree; it fits in a word.
 
     left: messages sent less messages received; 0 unless all have ended.
@@ -46,12 +46,12 @@ class Report(NamedTuple):
         return ((self.left << 27 | self.last) << 2 | self.failed << 1 | self.stalled) << 2 | self.state
 
     @classmethod
-    def of(cls, word: int) -> Report:
+    def of(cls, word: int) -> SubtreeReport:
         flags = word >> 2
         return cls(State(word & 3), bool(flags & 2), bool(flags & 1), word >> 31, (word >> 4) & ((1 << 27) - 1))
 
 
-QUIET = Report(State.ACTIVE)  # of a subtree that has not reported yet
+QUIET = SubtreeReport(State.ACTIVE)  # of a subtree that has not reported yet
 
 
 def height(p: int, arity: int) -> int:
@@ -87,9 +87,9 @@ class Control:
         if source == self.parent:
             self.stop, self.verdict = word >> 3, Verdict(word & 7)
         else:
-            self._heard[source] = Report.of(word)
+            self._heard[source] = SubtreeReport.of(word)
 
-    def speak(self, cycle: int, own: Report) -> list[tuple[int, int]]:
+    def speak(self, cycle: int, own: SubtreeReport) -> list[tuple[int, int]]:
         """What to tell whom at the end of a cycle, as (processor, word), where `own` is this processor's report."""
         report = self._combined(own)
         words = []
@@ -104,10 +104,10 @@ class Control:
             words += [(child, self.stop << 3 | self.verdict) for child in self.children]
         return words
 
-    def _combined(self, own: Report) -> Report:
+    def _combined(self, own: SubtreeReport) -> SubtreeReport:
         reports = [own, *self._heard.values()]
         state = min(report.state for report in reports)
-        return Report(
+        return SubtreeReport(
             state,
             any(report.failed for report in reports),
             any(report.stalled for report in reports),
@@ -115,7 +115,7 @@ class Control:
             max(report.last for report in reports) if state == State.ENDED else 0,
         )
 
-    def _decide(self, cycle: int, report: Report) -> None:
+    def _decide(self, cycle: int, report: SubtreeReport) -> None:
         """At the root: whether it is known how the execution ends.
 
         What happens at depth k in a cycle is known here k cycles later; and a stall is noticed one cycle after it.

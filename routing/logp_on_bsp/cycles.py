@@ -14,7 +14,7 @@ from ...failures import note_place
 from ...logp import wording
 from ...logp.payload import copied
 from ...machine import LogPMachine
-from .control import Control, Report, State, Verdict
+from .control import Control, State, SubtreeReport, Verdict
 from .execution import Part
 from .processor import CycleProcessor
 
@@ -120,16 +120,16 @@ class Cycles:
         """Messages to this processor that have been accepted, and have not come yet, as far as it knows."""
         return 0
 
-    def _report(self) -> Report:
+    def _report(self) -> SubtreeReport:
         processor, stalled = self.processor, self.stall is not None
         if self.error is not None:
-            return Report(State.ACTIVE, True, stalled)
+            return SubtreeReport(State.ACTIVE, True, stalled)
         if processor.task.dead and not self._submitted:
-            return Report(State.ENDED, False, stalled, processor.sent - processor.acquired, self._ended)
+            return SubtreeReport(State.ENDED, False, stalled, processor.sent - processor.acquired, self._ended)
         # Who waits for an answer does not report it: that takes longer, and only what lasts is of interest.
         waits = processor.waiting and not processor.input_buffer and not self._submitted and not self.awaited()
         self._waited = self._waited + 1 if waits else 0
-        return Report(State.WAITING if self._waited > self._control.height + 2 else State.ACTIVE, False, stalled)
+        return SubtreeReport(State.WAITING if self._waited > self._control.height + 2 else State.ACTIVE, False, stalled)
 
     def submit(self, dest: int, payload: Any) -> int:
         """A message is submitted, and accepted at once. It is delivered in the next cycle."""
@@ -171,11 +171,8 @@ class Cycles:
     def _agreed_error(self, verdict: Verdict) -> BSPError:
         """The error that all raise; collective: each sends all others what the text needs of it."""
         processor = self.processor
-        left = {
-            pid: count
-            for pid, count in gathered(self.bsp, len(processor.input_buffer) + self.awaited()).items()
-            if count
-        }
+        counts = gathered(self.bsp, len(processor.input_buffer) + self.awaited())
+        left = {pid: count for pid, count in counts.items() if count}
         if verdict == Verdict.UNRECEIVED:
             return UnreceivedError(wording.unreceived(left))
         since = gathered(self.bsp, processor.time if processor.waiting else None)

@@ -17,7 +17,7 @@ from ...logp.task import ProgramTask
 from ...machine import LogPMachine
 
 
-class Delivery(NamedTuple):
+class DeliveredMessage(NamedTuple):
     """A message that has been, or will be, delivered to this processor."""
 
     delivery: int
@@ -61,7 +61,7 @@ class CycleProcessor:
         self.end = self.charged = 0
         self.waiting = False
         self.busy = self.stalled = self.stalls = self.sent = self.acquired = 0
-        self.input_buffer: deque[Delivery] = deque()
+        self.input_buffer: deque[DeliveredMessage] = deque()
         self.records: list[list[int]] = []
         self._submit = submit
         self._clock = 0
@@ -190,5 +190,5 @@ class CycleProcessor:
 
     def deliver(self, delivery: int, source: int, submission: int, acceptance: int, payload: Any) -> None:
         """Append a message to the input buffer."""
-        self.input_buffer.append(Delivery(delivery, len(self.records), source, payload))
+        self.input_buffer.append(DeliveredMessage(delivery, len(self.records), source, payload))
         self.records.append([source, submission, acceptance, delivery, -1])

@@ -42,24 +42,24 @@ def test_the_offset_is_never_wrong_by_more_than_half_a_round_trip() -> None:
     for _ in range(200):
         there, back = random.exponential(1e-3, 12), 0.5e-3 + random.exponential(0.2e-3, 12)
         found = questions(1.0, there, back)
-        kept = np.sort(there + back)[SHORTEST - 1]
-        assert abs(found.offset - 1.0) <= kept / 2
+        worst = np.sort(there + back)[SHORTEST - 1]
+        assert abs(found.offset - 1.0) <= worst / 2
         assert found.round_trip == pytest.approx((there + back).min())
 
 
 def test_clocks_of_processors_that_are_apart_are_found_so_by_both() -> None:
-    apart = [0.0, 2e-3, -0.5, 7.0]
+    offsets = [0.0, 2e-3, -0.5, 7.0]
 
     def program(proc: Processor) -> list[Clock]:
         layer = LogPLayer(proc)
         true = layer.clock
-        layer.clock = lambda: true() + apart[proc.pid]
+        layer.clock = lambda: true() + offsets[proc.pid]
         return [ask(layer, pid) for pid in range(1, proc.p)] if proc.pid == 0 else [answer(layer, 0)]
 
     machine = LogPMachine(4, L=50, o=3, G=10, step=1e-6)
     asked, *answered = simulate(program, machine=machine).results
     assert [clock for (clock,) in answered] == asked
-    for clock, ahead in zip(asked, apart[1:], strict=True):
+    for clock, ahead in zip(asked, offsets[1:], strict=True):
         assert clock.offset == pytest.approx(ahead, abs=1e-9)
         assert clock.round_trip == pytest.approx(2e-6 * (50 + 2 * 3), abs=1e-9)
 

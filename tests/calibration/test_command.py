@@ -99,10 +99,10 @@ def test_predictions_of_a_run_are_by_the_file_that_pybsp_machine_names(machine: 
     loaded = BSPMachine.load(machine)
     assert job.out.count(str(loaded.g)) == 2
     assert job.err == ""
-    (said,) = json.loads(ledger.read_text())["runs"]
-    assert said["machine"]["calibrated"]
-    assert said["machine"]["error_p95"] == loaded.error_p95
-    for step in said["supersteps"]:
+    (ledger_run,) = json.loads(ledger.read_text())["runs"]
+    assert ledger_run["machine"]["calibrated"]
+    assert ledger_run["machine"]["error_p95"] == loaded.error_p95
+    for step in ledger_run["supersteps"]:
         assert step["predicted"] == loaded.elapsed(step["seconds"], step["h"], step["messages"])
     assert "+- p95 [s]" in run([*PYBSP, "report", str(ledger)]).out
 
@@ -224,13 +224,13 @@ def test_ctrl_c_keeps_what_there_is_and_resume_goes_on(tmp_path: Path) -> None:
     assert "Traceback" not in ended.err
     no_rank_is_left(path)
     no_rank_is_left(raw)
-    kept = read(raw).samples
-    assert len(kept) > 100
+    before = read(raw).samples
+    assert len(before) > 100
 
     code, _, err = calibrate(*options)
     assert code == 2
     assert "--resume goes on with it; delete the file to begin anew" in err
-    assert read(raw).samples == kept
+    assert read(raw).samples == before
 
     code, _, err = calibrate("--resume", "--thorough", "-o", str(path))
     assert code == 2
@@ -239,8 +239,8 @@ def test_ctrl_c_keeps_what_there_is_and_resume_goes_on(tmp_path: Path) -> None:
     code, out, err = calibrate("--resume", "-o", str(path))
     assert code == 0, err
     whole = read(raw)
-    assert whole.samples[: len(kept)] == kept
-    assert len(whole.samples) > len(kept)
+    assert whole.samples[: len(before)] == before
+    assert len(whole.samples) > len(before)
     assert {sample.launch for sample in whole.samples} == {0}
     assert whole.about["seed"] == 3
     assert "did not come to its end" not in out
@@ -299,7 +299,7 @@ def test_no_rank_outlives_a_calibration_that_is_killed(tmp_path: Path, number: s
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "error_text"),
     [
         (["--only", "g"], "expected some of rate, bsp"),
         (["--budget", "0"], "expected seconds, above 0"),
@@ -314,24 +314,28 @@ def test_no_rank_outlives_a_calibration_that_is_killed(tmp_path: Path, number: s
     ],
 )
 def test_what_cannot_be_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    error_text: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as refused:  # as argparse does
         sys.exit(main(["calibrate", *options]))
     assert refused.value.code == 2
-    assert said in capsys.readouterr().err
+    assert error_text in capsys.readouterr().err
 
 
 @pytest.mark.whole
 def test_ranks_of_mpiexec_are_not_started_again(tmp_path: Path) -> None:
-    for options, said in (
+    for options, error_text in (
         (["-n", "2"], "-n: these are ranks of mpiexec already"),
         (["--resume"], "no samples to go on"),
     ):
         ended = run([*mpiexec(2), *PYBSP, "calibrate", *options, "-o", str(tmp_path / "machine.json")])
         assert ended.code != 0
-        assert said in ended.err
+        assert error_text in ended.err
         assert "Traceback" not in ended.err
 
 

@@ -170,13 +170,13 @@ def test_an_interrupted_launch_is_gone_on_with(tmp_path: Path, raw: Raw) -> None
 def test_nothing_is_gone_on_with_that_was_asked_for_differently(tmp_path: Path) -> None:
     path = tmp_path / "raw.csv"
     measured(path, MACHINE, only=("bsp",))
-    for job, machine, said in (
+    for job, machine, error_text in (
         (Job(str(path), 1, 2, "default", ("bsp",), goes_on=True), MACHINE, "level = quick; here level = default"),
         (Job(str(path), 1, 2, "quick", ("rate",), goes_on=True), MACHINE, r"only = \['bsp'\]"),
         (Job(str(path), 1, 2, "quick", ("bsp",), 16, goes_on=True), MACHINE, "word = 8; here word = 16"),
         (Job(str(path), 1, 2, "quick", ("bsp",), goes_on=True), BSPMachine.nominal(3), "p = 4"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=error_text):
             launch_on_virtual(job, machine)
 
 
@@ -229,7 +229,7 @@ def test_a_method_that_there_is_not_is_refused(raw: Raw) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "error_text"),
     [
         ({"level": "slow"}, "level: expected one of quick, default, thorough"),
         ({"only": ("g",)}, f"only: expected some of {', '.join(PARTS)}, got 'g'"),
@@ -238,6 +238,6 @@ def test_a_method_that_there_is_not_is_refused(raw: Raw) -> None:
         ({"launches": 0}, "launches: expected a whole number"),
     ],
 )
-def test_a_job_that_cannot_be_is_refused(change: dict[str, object], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_a_job_that_cannot_be_is_refused(change: dict[str, object], error_text: str) -> None:
+    with pytest.raises(UsageError, match=error_text):
         Job("raw.csv", **change)  # type: ignore[arg-type]

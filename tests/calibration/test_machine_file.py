@@ -91,9 +91,9 @@ def test_a_calibration_comes_back_as_it_was_written(tmp_path: Path) -> None:
 def test_figures_that_are_not_finite_come_back(tmp_path: Path) -> None:
     endless = dataclasses.replace(EBSP, g1=None, condition=math.inf, kept=False)
     wide = dataclasses.replace(BSP, l=Estimate(1e-4, -math.inf, math.inf))
-    made = dataclasses.replace(WHOLE, ebsp=endless, bsp=wide)
-    machine_file.write(made, tmp_path / "machine.json")
-    assert machine_file.read(tmp_path / "machine.json") == made
+    edited = dataclasses.replace(WHOLE, ebsp=endless, bsp=wide)
+    machine_file.write(edited, tmp_path / "machine.json")
+    assert machine_file.read(tmp_path / "machine.json") == edited
     text = (tmp_path / "machine.json").read_text()
     assert "Infinity" not in text
     assert "NaN" not in text
@@ -132,9 +132,9 @@ def test_e_bsp_that_is_not_kept_is_nothing_to_predict_by(tmp_path: Path) -> None
 
 def test_what_was_not_measured_is_not_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "machine.json"
-    made = dataclasses.replace(WHOLE, bsp=None, ebsp=None, classes=None, logp=(), held_out=None)
-    machine_file.write(made, path)
-    assert machine_file.read(path) == made
+    edited = dataclasses.replace(WHOLE, bsp=None, ebsp=None, classes=None, logp=(), held_out=None)
+    machine_file.write(edited, path)
+    assert machine_file.read(path) == edited
     for kind in (BSPMachine, EBSPMachine, LogPMachine):
         assert not kind.is_in(path)
     rates = dataclasses.replace(BSP, g=Estimate(math.nan, math.nan, math.nan))
@@ -175,7 +175,7 @@ def changed(content: dict[str, Any], place: list[Any], value: Any) -> dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "said"),
+    ("place", "value", "error_text"),
     [
         (["version"], 2, "version 2 is not known here; this pybsp reads version 1"),
         (["format"], "other", '"format": "pybsp-machine"'),
@@ -196,10 +196,10 @@ def changed(content: dict[str, Any], place: list[Any], value: Any) -> dict[str, 
         (["calibration", "ebsp", "kept"], 1, r"calibration.ebsp.kept: expected true or false, got 1"),
     ],
 )
-def test_what_is_not_understood_is_refused(tmp_path: Path, place: list[Any], value: Any, said: str) -> None:
+def test_what_is_not_understood_is_refused(tmp_path: Path, place: list[Any], value: Any, error_text: str) -> None:
     path = tmp_path / "machine.json"
     path.write_text(json.dumps(changed(machine_file.to_json(WHOLE), place, value)))
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=error_text):
         machine_file.read(path)
 
 

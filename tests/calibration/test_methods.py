@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pybsp.benchmarks.calibration.design import measured_points
+from pybsp.benchmarks.calibration.design import all_points
 from pybsp.benchmarks.calibration.fits.methods import METHODS, bspbench, bsponmpi
 from pybsp.benchmarks.calibration.samples import Point, Sample
 from pybsp.benchmarks.studies import calibration_methods
@@ -77,7 +77,7 @@ def test_bsponmpi_takes_the_empty_superstep_where_that_is_longer() -> None:
 @pytest.mark.parametrize("level", ["quick", "default", "thorough"])
 @pytest.mark.parametrize("p", [2, 4, 8])
 def test_every_level_has_the_points_that_the_methods_need(level: str, p: int) -> None:
-    given = samples(LINE, [point for point in measured_points(p, level) if point.experiment == "bsp"])
+    given = samples(LINE, [point for point in all_points(p, level) if point.experiment == "bsp"])
     assert bspbench(given)["l"] == pytest.approx(1e-4)
     assert bsponmpi(given)["g"] == pytest.approx(1e-8, rel=1e-6)
 

@@ -34,13 +34,13 @@ def found(setting: Setting, stretched: float = 1.0, line: float = 1.0) -> Calibr
     L = stretched * 1e-6 * setting.latency + SOFTWARE
     low, high = Estimate(L, L - 1e-6, L + 1e-6), Estimate(L + OVERHEADS, L + OVERHEADS - 1e-6, L + OVERHEADS + 1e-6)
     word = line * setting.line
-    made = example.calibration()
+    of_example = example.calibration()
     fits = [
         replace(fit, L=low, L_low=low, L_high=high, G_word=Estimate(word, 0.9 * word, 1.1 * word), where=where)
-        for fit in made.logp
+        for fit in of_example.logp
         for where in (("intra", "inter") if setting.ranks > 1 and setting.hosts > 1 else ("",))
     ]
-    return replace(made, logp=tuple(fits))
+    return replace(of_example, logp=tuple(fits))
 
 
 def all_of(stretched: float = 1.0, line: float = 1.0) -> dict[Setting, Calibration]:

@@ -109,9 +109,9 @@ def test_distributions_end_at_all_samples() -> None:
 @pytest.mark.parametrize("found", [NOTHING, dataclasses.replace(calibration(), bsp=None, held_out=None, logp=())])
 def test_what_was_not_measured_is_said_in_its_place(found: Calibration) -> None:
     figure = plots.draw(found, None)
-    said = [axes.texts[0].get_text() for axes in figure.axes if axes.texts]
-    assert len(said) == 6
-    assert any("LogP signature: it was not measured" in text for text in said)
+    texts_shown = [axes.texts[0].get_text() for axes in figure.axes if axes.texts]
+    assert len(texts_shown) == 6
+    assert any("LogP signature: it was not measured" in text for text in texts_shown)
 
 
 @pytest.mark.whole

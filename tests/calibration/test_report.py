@@ -89,7 +89,7 @@ def test_every_kind_of_figure_is_shown(row: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "error_text",
     [
         "p = 4 processors on alpha (2), beta (2), 2026-01-02T03:04:05+00:00",
         "MPI MPICH [4.2]",
@@ -104,8 +104,8 @@ def test_every_kind_of_figure_is_shown(row: str) -> None:
         "1 of 30 points did not converge",
     ],
 )
-def test_what_is_no_table_is_said(said: str) -> None:
-    assert said in printed(calibration())
+def test_what_is_no_table_is_said(error_text: str) -> None:
+    assert error_text in printed(calibration())
 
 
 def test_flags_are_in_words_with_brackets_and_under_their_part() -> None:

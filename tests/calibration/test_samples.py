@@ -58,7 +58,7 @@ def test_a_line_that_was_cut_is_left_out_and_taken_away_when_the_file_goes_on(tm
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "error_text"),
     [
         (",31,32,", ",x,32,", "launch: expected a whole number of at least 0, got 'x'"),
         (",31,32,", ",-1,32,", "launch: expected a whole number of at least 0, got -1"),
@@ -70,11 +70,13 @@ def test_a_line_that_was_cut_is_left_out_and_taken_away_when_the_file_goes_on(tm
         ("logp,train", "lo\x1bgp,train", "experiment: expected text without control characters, got 'lo.x1bgp'"),
     ],
 )
-def test_a_damaged_line_is_refused_with_its_number_and_field(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_a_damaged_line_is_refused_with_its_number_and_field(
+    tmp_path: Path, old: str, new: str, error_text: str
+) -> None:
     path = written(tmp_path / "raw.csv")
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(UsageError, match=f"raw samples {path}: line 3: {said}"):
+    with pytest.raises(UsageError, match=f"raw samples {path}: line 3: {error_text}"):
         read(path)
 
 
@@ -93,17 +95,17 @@ def test_only_a_difference_of_times_may_be_below_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "error_text"),
     [
         ('"version": 1', '"version": 2', "version 2 is not known here; this pybsp reads version 1"),
         ("pybsp-samples", "other", 'line 1: expected a JSON object with "format": "pybsp-samples"'),
         ("h_out,h_in", "h_in,h_out", "expected the columns experiment,pattern"),
     ],
 )
-def test_what_is_not_known_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_what_is_not_known_is_refused(tmp_path: Path, old: str, new: str, error_text: str) -> None:
     path = written(tmp_path / "raw.csv")
     path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=error_text):
         read(path)
 
 

@@ -249,7 +249,7 @@ def tell(found):
 """
 
 
-def told(p: int, path: Path, text: str) -> Any:
+def ran(p: int, path: Path, text: str) -> Any:
     """What the ranks of a program tell."""
     path.write_text(HEAD + text)
     ended = run([*mpiexec(p), *python(path)])
@@ -260,7 +260,7 @@ def told(p: int, path: Path, text: str) -> Any:
 @pytest.mark.whole
 def test_all_points_of_quick_are_measured_on_two_ranks(tmp_path: Path) -> None:
     start, raw, ours = zip(
-        *told(
+        *ran(
             2,
             tmp_path / "quick.py",
             """
@@ -298,7 +298,7 @@ tell((time.perf_counter() - begin, raw, ours))
 @pytest.mark.whole
 def test_overheads_and_latency_that_are_added_on_purpose_are_found(tmp_path: Path) -> None:
     """Each figure against the same without the addition, in turn in one job; the shortest, as others may run beside."""
-    [found, _] = told(
+    [found, _] = ran(
         2,
         tmp_path / "added.py",
         """
@@ -365,7 +365,7 @@ EXPECTED = {
 
 
 def test_processors_that_take_no_part_wait_and_get_what_was_found(tmp_path: Path) -> None:
-    found = told(
+    found = ran(
         3,
         tmp_path / "three.py",
         """

@@ -16,7 +16,7 @@ import pytest
 import pybsp
 from pybsp.benchmarks.calibration import sampling
 from pybsp.benchmarks.calibration import supersteps as bench_module
-from pybsp.benchmarks.calibration.design import measured_points
+from pybsp.benchmarks.calibration.design import all_points
 from pybsp.benchmarks.calibration.samples import Point, Sample
 from pybsp.benchmarks.calibration.supersteps import Bench, drift
 from pybsp.errors import UsageError
@@ -27,24 +27,24 @@ QUICK = sampling.sampling_level("quick")
 MACHINE = pybsp.BSPMachine(p=4, g=3e-8, l=2e-4, r=5e8, o_msg=4e-6, o_item=5e-8)
 
 
-def all_points(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Sample], tuple[int, int], bool]:
+def time_all(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Sample], tuple[int, int], bool]:
     bench = Bench(bsp, QUICK, launch=2, nodes=nodes)
     steady = bench.warm()
     bench.pilot()
-    kept, dropped = bench.affordable(measured_points(bsp.p, "quick", nodes=nodes))
-    samples = [sample for visit in range(2) for point in kept for sample in bench.measure(point, visit)]
-    return samples, (len(kept), len(dropped)), steady
+    timed, dropped = bench.affordable(all_points(bsp.p, "quick", nodes=nodes))
+    samples = [sample for visit in range(2) for point in timed for sample in bench.measure(point, visit)]
+    return samples, (len(timed), len(dropped)), steady
 
 
 @pytest.mark.parametrize(("p", "nodes"), [(1, None), (2, None), (4, (0, 0, 1, 1)), (5, None)])
 def test_virtual_processors_give_the_machine_back_exactly(p: int, nodes: tuple[int, ...] | None) -> None:
     machine = replace(MACHINE, p=p)
-    done = pybsp.simulate(all_points, nodes, p=p, machine=machine)
-    samples, (kept, dropped), steady = done.results[0]
+    done = pybsp.simulate(time_all, nodes, p=p, machine=machine)
+    samples, (timed, dropped), steady = done.results[0]
     assert all(result == done.results[0] for result in done.results)
     assert steady
     assert dropped == 0
-    assert len({sample.point for sample in samples}) == kept
+    assert len({sample.point for sample in samples}) == timed
     for sample in samples:
         q = sample.point
         expected = q.work / machine.r if q.experiment == "rate" else machine.time(0, q.h, q.busiest, q.items)
@@ -55,7 +55,7 @@ def test_virtual_processors_give_the_machine_back_exactly(p: int, nodes: tuple[i
 
 @pytest.mark.whole
 def test_measuring_twice_gives_the_same_samples() -> None:
-    first, again = (pybsp.simulate(all_points, None, p=3, machine=replace(MACHINE, p=3)) for _ in range(2))
+    first, again = (pybsp.simulate(time_all, None, p=3, machine=replace(MACHINE, p=3)) for _ in range(2))
     assert first.results == again.results
     assert first.time == again.time
 
@@ -77,12 +77,12 @@ def test_points_that_take_too_long_are_left_out_by_what_the_pilot_saw() -> None:
     def main(bsp: pybsp.BSP) -> tuple[list[Point], list[Point]]:
         bench = Bench(bsp, QUICK)
         bench.pilot()
-        return bench.affordable(measured_points(bsp.p, "quick"))
+        return bench.affordable(all_points(bsp.p, "quick"))
 
-    kept, dropped = pybsp.simulate(main, p=4, machine=slow).results[0]
-    assert kept
+    timed, dropped = pybsp.simulate(main, p=4, machine=slow).results[0]
+    assert timed
     assert dropped
-    assert all(q.experiment == "rate" or slow.time(0, q.h, q.busiest, q.items) <= QUICK.slowest for q in kept)
+    assert all(q.experiment == "rate" or slow.time(0, q.h, q.busiest, q.items) <= QUICK.slowest for q in timed)
     assert all(slow.time(0, q.h, q.busiest, q.items) > QUICK.slowest for q in dropped)
 
 
@@ -167,9 +167,9 @@ def main(bsp):
     naps = [sample.seconds for sample in bench.measure(samples.Point("rate", "nap", work=1.0), 0)]
     bench.warm()
     bench.pilot()
-    kept, dropped = bench.affordable(design.measured_points(bsp.p, "quick"))
+    kept, dropped = bench.affordable(design.all_points(bsp.p, "quick"))
     begin = bsp.time()
-    found = [s for visit in range(3) for point in plan.order(kept, 0, 0, visit) for s in bench.measure(point, visit)]
+    found = [s for visit in range(3) for point in design.order(kept, 0, 0, visit) for s in bench.measure(point, visit)]
     mine = json.dumps(found)
     bsp.send(0, mine)
     bsp.sync()
@@ -209,7 +209,7 @@ def taken(found: dict[str, Any], experiment: str, typical: Callable[[list[float]
 def test_all_ranks_have_the_same_samples_of_all_points(measured: dict[str, Any]) -> None:
     assert measured["equal"]
     seen = {sample.point for sample in measured["samples"]}
-    assert len(seen) + measured["dropped"] == len(measured_points(measured["p"], "quick"))
+    assert len(seen) + measured["dropped"] == len(all_points(measured["p"], "quick"))
     for experiment in {point.experiment for point in seen}:
         assert min(taken(measured, experiment, np.median).values()) > 0
 

@@ -96,8 +96,8 @@ def test_results_of_a_pipelined_prefix_survive_the_next_syncs() -> None:
     p = 5
     all_columns = np.arange(12.0).reshape(4, 3) + np.arange(p)[:, None, None]
     for pid, results in enumerate(pybsp.simulate(main, p=p, checked=True).results):
-        wanted = [all_columns[: pid + 1].sum(axis=0), all_columns[0], all_columns[pid]]
-        assert results == [rows.tolist() for rows in wanted]
+        expected = [all_columns[: pid + 1].sum(axis=0), all_columns[0], all_columns[pid]]
+        assert results == [rows.tolist() for rows in expected]
 
 
 def test_what_improves_on_them_costs_less_where_latency_is_high() -> None:

@@ -46,8 +46,8 @@ def test_blocks_cost_what_cost_says(p: int) -> None:
         def main(bsp: pybsp.BSP, levels: int | None, blocks: list[Any]) -> Any:
             return bitonic_sort(bsp, blocks[bsp.pid], levels)
 
-        said = bitonic_sort.cost(on, 1, levels, counts)
-        results = assert_ledger_is(said, main, levels, blocks, p=p, machine=on)
+        predicted = bitonic_sort.cost(on, 1, levels, counts)
+        results = assert_ledger_is(predicted, main, levels, blocks, p=p, machine=on)
         assert [len(result) for result in results] == counts.tolist()
         assert np.concatenate(results).tolist() == np.sort(np.concatenate(blocks)).tolist()
 
@@ -61,8 +61,8 @@ def test_values_and_places_count_with_their_keys_in_whole_words_a_message(p: int
             n = counts[bsp.pid]
             return bitonic_sort(bsp, np.ones(n, "i2"), values=np.ones((n, 3), "i1"), stable=True)[0].size
 
-        said = bitonic_sort.cost(on, 5 / 8, None, counts, stable=True)
-        assert assert_ledger_is(said, main, p=p, machine=on) == counts.tolist()
+        predicted = bitonic_sort.cost(on, 5 / 8, None, counts, stable=True)
+        assert assert_ledger_is(predicted, main, p=p, machine=on) == counts.tolist()
 
 
 def test_equal_blocks_cost_as_counts_of_each_processor_do() -> None:
@@ -92,9 +92,9 @@ def test_the_choice_costs_least_of_all_levels() -> None:
 
 def test_a_choice_among_all_levels_of_4096_processors_takes_no_time() -> None:
     began = time.process_time()
-    said = bitonic_sort.cost(machine(4096))
+    predicted = bitonic_sort.cost(machine(4096))
     assert time.process_time() - began < 10
-    assert said.supersteps == sum(-(-stage // choose(machine(4096))) for stage in range(1, 13))
+    assert predicted.supersteps == sum(-(-stage // choose(machine(4096))) for stage in range(1, 13))
 
 
 def test_a_merge_stage_takes_its_levels_over_the_melted_ones_as_even_as_can_be() -> None:

@@ -67,9 +67,9 @@ def test_the_plan_is_what_is_charged(p: int) -> None:
         for degree in (2, 3, p + 1):
             for words in (1, 0.5, 4):
                 cost = duplicate.cost(machine(p), words, copies, degree=degree)
-                made = duplicate.plan(p, copies, degree, words).cost(machine(p))
-                assert [step[:5] for step in made] == [step[:5] for step in cost]
-                assert made.after == cost.after
+                planned = duplicate.plan(p, copies, degree, words).cost(machine(p))
+                assert [step[:5] for step in planned] == [step[:5] for step in cost]
+                assert planned.after == cost.after
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 7, 16, 37, 64, 200])

@@ -297,11 +297,11 @@ def test_the_items_go_out_in_a_butterfly_of_any_size(p: int) -> None:
             i = number - (len(plan) - levels)
             if i >= 0:
                 counts = step.counted()
-                apart = packets >> (i + 1)
+                stride = packets >> (i + 1)
                 whole = p % packets == 0
                 assert counts.h_in <= 2**i * most
                 assert counts.h_out <= 2**i * most * (1 if whole else 2)
-                assert counts.locality <= (apart if whole else 2 * apart)
+                assert counts.locality <= (stride if whole else 2 * stride)
         assert has.all()
 
 

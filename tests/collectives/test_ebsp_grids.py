@@ -176,7 +176,7 @@ def pairs(step: Step) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("call", "arguments", "said"),
+    ("call", "arguments", "error_text"),
     [
         (stencil.plan, (6, (9, 9), (2, 2)), "stencil.plan: argument q: "),
         (stencil.plan, (6, (9,), (2, 3)), "stencil.plan: argument shape: "),
@@ -193,10 +193,10 @@ def pairs(step: Step) -> set[tuple[int, int]]:
         (matrix_multiplication_grid, (machine(6), 9), "matrix_multiplication_grid: argument sizes: "),
     ],
 )
-def test_plans_and_costs_refuse_what_does_not_fit(call: Any, arguments: tuple[Any, ...], said: str) -> None:
+def test_plans_and_costs_refuse_what_does_not_fit(call: Any, arguments: tuple[Any, ...], error_text: str) -> None:
     with pytest.raises(pybsp.UsageError) as refused:
         call(*arguments)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(error_text)
 
 
 def test_plans_can_be_looked_at() -> None:

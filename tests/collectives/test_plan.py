@@ -25,10 +25,10 @@ def step_of(messages: list[tuple[int, int, int, int]]) -> Step:
 @given(MESSAGES)
 def test_a_step_lists_its_messages_by_sender_and_by_receiver(messages: list[tuple[int, int, int, int]]) -> None:
     step = step_of(messages)
-    kept = [(s, d, range(a, a + n)) for s, d, a, n in messages if s != d]
-    assert len(step) == len(kept)
-    assert sorted(step.messages(), key=repr) == sorted(kept, key=repr)
-    assert [m[:2] for m in step.messages()] == sorted(m[:2] for m in kept)
+    others = [(s, d, range(a, a + n)) for s, d, a, n in messages if s != d]
+    assert len(step) == len(others)
+    assert sorted(step.messages(), key=repr) == sorted(others, key=repr)
+    assert [m[:2] for m in step.messages()] == sorted(m[:2] for m in others)
     for pid in range(12):
         sent = [(d, items.start, items.stop) for s, d, items in step.messages() if s == pid]
         received = [(s, items.start, items.stop) for s, d, items in step.messages() if d == pid]
@@ -50,9 +50,9 @@ def test_a_step_is_charged_for_whole_words_of_each_message(
         sent[s] += 1
         received[d] += 1
         far = max(far, abs(s - d))
-    wanted = Superstep(out.max(), into.max(), max(sent.max(), received.max()), out.sum(), 0.0, far)
-    assert step.counted(words) == wanted
-    assert joined(10, [step]).counted(words) == (wanted,)
+    expected = Superstep(out.max(), into.max(), max(sent.max(), received.max()), out.sum(), 0.0, far)
+    assert step.counted(words) == expected
+    assert joined(10, [step]).counted(words) == (expected,)
 
 
 def test_messages_may_have_sizes_of_their_own() -> None:

@@ -16,7 +16,7 @@ from pybsp import BSPMachine, Superstep
 from pybsp.collectives import regular_sampling
 from pybsp.collectives.sample_sort import sample_sort
 
-from ..costs import counted, machine, said
+from ..costs import charged, counted, machine
 
 
 def assert_cost(blocks: list[NDArray[Any]], itemsize: int, values: int | None, m: BSPMachine) -> None:
@@ -36,7 +36,7 @@ def assert_cost(blocks: list[NDArray[Any]], itemsize: int, values: int | None, m
         ran = pybsp.simulate(main, False, p=p, machine=m)
     counts = np.array([np.bincount(origins["pid"], minlength=p) for _, origins in traced.results]).T
     cost = sample_sort.cost(m, counts=counts, itemsize=itemsize, values=values)
-    assert counted(ran.ledger) == said(cost)
+    assert counted(ran.ledger) == charged(cost)
     assert ran.time == pytest.approx(cost.seconds + m.l, rel=1e-9)
     assert np.array_equal(np.concatenate([keys for keys, _ in ran.results]), np.sort(np.concatenate(blocks)))
     bound = sample_sort.cost(m, sizes, itemsize=itemsize, values=values)

@@ -285,24 +285,24 @@ def test_executions_are_the_named_schedules_and_then_the_seeds_from_the_first_on
 
     found = check(program, 5, MACHINE, 9, seed=50)
     assert (found.ok, found.executions, found.exhaustive) == (True, 9, False)
-    made, seen[:] = list(seen), []
+    executed, seen[:] = list(seen), []
     for schedule, seed in (("latest", 0), ("earliest", 0), ("adversary", 0), *(("random", 50 + k) for k in range(6))):
         simulate(program, 5, MACHINE, schedule, seed=seed)
-    assert made == seen
+    assert executed == seen
 
 
 def test_no_more_executions_are_made_than_were_asked_for() -> None:
-    made = 0
+    executed = 0
 
     def program(proc: Processor) -> None:
-        nonlocal made
+        nonlocal executed
         if proc.pid == 0:
-            made += 1
+            executed += 1
         gather_in_order(proc)
 
     for executions in (1, 2, 5, 30):
-        made = 0
-        assert check(program, 6, MACHINE, executions).executions == made == executions
+        executed = 0
+        assert check(program, 6, MACHINE, executions).executions == executed == executions
 
 
 def test_all_executions_of_a_small_program_are_made_each_once() -> None:
@@ -490,9 +490,9 @@ def test_a_difference_says_where() -> None:
 
 def test_results_that_contain_themselves_are_compared() -> None:
     def loop(value: int) -> list[Any]:
-        made: list[Any] = [value]
-        made.append(made)
-        return made
+        endless: list[Any] = [value]
+        endless.append(endless)
+        return endless
 
     assert _difference(loop(1), loop(1), "x") is None
     assert _difference(loop(1), loop(2), "x") is not None

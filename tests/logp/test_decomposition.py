@@ -104,7 +104,7 @@ def test_a_million_messages_in_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "error_text"),
     [
         (lambda: decompose([0], [1], 0), "p must be a whole number of at least 1, got 0"),
         (lambda: decompose([0], [1], True), "p must be a whole number"),
@@ -116,6 +116,6 @@ def test_a_million_messages_in_seconds() -> None:
         (lambda: decompose(["a"], [1], 2), "must be integers"),
     ],
 )
-def test_what_is_no_relation_is_refused(call: Callable[[], object], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_what_is_no_relation_is_refused(call: Callable[[], object], error_text: str) -> None:
+    with pytest.raises(UsageError, match=error_text):
         call()

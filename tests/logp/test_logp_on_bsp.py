@@ -440,8 +440,8 @@ def test_a_processor_is_its_own_programs_alone() -> None:
 def test_a_report_fits_in_a_word() -> None:
     for state, failed, stalled in itertools.product(control.State, (False, True), (False, True)):
         for left, last in ((0, 0), (2**31 - 1, 2**27 - 1), (-(2**31), 5), (-1, 0)):
-            report = control.Report(state, failed, stalled, left, last)
-            assert control.Report.of(report.word) == report
+            report = control.SubtreeReport(state, failed, stalled, left, last)
+            assert control.SubtreeReport.of(report.word) == report
             assert -(2**63) <= report.word < 2**63
 
 
@@ -459,13 +459,13 @@ def test_payloads_are_copied_and_kept(stalls: bool | None) -> None:
             for other in (b"bytes", memoryview(b"view"), 2.5, None, np.float32(1.5)):
                 proc.send(1, other)
         else:
-            kept = []
+            payloads = []
             for _ in range(7):
                 proc.compute(40)  # later than they were delivered
                 message = proc.recv()
                 assert message is not None
-                kept.append(message.payload)
-            return kept
+                payloads.append(message.payload)
+            return payloads
         return None
 
     main = logp_on_bsp(program, LogPMachine(2, 6, 1, 3), stalls=stalls)
@@ -516,8 +516,11 @@ def test_without_a_machine_it_is_that_of_the_file_or_of_the_bsp_machine(
 ) -> None:
     monkeypatch.delenv("PYBSP_MACHINE", raising=False)
     there = BSPMachine(p=3, g=2e-9, l=1e-7, r=1e9)
-    made = LogPMachine.from_bsp(there)
-    assert pybsp.simulate(logp_on_bsp(parameters), machine=there).results == [(3, made.L, made.o, made.G)] * 3
+    machine_of = LogPMachine.from_bsp(there)
+    assert (
+        pybsp.simulate(logp_on_bsp(parameters), machine=there).results
+        == [(3, machine_of.L, machine_of.o, machine_of.G)] * 3
+    )
     LogPMachine(8, 30, 2, 5).save(tmp_path / "machine.json")
     monkeypatch.setenv("PYBSP_MACHINE", str(tmp_path / "machine.json"))
     assert pybsp.simulate(logp_on_bsp(parameters), machine=there).results == [(3, 30, 2, 5)] * 3

@@ -36,7 +36,7 @@ def delivered(results: list[list[Message]]) -> list[tuple[int, int, Any]]:
     return sorted((m.source, pid, m.payload) for pid, received in enumerate(results) for m in received)
 
 
-def wanted(sources: Ints, dests: Ints) -> list[tuple[int, int, Any]]:
+def expected_messages(sources: Ints, dests: Ints) -> list[tuple[int, int, Any]]:
     return sorted(zip(sources.tolist(), dests.tolist(), range(len(sources)), strict=True))
 
 
@@ -55,7 +55,7 @@ def test_within_the_bound_without_a_stall(p: int, L: int, o: int, G: int) -> Non
         for schedule in SCHEDULES:
             sim = simulate(offline_program(sources, dests, p), machine=machine, schedule=schedule, seed=3)
             stall_free(sim)
-            assert delivered(sim.results) == wanted(sources, dests)
+            assert delivered(sim.results) == expected_messages(sources, dests)
             assert sim.time <= known.cost(machine)
             if schedule == "latest" and (known.h <= machine.capacity or not known.both):
                 assert sim.time == known.cost(machine)
@@ -111,8 +111,8 @@ def test_relations_that_are_learnt_first_follow_each_other_without_a_stall(p: in
         )
         stall_free(sim)
         for k in range(3):
-            held = [packets[(pid + k) % p] for pid in range(p)]
-            expected = sorted((pid, dest, load) for pid in range(p) for dest, load in held[pid])
+            packets_of = [packets[(pid + k) % p] for pid in range(p)]
+            expected = sorted((pid, dest, load) for pid in range(p) for dest, load in packets_of[pid])
             assert delivered([results[k] for results in sim.results]) == expected
 
 

@@ -51,15 +51,15 @@ def delivered(results: list[list[Message]]) -> list[tuple[int, int, Any]]:
     return sorted((m.source, pid, m.payload) for pid, received in enumerate(results) for m in received)
 
 
-def wanted(packets: list[list[tuple[int, Any]]]) -> list[tuple[int, int, Any]]:
-    return sorted((pid, dest, payload) for pid, held in enumerate(packets) for dest, payload in held)
+def expected_messages(packets: list[list[tuple[int, Any]]]) -> list[tuple[int, int, Any]]:
+    return sorted((pid, dest, payload) for pid, own in enumerate(packets) for dest, payload in own)
 
 
 def alone(
     proc: Processor, packets: list[list[tuple[int, Any]]], h: int, beta: float | None, seed: int
 ) -> list[Message]:
     """Steps 1 to 3 alone: all begin at time 0, and know how much they will receive."""
-    expected = sum(dest == proc.pid for held in packets for dest, _ in held)
+    expected = sum(dest == proc.pid for own in packets for dest, _ in own)
     return route_random(
         Phases(proc), packets[proc.pid], h, expected=expected, beta=beta, seed=seed, start=proc.machine.o
     )
@@ -68,10 +68,10 @@ def alone(
 def too_many(packets: list[list[tuple[int, Any]]], machine: LogPMachine, R: int, seed: int) -> tuple[bool, bool]:
     """Whether some X_r(j), some Y_r(j) is above ceil(L/G), by the batches that `alone` draws."""
     sent, received = np.zeros((2, machine.p, R), np.int64)
-    for pid, held in enumerate(packets):
-        batch = batches_of(seed, pid, 1, R, len(held))
+    for pid, own in enumerate(packets):
+        batch = batches_of(seed, pid, 1, R, len(own))
         np.add.at(sent[pid], batch, 1)
-        np.add.at(received, (np.array([dest for dest, _ in held]), batch), 1)
+        np.add.at(received, (np.array([dest for dest, _ in own]), batch), 1)
     return bool((sent > machine.capacity).any()), bool((received > machine.capacity).any())
 
 
@@ -88,7 +88,7 @@ def test_nobody_stalls_unless_a_round_brings_a_processor_too_much(L: int, o: int
             for schedule in SCHEDULES:
                 sim = simulate(alone, machine=machine, schedule=schedule, args=(packets, h, beta, 7))
                 sim._check()
-                assert delivered(sim.results) == wanted(packets)
+                assert delivered(sim.results) == expected_messages(packets)
                 assert sim.time <= worst_case(machine, h, beta)
                 if not any(many):
                     assert sim.stalled == 0
@@ -168,7 +168,7 @@ def test_any_relation_whether_h_is_known_or_not(p: int, L: int, o: int, G: int) 
     machine = LogPMachine(p, L, o, G)
     for most in (0, 1, 3, 12, 3 * p):
         packets = [[(int(d), k) for k, d in enumerate(rng.integers(0, p, rng.integers(0, most + 1)))] for _ in range(p)]
-        away = [(pid, dest) for pid, held in enumerate(packets) for dest, _ in held if dest != pid]
+        away = [(pid, dest) for pid, own in enumerate(packets) for dest, _ in own if dest != pid]
         h = max((sum(pair[end] == pid for pair in away) for pid in range(p) for end in (0, 1)), default=0)
         sim = simulate(
             everyway,
@@ -179,20 +179,20 @@ def test_any_relation_whether_h_is_known_or_not(p: int, L: int, o: int, G: int) 
         )
         sim._check()
         for way in range(4):
-            assert delivered([results[way] for results in sim.results]) == wanted(packets)
+            assert delivered([results[way] for results in sim.results]) == expected_messages(packets)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_left_over_messages_and_stalls_are_survived(schedule: str) -> None:
     # Half of the processors have a message for processor 0, beside a balanced relation.
     machine, p = LogPMachine(p=32, L=8, o=2, G=4), 32
-    packets = [[(0 if pid else 1, 6), *held] if pid < 16 else held for pid, held in enumerate(relation(p, 6))]
+    packets = [[(0 if pid else 1, 6), *own] if pid < 16 else own for pid, own in enumerate(relation(p, 6))]
     h = 6 + 15
     sim = simulate(everyway, machine=machine, schedule=schedule, args=(packets, h, 0.01, [0] * p))
     sim._check()
     assert sim.stalled > 0
     for way in range(4):
-        assert delivered([results[way] for results in sim.results]) == wanted(packets)
+        assert delivered([results[way] for results in sim.results]) == expected_messages(packets)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -204,7 +204,7 @@ def test_no_execution_takes_longer_than_the_worst_case(schedule: str) -> None:
     for seed in range(10):
         sim = simulate(alone, machine=machine, schedule=schedule, seed=seed, args=(packets, h, 1e-9, seed))
         sim._check()
-        assert delivered(sim.results) == wanted(packets)
+        assert delivered(sim.results) == expected_messages(packets)
         assert sim.time <= worst_case(machine, h, 1e-9)
         stalled += sim.stalled
     assert stalled or schedule == "earliest"
@@ -240,7 +240,7 @@ def test_small_relations_go_directly_and_large_ones_by_sorting(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error_text"),
     [
         ({"h": 1}, "argument h: processor 0 has 2 packets, more than h = 1"),
         ({"h": -1}, "argument h: expected a whole number"),
@@ -250,19 +250,19 @@ def test_small_relations_go_directly_and_large_ones_by_sorting(monkeypatch: pyte
         ({"h": 2, "beta": math.nan}, "argument beta: expected a number above 0"),
     ],
 )
-def test_what_cannot_be_is_refused(arguments: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_is_refused(arguments: dict[str, Any], error_text: str) -> None:
     def program(proc: Processor) -> None:
         route_random(Phases(proc), [(1 - proc.pid, 0)] * 2, **arguments)
 
-    with pytest.raises(UsageError, match=f"route_random: {said}"):
+    with pytest.raises(UsageError, match=f"route_random: {error_text}"):
         simulate(program, machine=LogPMachine(p=2, L=8, o=1, G=4))
 
 
 @pytest.mark.parametrize(
-    ("p", "dest", "said"),
+    ("p", "dest", "error_text"),
     [(4, 4, "packets: expected destinations 0 to 3, got 4"), (60_000, 1, "ceil\\(L/G\\) = 1 and p = 60000.*rounds")],
 )
-def test_destinations_and_machines_that_cannot_be_are_refused(p: int, dest: int, said: str) -> None:
+def test_destinations_and_machines_that_cannot_be_are_refused(p: int, dest: int, error_text: str) -> None:
     class Lonely:
         pid = 0
         timed = True
@@ -270,5 +270,5 @@ def test_destinations_and_machines_that_cannot_be_are_refused(p: int, dest: int,
 
     proc: Any = Lonely()
     proc.p = p
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=error_text):
         route_random(Phases(proc), [(dest, 0)], 2, start=1)

@@ -725,22 +725,27 @@ def test_bsp_processors_may_simulate_and_sync_inside_of_logp_programs() -> None:
 
 
 def test_only_its_own_program_may_use_a_processor() -> None:
-    kept: dict[int, Processor] = {}
+    all_processors: dict[int, Processor] = {}
 
     def other(proc: Processor) -> Any:
-        kept[proc.pid] = proc
+        all_processors[proc.pid] = proc
         if proc.pid == 0:
             proc.compute(5)
             proc.poll()
             with pytest.raises(UsageError, match=r"proc\.send: called outside of the program of processor 1"):
-                kept[1].send(0, None)
+                all_processors[1].send(0, None)
             with pytest.raises(UsageError, match=r"proc\.recv: called outside of the program of processor 1"):
-                kept[1].recv()
+                all_processors[1].recv()
             with pytest.raises(UsageError, match=r"proc\.poll: called outside of the program of processor 1"):
-                kept[1].poll()
+                all_processors[1].poll()
             with pytest.raises(UsageError, match=r"proc\.compute: called outside of the program of processor 1"):
-                kept[1].compute(5)
-            for call in (kept[2].recv, kept[2].poll, lambda: kept[2].recv(until=0), lambda: kept[2].recv(until=900)):
+                all_processors[1].compute(5)
+            for call in (
+                all_processors[2].recv,
+                all_processors[2].poll,
+                lambda: all_processors[2].recv(until=0),
+                lambda: all_processors[2].recv(until=900),
+            ):
                 with pytest.raises(UsageError, match=r"called outside of the program of processor 2"):
                     call()  # what has been delivered there is not its own
             proc.send(2, "go")
@@ -758,7 +763,7 @@ def test_only_its_own_program_may_use_a_processor() -> None:
     results = simulate(other, machine=LogPMachine(3, L=8, o=1, G=4), schedule="earliest").results
     assert results == [None, None, (["early", "go"], 9)]
     with pytest.raises(UsageError, match=r"called outside of the program of processor 0: .*or after its end"):
-        kept[0].send(1, None)
+        all_processors[0].send(1, None)
     simulate(lambda proc: inside(proc) if proc.pid == 0 else None, 2)
 
 

@@ -41,22 +41,22 @@ def programs(draw: st.DrawFn, machine: LogPMachine) -> Programs:
         st.tuples(st.just("until"), st.integers(-3, 2 * machine.L)),
     ]
     hot = draw(st.integers(0, p - 1))
-    made: list[list[Operation]] = []
+    operations_of: list[list[Operation]] = []
     for pid in range(p):
         dests = [dest for dest in range(p) if dest != pid]
         kinds = list(others)
         if dests:
             near = [hot] if hot != pid else dests
             kinds += [st.tuples(st.just("send"), st.sampled_from(some)) for some in (dests, near, near)]
-        made.append(draw(st.lists(st.one_of(kinds), max_size=10)))
-    for pid, operations in enumerate(made):
-        to_come = sum(operation == ("send", pid) for every in made for operation in every)
+        operations_of.append(draw(st.lists(st.one_of(kinds), max_size=10)))
+    for pid, operations in enumerate(operations_of):
+        to_come = sum(operation == ("send", pid) for every in operations_of for operation in every)
         patient = draw(st.integers(0, 9))
         if patient < 6:
             operations += [("until", 200)] * to_come
         elif patient < 8:
             operations += [("recv",)] * to_come  # too many, if some are acquired before
-    return made
+    return operations_of
 
 
 def schedules(machine: LogPMachine) -> st.SearchStrategy[Chosen]:
@@ -87,14 +87,14 @@ def hold_equal(done: Simulation, reference: Reference, starts: list[int]) -> Non
 @given(st.data())
 def test_an_execution_is_the_one_of_a_machine_that_goes_step_by_step(data: st.DataObject) -> None:
     machine = data.draw(machines())
-    made = data.draw(programs(machine))
+    operations_of = data.draw(programs(machine))
     starts = data.draw(st.lists(st.integers(0, 20), min_size=machine.p, max_size=machine.p))
     chosen, seed = data.draw(schedules(machine)), data.draw(st.integers(-50, 50))
-    reference = Reference(machine, schedule_of(chosen, seed, "test"), made)
+    reference = Reference(machine, schedule_of(chosen, seed, "test"), operations_of)
     expected = reference.run(starts)
 
     def execute() -> Simulation:
-        return simulate(interpret, machine=machine, schedule=chosen, seed=seed, starts=starts, args=(made,))
+        return simulate(interpret, machine=machine, schedule=chosen, seed=seed, starts=starts, args=(operations_of,))
 
     if expected == "ended":
         done = execute()

@@ -190,9 +190,9 @@ def broken_invariant(trace: Trace) -> str | None:
 
 
 def executions(count: int) -> list[Simulation]:
-    made: list[Simulation] = []
+    simulations: list[Simulation] = []
     seed = 0
-    while len(made) < count:
+    while len(simulations) < count:
         machine, programs, starts = random_program(seed)
         seed += 1
         schedule = ("latest", "earliest", "random", "adversary")[seed % 4]
@@ -201,8 +201,8 @@ def executions(count: int) -> list[Simulation]:
         except (DeadlockError, UnreceivedError):
             continue
         if len(done.trace) > 1:
-            made.append(done)
-    return made
+            simulations.append(done)
+    return simulations
 
 
 def test_a_trace_that_was_changed_is_judged_as_by_loops_over_all_steps() -> None:

@@ -97,7 +97,7 @@ class Reference:
             permitted: dict[tuple[int, int, int], list[int]] = {at: [] for at in asking}
             for requests in asked.values():
                 for size, at, k in requests:
-                    if all(other == at for wanted, other, _ in requests if wanted == size):
+                    if all(other == at for size_asked, other, _ in requests if size_asked == size):
                         permitted[at].append(k)
             for at in asking:
                 if len(permitted[at]) >= self.R:

@@ -112,11 +112,11 @@ def test_bit_reversal_is_bad_for_greedy_routing_alone(h: int) -> None:
 def test_command_prints_keeps_and_draws(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    kept, drawn = tmp_path / "found.json", tmp_path / "page.png"
-    monkeypatch.setattr(sys, "argv", ["any", "--quick", "--json", str(kept), "--plot", str(drawn)])
+    written, drawn = tmp_path / "found.json", tmp_path / "page.png"
+    monkeypatch.setattr(sys, "argv", ["any", "--quick", "--json", str(written), "--plot", str(drawn)])
     routing_comparison.main()
     printed = capsys.readouterr().out
-    found = json.loads(kept.read_text())
+    found = json.loads(written.read_text())
     assert {row["router"] for row in found["routers"]} == set(routing_comparison.routers(machine(5)))
     assert len(found["routers"]) == 7 * (len(studied(5, 4)) + len(studied(16, 4)))
     for row in found["networks"]:

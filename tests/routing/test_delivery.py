@@ -29,9 +29,9 @@ def test_a_forwarded_parcel_of_which_a_packet_is_missing_or_double_or_strange_is
     assert size == 0 or bytes(found[MAIL].data) == bytes(sent[MAIL].data)  # type: ignore[arg-type]
     count = len(whole)
     assert count > 2
-    for kept in (range(1, count), range(count - 1), [0, *range(2, count)], [0, *range(count)]):
+    for numbers in (range(1, count), range(count - 1), [0, *range(2, count)], [0, *range(count)]):
         packets = cut({PID: sent}, SOURCE, 16, POOL)
-        packets.keep(np.array(kept))
+        packets.keep(np.array(numbers))
         with pytest.raises(DeliveryError, match=f"processor {PID} got other"):
             put_together(packets, PID, None, POOL)
     strange = cut({PID: sent}, SOURCE, 16, POOL)

@@ -62,8 +62,8 @@ def test_the_fan_outs_that_a_machine_chooses_are_fast_on_its_network(kind: str, 
     plan, choose = (tree_broadcast.plan, choose_tree) if kind == ARRAY else (mesh_broadcast.plan, choose_mesh)
 
     def steps(chosen: tuple[int, ...]) -> int:
-        made = plan(p, chosen)
-        return routed(kind, study.widened(made, [words] * len(made))).with_barriers
+        planned = plan(p, chosen)
+        return routed(kind, study.widened(planned, [words] * len(planned))).with_barriers
 
     chosen, least = steps(choose(machine, words)), min(map(steps, fan_outs(p)))
     assert least <= chosen <= (1 if kind == ARRAY else 1.5) * least
@@ -128,10 +128,10 @@ def test_the_study_prints_its_tables_and_keeps_all_figures(
     file = tmp_path / "figures.json"
     monkeypatch.setattr("sys.argv", ["ebsp_networks", "--quick", "--json", str(file)])
     study.main()
-    kept = json.loads(file.read_text())
-    assert set(kept) >= {"theorem 3", "distances", "lemma 4", "theorem 5", "corner", "algorithms"}
-    assert kept["theorem 3"][0]["furthest_first"] == 1
-    array = kept["algorithms"][0]
+    content = json.loads(file.read_text())
+    assert set(content) >= {"theorem 3", "distances", "lemma 4", "theorem 5", "corner", "algorithms"}
+    assert content["theorem 3"][0]["furthest_first"] == 1
+    array = content["algorithms"][0]
     assert (array["algorithm"], array["sizes"]) == ("tree_broadcast", [4, 16])
     assert [found["steps"] for found in array["routed"]] == [3, 15]
     assert array["steps"] == pytest.approx(math.log(5) / math.log(4))

@@ -88,7 +88,7 @@ def test_snake_breaks_it_from_side_9_on_but_never_goes_further_than_d() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "p", "said"),
+    ("name", "p", "error_text"),
     [
         ("row-major", 12, "a square, got 12; 9 and 16 would fit"),
         ("snake", 0, "a square, got 0; 1 would fit"),
@@ -97,9 +97,9 @@ def test_snake_breaks_it_from_side_9_on_but_never_goes_further_than_d() -> None:
         ("snake", 4.0, "a square, got 4.0"),
     ],
 )
-def test_a_p_that_does_not_fit_is_told_which_would(name: str, p: int, said: str) -> None:
+def test_a_p_that_does_not_fit_is_told_which_would(name: str, p: int, error_text: str) -> None:
     for ask in (INDEXINGS[name].coordinates, INDEXINGS[name].numbers, INDEXINGS[name].side):
-        with pytest.raises(RoutingError, match=f"mesh under {name} indexing: p must be .*{said}"):
+        with pytest.raises(RoutingError, match=f"mesh under {name} indexing: p must be .*{error_text}"):
             ask(p)
 
 

@@ -70,8 +70,8 @@ def test_all_orders_deliver_the_same_and_nothing_takes_nothing() -> None:
         assert Mesh(1, order=order).route(Relation([0, 0], [0, 0], 1)).steps == 0
         # One packet takes as many steps as its ends are apart.
         for end in range(16):
-            apart = int(np.abs(net.coordinates[net.places[3]] - net.coordinates[net.places[end]]).sum())
-            assert net.route(Relation([3], [end], 16)).steps == apart
+            hops = int(np.abs(net.coordinates[net.places[3]] - net.coordinates[net.places[end]]).sum())
+            assert net.route(Relation([3], [end], 16)).steps == hops
 
 
 @pytest.mark.parametrize("p", [64, 256])
@@ -134,8 +134,8 @@ def test_balanced_and_local_relations_are_not_spread(h: int, far: int, seed: int
     traffic = net.route(relation, queue="furthest-first")
     rows_first = Mesh(64, name).route(relation, queue="furthest-first")
     np.testing.assert_array_equal(traffic.delivered, rows_first.delivered)
-    apart = np.abs(net.coordinates[net.places[relation.sources]] - net.coordinates[net.places[relation.destinations]])
-    assert traffic.steps <= h * int(apart.max(axis=0).sum())
+    hops = np.abs(net.coordinates[net.places[relation.sources]] - net.coordinates[net.places[relation.destinations]])
+    assert traffic.steps <= h * int(hops.max(axis=0).sum())
 
 
 @pytest.mark.parametrize("p", [16, 256])
@@ -153,7 +153,7 @@ def test_two_phases_and_single_ports_deliver_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error_text"),
     [
         ((12, "snake"), "mesh under snake indexing: p must be a square, got 12; 9 and 16 would fit"),
         ((9,), "mesh under peano indexing: p must be a power of 4, got 9; 4 and 16 would fit"),
@@ -161,6 +161,6 @@ def test_two_phases_and_single_ports_deliver_too() -> None:
         ((16, "snake", "spiral"), "mesh: order: expected one of rows first, columns first, spread, got 'spiral'"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments: tuple[int, str], said: str) -> None:
-    with pytest.raises(UsageError if "expected one of" in said else RoutingError, match=said):
+def test_what_does_not_fit_is_refused(arguments: tuple[int, str], error_text: str) -> None:
+    with pytest.raises(UsageError if "expected one of" in error_text else RoutingError, match=error_text):
         Mesh(*arguments)

@@ -149,13 +149,13 @@ def test_a_g_that_is_lost_in_noise_is_refused(tmp_path: Path) -> None:
 def test_the_script_prints_keeps_and_draws(
     machine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept, drawn = tmp_path / "kept.json", tmp_path / "drawn.png"
-    options = ["--machine", machine, "--json", str(kept), "--plot", str(drawn)]
+    written, drawn = tmp_path / "kept.json", tmp_path / "drawn.png"
+    options = ["--machine", machine, "--json", str(written), "--plot", str(drawn)]
     monkeypatch.setattr(sys, "argv", ["bsp_computers", *options])
     bsp_computers.main()
     text = capsys.readouterr().out
     assert "Figure 4 (DMA)" in text
     assert "Figure 5 (crossbar)" in text
     assert "11.48" in text
-    assert len(json.loads(kept.read_text())["places"]) == 4
+    assert len(json.loads(written.read_text())["places"]) == 4
     assert drawn.stat().st_size > 10_000

@@ -20,15 +20,15 @@ SIZES = [(1, 1), (2, 3), (4, 1), (8, 3), (16, 9), (32, 8), (64, 11), (128, 40), 
 
 @pytest.mark.parametrize(("N", "d"), SIZES)
 def test_inputs_have_d_edges_to_either_side_and_outputs_have_two_d(N: int, d: int) -> None:
-    made = Multibutterfly(N, d, 5)
-    assert made.heads.shape == (made.n, N, 2 * d)
-    for c in range(made.n):
+    built = Multibutterfly(N, d, 5)
+    assert built.heads.shape == (built.n, N, 2 * d)
+    for c in range(built.n):
         width = N >> c
-        ends = made.heads[c].reshape(N, 2, d)
+        ends = built.heads[c].reshape(N, 2, d)
         block = np.arange(N) // width
         for side in range(2):
             np.testing.assert_array_equal(ends[:, side] // (width // 2), np.repeat(2 * block + side, d).reshape(N, d))
-        np.testing.assert_array_equal(np.bincount(made.heads[c].ravel(), minlength=N), 2 * d)
+        np.testing.assert_array_equal(np.bincount(built.heads[c].ravel(), minlength=N), 2 * d)
         # Each edge k of all inputs: a butterfly's, two to an output.
         for k in range(d):
             np.testing.assert_array_equal(np.bincount(ends[:, :, k].ravel(), minlength=N), 2)
@@ -36,10 +36,10 @@ def test_inputs_have_d_edges_to_either_side_and_outputs_have_two_d(N: int, d: in
 
 @pytest.mark.parametrize(("N", "d"), SIZES)
 def test_edges_are_parallel_only_where_there_are_fewer_than_d_outputs_and_then_evenly(N: int, d: int) -> None:
-    made = Multibutterfly(N, d, 5)
-    for c in range(made.n):
+    built = Multibutterfly(N, d, 5)
+    for c in range(built.n):
         outputs = N >> (c + 1)
-        for side in made.splitter(c, (1 << c) - 1):
+        for side in built.splitter(c, (1 << c) - 1):
             for ends in side:
                 times = np.bincount(ends, minlength=outputs)
                 assert times.max() <= -(-d // outputs)
@@ -66,27 +66,27 @@ def test_splitters_are_random() -> None:
 
 @pytest.mark.parametrize(("N", "d"), SIZES)
 def test_the_wiring_brings_values_to_the_other_end_and_back(N: int, d: int) -> None:
-    made = Multibutterfly(N, d, 5)
-    wiring = LocalWiring(made)
-    edges = np.random.default_rng(1).integers(max(made.n * N * 2 * d, 1), size=50 if made.n else 0)
+    built = Multibutterfly(N, d, 5)
+    wiring = LocalWiring(built)
+    edges = np.random.default_rng(1).integers(max(built.n * N * 2 * d, 1), size=50 if built.n else 0)
     slots, came = wiring.forward(edges, edges)
     assert (np.diff(slots) >= 0).all()
     c, node = np.divmod(slots, N * 2 * d)
     column, edge = np.divmod(came, N * 2 * d)
     np.testing.assert_array_equal(c, column)
-    np.testing.assert_array_equal(node // (2 * d), made.heads.reshape(made.n, N * 2 * d)[column, edge])
+    np.testing.assert_array_equal(node // (2 * d), built.heads.reshape(built.n, N * 2 * d)[column, edge])
     back, same = wiring.back(slots, came)
     np.testing.assert_array_equal(back, np.sort(edges))
     np.testing.assert_array_equal(same, back)
 
 
 def test_columns_from_another_than_the_first_are_wired_by_themselves() -> None:
-    made = Multibutterfly(16, 3, 0)
-    part = LocalWiring(made, 1, 3)
+    built = Multibutterfly(16, 3, 0)
+    part = LocalWiring(built, 1, 3)
     assert part.columns == 2
     edges = np.arange(2 * 16 * 6)
     (slots,) = part.forward(edges)
-    (whole,) = LocalWiring(made).forward(edges + 16 * 6)
+    (whole,) = LocalWiring(built).forward(edges + 16 * 6)
     np.testing.assert_array_equal(slots, whole - 16 * 6)
 
 

@@ -29,7 +29,7 @@ from .multibutterfly_reference import Reference
 SMALLEST_L = {10: 128, 12: 64, 16: 64, 20: 32, 40: 32}  # by d, as the study finds it for N = 1024
 
 
-made = lru_cache(Multibutterfly)
+cached = lru_cache(Multibutterfly)
 
 
 # -- to the letter
@@ -138,7 +138,7 @@ def test_messages_that_wait_for_some_stages_arrive_in_more_than_log_n(
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_in_random_networks_those_who_wait_catch_up_if_ghosts_go_faster_than_columns_begin(seed: int) -> None:
-    network, relation = made(256, 20, seed), some(64, 8, 8, 32, seed)
+    network, relation = cached(256, 20, seed), some(64, 8, 8, 32, seed)
     lemmas = Lemmas()
     assert route(network, relation, 4, Parameters(Z=1), lemmas).stages == network.n
     assert lemmas.decay[1] > 0
@@ -156,7 +156,7 @@ def test_in_random_networks_those_who_wait_catch_up_if_ghosts_go_faster_than_col
 def test_lemmas_and_delivery_at_the_smallest_l(d: int, h: int) -> None:
     L = SMALLEST_L[d]
     for seed in range(2):
-        network = made(1024, d, seed)
+        network = cached(1024, d, seed)
         for _, relation in cases(network, L, h):
             lemmas = Lemmas(8 / (32 * d))
             outcome = route(network, relation, L, lemmas=lemmas)
@@ -169,7 +169,7 @@ def test_lemmas_and_delivery_at_the_smallest_l(d: int, h: int) -> None:
 
 @pytest.mark.parametrize("p", [1, 2, 3, 5, 7, 16])
 def test_any_number_of_ports_and_any_relation(p: int) -> None:
-    network = made(512, 20, 1)
+    network = cached(512, 20, 1)
     nothing = Relation([], [], p)
     for relation in (nothing, one_to_all(p, 3), all_to_one(p, 2), random_relation(p, 5, 1), permutation(p)):
         outcome = route(network, relation, 32, lemmas=True)
@@ -207,7 +207,7 @@ def test_the_lemmas_are_looked_at() -> None:
 
 def test_a_few_random_permutations_block_at_l_32_and_none_at_64() -> None:
     # Two messages of four destinations go to one side of 64 outputs; of 20 edges each, 13 or more end at the same.
-    network = made(4096, 20, 5000)
+    network = cached(4096, 20, 5000)
     relation = colliding(network, 32, 1)
     with pytest.raises(BlockedError, match="2 messages are not delivered"):
         route(network, relation, 32)
@@ -216,7 +216,7 @@ def test_a_few_random_permutations_block_at_l_32_and_none_at_64() -> None:
 
 def test_below_half_of_r_lemma_3_is_not_covered() -> None:
     # R batches of one message are more than W where W < R: asked for by h = 1 and W = 2 to 8 with R = 16.
-    network = made(64, 40, 0)
+    network = cached(64, 40, 0)
     with pytest.raises(RoutingError, match="stage 5: Lemma 3: W at a splitter's input: at most 16, got 32"):
         route(network, permutation(4), 16, Parameters(16), Lemmas())
     with pytest.raises(BlockedError):
@@ -225,7 +225,7 @@ def test_below_half_of_r_lemma_3_is_not_covered() -> None:
 
 @pytest.mark.parametrize("h", [1, 7])
 def test_the_printed_order_of_the_sides_delivers_at_the_smallest_l_too(h: int) -> None:
-    network = made(256, 20, 0)
+    network = cached(256, 20, 0)
     for _, relation in cases(network, 32, h):
         assert route(network, relation, 32, Parameters(in_turn=True), lemmas=True).stages == network.n
 

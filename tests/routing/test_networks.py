@@ -88,15 +88,15 @@ def test_every_pair_finds_its_end_and_knows_how_far_it_is(make: Make) -> None:
     rng = np.random.default_rng(1)
     state = net.begin(at, to, rng)
     taken = np.zeros(len(at), np.int64)
-    said = []
+    legs = []
     while len(on := np.flatnonzero(at != to)):
         link, state[on] = net.step(at[on], to[on], state[on], rng)
         np.testing.assert_array_equal(net.tails[link], at[on])
-        said.append((on, taken[on] + net.distance(at[on], to[on], state[on])))
+        legs.append((on, taken[on] + net.distance(at[on], to[on], state[on])))
         at[on] = net.heads[link]
         taken[on] += 1
-        assert len(said) <= net.diameter
-    for on, length in said:
+        assert len(legs) <= net.diameter
+    for on, length in legs:
         np.testing.assert_array_equal(length, taken[on])
     least = distances(net)
     assert (taken.reshape(least.shape) >= least).all()

@@ -189,7 +189,7 @@ def test_ten_million_packets_in_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "error_text"),
     [
         (lambda: Relation([0], [1], 0), "Relation: p must be a whole number of at least 1, got 0"),
         (lambda: Relation([0, 1], [1], 2), "Relation: expected as many destinations as sources, 2, got 1"),
@@ -205,6 +205,6 @@ def test_ten_million_packets_in_seconds() -> None:
         (lambda: Relation([0], [1], 2).superstep(1.5), "words: expected a whole number"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_relation_is_refused(call: Callable[[], object], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_what_is_no_relation_is_refused(call: Callable[[], object], error_text: str) -> None:
+    with pytest.raises(UsageError, match=error_text):
         call()

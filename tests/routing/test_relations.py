@@ -38,12 +38,12 @@ def pairs(relation: Relation) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("p", SIZES)
 @pytest.mark.parametrize("h", [0, 1, 7])
 def test_full_relations_have_exactly_h_from_and_to_every_processor(p: int, h: int) -> None:
-    made = [relations.random_relation(p, h), relations.permutation(p, h), relations.local(p, h, 2)]
+    every = [relations.random_relation(p, h), relations.permutation(p, h), relations.local(p, h, 2)]
     if p & (p - 1) == 0:
-        made.append(relations.bit_reversal(p, h))
+        every.append(relations.bit_reversal(p, h))
     if math.isqrt(p) ** 2 == p:
-        made.append(relations.transpose(p, h))
-    for relation in made:
+        every.append(relations.transpose(p, h))
+    for relation in every:
         assert relation.p == p
         assert relation.full
         assert relation.h == h
@@ -153,7 +153,7 @@ def test_the_same_seed_the_same_relation(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "error_text"),
     [
         (lambda: relations.random_relation(0, 1), "random_relation: p: expected a whole number of at least 1, got 0"),
         (lambda: relations.random_relation(4, -1), "random_relation: h: expected a whole number of at least 0, got -1"),
@@ -172,13 +172,13 @@ def test_the_same_seed_the_same_relation(name: str) -> None:
         (lambda: relations.bit_reversal(4, -1), "bit_reversal: h: expected a whole number of at least 0, got -1"),
     ],
 )
-def test_arguments_out_of_range_are_refused(call: Callable[[], object], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_arguments_out_of_range_are_refused(call: Callable[[], object], error_text: str) -> None:
+    with pytest.raises(UsageError, match=error_text):
         call()
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "error_text"),
     [
         (lambda: relations.bit_reversal(12), "bit_reversal: p must be a power of two, got 12; 8 and 16 would fit"),
         (lambda: relations.bit_reversal(0), "bit_reversal: p must be a power of two, got 0; 1 would fit"),
@@ -186,8 +186,8 @@ def test_arguments_out_of_range_are_refused(call: Callable[[], object], said: st
         (lambda: relations.transpose(0), "transpose: p must be a square, got 0; 1 would fit"),
     ],
 )
-def test_p_that_does_not_fit_is_refused_with_what_would(call: Callable[[], object], said: str) -> None:
-    with pytest.raises(RoutingError, match=said):
+def test_p_that_does_not_fit_is_refused_with_what_would(call: Callable[[], object], error_text: str) -> None:
+    with pytest.raises(RoutingError, match=error_text):
         call()
 
 

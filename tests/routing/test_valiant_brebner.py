@@ -133,12 +133,12 @@ def test_mean_traffic_of_a_node_is_what_the_paper_multiplies_out() -> None:
 
 
 def test_fits_give_back_what_points_are_made_of() -> None:
-    made = [
+    line_points = [
         Point(n, h, 1, 1.5 * h + 2.0 * n + 3.0, (0.5 + 0.9 * n) * h, (1.0 + 0.5 * n) * h)
         for n in range(2, 9)
         for h in (1, 4, 16, 64)
     ]
-    found = fits([*made, Point(9, 1, 1, 1e6, 1e6, 1e6)], (2, 8), (1, 64))  # n = 9 is out of range
+    found = fits([*line_points, Point(9, 1, 1, 1e6, 1e6, 1e6)], (2, 8), (1, 64))  # n = 9 is out of range
     assert found.shifted.coefficients == pytest.approx((1.5, 2.0, 3.0))
     assert found.shifted.residual == pytest.approx(0, abs=1e-9)
     assert found.busiest.coefficients == pytest.approx((0.5, 0.9))
@@ -182,14 +182,14 @@ def test_the_papers_rates_are_those_of_its_measured_lines() -> None:
 def test_the_script_prints_keeps_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept, drawn = tmp_path / "kept.json", tmp_path / "drawn.png"
+    written, drawn = tmp_path / "kept.json", tmp_path / "drawn.png"
     monkeypatch.setattr(valiant_brebner, "HS", (4, 16, 64))
-    monkeypatch.setattr(sys, "argv", ["x", "--quick", "--json", str(kept), "--plot", str(drawn)])
+    monkeypatch.setattr(sys, "argv", ["x", "--quick", "--json", str(written), "--plot", str(drawn)])
     valiant_brebner.main()
     text = capsys.readouterr().out
     assert "T(n, m, h) = a h + b" in text
     assert "Theorem 1" in text
-    content = json.loads(kept.read_text())
+    content = json.loads(written.read_text())
     assert len(content["points"]) == 4
     assert [row["greedy"] for row in content["permutations"]["transpose"]][:4] == [2, 4, 7, 12]
     assert drawn.stat().st_size > 10_000

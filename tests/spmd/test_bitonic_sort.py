@@ -17,7 +17,7 @@ from pybsp.collectives.baselines.bitonic_sort_few import bitonic_sort_few
 from pybsp.collectives.bitonic_sort import bitonic_sort
 from tests.conftest import Spmd
 
-from ..costs import counted, said
+from ..costs import charged, counted
 from .programs import plain
 
 RECORD = np.dtype([("a", "f4"), ("b", "U2")])
@@ -182,7 +182,7 @@ def test_the_ledger_is_as_the_cost_says(spmd: Spmd) -> None:
 
         def ran(cost: pybsp.Cost) -> None:
             bsp.sync()
-            costs.append(said(cost))
+            costs.append(charged(cost))
             seen.append(len(bsp.ledger))
 
         bitonic_sort(bsp, float(bsp.pid), levels)

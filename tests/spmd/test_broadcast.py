@@ -14,7 +14,7 @@ from pybsp import BSPMachine
 from pybsp.collectives import broadcast, broadcast_items
 from tests.conftest import Spmd
 
-from ..costs import MACHINES, counted, machine, said
+from ..costs import MACHINES, charged, counted, machine
 from .programs import plain
 from .values import KINDS, arrays_in, examples, stirred, value_of
 
@@ -120,7 +120,7 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
         if degree is None:
             cost += broadcast_items.cost(parameters, n)
         results = spmd(main, n, p // 2, degree, machine=parameters)
-        assert all(result == said(cost, work=False) for result in results)
+        assert all(result == charged(cost, work=False) for result in results)
 
 
 def test_parts_of_a_split_broadcast_on_their_own(spmd: Spmd) -> None:

@@ -19,7 +19,7 @@ from pybsp.collectives.ebsp.personalised_broadcast import personalised_broadcast
 from pybsp.collectives.ebsp.tree_broadcast import tree_broadcast
 from tests.conftest import Spmd
 
-from ..costs import counted, said
+from ..costs import charged, counted
 from .programs import plain
 
 BROADCASTS: list[Callable[..., Any]] = [tree_broadcast, mesh_broadcast, items_broadcast]
@@ -206,7 +206,7 @@ def test_the_ledger_is_what_the_cost_said(spmd: Spmd, words: int, network: str) 
         (personalised_broadcast, ([value] * spmd.p, root), personalised_broadcast.cost(machine, words, root)),
     ]
     for primitive, arguments, cost in runs:
-        assert spmd(ledger_of, primitive, arguments) == [said(cost, work=False)] * spmd.p
+        assert spmd(ledger_of, primitive, arguments) == [charged(cost, work=False)] * spmd.p
 
 
 def test_the_ledger_is_what_the_cost_on_the_machine_in_force_said(spmd: Spmd) -> None:
@@ -215,7 +215,7 @@ def test_the_ledger_is_what_the_cost_on_the_machine_in_force_said(spmd: Spmd) ->
         items_broadcast(bsp, np.arange(9))
         bsp.sync()
         costs = tree_broadcast.cost(bsp.machine, 9) + items_broadcast.cost(bsp.machine, 9)
-        return counted(bsp.ledger, work=False) == said(costs, work=False)
+        return counted(bsp.ledger, work=False) == charged(costs, work=False)
 
     assert all(spmd(main))
 
@@ -223,14 +223,14 @@ def test_the_ledger_is_what_the_cost_on_the_machine_in_force_said(spmd: Spmd) ->
 # -- bad input ------------------------------------------------------------------------------------------------------
 
 
-def assert_all_refuse(spmd: Spmd, main: Callable[..., Any], *said: str) -> None:
+def assert_all_refuse(spmd: Spmd, main: Callable[..., Any], *charged: str) -> None:
     """Every processor ends with an error that says so; one at least found it itself."""
     errors = spmd.errors(main)
     # Checked mode may tell it first, by the labels of the supersteps.
     assert any(isinstance(error, (pybsp.UsageError, pybsp.SyncError)) for error in errors), errors
     for error in errors:
         assert isinstance(error, pybsp.BSPError)
-        for part in said:
+        for part in charged:
             assert part in str(error)
 
 

@@ -16,7 +16,7 @@ from pybsp.collectives.ebsp.partition import Grid, blocked, factorizations
 from pybsp.collectives.ebsp.stencil import average, stencil, stencil_grid
 from tests.conftest import Spmd
 
-from ..costs import counted, said
+from ..costs import charged, counted
 
 Matrix = NDArray[Any]
 DTYPES = ["f8", "f4", "i8", "i2", "c16"]
@@ -185,7 +185,7 @@ def test_product_takes_the_grid_of_the_machine_that_is_given(spmd: Spmd, network
 # -- bad input ------------------------------------------------------------------------------------------------------
 
 
-def assert_all_refuse(spmd: Spmd, program: Any, name: str, argument: str, said: str = "") -> None:
+def assert_all_refuse(spmd: Spmd, program: Any, name: str, argument: str, charged: str = "") -> None:
     """Every processor ends with an error that names the primitive and the argument; one at least with a UsageError."""
     errors = spmd.errors(program)
     assert any(isinstance(error, pybsp.UsageError) for error in errors), errors
@@ -193,7 +193,7 @@ def assert_all_refuse(spmd: Spmd, program: Any, name: str, argument: str, said: 
         assert isinstance(error, pybsp.BSPError)
         assert f"{name}: " in str(error)
         assert f"argument {argument}" in str(error) or f"{argument}=" in str(error)
-        assert said in str(error)
+        assert charged in str(error)
 
 
 def careless(centre: Matrix, north: Matrix, *_: Matrix) -> Matrix:
@@ -237,14 +237,14 @@ BAD_STENCILS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("case", BAD_STENCILS)
 def test_stencil_refuses_what_does_not_fit(spmd: Spmd, case: str) -> None:
-    options, argument, said = BAD_STENCILS[case]
+    options, argument, charged = BAD_STENCILS[case]
 
     def program(bsp: pybsp.BSP) -> None:
         grid = Grid(1, bsp.p)
         given = {"block": np.ones(grid.block_shape((16, 16), bsp.pid)), "steps": 2, "shape": (16, 16), "q": grid}
         stencil(bsp, **{**given, "boundary": 0, **options})
 
-    assert_all_refuse(spmd, program, "stencil", argument, said)
+    assert_all_refuse(spmd, program, "stencil", argument, charged)
 
 
 @pytest.mark.parametrize(
@@ -298,14 +298,14 @@ BAD_PRODUCTS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("case", BAD_PRODUCTS)
 def test_product_refuses_what_does_not_fit(spmd: Spmd, case: str) -> None:
-    options, argument, said = BAD_PRODUCTS[case]
+    options, argument, charged = BAD_PRODUCTS[case]
 
     def program(bsp: pybsp.BSP) -> None:
         grid = Grid(1, bsp.p)
         block = np.ones(grid.block_shape((16, 16), bsp.pid))
         matrix_multiplication(bsp, **{"a": block, "b": block, "sizes": (16, 16, 16), "q": grid, **options})
 
-    assert_all_refuse(spmd, program, "matrix_multiplication", argument, said)
+    assert_all_refuse(spmd, program, "matrix_multiplication", argument, charged)
 
 
 @pytest.mark.parametrize("argument", ["sizes", "a", "b", "q"])
@@ -337,7 +337,7 @@ def test_the_ledger_is_what_the_cost_functions_say(spmd: Spmd) -> None:
         cost = stencil.cost(machine, (11, 14), 3, "f4", boundary=1) + matrix_multiplication.cost(
             machine, (11, 14, 11), "f4"
         )
-        return counted(bsp.ledger), said(cost)
+        return counted(bsp.ledger), charged(cost)
 
     for found, expected in spmd(program):
         assert found == expected

@@ -14,7 +14,7 @@ from pybsp import BSPMachine
 from pybsp.collectives import allreduce, prefix, prefix_2d, reduce
 from tests.conftest import Spmd
 
-from ..costs import counted, said
+from ..costs import charged, counted
 from .programs import plain
 from .values import COMBINATIONS, as_array, stirred
 
@@ -191,4 +191,4 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
         cost = reduce.cost(m, n, degree, spmd.p // 2, "fixed") + allreduce.cost(m, n, degree, n, "fixed")
         cost += prefix.cost(m, n, degree, n, "fixed") + prefix_2d.cost(m, n, 1, degree, "fixed")
         for result in spmd(main, n, degree, machine=m):
-            assert result == said(cost)
+            assert result == charged(cost)

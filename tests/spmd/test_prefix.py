@@ -13,7 +13,7 @@ import pybsp
 from pybsp.collectives import prefix, prefix_2d
 from tests.conftest import Spmd
 
-from ..costs import MACHINES, counted, machine, said
+from ..costs import MACHINES, charged, counted, machine
 from .programs import plain
 from .values import COMBINATIONS, PAIR, add, array_of, arrays_in, as_array, composed, examples, first, second, stirred
 
@@ -188,7 +188,7 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
         parameters = machine(p, which)
         cost = prefix.cost(parameters, n, degree, n) + prefix_2d.cost(parameters, n, 0.5, degree)
         results = spmd(main, n, degree, n, machine=parameters)
-        assert all(result == said(cost, work=False) for result in results)
+        assert all(result == charged(cost, work=False) for result in results)
 
 
 def test_parts_of_a_split_sum_on_their_own(spmd: Spmd) -> None:

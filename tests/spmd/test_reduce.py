@@ -13,7 +13,7 @@ import pybsp
 from pybsp.collectives import allreduce, reduce
 from tests.conftest import Spmd
 
-from ..costs import MACHINES, counted, machine, said
+from ..costs import MACHINES, charged, counted, machine
 from .programs import plain
 from .values import COMBINATIONS, arrays_in, as_array, examples, first, second, stirred
 
@@ -122,7 +122,7 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
         results = spmd(main, n, p // 2, degree, machine=parameters)
         objects = allreduce.cost(parameters, 1, degree).supersteps
         for result in results:
-            assert result[: len(numbers)] == said(numbers, work=False)[:-1]
+            assert result[: len(numbers)] == charged(numbers, work=False)[:-1]
             assert len(result) == len(numbers) + objects
 
 

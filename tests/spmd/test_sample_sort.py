@@ -16,7 +16,7 @@ from pybsp.collectives.regular_sampling import most
 from pybsp.collectives.sample_sort import sample_sort
 from tests.conftest import Spmd
 
-from ..costs import counted, said
+from ..costs import charged, counted
 
 PAIR = np.dtype([("a", "i2"), ("b", "f4")])
 DTYPES: list[Any] = [
@@ -218,7 +218,7 @@ def test_the_ledger_is_the_cost_for_the_counts_of_keys(spmd: Spmd) -> None:
             for r, s in zip(ledger, most_of_it, strict=False)
         )
         size = len(sorted_keys if carried is None else sorted_keys[0])
-        return counted(ledger, work=False), said(cost, work=False), within, size == counts[:, bsp.pid].sum()
+        return counted(ledger, work=False), charged(cost, work=False), within, size == counts[:, bsp.pid].sum()
 
     for itemsize, values in ((8, None), (1, None), (2, 12)):
         for found, predicted, within, size in spmd(main, itemsize, values):

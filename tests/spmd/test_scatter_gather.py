@@ -16,7 +16,7 @@ from pybsp.collectives.gather import gather
 from pybsp.collectives.scatter import scatter
 from tests.conftest import Spmd
 
-from ..costs import counted, said
+from ..costs import charged, counted
 from .programs import caught, plain
 
 PAIR = np.dtype([("a", "i4"), ("b", "f4")])
@@ -131,7 +131,7 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
             + scatter.cost(bsp.machine, words, root)
             + allgather.cost(bsp.machine, words)
         )
-        return counted(bsp.ledger, work=False), said(predicted, work=False)
+        return counted(bsp.ledger, work=False), charged(predicted, work=False)
 
     for counts, predicted in spmd(main):
         assert counts == predicted

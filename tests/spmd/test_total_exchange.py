@@ -14,7 +14,7 @@ from pybsp.collectives.allgather import allgather
 from pybsp.collectives.total_exchange import total_exchange
 from tests.conftest import Spmd
 
-from ..costs import counted, said
+from ..costs import charged, counted
 from .programs import plain
 
 DTYPES = ["f8", "i2", "U3", "M8[s]", "c16", "S5", "O", "i4,f4"]
@@ -82,7 +82,7 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
         bsp.sync()
         pids = np.arange(bsp.p)
         cost = total_exchange.cost(bsp.machine, pids[:, None] + 2 * pids) + total_exchange.cost(bsp.machine)
-        return counted(bsp.ledger, work=False), said(cost, work=False)
+        return counted(bsp.ledger, work=False), charged(cost, work=False)
 
     for counts, predicted in spmd(main):
         assert counts == predicted

@@ -149,11 +149,8 @@ def scattered_put(job: ComparisonJob, count: int) -> Prepared:
     bsp, x, turns = job.bsp, job.array(count), _indices(job, count)
     base, filled, placed, own = values(count, job.pid), np.zeros(count), np.zeros(count), np.zeros(count)
     asked, arrived = np.zeros(count, np.int64), np.zeros(count)
-    tell, send_indices, send_values = (
-        _count_exchange(job, count),
-        _Pair(job, turns[0], asked),
-        _Pair(job, filled, arrived),
-    )
+    tell = _count_exchange(job, count)
+    send_indices, send_values = _Pair(job, turns[0], asked), _Pair(job, filled, arrived)
     read: list[Array] = [placed]
 
     def ours(number: int) -> None:
