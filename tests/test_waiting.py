@@ -21,6 +21,7 @@ from pybsp import keywords, settings, signals, watch
 from pybsp.errors import SyncError, UsageError
 from pybsp.transport.patience import ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
+from pybsp.transport.waiting import LOOK, Waiter
 
 from .launching import LIMIT, Ended, finish, mpiexec, python, run, start
 from .test_aggregated import pretending
@@ -431,6 +432,25 @@ def test_a_wait_that_does_not_count_yet_is_asked_for_again() -> None:
     one = patience(0, {1}, set(), Witness(), timeout=3)
     assert one.overdue(float("inf"), 50) == 51
     assert one.overdue(48, 50) == 50 + 3 * ANNOUNCES - 2
+
+
+@pytest.mark.parametrize("mode", ["spin", "yield"])
+def test_who_waits_without_sleep_looks_beside_it_once_in_a_millisecond(mode: str) -> None:
+    waiter, tested, looks = Waiter(mode), [0], [0]
+
+    def look() -> None:
+        looks[0] += 1
+
+    def test(_: None) -> bool:
+        tested[0] += 1
+        return time.perf_counter() > end
+
+    waiter.look = look
+    begin = time.perf_counter()
+    end = begin + 30 * LOOK
+    assert waiter.until(test, None)
+    assert 1 <= looks[0] <= (time.perf_counter() - begin) / LOOK + 1
+    assert tested[0] > 2 * looks[0]
 
 
 # -- where others were seen ---------------------------------------------------------------------------------------

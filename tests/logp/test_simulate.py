@@ -905,13 +905,17 @@ def test_payloads_are_copied_at_the_call_and_arrays_are_read_only() -> None:
     def program(proc: Processor) -> Any:
         if proc.pid == 0:
             array_, inside, list_ = np.zeros(3), np.zeros(3), [0]
+            record = np.zeros(1, [("a", "f8")])[0]
+            proc.send(1, record)
+            record["a"] = 9
             proc.send(1, array_)
             proc.send(1, (1, inside))
             proc.send(1, list_)
             proc.send(1, {"a": inside})
             array_[:] = inside[:] = list_[0] = 9
             return None
-        first, (_, second), third, fourth = receive(proc, 4)
+        record, first, (_, second), third, fourth = receive(proc, 5)
+        assert record["a"] == 0
         for got in (first, second, fourth["a"]):
             assert not got.any()
             with pytest.raises(ValueError, match="read-only"):

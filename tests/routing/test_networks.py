@@ -343,3 +343,22 @@ def test_furthest_first_is_faster_than_fifo_where_those_behind_have_far_to_go() 
     net = LinearArray(p)
     assert net.route(relation).steps == 9 + p - 1
     assert net.route(relation, queue="furthest-first").steps == p - 1
+
+
+def test_gamma_and_delta_are_those_of_table_1() -> None:
+    table = {
+        "linear-array": (16, 16, 16),
+        "2d-array": (16, 4, 4),
+        "3d-array": (64, 4, 4),
+        "hypercube": (16, 1, 4),
+        "butterfly": (64, 6, 6),
+        "cube-connected-cycles": (64, 6, 6),
+        "shuffle-exchange": (16, 4, 4),
+        "mesh-of-trees": (16, 4, 4),
+        "pruned-butterfly": (16, 4, 4),
+        "fat-tree": (16, 2, 4),  # of capacities 1, 2, 2, 4: 4/2 processors a link
+        "multibutterfly": (16, 1, 4),
+    }
+    for name, (p, gamma, delta) in table.items():
+        net = network(name, p)
+        assert (net.gamma, net.delta) == pytest.approx((gamma, delta)), name
