@@ -50,6 +50,30 @@ def test_the_size_of_a_manifest_on_a_board_does_not_wrap(monkeypatch: pytest.Mon
     assert second.manifests() == [(0, 4096, (1 << 31) + 5)]
 
 
+IN_HEADS = """
+    import pybsp
+    from pybsp.transport.heads import Heads
+    found, mail_alone = [], Heads.mail_alone
+    def noting(heads, kind):
+        found.append(mail_alone(heads, kind))
+        return found[-1]
+    Heads.mail_alone = noting
+    def main(bsp):
+        for n in range(5):
+            bsp.send((bsp.pid + 1) % bsp.p, n)
+            if n % 2:
+                bsp.send(bsp.pid, n)
+            bsp.sync()
+            assert [m.payload for m in bsp.inbox] == [n] * (1 + n % 2)
+    pybsp.run(main)
+    assert [arrived is not None for arrived in found] == [True] * 3, found
+"""
+
+
+def test_small_mail_to_others_alone_is_read_from_the_heads(program: Program) -> None:
+    ended_well(ranks(2, program(IN_HEADS), PYBSP_SHARED="0"))
+
+
 CHUNKED = """
     import numpy as np, pybsp
     from pybsp.transport import wire

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from pybsp.benchmarks.calibration.fits import bootstrap
 from pybsp.benchmarks.calibration.fits.intervals import (
     batch_medians,
     double_batches,
@@ -25,6 +26,16 @@ def test_the_interval_of_a_median_is_of_order_statistics() -> None:
     assert median_interval([3.0, 1.0, 2.0]) == (2, 1, 3)
     assert median_interval([7.0]) == (7, 7, 7)
     assert math.isnan(median_interval([]).value)
+
+
+@pytest.mark.parametrize("n", [3, 5, 9])
+def test_medians_drawn_again_vary_as_medians_do_when_they_are_shrunk(n: int) -> None:
+    rng = np.random.default_rng(n)
+    values = rng.standard_normal((4000, n))
+    again = np.median(values[np.arange(4000)[:, None, None], rng.integers(n, size=(4000, 100, n))], axis=-1)
+    varies = math.sqrt(float(np.var(again, axis=1).mean()))
+    assert varies * bootstrap._shrink(n) == pytest.approx(float(np.std(np.median(values, axis=1))), rel=0.06)
+    assert bootstrap._shrink(n + 1) == pytest.approx((bootstrap._shrink(n) + bootstrap._shrink(n + 2)) / 2)
 
 
 @pytest.mark.parametrize("n", [6, 20, 40, 81])
