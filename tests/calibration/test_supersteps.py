@@ -183,7 +183,7 @@ pybsp.run(main)
 """
 
 
-@pytest.fixture(scope="module", params=[2, 3])
+@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.whole)])
 def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What MPI ranks measured."""
     folder: Path = tmp_path_factory.mktemp("measured")
@@ -205,7 +205,6 @@ def taken(found: dict[str, Any], experiment: str, typical: Callable[[list[float]
     return {point: float(typical(values)) for point, values in points.items()}
 
 
-@pytest.mark.fast("2")
 def test_all_ranks_have_the_same_samples_of_all_points(measured: dict[str, Any]) -> None:
     assert measured["equal"]
     seen = {sample.point for sample in measured["samples"]}
@@ -214,7 +213,6 @@ def test_all_ranks_have_the_same_samples_of_all_points(measured: dict[str, Any])
         assert min(taken(measured, experiment, np.median).values()) > 0
 
 
-@pytest.mark.fast("2")
 def test_times_are_of_the_wall_and_not_of_the_cpu(measured: dict[str, Any]) -> None:
     assert len(measured["naps"]) == QUICK.batch * measured["p"]
     assert min(measured["naps"]) >= 0.01
