@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -31,6 +32,7 @@ disable_warnings = no-data-collected, module-not-imported, module-not-measured, 
 source = {{sources}}
 """
 
+OURS = re.compile(r"(\d+ ranks: )?tests/")  # and not those of a session that a test starts
 IMPORT = ""  # the test during which modules are imported that all tests need
 # Tests that run tests: what they reach is known of each of those.
 STARTERS = ("tests/test_under_mpiexec.py", "tests/test_aggregated.py::test_spmd_tests_pass")
@@ -48,7 +50,8 @@ class Map:
         for part in json.loads(path.read_text()).values():
             for file, tests in part.items():
                 for test, lines in tests.items():
-                    self._reached[file][test].update(lines)
+                    if test == IMPORT or OURS.match(test):
+                        self._reached[file][test].update(lines)
 
     def tests(self, file: str, line: int) -> list[str]:
         """Those that reach a line; where it runs on import, or where no process lived to tell of it, the file."""

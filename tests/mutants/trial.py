@@ -11,6 +11,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,7 +72,7 @@ class Copy:
     def _caught(self, mutant: Mutant, tests: list[str], tier: str) -> str:
         """The first test that fails, and passes without the mutant; or the empty text."""
         path, until = self.folder / mutant.file, time.monotonic() + LIMIT[tier]
-        text = path.read_text()
+        text, known = path.read_text(), set(functions(tests))
         while True:
             try:
                 path.write_text(mutant.applied(text))
@@ -79,7 +80,7 @@ class Copy:
             finally:
                 path.write_text(text)
             # Where nothing can be collected, no test has a name.
-            alone = [by] if "::" in by else tests[:1]
+            alone = [by] if by.partition("[")[0] in known else tests[:1]
             if not by or not self._fails(alone, tier, time.monotonic() + LIMIT[tier]):
                 return by
             print(f"fails without a mutant too: {alone[0]}", flush=True)
@@ -115,7 +116,11 @@ class Copy:
         try:
             output, _ = job.communicate(timeout=max(limit, 1))
         except subprocess.TimeoutExpired:
-            os.killpg(job.pid, signal.SIGKILL)
+            os.killpg(job.pid, signal.SIGTERM)  # as a launcher ends its ranks then
+            with suppress(subprocess.TimeoutExpired):
+                job.communicate(timeout=20)
+            with suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
             job.communicate()
             return ""
         for log in (self.folder / ".trial").glob("rank-*.txt"):
