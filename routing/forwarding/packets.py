@@ -39,7 +39,7 @@ class Bundle(NamedTuple):
     @property
     def words(self) -> int:
         """Of all of them."""
-        return int(self.table[:, WORDS].sum(dtype=np.int64))
+        return int(self.table[:, WORDS].sum())
 
     def section(self) -> Section:
         """To send them as; see `Packets.receive`."""
