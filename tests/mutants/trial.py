@@ -22,7 +22,7 @@ from .statements import ROOT, Mutant
 
 FAST, WHOLE, SURVIVED = "fast", "whole", "survived"
 LIMIT = {FAST: 600, WHOLE: 1200}  # seconds for all that are run of it: what is not caught by then has survived
-EACH = 120  # seconds for one test; a test that hangs fails
+EACH = 60  # seconds for one test; a test that hangs fails
 RANKS = re.compile(r"(\d+) ranks: (.*)")
 
 
