@@ -75,6 +75,14 @@ def test_a_leader_sends_one_message_to_each_other_node(program: Program) -> None
             bsp.sync()
             for message in bsp.inbox:
                 print(*message.payload)
+            assert not far._quiet
+            for _ in range(3):
+                bsp.sync()
+                assert far._quiet  # a word each way says all
+            if bsp.pid == 5:
+                bsp.send(1, "text")
+            bsp.sync()
+            assert not far._quiet
         pybsp.run(main)
     """)
     lines = ended_well(ranks(6, 3, path)).splitlines()
