@@ -26,7 +26,7 @@ from .account import COUNTS, Account, Counted, clock
 from .agreement import Agreement
 from .arrays import Array
 from .errors import BSPError, UsageError, describe, where
-from .failures import failure_of, label_of
+from .failures import failure_of, label_of, note_label
 from .gate import Gate
 from .ledger import COLUMNS, Log
 from .mail import SHORT, Inbox, Mail
@@ -55,6 +55,7 @@ from .transport.router import Direct, Router
 
 _NONE: dict[int, Parcel] = {}
 _EMPTY = Inbox()
+_LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
 _NOTHING: Counted = (0, 0, 0)
 _SYNCED = "called bsp.sync()"
 _SENDING = ("bsp.send", "queue.send", "array.put", "array.get")  # in this order errors list them
@@ -92,6 +93,7 @@ class SuperstepEngine:
         mail: the messages that go out with its end.
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
         inbox: the messages that arrived with the last one.
+        own_end: the number of the superstep after the last one that was a function's own (`sync_own`).
         part: that of the part that is in use.
     """
 
@@ -108,6 +110,7 @@ class SuperstepEngine:
         "gate",
         "inbox",
         "mail",
+        "own_end",
         "p",
         "part",
         "participants",
@@ -142,6 +145,7 @@ class SuperstepEngine:
         self.inbox: Inbox = _EMPTY
         self._fresh: Sequence[tuple[int, Parcel]] = ()  # what arrived last, to be poisoned when checked
         self._begun: _Begun | None = None
+        self.own_end = 0
         self.part: SuperstepEngine | None = None
         self._fast = not (checked or account.virtual)
 
@@ -177,6 +181,11 @@ class SuperstepEngine:
         for one in self.participants:
             names += one.sent()
         return ", ".join(name for name in _SENDING if name in names)
+
+    def label(self, label: str) -> None:
+        """Label the superstep that goes on, and none after it."""
+        self.account.label_this(label)
+        self.participants[_LABEL] = None
 
     # -- its end ------------------------------------------------------------------------------------------------------
 
@@ -241,6 +250,40 @@ class SuperstepEngine:
         except BaseException as error:
             self.agreement.leave(error)
             raise
+
+    def sync_own(self, name: str) -> None:
+        """`BSP.own_superstep`."""
+        account = self.account
+        label = account.label
+        if not label:
+            account.label_this(name)
+        try:
+            self.sync()
+        except BaseException as error:
+            note_label(error, account.label)
+            raise
+        # It ends no superstep of the program's: the label stays, for that alone where it did before.
+        if label is account.lasting:
+            account.label_this(label)
+        else:
+            self.label(label)
+        self.own_end = account.superstep
+
+    def end_block(self, first: int) -> None:
+        """The end of a block of `BSP.superstep`, which began in that superstep.
+
+        Its last superstep may have been a function's own: then nothing is left to sync for. All processors find the
+        same, as they call such functions, and register, alike; what is sent may differ between them.
+        """
+        if not first < self.own_end == self.account.superstep or self.registrations.declared:
+            self.sync()
+            return
+        self.gate.check("bsp.superstep")
+        if pending := self.pending():
+            raise UsageError(
+                f"bsp.superstep: the block ended with the last superstep of a collective, and what was sent after that "
+                f"({pending}) would not arrive; call bsp.sync() at the end of the block"
+            )
 
     def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all.
