@@ -240,8 +240,14 @@ def check_operator(name: str, op: Any) -> str:
     """Refuse what is no binary operator; returns what it is called.
 
     Raises:
-        UsageError: it cannot be called, or is a ufunc of another arity.
+        UsageError: it cannot be called, is a ufunc of another arity, or a `sum`: that takes a sequence and where to
+            begin, and of two arrays, or of 0-d ones, makes something else than their sum, silently.
     """
+    if op is sum or op is np.sum:
+        raise UsageError(
+            f"{name}: argument op: expected an associative function of two values, got {op.__module__}.sum, which adds "
+            "up one sequence; use np.add"
+        )
     if not callable(op) or (isinstance(op, np.ufunc) and (op.nin, op.nout) != (2, 1)):
         raise UsageError(
             f"{name}: argument op: expected an associative function of two values, as np.add or max, got {op!r:.60}"
