@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import greenlet
 import numpy as np
 import pytest
 
@@ -52,6 +54,32 @@ def test_deep_recursion_in_every_processor() -> None:
         return bsp.pid
 
     assert pybsp.simulate(down, 400, p=64).results == list(range(64))
+
+
+@pytest.mark.parametrize("name", ["pybsp.run", "pybsp.attach", "pybsp.logp.run", "pybsp.logp.run of a communicator"])
+def test_a_run_inside_of_a_simulation_is_an_error(name: str) -> None:
+    comm: Any = object()  # it is not looked at
+
+    def attach() -> None:
+        with pybsp.attach(comm):
+            pass
+
+    inner: dict[str, Callable[[], Any]] = {
+        "pybsp.run": lambda: pybsp.run(lambda inner: None),
+        "pybsp.attach": attach,
+        "pybsp.logp.run": lambda: pybsp.logp.run(lambda proc: None),
+        "pybsp.logp.run of a communicator": lambda: pybsp.logp.run(lambda proc: None, comm=comm),
+    }
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        if bsp.pid == 1:
+            greenlet.greenlet(inner[name]).switch()  # a program may have greenlets of its own
+
+    expected = f"{name.split()[0]}: a run is going on in this process, of which this is a virtual processor"
+    with pytest.raises(pybsp.UsageError, match=expected):
+        pybsp.simulate(main, p=2)
+    assert pybsp.simulate(lambda bsp: pybsp.simulate(lambda inner: inner.p, p=3).results, p=1).results == [[3, 3, 3]]
 
 
 def test_two_simulations_are_equal_in_results_ledger_and_time() -> None:
