@@ -30,6 +30,7 @@ SHORT = 1 << 14
 SHORTEST, MUCH = 1 << 10, 1 << 12  # bytes; words
 
 _SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
+_FLOATS = frozenset("efd")  # of formats of memoryviews
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
 
@@ -327,6 +328,17 @@ def _unpack(source: int, section: Section, messages: list[Message]) -> None:
             _, _, size, offset, code, shape = record
             payload = _memoryview(data[offset : offset + size], code, shape)
         messages.append(new_tuple(Message, (source, tag, payload)))
+
+
+def arrays_of(section: Section) -> list[NDArray[Any]]:
+    """The arrays in the data of a section, and the buffers of floating-point numbers, which may be written to."""
+    data = section.data
+    found: list[NDArray[Any]] = []
+    for record in section.descriptors:
+        kind = abs(record[0])
+        if data is not None and (kind == ARRAY or (kind == BUFFER and record[4] in _FLOATS)):
+            found.append(np.ndarray(record[5], np.dtype(record[4]), data, record[3]))
+    return found
 
 
 def _memoryview(data: Bytes, code: str, shape: tuple[int, ...]) -> memoryview:

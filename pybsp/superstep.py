@@ -29,8 +29,9 @@ from .errors import BSPError, UsageError, describe, where
 from .failures import failure_of, label_of, note_label
 from .gate import Gate
 from .ledger import COLUMNS, Log
-from .mail import SHORT, Inbox, Mail
+from .mail import SHORT, Inbox, Mail, arrays_of
 from .participant import Participant
+from .poison import poison
 from .queues import Queue
 from .registrations import Registrations
 from .settings import GRACE, seconds
@@ -45,12 +46,12 @@ from .transport import (
     REPLY,
     SYNC,
     Arrival,
+    Bytes,
     Charge,
     Parcel,
     Section,
     Transport,
 )
-from .transport.memory import POISON
 from .transport.router import Direct, Router
 
 _NONE: dict[int, Parcel] = {}
@@ -143,7 +144,8 @@ class SuperstepEngine:
         self.registrations = Registrations()
         self._accesses = Accesses(self.pool, self.registrations.arrays)
         self.inbox: Inbox = _EMPTY
-        self._fresh: Sequence[tuple[int, Parcel]] = ()  # what arrived last, to be poisoned when checked
+        # When checked: what arrived last, to be poisoned, and the arrays of it whose dtype is known.
+        self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
         self._begun: _Begun | None = None
         self.own_end = 0
         self.part: SuperstepEngine | None = None
@@ -369,11 +371,9 @@ class SuperstepEngine:
             one.forget()
         self.participants.clear()
         if self.checked:
-            for _, parcel in self._fresh:
-                for section in parcel.values():
-                    if section.data is not None and section.data.size:
-                        section.data.fill(POISON)
-            self._fresh = ()
+            for data, arrays in self._fresh:
+                poison(data, arrays)
+            self._fresh = []
 
     def _take(self, arrival: Arrival, kind: int, what: str, seconds: float, sent: Counted) -> Sequence[Any] | None:
         """What an exchange brought: agreement, replies, deliveries, and the ledger's row; what each processor said.
@@ -411,9 +411,9 @@ class SuperstepEngine:
         arrival = self.route(REPLY, None, parcels, Charge(0.0, counts=True))
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")
-        self._accesses.fill(arrival.parcels)
         if self.checked:
-            self._fresh = list(arrival.parcels)
+            self._fresh = self._accesses.values(arrival.parcels)
+        self._accesses.fill(arrival.parcels)
         return (*_count(parcels.items(), self.pid)[:2], *_count(arrival.parcels, self.pid)[:2])
 
     def _deliver(self, arrival: Arrival) -> Counted:
@@ -452,15 +452,29 @@ class SuperstepEngine:
                 queue.deliver(sections, arrival.joined.get(stream))
                 self.participants[queue] = None  # until it is forgotten
         if self.checked:
-            self._fresh = [*self._fresh, *arrival.parcels]
+            self._fresh += [
+                (section.data, self._arrays(stream, section))
+                for _, parcel in arrival.parcels
+                for stream, section in parcel.items()
+                if section.data is not None and section.data.size
+            ]
         return words, messages, items
+
+    def _arrays(self, stream: int, section: Section) -> Sequence[NDArray[Any]]:
+        """The arrays in the data of a section whose dtype is known, and of which the program may keep views."""
+        assert section.data is not None
+        if stream == MAIL:
+            return arrays_of(section)
+        if stream >= JOINED:
+            return [section.data.view(self.registrations.queues[stream - JOINED].dtype)]
+        return []
 
     def move(self) -> None:
         """The memory in which data arrived goes: what arrived last moves out of it."""
         self.inbox = self.inbox.copied() if len(self.inbox) else _EMPTY
         for one in self.participants:
             one.move()
-        self._fresh = ()
+        self._fresh = []
 
     # -- beside supersteps --------------------------------------------------------------------------------------------
 
