@@ -10,7 +10,7 @@ from __future__ import annotations
 import array
 import math
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -31,6 +31,7 @@ SHORTEST, MUCH = 1 << 10, 1 << 12  # bytes; words
 
 _SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
 _FLOATS = frozenset("efd")  # of formats of memoryviews
+_NOTHING_SENT: Mapping[int, Outgoing] = {}
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
 
@@ -228,10 +229,12 @@ class Inbox(Sequence[Message]):
         [0.0, 0.0, 0.0]
     """
 
-    __slots__ = ("_arrived", "_read")
+    __slots__ = ("_arrived", "_outgoing", "_read")
 
-    def __init__(self, arrived: Sequence[tuple[int, Section]] = ()) -> None:
-        self._arrived = arrived
+    def __init__(
+        self, arrived: Sequence[tuple[int, Section]] = (), outgoing: Mapping[int, Outgoing] = _NOTHING_SENT
+    ) -> None:
+        self._arrived, self._outgoing = arrived, outgoing  # what goes out is for errors
         self._read: list[Message] | None = None
 
     def __len__(self) -> int:
@@ -271,9 +274,12 @@ class Inbox(Sequence[Message]):
         try:
             return self._messages()[index]
         except IndexError:
+            way_out = "`len(bsp.inbox)` tells it, and iterating needs no index"
+            if self._outgoing:
+                way_out = "what was sent since the last sync (bsp.send) has not arrived; call bsp.sync() first"
             raise BoundsError(
                 f"bsp.inbox[{index}]: expected an index below {len(self)}, the number of messages that arrived; "
-                "`len(bsp.inbox)` tells it, and iterating needs no index"
+                f"{way_out}"
             ) from None
 
     def __repr__(self) -> str:

@@ -55,7 +55,6 @@ from .transport import (
 from .transport.router import Direct, Router
 
 _NONE: dict[int, Parcel] = {}
-_EMPTY = Inbox()
 _LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
 _NOTHING: Counted = (0, 0, 0)
 _SYNCED = "called bsp.sync()"
@@ -101,6 +100,7 @@ class SuperstepEngine:
     __slots__ = (
         "_accesses",
         "_begun",
+        "_empty",
         "_fast",
         "_fresh",
         "_outgoing",
@@ -143,7 +143,7 @@ class SuperstepEngine:
         self.participants: dict[Participant, None] = {}
         self.registrations = Registrations()
         self._accesses = Accesses(self.pool, self.registrations.arrays)
-        self.inbox: Inbox = _EMPTY
+        self.inbox = self._empty = Inbox((), self._outgoing)
         # When checked: what arrived last, to be poisoned, and the arrays of it whose dtype is known.
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
         self._begun: _Begun | None = None
@@ -203,7 +203,7 @@ class SuperstepEngine:
         # Time counts here: it is what an empty superstep takes.
         try:
             enter = clock()
-            self.inbox = _EMPTY
+            self.inbox = self._empty
             if self._outgoing:
                 parcels, sent = self.mail.pack(self.pid)
                 arrival = self.route(SYNC, None, parcels, COUNTS)
@@ -304,7 +304,7 @@ class SuperstepEngine:
             #    first, so that its memory can be received into again.
             if self.participants or self.checked:
                 self._forget()
-            self.inbox = _EMPTY
+            self.inbox = self._empty
             arrival = self.route(kind | flags, note, parcels, charge)
             seconds = charge.seconds if account.virtual else enter - account.left
             return self._take(arrival, kind, what, seconds, counts)
@@ -335,7 +335,7 @@ class SuperstepEngine:
         self._begun = None
         self.gate.open()
         self._forget()
-        self.inbox = _EMPTY
+        self.inbox = self._empty
         account = self.account
         try:
             charge = account.charge(enter)
@@ -422,7 +422,7 @@ class SuperstepEngine:
             ((source, parcel),) = arrival[2]
             if len(parcel) == 1 and MAIL in parcel and source != self.pid:  # what follows does the same, in more time
                 section = parcel[MAIL]
-                self.inbox = Inbox([(source, section)])
+                self.inbox = Inbox([(source, section)], self._outgoing)
                 return section[1], section[2], 0
         mail: list[tuple[int, Section]] = []
         queued: dict[int, list[tuple[int, Section]]] | None = None
@@ -445,7 +445,7 @@ class SuperstepEngine:
                     words += section[1]
                     messages += section[2]
         if mail:
-            self.inbox = Inbox(mail)
+            self.inbox = Inbox(mail, self._outgoing)
         if queued is not None:
             for stream, sections in queued.items():
                 queue = self.registrations.queues[stream - JOINED]
@@ -471,7 +471,7 @@ class SuperstepEngine:
 
     def move(self) -> None:
         """The memory in which data arrived goes: what arrived last moves out of it."""
-        self.inbox = self.inbox.copied() if len(self.inbox) else _EMPTY
+        self.inbox = self.inbox.copied() if len(self.inbox) else self._empty
         for one in self.participants:
             one.move()
         self._fresh = []
@@ -536,6 +536,15 @@ class SuperstepEngine:
     def described(self, error: BaseException) -> str:
         """The superstep that an exception has left, in words."""
         return describe(self.account.superstep, label_of(error, self.account.label))
+
+    def unsynced(self, error: BaseException) -> str:
+        """What may explain an exception of the program, in words: it looked for what has not arrived.
+
+        A queue's values are an array, of which numpy says that it is empty, and no more.
+        """
+        looked = isinstance(error, (LookupError, ValueError, StopIteration)) and not isinstance(error, BSPError)
+        pending = self.pending() if looked else ""
+        return f"; what was sent in it ({pending}) has not arrived: call bsp.sync() first" if pending else ""
 
     def _innermost(self) -> SuperstepEngine:
         """The engine of the innermost part in use."""

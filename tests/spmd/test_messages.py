@@ -431,6 +431,24 @@ def test_buffers_of_a_format_that_memoryview_cannot_make_arrive_with_their_bytes
     assert spmd(main) == [(memoryview, True, data, len(data))] * spmd.p
 
 
+def test_an_inbox_read_after_a_forgotten_sync_says_what_is_pending(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        errors = [caught(lambda: bsp.inbox[0])]
+        around(bsp, 1)
+        for _ in range(2):  # with an empty inbox, and with one that is not
+            errors.append(caught(lambda: bsp.inbox[1]))
+            bsp.send(bsp.pid, 1)
+            errors.append(caught(lambda: bsp.inbox[1]))
+            bsp.sync()
+            bsp.sync()
+        return errors
+
+    for errors in spmd(main):
+        assert [error.kind for error in errors] == [pybsp.BoundsError] * 5
+        said = ["(bsp.send) has not arrived; call bsp.sync() first" in error.text for error in errors]
+        assert said == [False, False, True, False, True]
+
+
 def test_a_view_kept_past_the_next_sync_is_poisoned_in_checked_mode(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         right = (bsp.pid + 1) % bsp.p
