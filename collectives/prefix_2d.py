@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial, reduce
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -19,7 +20,6 @@ from .primitive import (
     Order,
     check_operator,
     checked_order,
-    climbed,
     descriptor,
     detached,
     elementwise,
@@ -28,6 +28,7 @@ from .primitive import (
     is_array,
     item_words,
     own_argument,
+    own_result,
     packed,
     primitive,
     sources,
@@ -82,17 +83,15 @@ def plan(p: int, k: int, degree: int = 2, order: Order = "any") -> Plan:
     if order == "fixed":
         return prefix_fixed.plan(p, degree, k)
     starts, sizes = _rows(p, k)
-    of_row, first, last = _owned(p, k)
     column, row = np.repeat(here, k), np.tile(np.arange(k), p)
     owner = starts[row] + column * sizes[row] // p
     trees = prefix_trees.plan(tuple(sizes.tolist()), degree)
-    work, shifted, added = _work(p, k, degree)
+    work, added = _work(p, k, degree)
     steps = [Step.of(column, owner, row, row + 1)]
     steps += [
-        Step(s.sources, s.destinations, s.first, s.last, s.work if level else work) for level, s in enumerate(trees)
+        Step(s.sources, s.destinations, s.first, s.last, s.work + (level > 1) if level else work)
+        for level, s in enumerate(trees)
     ]
-    inner = here[:-1][of_row[:-1] == of_row[1:]]
-    steps.append(Step.of(inner, inner + 1, work=shifted))
     steps.append(Step.of(owner, column, row, row + 1, work=added))
     return joined(p, steps)
 
@@ -102,14 +101,20 @@ def _operations(p: int, order: Order) -> int:
     return p - 1 if order == "any" else fixed_order.operations(p)
 
 
-def _work(p: int, k: int, degree: int) -> tuple[int, int, int]:
-    """Case 2: operations of the busiest processor before the trees, before step iv and before step vi."""
+def _work(p: int, k: int, degree: int) -> tuple[int, int]:
+    """Case 2: operations of the busiest processor before the trees, and behind them.
+
+    Those of a level of the trees but the last are one a message, and from the second level on one more (`_climbed`).
+    """
     starts, sizes = _rows(p, k)
-    _, first, last = _owned(p, k)
+    row, first, last = _owned(p, k)
     owned = last - first
-    behind = np.ones(p, bool)
-    behind[starts] = False
-    return int(owned.max()) - 1, prefix_trees.last_work(int(sizes.max()), degree), int(owned[behind].max())
+    place = np.arange(p) - starts[row]
+    most = int(sizes.max())
+    levels = tree.height(most, degree)
+    came = np.minimum(place // degree ** (levels - 1), prefix_trees.last_work(most, degree))
+    ahead = np.where(came, came - (levels == 1), 0)
+    return int(owned.max()) - 1, int(np.where(place, ahead + owned, 0).max())
 
 
 @lru_cache(maxsize=1024)
@@ -136,14 +141,14 @@ def counted(p: int, k: int, degree: int, words: float, order: Order = "any") -> 
     own = (first <= here) & (here < last)  # an element that stays where it is
     out, into = k - int(own.min()), int((last - first - own).max())
     total = (k * p - int(own.sum())) * each
-    work, shifted, added = _work(p, k, degree)
-    trees = list(prefix_trees.counted(tuple(sizes.tolist()), degree, words))
-    trees[0] = trees[0]._replace(w=work * words)
+    work, added = _work(p, k, degree)
+    first_level, *others = prefix_trees.counted(tuple(sizes.tolist()), degree, words)
+    trees = [first_level._replace(w=work * words)]
+    trees += [step._replace(w=step.w + words * (level > 1)) for level, step in enumerate(others, 1)]
     messages = max(out, into)
     return (
         Superstep(out * each, into * each, messages, total, 0.0, p - 1),
         *trees,
-        Superstep(each, each, 1, (p - k) * each, shifted * words, 1),
         Superstep(into * each, out * each, messages, total, added * words, p - 1),
     )
 
@@ -199,11 +204,12 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
     Raises:
         UsageError: degree, order, op's name, or dtype and shape differ or are out of range; op raised.
 
-    BSP cost: k >= p: 2 supersteps of h <= k, and k flop (in items); k < p: two of h < 2k, a prefix over p/k
-    processors and a shift by one; k = 0: one of h = 0. In the fixed order k >= p: about k/2 log2 p
+    BSP cost: k >= p: 2 supersteps of h <= k, and k flop (in items); k < p: two of h < 2k, and a prefix over
+    p/k processors; k = 0: one of h = 0. In the fixed order k >= p: about k/2 log2 p
     flop; k < p: a `prefix` of arrays of k items. `prefix_2d.cost` has it exactly.
 
-    Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-PREFIX(k, P).
+    Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-PREFIX(k, P), whose fourth superstep,
+    a shift of the sums by one processor, is left out: the trees carry the exclusive sums along.
 
     Examples:
         >>> from pybsp import collectives
@@ -313,7 +319,7 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
     bsp = call.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
     row, first, last = (int(of_all[pid]) for of_all in _owned(p, k))
-    routed, *trees, shift, back = scheme
+    routed, *trees, back = scheme
     # (2)i. Each item goes to the processor that holds its part of its row.
     for dest, r, _ in routed.sends(pid):
         call.send(dest, packed(column[r : r + 1], call.name))
@@ -324,15 +330,10 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
         parts.insert(pid - first, column[row : row + 1])
     sums = call.own(lambda: _accumulated(parts, op), "op")
     bsp.work((len(parts) - 1) * words)
-    # (2)iii. A prefix of the last sums over the processors of a row.
-    total = climbed(call, trees, sums[-1], op, words)
-    # (2)iv. It goes one processor up.
-    for dest, _, _ in shift.sends(pid):
-        call.send(dest, packed(total, call.name))
-    letters = call.sync(sources(shift.receives(pid)))
-    # (2)v. And is put in front of each sum here.
-    if letters:
-        before = unpacked(letters[0].payload)
+    # (2)iii. A prefix of the last sums over the processors of a row; (2)iv. of those below this one.
+    before = _climbed(call, trees, sums[-1], op, words)
+    # (2)v. It is put in front of each sum here.
+    if before is not None:
         sums = call.own(lambda: _behind(before, sums, op), "op")
         bsp.work(len(sums) * words)
     # (2)vi. The sums go to their columns.
@@ -343,6 +344,31 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
     if first <= pid < last:
         pieces.insert(row, sums[pid - first])  # successive processors have successive rows
     return _joined(pieces)
+
+
+def _climbed(call: Call, trees: Sequence[Step], total: Any, op: Operator, words: float) -> Any:
+    """What is before this processor's total in the sums that go up the trees; None: nothing.
+
+    In the paper the inclusive sums go one processor up behind the trees (step iv), in a superstep. Here each processor
+    carries the exclusive one along, which takes an operation a level: what comes is put in front of both sums.
+    """
+    pid, before = call.bsp.pid, None
+    for step in trees:
+        if sends := step.sends(pid):
+            payload = packed(total, call.name)
+            for dest, _, _ in sends:
+                call.send(dest, payload)
+        letters = call.sync(sources(step.receives(pid)))
+        if not letters:
+            continue
+        came = [unpacked(letter.payload) for letter in letters]
+        ahead = call.own(partial(reduce, op, came), "op")
+        rising = step is not trees[-1]  # behind the last level nobody is told the inclusive sum
+        call.bsp.work((len(came) - 1 + rising + (before is not None)) * words)
+        if rising:
+            total = own_result(call.own(partial(op, ahead, total), "op"))
+        before = own_result(ahead if before is None else call.own(partial(op, ahead, before), "op"))
+    return before
 
 
 def _accumulated(parts: list[Any], op: Operator) -> Any:

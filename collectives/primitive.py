@@ -112,8 +112,7 @@ class Call:
         Raises:
             UsageError: a message of another call, one that is missing, or one too many.
         """
-        with self.bsp.superstep(self.name):
-            pass
+        self.bsp.own_superstep(self.name)
         letters = []
         for source, tag, payload in self.bsp.inbox:
             call_id, note = tag if type(tag) is tuple and len(tag) == 2 else (tag, None)
@@ -241,8 +240,14 @@ def check_operator(name: str, op: Any) -> str:
     """Refuse what is no binary operator; returns what it is called.
 
     Raises:
-        UsageError: it cannot be called, or is a ufunc of another arity.
+        UsageError: it cannot be called, is a ufunc of another arity, or a `sum`: that takes a sequence and where to
+            begin, and of two arrays, or of 0-d ones, makes something else than their sum, silently.
     """
+    if op is sum or op is np.sum:
+        raise UsageError(
+            f"{name}: argument op: expected an associative function of two values, got {op.__module__}.sum, which adds "
+            "up one sequence; use np.add"
+        )
     if not callable(op) or (isinstance(op, np.ufunc) and (op.nin, op.nout) != (2, 1)):
         raise UsageError(
             f"{name}: argument op: expected an associative function of two values, as np.add or max, got {op!r:.60}"

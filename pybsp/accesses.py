@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .indices import restore, store
 from .outgoing import Outgoing, words_of
 from .participant import Participant
-from .transport import GETS, PUTS, REPLIES, Parcel, Section
+from .transport import GETS, PUTS, REPLIES, Bytes, Parcel, Section
 from .transport.memory import NOTHING, BufferPool, Growing, aligned
 
 if TYPE_CHECKING:
@@ -99,6 +99,19 @@ class Accesses(Participant):
             at = 0
             for ticket in asked[source]:
                 at = aligned(at + ticket.fill(data, at))
+
+    def values(self, arrived: Iterable[tuple[int, Parcel]]) -> list[tuple[Bytes, Sequence[NDArray[Any]]]]:
+        """The data of each source, and the values in it, before they are handed over: all of it may be written to."""
+        found: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
+        for source, parcel in arrived:
+            data = parcel[REPLIES].data
+            if data is not None and data.size:
+                values, at = [], 0
+                for ticket in self.asked[source]:
+                    values.append(value := np.ndarray(*ticket.form, data, at))
+                    at = aligned(at + value.nbytes)
+                found.append((data, values))
+        return found
 
     def write(self, section: Section) -> None:
         """Write one source's puts, in the order of its calls."""

@@ -21,17 +21,18 @@ class Account:
     Attributes:
         log: a row for each superstep that has ended.
         label, label_number: of the superstep that goes on; the number is that of the label in the log.
+        lasting: the label of the supersteps after it.
         work: flop charged to it.
         left: when the last one ended, by `clock`.
     """
 
-    __slots__ = ("_started", "_transport", "label", "label_number", "left", "log", "work")
+    __slots__ = ("_started", "_transport", "label", "label_number", "lasting", "left", "log", "work")
     virtual = False
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.log = Log()
-        self.label, self.label_number = "", 0.0
+        self.label, self.label_number, self.lasting = "", 0.0, ""
         self.work = 0.0
         self.begin()
 
@@ -55,6 +56,11 @@ class Account:
 
     def set_label(self, label: str) -> None:
         """Label this superstep and the next ones."""
+        self.lasting = label
+        self.label_this(label)
+
+    def label_this(self, label: str) -> None:
+        """Label this superstep, until `note` ends it."""
         self.label = label
         labels = self.log.labels
         self.label_number = float(labels.setdefault(label, len(labels)))
@@ -89,6 +95,8 @@ class Account:
         )
         self.work = 0.0
         self.left = leave
+        if self.label is not self.lasting:
+            self.label_this(self.lasting)
 
     def _measured(self, leave: float) -> float:
         return leave - self.left

@@ -42,6 +42,11 @@ class Ticket:
         self._asked_in = array._superstep.account.superstep  # the number of a superstep
         self._value: NDArray[Any] | None = None
 
+    @property
+    def form(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """The shape and the dtype that the value has."""
+        return self._shape, self._array.local.dtype
+
     def fill(self, data: Bytes, at: int) -> int:
         """The value has arrived, at that place of the data; returns its bytes."""
         self._value = value = np.ndarray(self._shape, self._array.local.dtype, data, at)

@@ -9,7 +9,6 @@ import dataclasses
 import operator
 import pickle
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from .arrays import Array
 from .combining import exchange_ledger
 from .errors import CostError, UsageError
-from .failures import note_label
+from .labels import Labelled, LabelledSuperstep, checked_label
 from .ledger import Ledger
 from .machine import BSPMachine, EBSPMachine
 from .mail import PLAIN_NUMBERS, Inbox
@@ -273,13 +272,17 @@ class BSP:
             self._gate.check("bsp.end")
             raise UsageError("bsp.end: expected bsp.begin() before it in this superstep; bsp.sync() does both")
 
-    def superstep(self, label: str) -> _Labelled:
+    def superstep(self, label: str) -> LabelledSuperstep:
         """A labelled superstep: syncs when the block ends normally. Syncs inside the block carry the label too.
+
+        So do the supersteps of collectives that are called in the block. Where those of a collective were the last
+        that ended in it, nothing is left to sync for, and its end does not.
 
         Collective, with the same label on all processors (compared when checked).
 
         Raises:
-            UsageError: a label that is no str; and what `sync` raises.
+            UsageError: a label that is no str; something was sent after the collective with whose supersteps the block
+                ends; and what `sync` raises.
 
         Examples:
             >>> def main(bsp):
@@ -289,9 +292,67 @@ class BSP:
             >>> pybsp.simulate(main, p=3).results
             [('sum', 3), ('sum', 0), ('sum', 0)]
         """
-        if not isinstance(label, str):
-            raise UsageError(f"bsp.superstep: argument label: expected a str, got {type(label).__name__} {label!r}")
-        return _Labelled(self._superstep, label)
+        return LabelledSuperstep(self._superstep, checked_label("bsp.superstep", label))
+
+    def label(self, label: str) -> Labelled:
+        """Label the superstep that is running, without a sync: until the next sync, or the end of the block around.
+
+        The supersteps of collectives that are called until then carry the label in place of the collective's name. As a
+        context, `with bsp.label(...)`, it labels all supersteps that end in the block.
+
+        Args:
+            label: the same on all processors (compared when checked, at the sync); "" for none.
+
+        Raises:
+            UsageError: a label that is no str; between `begin` and `end`.
+
+        BSP cost: none.
+
+        Examples:
+            >>> from pybsp import collectives
+            >>> def main(bsp):
+            ...     bsp.label("norm")
+            ...     total = collectives.allreduce(bsp, float(bsp.pid), np.add)
+            ...     bsp.label("exchange")  # in place of "norm", which would hold until the next sync
+            ...     bsp.send(0, total)
+            ...     bsp.sync()
+            ...     with bsp.label("all"):
+            ...         bsp.sync()
+            ...         bsp.sync()
+            ...     bsp.sync()
+            >>> [record.label for record in pybsp.simulate(main, p=2).ledger]
+            ['norm', 'exchange', 'all', 'all', '']
+        """
+        checked_label("bsp.label", label)
+        self._gate.check("bsp.label")
+        self._superstep.label(label)
+        return Labelled(self._superstep, label)
+
+    def own_superstep(self, name: str) -> None:
+        """End a superstep that is a function's own: `sync`, labelled with its name where the program has no label.
+
+        It is for functions that are made of supersteps of their own, as the collectives are. A label that the program
+        has given with `bsp.label` goes on after it; a block of `bsp.superstep` that ends after it does not sync again.
+        Where something is pending, ask for a sync before the first (`bsp.pending`).
+
+        Raises:
+            UsageError: a name that is no str; and what `sync` raises.
+
+        BSP cost: that of `sync`.
+
+        Examples:
+            >>> def neighbours(bsp):
+            ...     bsp.send((bsp.pid + 1) % bsp.p, bsp.pid)
+            ...     bsp.own_superstep("neighbours")
+            ...     return bsp.inbox[0].payload
+            >>> def main(bsp):
+            ...     neighbours(bsp)
+            ...     with bsp.superstep("ring"):
+            ...         neighbours(bsp)
+            >>> [record.label for record in pybsp.simulate(main, p=3).ledger]
+            ['neighbours', 'ring']
+        """
+        self._superstep.sync_own(checked_label("bsp.own_superstep", name, "name"))
 
     # -- parts ----------------------------------------------------------------------------------------------------
 
@@ -488,37 +549,6 @@ class BSP:
         text = f"pybsp: processor {self.pid} aborted in {self._account.described()}: {message}"
         self._transport.abort(text)
         raise SystemExit(1)
-
-
-class _Labelled:
-    """The context of `bsp.superstep`."""
-
-    __slots__ = ("_label", "_outer", "_superstep")
-
-    def __init__(self, superstep: SuperstepEngine, label: str) -> None:
-        self._superstep, self._label = superstep, label
-
-    def __enter__(self) -> None:
-        self._superstep.gate.check("bsp.superstep")
-        account = self._superstep.account
-        self._outer = account.label
-        account.set_label(self._label)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        superstep = self._superstep
-        try:
-            if error is None:
-                superstep.sync()
-            else:
-                note_label(error, self._label)
-        except BaseException as late:
-            note_label(late, self._label)
-            raise
-        finally:
-            if superstep.gate.failed is None:
-                superstep.account.set_label(self._outer)
 
 
 def _plain_dtype(operation: str, dtype: DTypeLike) -> np.dtype[Any]:

@@ -65,6 +65,7 @@ def run(
         Exception: what main raised, on its processor.
         ProcessorError: another processor failed.
         SyncError: the processors did not do the same, or some did not come within the timeout.
+        UsageError: wrong arguments; called inside of a run, or on a virtual processor of `simulate`.
         LauncherError: the launcher and the MPI library do not belong together.
 
     Examples:

@@ -421,11 +421,13 @@ class EBSPMachine(_Saved):
 
         `pybsp.routing.networks.Mesh`, which spreads packets, took about twice that at most for the relations that were
         tried, and a lone packet can take as long (docs/studies/ebsp-networks.md). A factor that all supersteps have
-        makes no choice another.
+        makes no choice another. A superstep in which nothing is sent takes sqrt(p), the least that any other does: to
+        sync crosses the mesh, and the theorem's first term, which would be 0, is of relations with packets.
 
         Examples:
-            >>> pybsp.EBSPMachine.mesh(64).time(M=64, k1=4, k2=1)
-            16.0
+            >>> machine = pybsp.EBSPMachine.mesh(64)
+            >>> machine.time(M=64, k1=4, k2=1), machine.time(M=0, k1=0, k2=0)
+            (16.0, 8.0)
         """
         return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="mesh")
 
@@ -460,7 +462,7 @@ class EBSPMachine(_Saved):
             return w / self.r + self.g1 * (min(min(k1, k2) * far, M) + max(self.p - 2, 0))
         if self.network == "mesh":
             side = math.sqrt(self.p)
-            return w / self.r + self.g1 * min(math.sqrt(k1 * k2) * side, h * math.sqrt(far) + side)
+            return w / self.r + self.g1 * min(math.sqrt(max(k1 * k2, 1)) * side, h * math.sqrt(far) + side)
         return self.elapsed(w / self.r, h, messages, M, items)
 
     def elapsed(self, computing: float, h: float, messages: float = 0, M: float = 0, items: float = 0) -> float:

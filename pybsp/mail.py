@@ -10,7 +10,7 @@ from __future__ import annotations
 import array
 import math
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -30,6 +30,8 @@ SHORT = 1 << 14
 SHORTEST, MUCH = 1 << 10, 1 << 12  # bytes; words
 
 _SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
+_FLOATS = frozenset("efd")  # of formats of memoryviews
+_NOTHING_SENT: Mapping[int, Outgoing] = {}
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
 
@@ -227,10 +229,12 @@ class Inbox(Sequence[Message]):
         [0.0, 0.0, 0.0]
     """
 
-    __slots__ = ("_arrived", "_read")
+    __slots__ = ("_arrived", "_outgoing", "_read")
 
-    def __init__(self, arrived: Sequence[tuple[int, Section]] = ()) -> None:
-        self._arrived = arrived
+    def __init__(
+        self, arrived: Sequence[tuple[int, Section]] = (), outgoing: Mapping[int, Outgoing] = _NOTHING_SENT
+    ) -> None:
+        self._arrived, self._outgoing = arrived, outgoing  # what goes out is for errors
         self._read: list[Message] | None = None
 
     def __len__(self) -> int:
@@ -270,9 +274,12 @@ class Inbox(Sequence[Message]):
         try:
             return self._messages()[index]
         except IndexError:
+            way_out = "`len(bsp.inbox)` tells it, and iterating needs no index"
+            if self._outgoing:
+                way_out = "what was sent since the last sync (bsp.send) has not arrived; call bsp.sync() first"
             raise BoundsError(
                 f"bsp.inbox[{index}]: expected an index below {len(self)}, the number of messages that arrived; "
-                "`len(bsp.inbox)` tells it, and iterating needs no index"
+                f"{way_out}"
             ) from None
 
     def __repr__(self) -> str:
@@ -327,6 +334,17 @@ def _unpack(source: int, section: Section, messages: list[Message]) -> None:
             _, _, size, offset, code, shape = record
             payload = _memoryview(data[offset : offset + size], code, shape)
         messages.append(new_tuple(Message, (source, tag, payload)))
+
+
+def arrays_of(section: Section) -> list[NDArray[Any]]:
+    """The arrays in the data of a section, and the buffers of floating-point numbers, which may be written to."""
+    data = section.data
+    found: list[NDArray[Any]] = []
+    for record in section.descriptors:
+        kind = abs(record[0])
+        if data is not None and (kind == ARRAY or (kind == BUFFER and record[4] in _FLOATS)):
+            found.append(np.ndarray(record[5], np.dtype(record[4]), data, record[3]))
+    return found
 
 
 def _memoryview(data: Bytes, code: str, shape: tuple[int, ...]) -> memoryview:

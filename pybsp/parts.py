@@ -35,12 +35,11 @@ class Split(Generic[Machine]):
     def __enter__(self) -> Any:
         whole = self._whole
         whole.gate.check("bsp.split")
-        label = whole.account.label
-        whole.account.set_label(label or "split")
+        if not whole.account.label:
+            whole.account.label_this("split")
         mine = (self._color, self._key, whole.context)
         notes = whole.end(SPLIT, mine, "called bsp.split()")
         try:
-            whole.account.set_label(label)
             assert notes is not None
             return None if self._color is None else self._open(notes)
         except BaseException as error:

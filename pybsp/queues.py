@@ -18,8 +18,9 @@ from .errors import UsageError
 from .gate import Gate
 from .outgoing import words_of
 from .participant import Participant
+from .poison import poison
 from .transport import JOINED, Bytes, Parcel, Section
-from .transport.memory import NOTHING, POISON, Growing
+from .transport.memory import NOTHING, Growing
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -238,7 +239,7 @@ class Queue(Participant):
 
     def _clear(self) -> None:
         if self._joined is not None and self._checked:
-            self._joined.fill(POISON)  # views that were kept
+            poison(self._joined, [self._joined.view(self.dtype)])  # views that were kept
         self._arrived: Sequence[tuple[int, Section]] = ()
         self._joined = None
         self._values: NDArray[Any] | None = None

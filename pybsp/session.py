@@ -22,6 +22,7 @@ from .transport import Arrival
 from .transport.medium import MPITransport
 from .transport.mpi import duplicate
 from .transport.revocation import RevokedError
+from .transport.virtual import is_virtual
 from .watch import Watch
 from .world import (
     agreed,
@@ -163,6 +164,7 @@ class Session(ABC, Generic[Processor]):
                 processor 0's result.
         """
         global _running
+        self._require_no_simulation()
         inside, simulated, this = is_running(), None, _Run()
         try:
             if inside:
@@ -187,6 +189,7 @@ class Session(ABC, Generic[Processor]):
     @managed
     def on(self, comm: MPI.Intracomm) -> Iterator[Processor]:
         """On the ranks of a communicator, which is duplicated; collective over these."""
+        self._require_no_simulation()
         install_hook()
         require_launcher(usable_mpi(self.operation).COMM_WORLD.size)
         transport = duplicate(comm, self.operation, graceful=grace_or_default)
@@ -203,6 +206,14 @@ class Session(ABC, Generic[Processor]):
             if usable:
                 self.detach()
                 transport.free()
+
+    def _require_no_simulation(self) -> None:
+        """Raise UsageError on a virtual processor, which is no rank: the run would be one of all ranks, p times."""
+        if is_virtual():
+            raise UsageError(
+                f"{self.operation}: a run is going on in this process, of which this is a virtual processor "
+                "(pybsp.simulate); call functions of its bsp instead"
+            )
 
     # -- from its beginning to its end --------------------------------------------------------------------------------
 

@@ -163,8 +163,9 @@ def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEn
     pid = min(own or errors)
     error, failed = errors[pid], supersteps[pid]
     place = failed.described(error)
-    if len(supersteps) > 1 and not isinstance(error, SyncError):
-        note_place(error, f"(on virtual processor {pid} of {len(supersteps)}, in {place})")
+    unsynced = failed.unsynced(error)
+    if unsynced or (len(supersteps) > 1 and not isinstance(error, SyncError)):
+        note_place(error, f"(on virtual processor {pid} of {len(supersteps)}, in {place}{unsynced})")
     if isinstance(error, SystemExit) and not error.code and not all(isinstance(e, SystemExit) for e in errors.values()):
         # It ended its processor alone, which is no good end, whatever status it asked for.
         account = failed.account

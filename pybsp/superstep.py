@@ -26,11 +26,12 @@ from .account import COUNTS, Account, Counted, clock
 from .agreement import Agreement
 from .arrays import Array
 from .errors import BSPError, UsageError, describe, where
-from .failures import failure_of, label_of
+from .failures import failure_of, label_of, note_label
 from .gate import Gate
 from .ledger import COLUMNS, Log
-from .mail import SHORT, Inbox, Mail
+from .mail import SHORT, Inbox, Mail, arrays_of
 from .participant import Participant
+from .poison import poison
 from .queues import Queue
 from .registrations import Registrations
 from .settings import GRACE, seconds
@@ -45,16 +46,16 @@ from .transport import (
     REPLY,
     SYNC,
     Arrival,
+    Bytes,
     Charge,
     Parcel,
     Section,
     Transport,
 )
-from .transport.memory import POISON
 from .transport.router import Direct, Router
 
 _NONE: dict[int, Parcel] = {}
-_EMPTY = Inbox()
+_LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
 _NOTHING: Counted = (0, 0, 0)
 _SYNCED = "called bsp.sync()"
 _SENDING = ("bsp.send", "queue.send", "array.put", "array.get")  # in this order errors list them
@@ -92,12 +93,14 @@ class SuperstepEngine:
         mail: the messages that go out with its end.
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
         inbox: the messages that arrived with the last one.
+        own_end: the number of the superstep after the last one that was a function's own (`sync_own`).
         part: that of the part that is in use.
     """
 
     __slots__ = (
         "_accesses",
         "_begun",
+        "_empty",
         "_fast",
         "_fresh",
         "_outgoing",
@@ -108,6 +111,7 @@ class SuperstepEngine:
         "gate",
         "inbox",
         "mail",
+        "own_end",
         "p",
         "part",
         "participants",
@@ -139,9 +143,11 @@ class SuperstepEngine:
         self.participants: dict[Participant, None] = {}
         self.registrations = Registrations()
         self._accesses = Accesses(self.pool, self.registrations.arrays)
-        self.inbox: Inbox = _EMPTY
-        self._fresh: Sequence[tuple[int, Parcel]] = ()  # what arrived last, to be poisoned when checked
+        self.inbox = self._empty = Inbox((), self._outgoing)
+        # When checked: what arrived last, to be poisoned, and the arrays of it whose dtype is known.
+        self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
         self._begun: _Begun | None = None
+        self.own_end = 0
         self.part: SuperstepEngine | None = None
         self._fast = not (checked or account.virtual)
 
@@ -178,6 +184,11 @@ class SuperstepEngine:
             names += one.sent()
         return ", ".join(name for name in _SENDING if name in names)
 
+    def label(self, label: str) -> None:
+        """Label the superstep that goes on, and none after it."""
+        self.account.label_this(label)
+        self.participants[_LABEL] = None
+
     # -- its end ------------------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
@@ -192,7 +203,7 @@ class SuperstepEngine:
         # Time counts here: it is what an empty superstep takes.
         try:
             enter = clock()
-            self.inbox = _EMPTY
+            self.inbox = self._empty
             if self._outgoing:
                 parcels, sent = self.mail.pack(self.pid)
                 arrival = self.route(SYNC, None, parcels, COUNTS)
@@ -242,6 +253,40 @@ class SuperstepEngine:
             self.agreement.leave(error)
             raise
 
+    def sync_own(self, name: str) -> None:
+        """`BSP.own_superstep`."""
+        account = self.account
+        label = account.label
+        if not label:
+            account.label_this(name)
+        try:
+            self.sync()
+        except BaseException as error:
+            note_label(error, account.label)
+            raise
+        # It ends no superstep of the program's: the label stays, for that alone where it did before.
+        if label is account.lasting:
+            account.label_this(label)
+        else:
+            self.label(label)
+        self.own_end = account.superstep
+
+    def end_block(self, first: int) -> None:
+        """The end of a block of `BSP.superstep`, which began in that superstep.
+
+        Its last superstep may have been a function's own: then nothing is left to sync for. All processors find the
+        same, as they call such functions, and register, alike; what is sent may differ between them.
+        """
+        if not first < self.own_end == self.account.superstep or self.registrations.declared:
+            self.sync()
+            return
+        self.gate.check("bsp.superstep")
+        if pending := self.pending():
+            raise UsageError(
+                f"bsp.superstep: the block ended with the last superstep of a collective, and what was sent after that "
+                f"({pending}) would not arrive; call bsp.sync() at the end of the block"
+            )
+
     def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all.
 
@@ -259,7 +304,7 @@ class SuperstepEngine:
             #    first, so that its memory can be received into again.
             if self.participants or self.checked:
                 self._forget()
-            self.inbox = _EMPTY
+            self.inbox = self._empty
             arrival = self.route(kind | flags, note, parcels, charge)
             seconds = charge.seconds if account.virtual else enter - account.left
             return self._take(arrival, kind, what, seconds, counts)
@@ -290,7 +335,7 @@ class SuperstepEngine:
         self._begun = None
         self.gate.open()
         self._forget()
-        self.inbox = _EMPTY
+        self.inbox = self._empty
         account = self.account
         try:
             charge = account.charge(enter)
@@ -326,11 +371,9 @@ class SuperstepEngine:
             one.forget()
         self.participants.clear()
         if self.checked:
-            for _, parcel in self._fresh:
-                for section in parcel.values():
-                    if section.data is not None and section.data.size:
-                        section.data.fill(POISON)
-            self._fresh = ()
+            for data, arrays in self._fresh:
+                poison(data, arrays)
+            self._fresh = []
 
     def _take(self, arrival: Arrival, kind: int, what: str, seconds: float, sent: Counted) -> Sequence[Any] | None:
         """What an exchange brought: agreement, replies, deliveries, and the ledger's row; what each processor said.
@@ -368,9 +411,9 @@ class SuperstepEngine:
         arrival = self.route(REPLY, None, parcels, Charge(0.0, counts=True))
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")
-        self._accesses.fill(arrival.parcels)
         if self.checked:
-            self._fresh = list(arrival.parcels)
+            self._fresh = self._accesses.values(arrival.parcels)
+        self._accesses.fill(arrival.parcels)
         return (*_count(parcels.items(), self.pid)[:2], *_count(arrival.parcels, self.pid)[:2])
 
     def _deliver(self, arrival: Arrival) -> Counted:
@@ -379,7 +422,7 @@ class SuperstepEngine:
             ((source, parcel),) = arrival[2]
             if len(parcel) == 1 and MAIL in parcel and source != self.pid:  # what follows does the same, in more time
                 section = parcel[MAIL]
-                self.inbox = Inbox([(source, section)])
+                self.inbox = Inbox([(source, section)], self._outgoing)
                 return section[1], section[2], 0
         mail: list[tuple[int, Section]] = []
         queued: dict[int, list[tuple[int, Section]]] | None = None
@@ -402,22 +445,36 @@ class SuperstepEngine:
                     words += section[1]
                     messages += section[2]
         if mail:
-            self.inbox = Inbox(mail)
+            self.inbox = Inbox(mail, self._outgoing)
         if queued is not None:
             for stream, sections in queued.items():
                 queue = self.registrations.queues[stream - JOINED]
                 queue.deliver(sections, arrival.joined.get(stream))
                 self.participants[queue] = None  # until it is forgotten
         if self.checked:
-            self._fresh = [*self._fresh, *arrival.parcels]
+            self._fresh += [
+                (section.data, self._arrays(stream, section))
+                for _, parcel in arrival.parcels
+                for stream, section in parcel.items()
+                if section.data is not None and section.data.size
+            ]
         return words, messages, items
+
+    def _arrays(self, stream: int, section: Section) -> Sequence[NDArray[Any]]:
+        """The arrays in the data of a section whose dtype is known, and of which the program may keep views."""
+        assert section.data is not None
+        if stream == MAIL:
+            return arrays_of(section)
+        if stream >= JOINED:
+            return [section.data.view(self.registrations.queues[stream - JOINED].dtype)]
+        return []
 
     def move(self) -> None:
         """The memory in which data arrived goes: what arrived last moves out of it."""
-        self.inbox = self.inbox.copied() if len(self.inbox) else _EMPTY
+        self.inbox = self.inbox.copied() if len(self.inbox) else self._empty
         for one in self.participants:
             one.move()
-        self._fresh = ()
+        self._fresh = []
 
     # -- beside supersteps --------------------------------------------------------------------------------------------
 
@@ -479,6 +536,15 @@ class SuperstepEngine:
     def described(self, error: BaseException) -> str:
         """The superstep that an exception has left, in words."""
         return describe(self.account.superstep, label_of(error, self.account.label))
+
+    def unsynced(self, error: BaseException) -> str:
+        """What may explain an exception of the program, in words: it looked for what has not arrived.
+
+        A queue's values are an array, of which numpy says that it is empty, and no more.
+        """
+        looked = isinstance(error, (LookupError, ValueError, StopIteration)) and not isinstance(error, BSPError)
+        pending = self.pending() if looked else ""
+        return f"; what was sent in it ({pending}) has not arrived: call bsp.sync() first" if pending else ""
 
     def _innermost(self) -> SuperstepEngine:
         """The engine of the innermost part in use."""

@@ -269,8 +269,9 @@ def grace_or_default() -> float:
 
 def _add_place(error: BaseException, transport: MPITransport, at: SuperstepEngine | None) -> None:
     """Say in the traceback where in the job it was."""
-    if transport.p > 1:
-        place = "" if at is None else f", in {at.described(error)}"
+    unsynced = "" if at is None else at.unsynced(error)
+    if transport.p > 1 or unsynced:
+        place = "" if at is None else f", in {at.described(error)}{unsynced}"
         text = f"(on processor {transport.pid} of {transport.p}{place})"
         note_place(error, text)
 

@@ -557,6 +557,13 @@ def test_using_bsp_after_the_end_is_an_error(program: Program, use: str) -> None
     failed_once(ended, f"pybsp.errors.UsageError: bsp.{name}: the run has ended")
 
 
+def test_an_empty_queue_read_after_a_forgotten_sync_says_what_is_pending(program: Program) -> None:
+    text = "def main(bsp):\n    q = bsp.queue()\n    q.send(0, 1.0)\n    q.values[0]\npybsp.run(main)"
+    ended = ranks(2, program(text))
+    failed_once(ended, "IndexError: index 0 is out of bounds")
+    assert "; what was sent in it (queue.send) has not arrived: call bsp.sync() first)" in ended.err
+
+
 def test_a_run_inside_of_a_run_is_an_error(program: Program) -> None:
     ended = ranks(2, program("pybsp.run(lambda bsp: pybsp.run(lambda inner: None))"))
     failed_once(ended, "pybsp.errors.UsageError: pybsp.run: a run is going on in this process")

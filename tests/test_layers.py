@@ -40,10 +40,11 @@ LAYERS = {
     ),
     "machines": Layer("cost machine", "ground"),
     "transport": Layer("transport", "ground machines"),
-    "messages": Layer("agreement mail outgoing", "ground transport"),
+    "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate indices ledger participant parts queues registrations superstep",
+        "accesses account arrays bsp combining gate indices labels ledger participant parts queues registrations "
+        "superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),

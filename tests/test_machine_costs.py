@@ -106,6 +106,14 @@ def test_a_mesh_takes_the_least_of_two_ways() -> None:
     assert m.time(100, 4, 4) == min(16, 4 * math.sqrt(15) + 4)
 
 
+def test_on_a_mesh_an_empty_superstep_takes_what_the_lightest_other_one_does() -> None:
+    m = EBSPMachine.mesh(16)
+    assert m.time(0, 0, 0) == m.time(0, 0, 0, 0) == m.predict(Superstep(0, 0, 0, 0)) == 4
+    assert m.time(1, 1, 1) == m.time(16, 1, 1, 15) == 4
+    assert m.time(0, 0, 0, w=3.0) == 3 + 4
+    assert EBSPMachine.mesh(1).time(0, 0, 0) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import greenlet
 import numpy as np
 import pytest
 
@@ -53,6 +55,61 @@ def test_deep_recursion_in_every_processor() -> None:
         return bsp.pid
 
     assert pybsp.simulate(down, 400, p=64).results == list(range(64))
+
+
+@pytest.mark.parametrize("name", ["pybsp.run", "pybsp.attach", "pybsp.logp.run", "pybsp.logp.run of a communicator"])
+def test_a_run_inside_of_a_simulation_is_an_error(name: str) -> None:
+    comm: Any = object()  # it is not looked at
+
+    def attach() -> None:
+        with pybsp.attach(comm):
+            pass
+
+    inner: dict[str, Callable[[], Any]] = {
+        "pybsp.run": lambda: pybsp.run(lambda inner: None),
+        "pybsp.attach": attach,
+        "pybsp.logp.run": lambda: pybsp.logp.run(lambda proc: None),
+        "pybsp.logp.run of a communicator": lambda: pybsp.logp.run(lambda proc: None, comm=comm),
+    }
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        if bsp.pid == 1:
+            greenlet.greenlet(inner[name]).switch()  # a program may have greenlets of its own
+
+    expected = f"{name.split()[0]}: a run is going on in this process, of which this is a virtual processor"
+    with pytest.raises(pybsp.UsageError, match=expected):
+        pybsp.simulate(main, p=2)
+    assert pybsp.simulate(lambda bsp: pybsp.simulate(lambda inner: inner.p, p=3).results, p=1).results == [[3, 3, 3]]
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_an_empty_queue_read_after_a_forgotten_sync_says_what_is_pending(p: int) -> None:
+    def main(bsp: pybsp.BSP, send: bool) -> Any:
+        q = bsp.queue()
+        if send:
+            q.send(0, 1.0)
+            bsp.send(0, 1.0)
+        return q.values[0]
+
+    expected = "; what was sent in it (bsp.send, queue.send) has not arrived: call bsp.sync() first)"
+    for send in (False, True):
+        with pytest.raises(IndexError) as caught:
+            pybsp.simulate(main, send, p=p)
+        notes = getattr(caught.value, "__notes__", [outcome(caught.value).place])
+        assert "".join(notes).endswith(expected) == send
+
+
+def test_an_error_that_is_no_look_for_something_says_nothing_of_what_is_pending() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.send(0, 1.0)
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError) as caught:
+        pybsp.simulate(main, p=2)
+    assert getattr(caught.value, "__notes__", [outcome(caught.value).place]) == [
+        "(on virtual processor 0 of 2, in superstep 0)"
+    ]
 
 
 def test_two_simulations_are_equal_in_results_ledger_and_time() -> None:

@@ -19,8 +19,6 @@ ALIGN = 16  # of everything inside a buffer: enough for any numpy dtype
 SMALL = 1 << 16  # below this the allocator's own recycling is as good
 KEEP = 64  # buffers of each size class, at most
 
-POISON = 0xA5  # fills, in checked mode, what is no longer valid
-
 NOTHING: Bytes = np.empty(0, np.uint8)
 NOTHING.flags.writeable = False  # shared by all: what is written to is never this
 

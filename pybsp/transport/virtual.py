@@ -23,6 +23,18 @@ from .memory import BufferPool
 NOBODY: Sequence[tuple[int, Parcel]] = ()
 
 
+class Processor(greenlet.greenlet):
+    """What a virtual processor runs in."""
+
+
+def is_virtual() -> bool:
+    """Whether this is called on a virtual processor, in a greenlet of its program's own too."""
+    one: greenlet.greenlet | None = greenlet.getcurrent()
+    while one is not None and not isinstance(one, Processor):
+        one = one.parent
+    return one is not None
+
+
 class Scheduler:
     """Runs each greenlet in turn until it waits."""
 
@@ -46,7 +58,7 @@ class Scheduler:
         Raises:
             SyncError: all of those left wait for one that will not come.
         """
-        tasks = [greenlet.greenlet(body, self._hub) for body in bodies]
+        tasks = [Processor(body, self._hub) for body in bodies]
         self.ready.extend(tasks)
         young, *older = gc.get_threshold()
         if young:

@@ -135,17 +135,25 @@ def test_the_flattest_prefix_is_one_superstep_in_which_each_sends_to_all_above()
 def test_the_steps_of_2d_prefix_with_fewer_rows_than_processors() -> None:
     # k = 2, P = 8, q = P/k = 4: element (i, j) goes to (i*P + j) div k, which holds k of a row, and back at the end.
     p, k = 8, 2
-    routed, *trees, shift, back = prefix_2d.plan(p, k, 2)
+    routed, *trees, back = prefix_2d.plan(p, k, 2)
     there = [(j, (i * p + j) // k, range(i, i + 1)) for j in range(p) for i in range(k) if j != (i * p + j) // k]
     assert routed.messages() == there
     assert [step.messages() for step in trees] == [
         [(s, s + 1, range(1)) for s in (0, 1, 2, 4, 5, 6)],
         [(s, s + 2, range(1)) for s in (0, 1, 4, 5)],
     ]
-    assert shift.messages() == [(s, s + 1, range(1)) for s in range(p) if s % 4 != 3]
     assert sorted((d, s, items.start) for s, d, items in back.messages()) == sorted(
         (s, d, items.start) for s, d, items in there
     )
+
+
+def test_2d_prefix_carries_the_exclusive_sums_along() -> None:
+    # One row on 9 processors, degree 3: two levels. The last processor makes two sums of the 2 messages of the first
+    # level (1 + 1), and the exclusive sum of the 2 of the second (1 + 1), which it puts in front of the one it has.
+    steps = prefix_2d.plan(9, 1, 3).counted()
+    assert [step.w for step in steps] == [0, 0, 2, 3]
+    # On 27 a level in between takes an operation more, for both sums.
+    assert [step.w for step in prefix_2d.plan(27, 1, 3).counted()] == [0, 0, 2, 3, 3]
 
 
 def test_the_steps_of_2d_prefix_with_as_many_rows_or_more() -> None:

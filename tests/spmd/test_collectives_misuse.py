@@ -91,6 +91,15 @@ def test_an_operator_that_is_none(spmd: Spmd, name: str, op: Any) -> None:
         assert_all_fail(spmd, main, f"{name}: argument op: expected an associative function of two values")
 
 
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize(("op", "called"), [(sum, "builtins.sum"), (np.sum, "numpy.sum")], ids=["sum", "np.sum"])
+def test_a_sum_of_one_sequence_is_no_operator(spmd: Spmd, name: str, op: Any, called: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        FOLDS[name](bsp, op, np.ones(2))
+
+    assert_all_fail(spmd, main, f"{name}: argument op: expected an associative function of two values, got {called}, ")
+
+
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "broadcast_items"])
 @pytest.mark.parametrize("degree", [1, -3, 2.0, "2", True], ids=repr)
 def test_a_degree_that_is_none(spmd: Spmd, name: str, degree: Any) -> None:

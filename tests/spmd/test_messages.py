@@ -431,6 +431,24 @@ def test_buffers_of_a_format_that_memoryview_cannot_make_arrive_with_their_bytes
     assert spmd(main) == [(memoryview, True, data, len(data))] * spmd.p
 
 
+def test_an_inbox_read_after_a_forgotten_sync_says_what_is_pending(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        errors = [caught(lambda: bsp.inbox[0])]
+        around(bsp, 1)
+        for _ in range(2):  # with an empty inbox, and with one that is not
+            errors.append(caught(lambda: bsp.inbox[1]))
+            bsp.send(bsp.pid, 1)
+            errors.append(caught(lambda: bsp.inbox[1]))
+            bsp.sync()
+            bsp.sync()
+        return errors
+
+    for errors in spmd(main):
+        assert [error.kind for error in errors] == [pybsp.BoundsError] * 5
+        said = ["(bsp.send) has not arrived; call bsp.sync() first" in error.text for error in errors]
+        assert said == [False, False, True, False, True]
+
+
 def test_a_view_kept_past_the_next_sync_is_poisoned_in_checked_mode(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         right = (bsp.pid + 1) % bsp.p
@@ -451,6 +469,47 @@ def test_a_view_kept_past_the_next_sync_is_poisoned_in_checked_mode(spmd: Spmd) 
             assert first == [0xA5] * 5
             assert second == b"\xa5" * 3
             assert third == [0xA5] * 4
+
+
+FLOATS: dict[str, Any] = {
+    "float64": np.ones(5),
+    "float16": np.ones((2, 3), np.float16),
+    "other byte order": np.ones(3, ">f4"),
+    "complex": np.full(2, 1 + 1j),
+    "long double": np.ones(3, np.longdouble),
+    "array.array": array.array("d", [1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("payload", FLOATS.values(), ids=FLOATS.keys())
+def test_kept_floats_are_poisoned_with_nan_in_checked_mode(spmd: Spmd, payload: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        right = (bsp.pid + 1) % bsp.p
+        bsp.send(right, np.full(3, 7, np.uint8))  # others in the same memory are as ever
+        bsp.send(right, payload)
+        bsp.send(right, np.full(3, 7, np.uint8))
+        bsp.sync()
+        first, kept, last = (np.asarray(message.payload) for message in bsp.inbox)
+        bsp.sync()
+        parts = (kept.real, kept.imag) if kept.dtype.kind == "c" else (kept,)
+        return first.tolist(), [bool(np.isnan(part).all()) for part in parts], last.tolist()
+
+    if spmd.checked:
+        parts = 2 if np.asarray(payload).dtype.kind == "c" else 1
+        assert spmd(main) == [([0xA5] * 3, [True] * parts, [0xA5] * 3)] * spmd.p
+
+
+def test_a_kept_structure_is_poisoned_field_by_field_in_checked_mode(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        values = np.ones(3, [("a", np.uint8), ("b", np.float64, (2,)), ("c", [("d", np.float32)])])
+        bsp.send(bsp.pid, values)
+        bsp.sync()
+        kept = bsp.inbox[0].payload
+        bsp.sync()
+        return kept["a"].tolist(), bool(np.isnan(kept["b"]).all()), bool(np.isnan(kept["c"]["d"]).all())
+
+    if spmd.checked:
+        assert spmd(main) == [([0xA5] * 3, True, True)] * spmd.p
 
 
 def test_views_stay_valid_while_the_superstep_lasts_whatever_is_sent(spmd: Spmd) -> None:

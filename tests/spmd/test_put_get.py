@@ -540,6 +540,23 @@ def test_a_kept_ticket_value_is_poisoned_in_checked_mode(spmd: Spmd) -> None:
             assert kept == [0xA5] * 4
 
 
+def test_kept_ticket_values_of_floats_are_poisoned_with_nan_in_checked_mode(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x, n = bsp.array(4), bsp.array(3, np.uint8)
+        bsp.sync()
+        right = (bsp.pid + 1) % bsp.p
+        tickets = [x.get(right, at=0), n.get(right), x.get(right)]  # in one piece of memory
+        bsp.sync()
+        kept = [ticket.value for ticket in tickets]
+        x.get(right, at=[])  # brings no memory that could be filled
+        bsp.sync()
+        bsp.sync()
+        return bool(np.isnan(kept[0])), kept[1].tolist(), np.isnan(kept[2]).tolist()
+
+    if spmd.checked:
+        assert spmd(main) == [(True, [0xA5] * 3, [True] * 4)] * spmd.p
+
+
 def test_puts_gets_messages_and_queues_share_a_superstep(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x, q = bsp.array(2, np.int64), bsp.queue(np.int32)

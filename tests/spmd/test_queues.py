@@ -228,6 +228,25 @@ def test_kept_values_are_poisoned_in_checked_mode(spmd: Spmd) -> None:
             assert kept == [0xA5] * spmd.p
 
 
+@pytest.mark.parametrize("freed", [False, True], ids=["kept", "freed"])
+def test_kept_floats_are_poisoned_with_nan_in_checked_mode(spmd: Spmd, freed: bool) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        floats, fields = bsp.queue(np.float32), bsp.queue([("a", np.float64), ("b", np.int32)])
+        floats.send(np.arange(bsp.p), 1.0)
+        fields.send((bsp.pid + 1) % bsp.p, np.ones(3, fields.dtype))
+        if freed:
+            floats.free()
+            fields.free()
+        bsp.sync()
+        kept = floats.values, fields.values
+        bsp.sync()
+        return np.isnan(kept[0]).tolist(), np.isnan(kept[1]["a"]).tolist(), kept[1]["b"].tolist()
+
+    if spmd.checked:
+        odd = int(np.full(4, 0xA5, np.uint8).view(np.int32)[0])
+        assert spmd(main) == [([True] * spmd.p, [True] * 3, [odd] * 3)] * spmd.p
+
+
 def test_casting_is_same_kind(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         ints, floats = bsp.queue(np.int16), bsp.queue(np.float32)

@@ -51,6 +51,10 @@ def main(bsp: pybsp.BSP, size: int) -> list[float]:
     senders: NDArray[np.intp] = queue.sources
     with bsp.superstep(text):
         bsp.work(1e6)
+    bsp.label(text)
+    bsp.own_superstep("own")
+    with bsp.label(text):
+        bsp.sync()
     with bsp.split(color=bsp.pid % 2, key=-bsp.pid) as part:
         part.sync()
     with bsp.expect(supersteps=1, h=0, messages=0, work=0.0):

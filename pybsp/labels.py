@@ -1,0 +1,69 @@
+"""The labels of blocks: `with bsp.superstep(label)`, which syncs at its end, and `with bsp.label(label)`."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from .errors import UsageError
+from .failures import note_label
+from .superstep import SuperstepEngine
+
+
+class Labelled:
+    """A block in which supersteps carry a label."""
+
+    __slots__ = ("_label", "_outer", "_superstep")
+    operation = "bsp.label"
+
+    def __init__(self, superstep: SuperstepEngine, label: str) -> None:
+        self._superstep, self._label = superstep, label
+
+    def __enter__(self) -> None:
+        self._superstep.gate.check(self.operation)
+        account = self._superstep.account
+        self._outer = account.lasting
+        account.set_label(self._label)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        superstep = self._superstep
+        try:
+            if error is None:
+                self._end()
+            else:
+                note_label(error, superstep.account.label)
+        except BaseException as late:
+            note_label(late, superstep.account.label)
+            raise
+        finally:
+            if superstep.gate.failed is None:
+                superstep.account.set_label(self._outer)
+
+    def _end(self) -> None:
+        """The block has ended normally."""
+
+
+class LabelledSuperstep(Labelled):
+    """A block that ends with the end of its superstep."""
+
+    __slots__ = ("_first",)
+    operation = "bsp.superstep"
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._first = self._superstep.account.superstep
+
+    def _end(self) -> None:
+        self._superstep.end_block(self._first)
+
+
+def checked_label(operation: str, label: str, argument: str = "label") -> str:
+    """A label, or a name that may become one.
+
+    Raises:
+        UsageError: it is no str.
+    """
+    if not isinstance(label, str):
+        raise UsageError(f"{operation}: argument {argument}: expected a str, got {type(label).__name__} {label!r}")
+    return label
