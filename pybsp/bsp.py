@@ -275,14 +275,13 @@ class BSP:
     def superstep(self, label: str) -> LabelledSuperstep:
         """A labelled superstep: syncs when the block ends normally. Syncs inside the block carry the label too.
 
-        So do the supersteps of collectives that are called in the block. Where those of a collective were the last
-        that ended in it, nothing is left to sync for, and its end does not.
+        So do the supersteps of collectives that are called in the block, in place of the collective's name. What is
+        made of collectives alone needs no sync of its own: `with bsp.label(...)`.
 
         Collective, with the same label on all processors (compared when checked).
 
         Raises:
-            UsageError: a label that is no str; something was sent after the collective with whose supersteps the block
-                ends; and what `sync` raises.
+            UsageError: a label that is no str; and what `sync` raises.
 
         Examples:
             >>> def main(bsp):
@@ -332,8 +331,8 @@ class BSP:
         """End a superstep that is a function's own: `sync`, labelled with its name where the program has no label.
 
         It is for functions that are made of supersteps of their own, as the collectives are. A label that the program
-        has given with `bsp.label` goes on after it; a block of `bsp.superstep` that ends after it does not sync again.
-        Where something is pending, ask for a sync before the first (`bsp.pending`).
+        has given with `bsp.label` goes on after it. Where something is pending, ask for a sync before the first
+        (`bsp.pending`).
 
         Raises:
             UsageError: a name that is no str; and what `sync` raises.
@@ -347,7 +346,7 @@ class BSP:
             ...     return bsp.inbox[0].payload
             >>> def main(bsp):
             ...     neighbours(bsp)
-            ...     with bsp.superstep("ring"):
+            ...     with bsp.label("ring"):
             ...         neighbours(bsp)
             >>> [record.label for record in pybsp.simulate(main, p=3).ledger]
             ['neighbours', 'ring']

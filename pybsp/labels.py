@@ -47,15 +47,11 @@ class Labelled:
 class LabelledSuperstep(Labelled):
     """A block that ends with the end of its superstep."""
 
-    __slots__ = ("_first",)
+    __slots__ = ()
     operation = "bsp.superstep"
 
-    def __enter__(self) -> None:
-        super().__enter__()
-        self._first = self._superstep.account.superstep
-
     def _end(self) -> None:
-        self._superstep.end_block(self._first)
+        self._superstep.sync()
 
 
 def checked_label(operation: str, label: str, argument: str = "label") -> str:

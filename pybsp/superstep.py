@@ -93,7 +93,6 @@ class SuperstepEngine:
         mail: the messages that go out with its end.
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
         inbox: the messages that arrived with the last one.
-        own_end: the number of the superstep after the last one that was a function's own (`sync_own`).
         part: that of the part that is in use.
     """
 
@@ -111,7 +110,6 @@ class SuperstepEngine:
         "gate",
         "inbox",
         "mail",
-        "own_end",
         "p",
         "part",
         "participants",
@@ -147,7 +145,6 @@ class SuperstepEngine:
         # When checked: what arrived last, to be poisoned, and the arrays of it whose dtype is known.
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
         self._begun: _Begun | None = None
-        self.own_end = 0
         self.part: SuperstepEngine | None = None
         self._fast = not (checked or account.virtual)
 
@@ -269,23 +266,6 @@ class SuperstepEngine:
             account.label_this(label)
         else:
             self.label(label)
-        self.own_end = account.superstep
-
-    def end_block(self, first: int) -> None:
-        """The end of a block of `BSP.superstep`, which began in that superstep.
-
-        Its last superstep may have been a function's own: then nothing is left to sync for. All processors find the
-        same, as they call such functions, and register, alike; what is sent may differ between them.
-        """
-        if not first < self.own_end == self.account.superstep or self.registrations.declared:
-            self.sync()
-            return
-        self.gate.check("bsp.superstep")
-        if pending := self.pending():
-            raise UsageError(
-                f"bsp.superstep: the block ended with the last superstep of a collective, and what was sent after that "
-                f"({pending}) would not arrive; call bsp.sync() at the end of the block"
-            )
 
     def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all.

@@ -113,20 +113,17 @@ def test_a_collective_carries_the_programs_label(spmd: Spmd) -> None:
         with bsp.label("context"):
             total(bsp)
         total(bsp)
-        with bsp.superstep("block"):
+        with bsp.label("outer"):
             bsp.label("")
             total(bsp)
 
     steps = steps_of(spmd)
     own = ["allreduce"] * steps
-    if not steps:  # a processor alone: the blocks end no collective's superstep, and sync
-        assert labels_of(spmd, program) == ["norm", "", "block", ""]
-        return
-    expected = [*["norm"] * (2 * steps + 1), "", *["block"] * steps, *["context"] * steps, *own, *own]
+    expected = [*["norm"] * (2 * steps + 1), "", *["block"] * (steps + 1), *["context"] * steps, *own, *own]
     assert labels_of(spmd, program) == expected
 
 
-def test_a_block_that_ends_with_a_collective_costs_what_that_does(spmd: Spmd) -> None:
+def test_a_labelled_collective_costs_what_it_does_alone(spmd: Spmd) -> None:
     def rows(bsp: pybsp.BSP, run: Program) -> list[tuple[Any, ...]]:
         before = len(bsp.ledger)
         run(bsp)
@@ -136,7 +133,7 @@ def test_a_block_that_ends_with_a_collective_costs_what_that_does(spmd: Spmd) ->
         return collectives.prefix(bsp, np.ones(100), np.add), collectives.broadcast(bsp, 3.0)
 
     def labelled(bsp: pybsp.BSP) -> Any:
-        with bsp.superstep("outer"), bsp.superstep("inner"):
+        with bsp.label("outer"), bsp.label("inner"):
             return work(bsp)
 
     def main(bsp: pybsp.BSP) -> Any:
@@ -146,48 +143,19 @@ def test_a_block_that_ends_with_a_collective_costs_what_that_does(spmd: Spmd) ->
         return alone, rows(bsp, labelled)
 
     for alone, inside in spmd(main):
-        assert inside == alone if spmd.p > 1 else len(inside) == 2
+        assert inside == alone
 
 
-def test_a_block_syncs_where_something_came_after_the_collective(spmd: Spmd) -> None:
-    def program(bsp: pybsp.BSP) -> None:
-        with bsp.superstep("arrays"):
-            size = int(total(bsp))
-            x = bsp.array(size)
-        x.put(0, 1.0, at=0)
-        with bsp.superstep("put"):
-            total_before = bsp.pending
-        assert total_before == "array.put"
-        total(bsp)
-        with bsp.superstep("empty"):  # the collective before it is not the block's
-            pass
-        with bsp.superstep("twice"):
-            total(bsp)
-            bsp.sync()
-
-    own = steps_of(spmd)
-    twice = ["twice"] * (own + 2)
-    assert labels_of(spmd, program) == [*["arrays"] * (own + 1), "put", *["allreduce"] * own, "empty", *twice]
-
-
-def test_what_is_sent_after_a_blocks_last_collective_is_an_error_on_all(spmd: Spmd) -> None:
-    def main(bsp: pybsp.BSP) -> None:
+def test_a_block_syncs_at_its_end_whatever_was_called_in_it(spmd: Spmd) -> None:
+    def program(bsp: pybsp.BSP) -> list[int]:
         with bsp.superstep("sum"):
             total(bsp)
             if bsp.pid == bsp.p - 1:
                 bsp.send(0, 1)
-        bsp.sync()
+        return [message.payload for message in bsp.inbox]
 
-    errors = spmd.errors(main)
-    if spmd.p == 1:  # there the collective has no supersteps
-        assert errors == [None]
-        return
-    assert isinstance(errors[-1], pybsp.UsageError)
-    for text in ("bsp.superstep: ", "(bsp.send)", "call bsp.sync() at the end of the block"):
-        assert text in str(errors[-1])
-    for error in errors[:-1]:
-        assert isinstance(error, pybsp.ProcessorError)
-        assert (error.pid, error.label) == (spmd.p - 1, "sum")
+    assert spmd(program) == [[1]] + [[]] * (spmd.p - 1)
+    assert labels_of(spmd, program) == ["sum"] * (steps_of(spmd) + 1)
 
 
 @pytest.mark.parametrize("form", ["superstep", "label"])
@@ -253,7 +221,7 @@ def test_a_functions_own_superstep_delivers_and_has_its_name_where_there_is_no_l
 
     def program(bsp: pybsp.BSP) -> None:
         assert around(bsp) == (bsp.pid - 1) % bsp.p
-        with bsp.superstep("ring"):
+        with bsp.label("ring"):
             assert around(bsp) == (bsp.pid - 1) % bsp.p
         bsp.label("once")
         around(bsp)
