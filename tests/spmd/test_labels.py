@@ -158,7 +158,7 @@ def test_a_block_syncs_at_its_end_whatever_was_called_in_it(spmd: Spmd) -> None:
     assert labels_of(spmd, program) == ["sum"] * (steps_of(spmd) + 1)
 
 
-@pytest.mark.parametrize("form", ["superstep", "label"])
+@pytest.mark.parametrize("form", ["context", "label"])
 def test_labels_of_collectives_that_differ_are_an_error_in_checked_mode_alone(spmd: Spmd, form: str) -> None:
     def main(bsp: pybsp.BSP) -> None:
         if bsp.pid:
@@ -167,7 +167,7 @@ def test_labels_of_collectives_that_differ_are_an_error_in_checked_mode_alone(sp
             bsp.label("norm")
             total(bsp)
         else:
-            with bsp.superstep("norm"):
+            with bsp.label("norm"):
                 total(bsp)
 
     errors = spmd.errors(main)
