@@ -138,7 +138,6 @@ else:
 """
 
 
-@pytest.mark.whole
 def test_a_processor_raises_under_attach_on_the_world(program: Program) -> None:
     failed_once(ranks(4, program(ATTACHED.format(comm="world"))), "ValueError: boom")
 
