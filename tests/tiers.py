@@ -4,12 +4,13 @@ A case of a test in tests/spmd/ can run in 12 ways on virtual processors, with e
 in as many on ranks. The whole tier runs all 12 of a test that has few cases. Where they are MANY_CASES or more, it runs
 each of them in four of the 12 ways, other ones than the next case: with four p, two of them checked.
 
-The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and in
-one on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth on ranks. Which way, is
-drawn by a hash of the case's name: so every p meets every kind of test, and a run does what the one before did. Of
-other tests that have SEVERAL cases, and of what a test goes through itself (`some`, `some_of`), it runs one in three.
-Beyond that, tests that take long and catch little more are marked: `pytest.mark.whole` is for those that only the whole
-tier runs, `pytest.mark.fast("1-2", "3-4")` for those of which the fast one runs the cases of these ids.
+The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and
+half of the cases in one on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is
+among those that may be on ranks. Which way, is drawn by a hash of the case's name: so every p meets every kind of test,
+and a run does what the one before did. Of other tests that have SEVERAL cases, and of what a test goes through itself
+(`some`, `some_of`), it runs one in three. Beyond that, tests that take long and catch little more are marked:
+`pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")` for those of which the
+fast one runs the cases of these ids.
 
 What each of both catches is measured by mutants (mutants/).
 """
@@ -83,7 +84,8 @@ def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
             return bool(only) or len(of_test) < SEVERAL or number % EVERY == 0
         if len(of_test) >= MANY_CASES and (number % 4 if way.mpi else number % 2 != (way.p in FEW)):
             return False
-        return runs(f"{item.path.name} {function(item).rpartition('::')[2]} {case(item)}", way)
+        name = f"{item.path.name} {function(item).rpartition('::')[2]} {case(item)}"
+        return runs(name, way) and not (way.mpi and zlib.crc32(name.encode()) >> 8 & 1)
 
     return [item for item in items if taken(item)]
 
