@@ -155,7 +155,10 @@ def tell_before_run(error: BaseException) -> None:
     """
     if _world is None or not _world_open or _job_size() == 1:  # as it is once MPI has been finalized
         return
-    if agreed(error) or isinstance(error, KeyboardInterrupt):
+    if agreed(error):
+        return
+    if isinstance(error, KeyboardInterrupt):  # as in a run: it ends the job, also where the program catches it
+        _world.abort(f"pybsp: processor {_world.pid} was interrupted; ending the job")
         return
     report_failure(_renewed(_world), None, error)
 

@@ -631,6 +631,27 @@ def test_an_interrupt_between_two_runs_ends_the_job(program: Program, tmp_path: 
     all_gone(tmp_path)
 
 
+def test_an_interrupt_at_the_beginning_of_a_run_ends_the_job_where_it_is_caught_too(
+    program: Program, tmp_path: Path
+) -> None:
+    path = program("""
+        from pybsp.watch import Watch
+        pybsp.run(lambda bsp: bsp.sync())
+        if RANK == 1:
+            def interrupted(*arguments, **options):
+                raise KeyboardInterrupt
+            Watch.__init__ = interrupted
+        try:
+            pybsp.run(lambda bsp: bsp.sync())
+        except KeyboardInterrupt:
+            time.sleep(1000)
+    """)
+    ended = ranks(3, path)
+    assert ended.code != 0
+    assert ended.err.count("processor 1 was interrupted; ending the job") == 1
+    all_gone(tmp_path)
+
+
 @pytest.mark.whole
 def test_an_interrupt_of_a_rank_that_has_ended_and_waits_for_the_others(program: Program, tmp_path: Path) -> None:
     path = program("""
