@@ -164,9 +164,10 @@ class Session(ABC, Generic[Processor]):
                 processor 0's result.
         """
         global _running
-        self._require_no_simulation()
-        inside, simulated, this = is_running(), None, _Run()
+        inside, simulating, simulated, this = is_running(), False, None, _Run()
         try:
+            simulating = is_virtual()
+            self._require_no_simulation(simulating)
             if inside:
                 raise UsageError(f"{self.operation}: a run is going on in this process; {self.instead}")
             check()
@@ -179,7 +180,7 @@ class Session(ABC, Generic[Processor]):
                 return program(processor)
         except BaseException as error:
             # The others are in this run, or about to begin it; inside of another one that tells them.
-            if not inside and simulated is None:
+            if not inside and not simulating and simulated is None:
                 tell_before_run(error)
             raise
         finally:
@@ -189,7 +190,7 @@ class Session(ABC, Generic[Processor]):
     @managed
     def on(self, comm: MPI.Intracomm) -> Iterator[Processor]:
         """On the ranks of a communicator, which is duplicated; collective over these."""
-        self._require_no_simulation()
+        self._require_no_simulation(is_virtual())
         install_hook()
         require_launcher(usable_mpi(self.operation).COMM_WORLD.size)
         transport = duplicate(comm, self.operation, graceful=grace_or_default)
@@ -207,9 +208,9 @@ class Session(ABC, Generic[Processor]):
                 self.detach()
                 transport.free()
 
-    def _require_no_simulation(self) -> None:
+    def _require_no_simulation(self, simulating: bool) -> None:
         """Raise UsageError on a virtual processor, which is no rank: the run would be one of all ranks, p times."""
-        if is_virtual():
+        if simulating:
             raise UsageError(
                 f"{self.operation}: a run is going on in this process, of which this is a virtual processor "
                 "(pybsp.simulate); call functions of its bsp instead"
