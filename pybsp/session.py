@@ -164,9 +164,10 @@ class Session(ABC, Generic[Processor]):
                 processor 0's result.
         """
         global _running
-        inside, simulating, simulated, this = is_running(), False, None, _Run()
+        inside = simulating = False
+        simulated, this = None, _Run()
         try:
-            simulating = is_virtual()
+            inside, simulating = is_running(), is_virtual()
             self._require_no_simulation(simulating)
             if inside:
                 raise UsageError(f"{self.operation}: a run is going on in this process; {self.instead}")
