@@ -290,6 +290,25 @@ def test_buffers_that_are_held_never_overlap(steps: list[tuple[int, int]]) -> No
         assert all((one == k % 251).all() for k, one in held)
 
 
+def test_a_buffer_that_goes_while_another_is_made_leaves_it_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the garbage collector lets them go, at any moment; the new one gets the old one's id."""
+    pool, _ = made()
+    held = [pool.take(SMALLEST).base for _ in range(40)]  # not views, which would have ids of their own
+    cut = pool._cut
+
+    def cut_while_one_goes(extent: int) -> int:
+        if len(held) > 20:
+            del held[0]
+        return cut(extent)
+
+    monkeypatch.setattr(pool, "_cut", cut_while_one_goes)
+    for _ in range(60):
+        held.append(pool.take(SMALLEST).base)
+    places = [pool.place(buffer[:]) for buffer in held]
+    assert len(set(places)) == len(places)
+    assert BY_MESSAGE not in places
+
+
 def test_a_full_arena_gives_memory_of_its_own_and_empties_again() -> None:
     pool, _ = made()
     held = [pool.take(1 << 18) for _ in range(6)]

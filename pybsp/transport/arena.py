@@ -75,6 +75,7 @@ class SharedPool(BufferPool):
         if at < 0 and (at := self._grow(extent, bits)) < 0:
             return None
         buffer: Bytes = np.ndarray(extent, np.uint8, self._part, at)
+        self._take_back()  # since the first time a buffer may have gone whose id this one has
         self._places[id(buffer)] = at
         recent.append(buffer)
         if len(recent) > RECENT:
