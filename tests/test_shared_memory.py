@@ -302,8 +302,7 @@ def test_a_buffer_that_goes_while_another_is_made_leaves_it_its_place(monkeypatc
         return cut(extent)
 
     monkeypatch.setattr(pool, "_cut", cut_while_one_goes)
-    for _ in range(60):
-        held.append(pool.take(SMALLEST).base)
+    held.extend(pool.take(SMALLEST).base for _ in range(60))
     places = [pool.place(buffer[:]) for buffer in held]
     assert len(set(places)) == len(places)
     assert BY_MESSAGE not in places
