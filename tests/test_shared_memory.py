@@ -293,7 +293,7 @@ def test_buffers_that_are_held_never_overlap(steps: list[tuple[int, int]]) -> No
 def test_a_buffer_that_goes_while_another_is_made_leaves_it_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the garbage collector lets them go, at any moment; the new one gets the old one's id."""
     pool, _ = made()
-    held = [pool.take(SMALLEST).base for _ in range(40)]  # not views, which would have ids of their own
+    held: list[Any] = [pool.take(SMALLEST).base for _ in range(40)]  # not views, which would have ids of their own
     cut = pool._cut
 
     def cut_while_one_goes(extent: int) -> int:
