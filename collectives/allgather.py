@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
+from ..rides import Supersteps
 from .one_superstep import priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import Call, own_argument, packed, primitive
@@ -32,7 +33,7 @@ def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
 
 
 @primitive(cost, plan)
-def allgather(bsp: BSP, value: Any) -> list[Any]:
+def allgather(bsp: BSP, value: Any) -> Supersteps[list[Any]]:
     """Give all processors the values of all; collective.
 
     Args:
@@ -59,6 +60,6 @@ def allgather(bsp: BSP, value: Any) -> list[Any]:
     value = own_argument(value)
     mine = packed(value, "allgather") if bsp.p > 1 else value
     # 1. All send their values to all others.
-    came = run(call, plan(bsp.p), bsp.pid, lambda _: mine)
+    came = yield from run(call, plan(bsp.p), bsp.pid, lambda _: mine)
     came[bsp.pid] = value
     return [came[source] for source in range(bsp.p)]

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
+from ..rides import Supersteps
 from . import fixed_order, groups, tree
 from .plan import Plan, Step, joined
 from .primitive import (
@@ -110,7 +111,7 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
 
 
 @primitive(cost, plan)
-def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Any:
+def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Supersteps[Any]:
     """Combine the values of all processors, in the order of pids, on every one of them; collective.
 
     Args:
@@ -154,19 +155,19 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, ord
     call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given)
     own = taken(value, "allreduce")
     chosen = given or choose(bsp.machine, own.nbytes / 8 if items else words, items, order)
-    return detached(run(call, own, op, chosen, words, order), value)
+    return detached((yield from run(call, own, op, chosen, words, order)), value)
 
 
-def run(call: Call, value: Any, op: Operator, chosen: int, words: float, order: Order = "any") -> Any:
+def run(call: Call, value: Any, op: Operator, chosen: int, words: float, order: Order = "any") -> Supersteps[Any]:
     """Run it with what `choose` chose, for values of so many words."""
     p = call.bsp.p
     fold = in_turn if order == "any" else partial(fixed_order.total, p)
     if chosen == 0:
-        return _by_blocks(call, value, op, value.itemsize / 8, fold)
-    return climbed(call, plan(p, chosen, order), value, op, words, fold)
+        return (yield from _by_blocks(call, value, op, value.itemsize / 8, fold))
+    return (yield from climbed(call, plan(p, chosen, order), value, op, words, fold))
 
 
-def _by_blocks(call: Call, value: Any, op: Operator, words: float, fold: Fold) -> Any:
+def _by_blocks(call: Call, value: Any, op: Operator, words: float, fold: Fold) -> Supersteps[Any]:
     bsp = call.bsp
     out, back = plan_blocks(bsp.p, value.size)
     flat = value.reshape(-1)
@@ -175,13 +176,13 @@ def _by_blocks(call: Call, value: Any, op: Operator, words: float, fold: Fold) -
     for dest, first, last in out.sends(bsp.pid):
         call.send(dest, flat[first:last])
     mine = flat[cuts[bsp.pid] : cuts[bsp.pid + 1]]
-    letters = call.sync(sources(out.receives(bsp.pid)))
+    letters = yield from call.sync(sources(out.receives(bsp.pid)))
     mine = combined(call, letters, mine, op, mine.size * words, fold)
     # 2. The sum of a block goes to all.
     for dest, _, _ in back.sends(bsp.pid):
         call.send(dest, mine)
     due = back.receives(bsp.pid)
-    letters = call.sync(sources(due))
+    letters = yield from call.sync(sources(due))
     result = np.empty(value.shape, mine.dtype)
     into = result.reshape(-1)
     into[cuts[bsp.pid] : cuts[bsp.pid + 1]] = mine

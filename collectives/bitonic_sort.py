@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
+from ..rides import Supersteps
 from . import tree
 from .allreduce import allreduce
 from .allreduce import choose as choose_allreduce
@@ -208,7 +209,9 @@ def cost(
 
 
 @primitive(cost, plan)
-def bitonic_sort(bsp: BSP, keys: Any, levels: int | None = None, values: Any = None, stable: bool = False) -> Any:
+def bitonic_sort(
+    bsp: BSP, keys: Any, levels: int | None = None, values: Any = None, stable: bool = False
+) -> Supersteps[Any]:
     """Sort one key a processor, or blocks of keys by merge-split; collective.
 
     Args:
@@ -255,28 +258,28 @@ def bitonic_sort(bsp: BSP, keys: Any, levels: int | None = None, values: Any = N
     rows, most, least = keyed.rows, 1, 1
     if not keyed.lone:
         # 1. All learn the largest and the smallest block.
-        most, least = _extremes(call, rows.size)
+        most, least = yield from _extremes(call, rows.size)
         rows = keyed.in_order(rows)
         bsp.work(local_work(most))
     if not most:
         return keyed.given_back(rows)
     # 2. The merge stages.
     for masks in schedule(p, given or choose(bsp.machine, most, rows.dtype.itemsize)):
-        rows = _simulated(call, keyed, rows, masks, most)
+        rows = yield from _simulated(call, keyed, rows, masks, most)
     # 3. Blocks of the largest size become blocks of the sizes that were brought.
     if least < most:
-        rows = _returned(call, rows, keyed.rows.size, most)
+        rows = yield from _returned(call, rows, keyed.rows.size, most)
     return keyed.given_back(rows)
 
 
-def _extremes(call: Call, size: int) -> tuple[int, int]:
+def _extremes(call: Call, size: int) -> Supersteps[tuple[int, int]]:
     """The largest and the smallest block of all processors."""
     chosen = choose_allreduce(call.bsp.machine, 2)
-    most, least = run_allreduce(call, np.array([size, -size]), np.maximum, chosen, 2).tolist()
-    return most, -least
+    most, least = yield from run_allreduce(call, np.array([size, -size]), np.maximum, chosen, 2)
+    return int(most), -int(least)
 
 
-def _simulated(call: Call, keyed: KeyedRows, rows: Rows, masks: Masks, most: int) -> Rows:
+def _simulated(call: Call, keyed: KeyedRows, rows: Rows, masks: Masks, most: int) -> Supersteps[Rows]:
     """One superstep: what this processor has after these levels."""
     p, pid = call.bsp.p, call.bsp.pid
     columns = pid ^ reach(masks)
@@ -291,7 +294,8 @@ def _simulated(call: Call, keyed: KeyedRows, rows: Rows, masks: Masks, most: int
             if mate != pid:
                 call.send(mate, payload)
     others = [mate for mate in mates if mate != pid]
-    blocks |= {letter.source: unpacked(letter.payload) for letter in call.sync(others)}
+    letters = yield from call.sync(others)
+    blocks |= {letter.source: unpacked(letter.payload) for letter in letters}
     call.bsp.work((2 ** len(masks) - 1) * most)
     if not others:
         return rows
@@ -318,11 +322,11 @@ def _simulated(call: Call, keyed: KeyedRows, rows: Rows, masks: Masks, most: int
     return after
 
 
-def _returned(call: Call, rows: Rows, size: int, most: int) -> Rows:
+def _returned(call: Call, rows: Rows, size: int, most: int) -> Supersteps[Rows]:
     """The keys of ranks offset to offset + size - 1; the key of rank r is with processor r div most."""
     bsp = call.bsp
     # 1. How many keys the processors below have.
-    end = int(prefix(bsp, size, np.add))
+    end = int((yield from prefix.steps(bsp, size, np.add)))
     begin = end - size
     holders = range(begin // most, -(-end // most)) if size else range(0)
     # 2. Processors ask for the ranks that they want.
@@ -331,9 +335,11 @@ def _returned(call: Call, rows: Rows, size: int, most: int) -> Rows:
             call.send(holder, b"", (max(begin, holder * most), min(end, (holder + 1) * most)))
     # 3. They get them.
     first = bsp.pid * most
-    for letter in call.sync():
+    letters = yield from call.sync()
+    for letter in letters:
         asked = rows[letter.note[0] - first : letter.note[1] - first]
         call.send(letter.source, packed(asked, "bitonic_sort", "keys"))
-    came = {letter.source: unpacked(letter.payload) for letter in call.sync([h for h in holders if h != bsp.pid])}
+    letters = yield from call.sync([holder for holder in holders if holder != bsp.pid])
+    came = {letter.source: unpacked(letter.payload) for letter in letters}
     came[bsp.pid] = rows[max(begin - first, 0) : max(end - first, 0)]
     return joined_rows([came[holder] for holder in holders] or [rows[:0]])

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
+from ..rides import Supersteps
 from . import dissemination, tree
 from .broadcast_items import choose as choose_spread
 from .broadcast_items import counted as counted_spread
@@ -47,7 +48,7 @@ def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int 
 
 
 @primitive(cost, plan)
-def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) -> Any:
+def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) -> Supersteps[Any]:
     """Give all processors the value of one; collective.
 
     Args:
@@ -90,4 +91,4 @@ def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) ->
     def plans(how: str, chosen: int, words: int) -> Plan:
         return plan(bsp.p, chosen, root) if how == "tree" else plan_spread(bsp.p, words, chosen, root)
 
-    return dissemination.run(bsp, "broadcast", value, root, given, choice, plans)
+    return (yield from dissemination.run(bsp, "broadcast", value, root, given, choice, plans))

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
+from ..rides import Supersteps
 from . import dissemination, tree
 from .plan import Plan, Step, joined
 from .primitive import integer, primitive, processor
@@ -142,7 +143,7 @@ def cost(machine: Machine, words: int = 1) -> Cost:
 
 
 @primitive(cost, plan)
-def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Any:
+def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Supersteps[Any]:
     """Give all processors the items of one, by spreading them over the processors first; collective.
 
     Args:
@@ -176,6 +177,8 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Any:
     def choice(words: int, _: bool) -> tuple[str, int]:
         return "spread", choose(bsp.machine, words)
 
-    return dissemination.run(
-        bsp, "broadcast_items", items, root, None, choice, lambda _, degree, words: plan(bsp.p, words, degree, root)
+    return (
+        yield from dissemination.run(
+            bsp, "broadcast_items", items, root, None, choice, lambda _, degree, words: plan(bsp.p, words, degree, root)
+        )
     )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..errors import UsageError
+from ..rides import Supersteps
 from . import tree
 from .plan import Plan
 from .primitive import Call, is_array, is_number, own_argument, packed, sources, unpacked
@@ -68,7 +69,7 @@ def run(
     choose: Choice,
     plans: Plans,
     argument: str = "degree",
-) -> Any:
+) -> Supersteps[Any]:
     """Broadcast a value; `degree` is what the caller gave as the argument of that name, which is compared."""
     call = Call(bsp, name, **{"root": root, argument: degree})
     p, pid = bsp.p, bsp.pid
@@ -97,7 +98,7 @@ def run(
                 part = number if header.descriptor == "number" else data[first * scale : last * scale]
                 call.send(dest, part, header.note())
         # 2. Who hears for the first time learns the plan.
-        letters = call.sync()
+        letters = yield from call.sync()
         if letters and header is None:
             header = BroadcastHeader.read(letters[0].note)
             plan = plans(header.how, header.degree, header.words)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
+from ..rides import Supersteps
 from . import tree
 from .broadcast_items import counted as counted_spread
 from .broadcast_items import plan as plan_spread
@@ -404,7 +405,7 @@ def _agreed(mine: ItemType | None, theirs: ItemType | None) -> ItemType | None:
 
 
 @primitive(cost, plan)
-def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: int | None = None) -> Any:
+def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: int | None = None) -> Supersteps[Any]:
     """Make copies of items, and give all processors equally many of them; collective.
 
     The copies of all items are numbered by processor, then by index of the item. With M copies in all, processor q gets
@@ -455,7 +456,7 @@ def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: in
     bsp.work(n)
     # (2) The number of this processor's first copy, and M; from these l_i, r_i and M/P. That is rounded up: what the
     # last processors lack is the paper's dummy item.
-    before, total, item_type = _prefix(call, ours, own if n else None, chosen)
+    before, total, item_type = yield from _prefix(call, ours, own if n else None, chosen)
     item_type = item_type or own
     ends = before + np.cumsum(counts)
     parts = shares(before, before + ours, max(1, -(-total // p)))
@@ -479,13 +480,14 @@ def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: in
                 pieces.append((pid, part_records))
             else:
                 interval, data = note, encoded
-    for letter in call.sync():
+    letters = yield from call.sync()
+    for letter in letters:
         if letter.note is None:
             pieces.append((letter.source, _decoded(letter.payload, item_type)))
         else:
             interval, data = letter.note, letter.payload.copy()
     # (3)iii l_i+1 broadcasts S_i to l_i+1, ..., r_i-1. (3)iv The value l_i+1 rides beside the items.
-    interval, data = _spread(call, interval, data, chosen)
+    interval, data = yield from _spread(call, interval, data, chosen)
     # (3)v Each takes what is destined for it.
     if interval is not None:
         whole = _decoded(data, item_type)
@@ -502,14 +504,16 @@ def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: in
     )
 
 
-def _prefix(call: Call, ours: int, item_type: ItemType | None, degree: int) -> tuple[int, int, ItemType | None]:
+def _prefix(
+    call: Call, ours: int, item_type: ItemType | None, degree: int
+) -> Supersteps[tuple[int, int, ItemType | None]]:
     """The sum of the processors below, that of all, and the type of all items, which rides beside the sums."""
     pid = call.bsp.pid
     upto = downto = ours  # sums of the d^t processors that end, and begin, with this one
     for step in _plan_prefix(call.bsp.p, degree):
         for dest, _, _ in step.sends(pid):
             call.send(dest, upto if dest > pid else downto, (item_type,))
-        letters = call.sync(sources(step.receives(pid)))
+        letters = yield from call.sync(sources(step.receives(pid)))
         for letter in letters:
             item_type = _agreed(item_type, letter.note[0])
             if letter.source < pid:
@@ -522,7 +526,7 @@ def _prefix(call: Call, ours: int, item_type: ItemType | None, degree: int) -> t
 
 def _spread(
     call: Call, interval: Interval | None, data: NDArray[np.uint8], degree: int
-) -> tuple[Interval | None, NDArray[np.uint8]]:
+) -> Supersteps[tuple[Interval | None, NDArray[np.uint8]]]:
     """2D-BCAST of the bytes of S_i in its interval, in all intervals at once; who is in none just syncs.
 
     Only the first processor of an interval knows of it; the others learn it, and so what to do, from the first message.
@@ -533,7 +537,7 @@ def _spread(
         if interval is not None and plans is not None and superstep in plans:
             for dest, first, last in plans[superstep].sends(call.bsp.pid - interval.first):
                 call.send(interval.first + dest, data[8 * first : 8 * last], interval)
-        letters = call.sync()
+        letters = yield from call.sync()
         if letters and interval is None:
             interval = letters[0].note
             plans = _plan_interval(interval, levels, degree)

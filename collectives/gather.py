@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
+from ..rides import Supersteps
 from .one_superstep import priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import Call, own_argument, packed, primitive, processor
@@ -32,7 +33,7 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
 
 
 @primitive(cost, plan)
-def gather(bsp: BSP, value: Any, root: int = 0) -> list[Any] | None:
+def gather(bsp: BSP, value: Any, root: int = 0) -> Supersteps[list[Any] | None]:
     """Give the root the values of all processors; collective.
 
     Args:
@@ -61,7 +62,7 @@ def gather(bsp: BSP, value: Any, root: int = 0) -> list[Any] | None:
     call = Call(bsp, "gather", root=root)
     value = own_argument(value)
     # 1. All send their values to the root.
-    came = run(call, plan(bsp.p, root), bsp.pid, lambda _: packed(value, "gather"))
+    came = yield from run(call, plan(bsp.p, root), bsp.pid, lambda _: packed(value, "gather"))
     if bsp.pid != root:
         return None
     came[root] = value

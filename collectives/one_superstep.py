@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..cost import Cost, Machine
 from ..errors import UsageError
+from ..rides import Supersteps
 from .plan import Plan, Step
 from .primitive import Call, own_result, sources, unpacked
 
 Words = NDArray[np.int64]
 
 
-def run(call: Call, plan: Plan, pid: int, payload: Callable[[int], Any]) -> dict[int, Any]:
+def run(call: Call, plan: Plan, pid: int, payload: Callable[[int], Any]) -> Supersteps[dict[int, Any]]:
     """Send what the plan says; returns the values that came, by source.
 
     Args:
@@ -27,7 +28,7 @@ def run(call: Call, plan: Plan, pid: int, payload: Callable[[int], Any]) -> dict
         payloads = [(dest, payload(dest)) for dest, _, _ in step.sends(pid)]
         for dest, packed in payloads:
             call.send(dest, packed)
-        letters = call.sync(sources(step.receives(pid)))
+        letters = yield from call.sync(sources(step.receives(pid)))
         came = {letter.source: own_result(unpacked(letter.payload)) for letter in letters}
     return came
 

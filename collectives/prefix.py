@@ -8,6 +8,7 @@ from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
+from ..rides import Supersteps
 from . import prefix_fixed, prefix_trees, tree
 from .plan import Plan
 from .prefix_2d import choose as choose_2d
@@ -87,7 +88,7 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
 
 
 @primitive(cost, plan)
-def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Any:
+def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Supersteps[Any]:
     """The inclusive prefix sums of the processors' values; collective.
 
     Args:
@@ -132,8 +133,8 @@ def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order:
         best = _trees(bsp.machine, words, choose(bsp.machine, words, order), order).seconds
         if cost_2d(bsp.machine, value.size, each, order=order).seconds < best:
             chosen = choose_2d(bsp.machine, value.size, each, order)
-            return run_2d(call, own.reshape(-1), op, chosen, each, order).reshape(value.shape)
+            return (yield from run_2d(call, own.reshape(-1), op, chosen, each, order)).reshape(value.shape)
     chosen = given or choose(bsp.machine, words, order)
     if order == "fixed":
-        return detached(prefix_fixed.run(call, own, op, chosen, words), value)
-    return detached(climbed(call, plan(bsp.p, chosen), own, op, words), value)
+        return detached((yield from prefix_fixed.run(call, own, op, chosen, words)), value)
+    return detached((yield from climbed(call, plan(bsp.p, chosen), own, op, words)), value)

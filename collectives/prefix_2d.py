@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
+from ..rides import Supersteps
 from . import fixed_order, prefix_fixed, prefix_trees, tree
 from .plan import Plan, Step, joined
 from .primitive import (
@@ -184,7 +185,7 @@ def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None, 
 
 
 @primitive(cost, plan)
-def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Any:
+def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Supersteps[Any]:
     """The inclusive prefix sums of each row of a k x p matrix, of which each processor holds a column; collective.
 
     Args:
@@ -229,7 +230,7 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
     items = taking.reshape(-1) if runs is op else taking
     words = column.nbytes / 8 / len(items) if array and len(items) else 1.0
     chosen = given or choose(bsp.machine, len(items), words, order)
-    result = run(call, items, runs, chosen, words, order)
+    result = yield from run(call, items, runs, chosen, words, order)
     if runs is op:
         return result.reshape(column.shape)
     if isinstance(column, np.ndarray) and not array:
@@ -274,32 +275,32 @@ def _of_objects(items: list[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     return found
 
 
-def run(call: Call, column: Any, op: Operator, degree: int, words: float, order: Order = "any") -> Any:
+def run(call: Call, column: Any, op: Operator, degree: int, words: float, order: Order = "any") -> Supersteps[Any]:
     """Run it on a column of k items of so many words; op works on runs of items."""
     bsp, k = call.bsp, len(column)
     if bsp.p == 1:
         return column.copy()
     if order == "fixed" and 0 < k < bsp.p:
-        return detached(prefix_fixed.run(call, column, op, degree, k * words), column)
+        return detached((yield from prefix_fixed.run(call, column, op, degree, k * words)), column)
     scheme = plan(bsp.p, k, degree, order)
     if k == 0:
         for dest, _, _ in scheme[0].sends(bsp.pid):
             call.send(dest, b"")
-        call.sync(sources(scheme[0].receives(bsp.pid)))
+        yield from call.sync(sources(scheme[0].receives(bsp.pid)))
         return column.copy()
     if k >= bsp.p:
-        return _case_1(call, scheme, column, op, words, order)
-    return _case_2(call, scheme, column, op, words)
+        return (yield from _case_1(call, scheme, column, op, words, order))
+    return (yield from _case_2(call, scheme, column, op, words))
 
 
-def _case_1(call: Call, scheme: Plan, column: Any, op: Operator, words: float, order: Order) -> Any:
+def _case_1(call: Call, scheme: Plan, column: Any, op: Operator, words: float, order: Order) -> Supersteps[Any]:
     bsp = call.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
     first, last = (int(cut) for cut in _cuts(k, p)[pid : pid + 2])
     # (1)i. The rows of processor q go there.
     for dest, begin, end in scheme[0].sends(pid):
         call.send(dest, packed(column[begin:end], call.name))
-    letters = call.sync(sources(scheme[0].receives(pid)))
+    letters = yield from call.sync(sources(scheme[0].receives(pid)))
     # (1)ii. A prefix on every row that is here.
     parts = [unpacked(letter.payload) for letter in letters]
     parts.insert(pid, column[first:last])
@@ -309,13 +310,13 @@ def _case_1(call: Call, scheme: Plan, column: Any, op: Operator, words: float, o
     for dest, _, _ in scheme[1].sends(pid):
         call.send(dest, packed(sums[dest], call.name))
     due = scheme[1].receives(pid)
-    letters = call.sync(sources(due))
+    letters = yield from call.sync(sources(due))
     pieces = [unpacked(letter.payload) for letter in letters]
     pieces.insert(pid, sums[pid])  # the rows of processor q are in front of those of q + 1
     return _joined(pieces)
 
 
-def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -> Any:
+def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -> Supersteps[Any]:
     bsp = call.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
     row, first, last = (int(of_all[pid]) for of_all in _owned(p, k))
@@ -323,7 +324,7 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
     # (2)i. Each item goes to the processor that holds its part of its row.
     for dest, r, _ in routed.sends(pid):
         call.send(dest, packed(column[r : r + 1], call.name))
-    letters = call.sync(sources(routed.receives(pid)))
+    letters = yield from call.sync(sources(routed.receives(pid)))
     # (2)ii. A prefix on what is here.
     parts = [unpacked(letter.payload) for letter in letters]
     if first <= pid < last:
@@ -331,7 +332,7 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
     sums = call.own(lambda: _accumulated(parts, op), "op")
     bsp.work((len(parts) - 1) * words)
     # (2)iii. A prefix of the last sums over the processors of a row; (2)iv. of those below this one.
-    before = _climbed(call, trees, sums[-1], op, words)
+    before = yield from _climbed(call, trees, sums[-1], op, words)
     # (2)v. It is put in front of each sum here.
     if before is not None:
         sums = call.own(lambda: _behind(before, sums, op), "op")
@@ -339,14 +340,14 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
     # (2)vi. The sums go to their columns.
     for dest, _, _ in back.sends(pid):
         call.send(dest, packed(sums[dest - first], call.name))
-    letters = call.sync(sources(back.receives(pid)))
+    letters = yield from call.sync(sources(back.receives(pid)))
     pieces = [unpacked(letter.payload) for letter in letters]
     if first <= pid < last:
         pieces.insert(row, sums[pid - first])  # successive processors have successive rows
     return _joined(pieces)
 
 
-def _climbed(call: Call, trees: Sequence[Step], total: Any, op: Operator, words: float) -> Any:
+def _climbed(call: Call, trees: Sequence[Step], total: Any, op: Operator, words: float) -> Supersteps[Any]:
     """What is before this processor's total in the sums that go up the trees; None: nothing.
 
     In the paper the inclusive sums go one processor up behind the trees (step iv), in a superstep. Here each processor
@@ -358,7 +359,7 @@ def _climbed(call: Call, trees: Sequence[Step], total: Any, op: Operator, words:
             payload = packed(total, call.name)
             for dest, _, _ in sends:
                 call.send(dest, payload)
-        letters = call.sync(sources(step.receives(pid)))
+        letters = yield from call.sync(sources(step.receives(pid)))
         if not letters:
             continue
         came = [unpacked(letter.payload) for letter in letters]

@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ..cost import Cost, Machine, Superstep
+from ..rides import Supersteps
 from . import fixed_order, groups
 from .plan import Plan
 from .primitive import Call, Operator, combined, packed, sources, taken
@@ -48,7 +49,7 @@ def choose(machine: Machine, words: float) -> int:
     return min(fixed_order.degrees(machine.p), key=lambda degree: cost(machine, words, degree).seconds)
 
 
-def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Any:
+def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supersteps[Any]:
     """Run it with values of so many words."""
     bsp = call.bsp
     p, pid = bsp.p, bsp.pid
@@ -60,7 +61,7 @@ def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Any:
             payload = packed(whole, call.name)
             for dest, _, _ in sends:
                 call.send(dest, payload)
-        letters = call.sync(sources(step.receives(pid)))
+        letters = yield from call.sync(sources(step.receives(pid)))
         # 2. The sums of the parts below make the prefix in the group.
         if below := [letter for letter in letters if letter.source < pid]:
             upto = combined(call, below, upto, op, words, fold)

@@ -1,8 +1,8 @@
 """What all primitives share: how they carry their cost and plan, and how their supersteps refuse what does not fit.
 
-Every message says which call it belongs to, in its tag. A receiver that finds another call than its own, or nothing
-where something must come, raises; the others get that error at their next sync. So processors that were given different
-arguments end with an error that names the primitive and the argument, and none is left waiting.
+Every message says which call it belongs to (pybsp/rides.py). Where a receiver finds another call than its own, or
+nothing where something must come, all say what they called. So processors that were given different arguments end with
+an error that names the primitive and the argument, and none is left waiting.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import operator
 import pickle
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, cast, get_args
+from functools import partial, wraps
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, cast, get_args
 
 import numpy as np
 
 from ..bsp import BSP
 from ..cost import Cost
 from ..errors import UsageError
+from ..rides import Letter, Ride, Supersteps
 from .plan import Plan, Step
 
 Arguments = ParamSpec("Arguments")
@@ -37,8 +38,14 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
 
     __name__: str
 
-    def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result_co:
-        """Run it; collective."""
+    def __call__(self, bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result_co:
+        """Run it, in supersteps of its own; collective."""
+
+    def start(self, bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result_co]:
+        """Start it: it rides in the program's supersteps, and the ticket has its result when it is done; collective."""
+
+    def steps(self, bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Supersteps[Result_co]:
+        """It as a part of another function that rides: `result = yield from ...`."""
 
     def cost(self, *args: CostArguments.args, **kwargs: CostArguments.kwargs) -> Cost:
         """What it costs on a machine."""
@@ -49,82 +56,62 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
 
 def primitive(
     cost: Callable[CostArguments, Cost], plan: Callable[PlanArguments, Plan]
-) -> Callable[[Callable[Arguments, Result]], Primitive[Arguments, Result, CostArguments, PlanArguments]]:
-    """Give a function its cost and its plan as attributes."""
+) -> Callable[
+    [Callable[Concatenate[BSP, Arguments], Supersteps[Result]]],
+    Primitive[Arguments, Result, CostArguments, PlanArguments],
+]:
+    """Make a primitive of a function that rides, with its cost and its plan as attributes."""
 
-    def carry(function: Callable[Arguments, Result]) -> Primitive[Arguments, Result, CostArguments, PlanArguments]:
-        function.cost = cost  # type: ignore[attr-defined]
-        function.plan = plan  # type: ignore[attr-defined]
-        return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", function)
+    def carry(
+        steps: Callable[Concatenate[BSP, Arguments], Supersteps[Result]],
+    ) -> Primitive[Arguments, Result, CostArguments, PlanArguments]:
+        name = steps.__name__
+
+        @wraps(steps)
+        def collective(bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            return bsp.ride(name, steps(bsp, *args, **kwargs)).finish()
+
+        def start(bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result]:
+            return bsp.ride(name, steps(bsp, *args, **kwargs))
+
+        returned = collective.__annotations__["return"]
+        collective.__annotations__["return"] = returned.removeprefix("Supersteps[").removesuffix("]")
+        vars(collective).update(cost=cost, plan=plan, start=start, steps=steps)
+        return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", collective)
 
     return carry
 
 
-class Letter(NamedTuple):
-    """A message of a primitive: who sent it, what goes beside the data, and the data."""
-
-    source: int
-    note: Any
-    payload: Any
-
-
 class Call:
-    """One call of a primitive on this processor: its supersteps.
+    """One call of a primitive on this processor: its messages, and its supersteps.
 
     Args:
         bsp: the processor.
         name: the primitive's.
         order: where it has that argument, which is compared too; "any" adds nothing to a message.
         **agreed: arguments that must be equal on all processors; they are compared with each message.
-
-    Raises:
-        UsageError: something was sent since the last sync, which would arrive inside the primitive.
     """
 
     def __init__(self, bsp: BSP, name: str, order: str | None = None, **agreed: Any) -> None:
-        if pending := bsp.pending:
-            raise UsageError(
-                f"{name}: is made of supersteps of its own, and what was sent before ({pending}) would arrive inside "
-                "it; call bsp.sync() first"
-            )
-        self.bsp, self.name, self.number = bsp, name, 0
-        self._agreed = {key: described(value) for key, value in agreed.items()}
-        self._end = ";".join(("", *self._agreed.values()))
         if order is not None:
-            self._agreed["order"] = order
-            if order != "any":
-                self._end += f";{order}"
-        self._id = f"{name};0{self._end}"
+            agreed["order"] = order
+        self.bsp, self.name, self._agreed = bsp, name, agreed
+        self._stream = bsp.stream(name, **agreed)
+        self.send = self._stream.send  # to a processor, data, and perhaps a note that counts no words
 
-    def send(self, dest: int, payload: Any, note: Any = None) -> None:
-        """Send data, with a note that counts no words (an index, a size); a text is the note that travels cheapest."""
-        if note is None:
-            self.bsp.send(dest, payload, self._id)
-        else:
-            self.bsp.send(dest, payload, f"{self._id}|{note}" if type(note) is str else (self._id, note))
-
-    def sync(self, expected: Sequence[int] | None = None) -> list[Letter]:
+    def sync(self, expected: Sequence[int] | None = None) -> Supersteps[list[Letter]]:
         """End the superstep.
 
         Args:
             expected: the processors that one message each must come from, in order; None: whoever has something.
 
         Raises:
-            UsageError: a message of another call, one that is missing, or one too many.
+            UsageError: one that is missing, or one too many.
         """
-        self.bsp.own_superstep(self.name)
-        letters = []
-        for source, tag, payload in self.bsp.inbox:
-            call_id, note = tag if type(tag) is tuple and len(tag) == 2 else (tag, None)
-            if type(call_id) is str and "|" in call_id:
-                call_id, note = call_id.split("|", 1)
-            if type(call_id) is not str or call_id != self._id:
-                self._refuse(source, call_id)
-            letters.append(Letter(source, note, payload))
+        yield
+        letters = self._stream.arrived
         if expected is not None:
             self.expect(letters, expected)
-        self.number += 1
-        self._id = f"{self.name};{self.number}{self._end}"
         return letters
 
     def expect(self, letters: Sequence[Letter], expected: Sequence[int]) -> None:
@@ -133,32 +120,10 @@ class Call:
         if came == expected:
             return
         odd = sorted(set(expected).symmetric_difference(came)) or came
-        raise UsageError(
+        self._stream.differ(
             f"{self.name}: processor {self.bsp.pid} expected messages from {shortened(expected)} and got them from "
             f"{shortened(came)}: processor {odd[0]} called it with other arguments than this one "
             f"({', '.join(f'{k}={v}' for k, v in self._agreed.items())}); they must be equal on all processors"
-        )
-
-    def _refuse(self, source: int, call_id: Any) -> None:
-        """Say what another processor did differently."""
-        theirs = call_id.split(";") if isinstance(call_id, str) else []
-        if theirs[:1] != [self.name]:
-            what = f"is in {theirs[0]}" if len(theirs) > 1 else f"sent a message of its own, with tag {call_id!r:.60}"
-            raise UsageError(
-                f"{self.name}: processor {source} {what} where processor {self.bsp.pid} is in {self.name}; all "
-                "processors must call it together, and with equal arguments (on this one "
-                f"{', '.join(f'{k}={v}' for k, v in self._agreed.items())})"
-            )
-        arguments = {"order": "any", **dict(zip(self._agreed, theirs[2:], strict=False))}
-        for argument, mine in self._agreed.items():
-            if arguments.get(argument) != mine:
-                raise UsageError(
-                    f"{self.name}: argument {argument}: expected the same on all processors, got {mine} on processor "
-                    f"{self.bsp.pid} and {arguments.get(argument)} on processor {source}"
-                )
-        raise UsageError(
-            f"{self.name}: processor {source} is in its superstep {theirs[1]}, processor {self.bsp.pid} in "
-            f"{self.number}: they called it with different arguments"
         )
 
     def own(self, share: Callable[[], Result], argument: str) -> Result:
@@ -174,11 +139,6 @@ class Call:
                 f"{self.name}: argument {argument}: raised {type(error).__name__}: {error} (on processor "
                 f"{self.bsp.pid})"
             ) from error
-
-
-def described(value: Any) -> str:
-    """A value as it is compared between processors: short, without the separators of a call."""
-    return str(value).replace(";", ",").replace("|", "")
 
 
 def shortened(pids: Sequence[int]) -> str:
@@ -404,7 +364,9 @@ def combined(
     return own_result(total)  # an op may give back what it was given
 
 
-def climbed(call: Call, trees: Iterable[Step], value: Any, op: Operator, words: float, fold: Fold = in_turn) -> Any:
+def climbed(
+    call: Call, trees: Iterable[Step], value: Any, op: Operator, words: float, fold: Fold = in_turn
+) -> Supersteps[Any]:
     """What a processor's value becomes as sums go up trees, in the supersteps of a plan."""
     pid = call.bsp.pid
     for step in trees:
@@ -414,7 +376,7 @@ def climbed(call: Call, trees: Iterable[Step], value: Any, op: Operator, words: 
             for dest, _, _ in sends:
                 call.send(dest, payload)
         # 2. What comes is combined with it in the order of pids, which is that of the groups whose sums they are.
-        if letters := call.sync(sources(step.receives(pid))):
+        if letters := (yield from call.sync(sources(step.receives(pid)))):
             value = combined(call, letters, value, op, words, fold)
     return value
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
+from ..rides import Supersteps
 from . import fixed_order, tree
 from .plan import Plan, Step, joined
 from .primitive import (
@@ -74,7 +75,9 @@ def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int 
 
 
 @primitive(cost, plan)
-def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None = None, order: Order = "any") -> Any:
+def reduce(
+    bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None = None, order: Order = "any"
+) -> Supersteps[Any]:
     """Combine the values of all processors, in the order of pids, on one of them; collective.
 
     Args:
@@ -116,5 +119,5 @@ def reduce(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None
     call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given)
     scheme = plan(bsp.p, given or choose(bsp.machine, words, order), root, order)
     fold = in_turn if order == "any" else partial(fixed_order.total, bsp.p)
-    total = climbed(call, scheme, taken(value, "reduce"), op, words, fold)
+    total = yield from climbed(call, scheme, taken(value, "reduce"), op, words, fold)
     return detached(total, value) if bsp.pid == root else None

@@ -14,6 +14,7 @@ from ..bsp import BSP
 from ..convert import what
 from ..cost import Cost, Machine
 from ..errors import UsageError
+from ..rides import Supersteps
 from .plan import Plan, Step, joined
 from .primitive import Call, integer, no_mask, packed, primitive, unpacked
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
@@ -256,7 +257,7 @@ def run_together(runs: Sequence[NDArray[Any]], empty: NDArray[Any]) -> NDArray[A
 
 
 @primitive(cost, plan)
-def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -> Any:
+def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -> Supersteps[Any]:
     """Sort the keys of all processors: processor 0 gets the smallest, processor p - 1 the largest; collective.
 
     For many keys a processor, p^2 or more; `bitonic_sort` is for few.
@@ -329,7 +330,7 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
     parcel = packed(samples, NAME, "keys")
     for dest in others:
         call.send(dest, parcel, mine)
-    letters = call.sync(others)
+    letters = yield from call.sync(others)
     blocks = [Block(*letter.note) for letter in letters]
     blocks.insert(pid, mine)
     pieces = [unpacked(letter.payload) for letter in letters]
@@ -356,7 +357,7 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
                 outgoing.append((dest, packed(carried[part], NAME, "values")))
     for dest, payload in outgoing:
         call.send(dest, payload)
-    letters = call.sync()
+    letters = yield from call.sync()
 
     # 5. Merge what came, and what stayed: sorted runs in order of their sources.
     stayed = slice(bounds[pid], bounds[pid + 1])

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
+from ..rides import Supersteps
 from .one_superstep import one_for_each, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import Call, own_argument, packed, primitive, processor
@@ -32,7 +33,7 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
 
 
 @primitive(cost, plan)
-def scatter(bsp: BSP, values: Any, root: int = 0) -> Any:
+def scatter(bsp: BSP, values: Any, root: int = 0) -> Supersteps[Any]:
     """Give each processor its own of the root's values; collective.
 
     Args:
@@ -60,10 +61,10 @@ def scatter(bsp: BSP, values: Any, root: int = 0) -> Any:
         ['one', 2.0, [3]]
     """
     root = processor("scatter", "root", root, bsp.p)
-    return dealt(Call(bsp, "scatter", root=root), values, root)
+    return (yield from dealt(Call(bsp, "scatter", root=root), values, root))
 
 
-def dealt(call: Call, values: Any, root: int) -> Any:
+def dealt(call: Call, values: Any, root: int) -> Supersteps[Any]:
     """Run it under the name of `call`."""
     bsp = call.bsp
     own: Any = None
@@ -71,5 +72,5 @@ def dealt(call: Call, values: Any, root: int) -> Any:
         values = one_for_each(call.name, values, bsp.p)
         own = own_argument(values[root])
     # 1. The root sends each processor its value.
-    came = run(call, plan(bsp.p, root), bsp.pid, lambda dest: packed(values[dest], call.name, "values"))
+    came = yield from run(call, plan(bsp.p, root), bsp.pid, lambda dest: packed(values[dest], call.name, "values"))
     return own if bsp.pid == root else came[root]

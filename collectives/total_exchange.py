@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
+from ..rides import Supersteps
 from .one_superstep import one_for_each, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import Call, own_argument, packed, primitive
@@ -32,7 +33,7 @@ def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
 
 
 @primitive(cost, plan)
-def total_exchange(bsp: BSP, values: Any) -> list[Any]:
+def total_exchange(bsp: BSP, values: Any) -> Supersteps[list[Any]]:
     """Send each processor a value of its own; collective.
 
     Args:
@@ -63,6 +64,6 @@ def total_exchange(bsp: BSP, values: Any) -> list[Any]:
     values = one_for_each("total_exchange", values, bsp.p)
     own = own_argument(values[bsp.pid])
     # 1. All send each other their values.
-    came = run(call, plan(bsp.p), bsp.pid, lambda dest: packed(values[dest], "total_exchange", "values"))
+    came = yield from run(call, plan(bsp.p), bsp.pid, lambda dest: packed(values[dest], "total_exchange", "values"))
     came[bsp.pid] = own
     return [came[source] for source in range(bsp.p)]

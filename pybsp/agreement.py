@@ -6,11 +6,11 @@ All processors see the same, so all raise in the same exchange, and none is left
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from .errors import BSPError, SyncError, UsageError, describe, where
 from .failures import Failure, outcome, processor_error
-from .transport import BEGIN, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival, Parcel, Transport
+from .transport import BEGIN, DIFFER, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival, Parcel, Transport
 
 if TYPE_CHECKING:
     from .account import Account
@@ -76,6 +76,56 @@ def mismatch(exchange: Callable[..., Arrival], kinds: Sequence[int], position: s
         "the processors did not do the same: " + "; ".join(f"{pids(who)} {what}" for what, who in doing.items())
     )
     outcome(error).speaker = next((pid for pid, kind in enumerate(kinds) if kind != EXIT), 0)
+    return error
+
+
+class Called(NamedTuple):
+    """A call of a function with a stream of its own (rides.py), as processors compare it: the number counts calls."""
+
+    number: int
+    name: str
+    arguments: dict[str, str]
+
+    def described(self) -> str:
+        """In words."""
+        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.arguments.items())})"
+
+
+class Explained(NamedTuple):
+    """What a processor says where calls differ: the last ones, and what it found, if it has found it."""
+
+    calls: list[Called]
+    complaint: str
+
+
+def difference(said: Sequence[Any]) -> UsageError:
+    """The error, the same on all processors, where some found that they called different things; from all they say."""
+    found = next((pid for pid, mine in enumerate(said) if isinstance(mine, Explained) and mine.complaint), 0)
+    of_each = [{call.number: call for call in mine.calls} if isinstance(mine, Explained) else {} for mine in said]
+    text = said[found].complaint
+    for number, mine in of_each[found].items():
+        other = next((pid for pid, theirs in enumerate(of_each) if theirs.get(number) != mine), None)
+        if other is None:
+            continue
+        theirs = of_each[other].get(number)
+        if theirs is None and number < min(of_each[other], default=number):
+            continue  # it was too long ago there
+        if theirs is None or theirs.name != mine.name:
+            what = f"is in {theirs.described()}" if theirs else f"has not called {mine.name}"
+            text = (
+                f"{mine.name}: processor {other} {what} where processor {found} is in {mine.name}; all processors must "
+                f"call it together, and with equal arguments (here {mine.described()})"
+            )
+        else:
+            argument = next(a for a in mine.arguments | theirs.arguments if mine[2].get(a) != theirs[2].get(a))
+            text = (
+                f"{mine.name}: argument {argument}: expected the same on all processors, got "
+                f"{mine.arguments.get(argument)} on processor {found} and {theirs.arguments.get(argument)} on "
+                f"processor {other}"
+            )
+        break
+    error = UsageError(text)
+    outcome(error).speaker = found
     return error
 
 
@@ -174,9 +224,12 @@ class Agreement:
     Args:
         route: an exchange of all, as the machine's router does it.
         members: of a part, which of all processors they are; empty: it is no part.
+
+    Attributes:
+        called: gives the last calls that processors compare where they differ.
     """
 
-    __slots__ = ("_account", "_gate", "_route", "_transport", "members")
+    __slots__ = ("_account", "_gate", "_route", "_transport", "called", "members")
 
     def __init__(
         self,
@@ -188,6 +241,7 @@ class Agreement:
     ) -> None:
         self._transport, self._route, self._gate, self._account = transport, route, gate, account
         self.members = members
+        self.called: Callable[[], list[Called]] = list
 
     def meet(self, kind: int, note: Any, parcels: Mapping[int, Parcel]) -> Arrival:
         """An exchange beside supersteps."""
@@ -203,11 +257,33 @@ class Agreement:
         Args: as of the function `settle`.
         """
         try:
+            if arrival.kinds is not None and DIFFER in (kinds := without_flags(arrival.kinds)) and FAIL not in kinds:
+                raise difference(self._explained(""))
             notes = settle(self._route, arrival, kind, what, self._account.superstep, self._account.label, line)
             return None if notes is None else look_through(notes, self._account.superstep)
         except BSPError as error:
             self._fail(error)  # all find the same
             raise
+
+    def differ(self, complaint: str) -> NoReturn:
+        """What arrived says that others called something else: all say what they called; see rides.py.
+
+        Raises:
+            UsageError: what was different; on all processors, on the others at their next exchange.
+            ProcessorError: a processor failed meanwhile.
+        """
+        arrival = self.meet(DIFFER, None, {})
+        kinds = [] if arrival.kinds is None else without_flags(arrival.kinds)
+        if FAIL in kinds:
+            self.settle(arrival, DIFFER, "")
+        error = difference(self._explained(complaint))
+        self._fail(error)
+        raise error
+
+    def _explained(self, complaint: str) -> Sequence[Any]:
+        notes = self.meet(EXPLAIN, Explained(self.called(), complaint), {}).notes
+        assert notes is not None
+        return notes
 
     def leave(self, error: BaseException) -> None:
         """An exception leaves an exchange, or what consists of exchanges.

@@ -9,7 +9,7 @@ import dataclasses
 import operator
 import pickle
 from collections.abc import Iterator
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -24,9 +24,12 @@ from .mail import PLAIN_NUMBERS, Inbox
 from .managed import managed
 from .parts import Split
 from .queues import Queue
+from .rides import Ride, Stream, Supersteps, refuse_under_way
 from .superstep import SuperstepEngine
 from .transport import Transport
 from .transport.router import Router
+
+Result = TypeVar("Result")
 
 
 class BSP:
@@ -353,6 +356,51 @@ class BSP:
         """
         self._superstep.sync_own(checked_label("bsp.own_superstep", name, "name"))
 
+    def ride(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:
+        """Start a function that rides in this machine's supersteps, beside what the program sends; collective.
+
+        It is a generator, which ends a superstep with each `yield`, and sends on a `stream` of its own. As collectives
+        do: `collectives.allreduce.start(bsp, ...)` is this. All processors start the same ones in the same order. What
+        it computes belongs to the superstep in which it does; what is not over when the program ends is an error.
+
+        Args:
+            name: of the function, for errors and labels.
+            steps: runs up to its first `yield` now, and on from there after each superstep.
+
+        Returns:
+            A ticket: `value`, when it is `done`; `finish` goes on in supersteps of its own, and returns the value.
+
+        Raises:
+            UsageError: nothing may be started now; and what the function itself raises.
+
+        BSP cost: none but what it sends; `finish` adds supersteps.
+
+        Examples:
+            >>> def neighbours(bsp, value):
+            ...     stream = bsp.stream("neighbours")
+            ...     stream.send((bsp.pid + 1) % bsp.p, value)
+            ...     yield
+            ...     return stream.arrived[0].payload
+            >>> def main(bsp):
+            ...     ticket = bsp.ride("neighbours", neighbours(bsp, bsp.pid))
+            ...     bsp.send(0, "the program's own")
+            ...     bsp.sync()
+            ...     return ticket.value, bsp.ride("neighbours", neighbours(bsp, -bsp.pid)).finish(), len(bsp.inbox)
+            >>> pybsp.simulate(main, p=3).results
+            [(2, -2, 3), (0, 0, 0), (1, -1, 0)]
+        """
+        self._gate.check(checked_label("bsp.ride", name, "name"))
+        return self._superstep.rides.start(name, steps)
+
+    def stream(self, name: str, **arguments: Any) -> Stream:
+        """The messages of one call of a function that rides; see `ride`, which has an example. Only inside of one.
+
+        Args:
+            name: of the function.
+            **arguments: of the call that are equal on all processors; where they are not, an error on all says so.
+        """
+        return self._superstep.rides.stream(name, {key: str(value) for key, value in arguments.items()})
+
     # -- parts ----------------------------------------------------------------------------------------------------
 
     def split(self, color: Any, key: Any = None) -> Split[BSP]:
@@ -365,7 +413,7 @@ class BSP:
             key: orders the processors of a part, then pid; None: by pid.
 
         Raises:
-            UsageError: something was sent since the last sync.
+            UsageError: something was sent since the last sync, or a collective is under way.
             SyncError: another processor did something else.
 
         Examples:
@@ -378,6 +426,7 @@ class BSP:
             [(3, 0, [0, 2, 4]), (2, 0, [1, 3]), (3, 1, []), (2, 1, []), (3, 2, [])]
         """
         self._gate.check("bsp.split")
+        refuse_under_way("bsp.split", self._superstep.rides, "call bsp.sync() until ticket.done first")
         if self._superstep.pending():
             raise UsageError(
                 "bsp.split: split is a superstep of its own in which nothing is sent, but something was sent "

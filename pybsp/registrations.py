@@ -75,7 +75,7 @@ class Registrations(Participant):
             array.accept(of_all)
             self.arrays[array.number] = array
         # A put or get after free in the same superstep is legal, so the array goes after this sync's delivery.
-        self.leaving = self._freed
+        self.leaving += self._freed
         self._new, self._freed, self.declared = [], [], []
 
     def let_go(self) -> list[Queue]:

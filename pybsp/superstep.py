@@ -34,16 +34,19 @@ from .participant import Participant
 from .poison import poison
 from .queues import Queue
 from .registrations import Registrations
+from .rides import Rides, refuse_under_way
 from .settings import GRACE, seconds
 from .transport import (
     END,
     FLAG_GETS,
     JOINED,
     KIND,
+    LETTERS,
     MAIL,
     PUTS,
     QUIET,
     REPLY,
+    RIDES,
     SYNC,
     Arrival,
     Bytes,
@@ -92,6 +95,7 @@ class SuperstepEngine:
         gate: whether something may be called.
         mail: the messages that go out with its end.
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
+        rides: functions that ride in its supersteps.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
     """
@@ -102,6 +106,7 @@ class SuperstepEngine:
         "_empty",
         "_fast",
         "_fresh",
+        "_letters",
         "_outgoing",
         "account",
         "agreement",
@@ -116,6 +121,7 @@ class SuperstepEngine:
         "pid",
         "pool",
         "registrations",
+        "rides",
         "route",
         "router",
         "transport",
@@ -141,6 +147,9 @@ class SuperstepEngine:
         self.participants: dict[Participant, None] = {}
         self.registrations = Registrations()
         self._accesses = Accesses(self.pool, self.registrations.arrays)
+        self.rides = Rides(self)
+        self.agreement.called = self.rides.called
+        self._letters: list[tuple[int, Section]] = []  # for the rides
         self.inbox = self._empty = Inbox((), self._outgoing)
         # When checked: what arrived last, to be poisoned, and the arrays of it whose dtype is known.
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
@@ -196,6 +205,8 @@ class SuperstepEngine:
         if self.participants or not self._fast or not self.gate.limit:
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
+            if self.rides.riding or self._letters:
+                self._go_on()
             return
         # Time counts here: it is what an empty superstep takes.
         try:
@@ -212,6 +223,8 @@ class SuperstepEngine:
             if arrival is not QUIET:
                 if arrival[0] is not None:
                     self._take(arrival, SYNC, _SYNCED, enter - left, sent)
+                    if self._letters:
+                        self._go_on()  # nothing rides here: it says so
                     return
                 got = self._deliver(arrival) if arrival[2] else _NOTHING
                 leave = clock()
@@ -230,6 +243,8 @@ class SuperstepEngine:
                 )
                 account.work = 0.0
                 account.left = leave
+                if self._letters:
+                    self._go_on()
                 return
             leave = clock()
             numbers, at = log.numbers, log.end
@@ -266,6 +281,41 @@ class SuperstepEngine:
             account.label_this(label)
         else:
             self.label(label)
+
+    def sync_rides(self, name: str) -> None:
+        """End a superstep of what rides alone, labelled with that name where the program has no label.
+
+        What the program has sent goes out with its own next sync, and what arrived for it stays until then. What it
+        registered takes effect; what it freed goes with its own sync, which may still bring something for it.
+        """
+        self.gate.check(name)
+        account = self.account
+        label = account.label
+        if not label:
+            account.label_this(name)
+        try:
+            enter = clock()
+            charge = account.charge(enter)
+            parcels: dict[int, Parcel] = {}
+            self.rides.pack(parcels)
+            sent = _count(parcels.items(), self.pid)
+            note, declared = None, self.registrations.declared
+            if declared or self.checked:
+                note = (None, declared or None, (account.label, where()) if self.checked else None)
+            arrival = self.route(RIDES, note, parcels, charge)
+            seconds = charge.seconds if account.virtual else enter - account.left
+            self._take(arrival, RIDES, f"is in {self.rides.called()[-1].described()}", seconds, sent)
+        except BaseException as error:
+            note_label(error, account.label)
+            self.agreement.leave(error)
+            raise
+        account.label_this(label)  # it ended no superstep of the program's
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """What rides goes on, after the exchange: its work is the next superstep's."""
+        letters, self._letters = self._letters, []
+        self.rides.deliver(letters)
 
     def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all.
@@ -326,6 +376,8 @@ class SuperstepEngine:
         except BaseException as error:
             self.agreement.leave(error)
             raise
+        if self.rides.riding or self._letters:
+            self._go_on()
         return True
 
     def _pack(self, note: Any) -> tuple[dict[int, Parcel], Counted, int, Any]:
@@ -378,7 +430,7 @@ class SuperstepEngine:
         if arrived:
             words, messages, items_in = self._deliver(arrival)
             words_in, messages_in = words_in + words, messages_in + messages
-        if self.registrations.leaving:
+        if self.registrations.leaving and kind != RIDES:
             for queue in self.registrations.let_go():
                 self.participants[queue] = None  # what arrived for it goes with the next sync
         # 4. The ledger.
@@ -412,6 +464,8 @@ class SuperstepEngine:
             for stream, section in parcel.items():
                 if stream == MAIL:
                     mail.append((source, section))
+                elif stream == LETTERS:
+                    self._letters.append((source, section))
                 elif stream == PUTS:
                     self._accesses.write(section)
                 elif stream >= JOINED:
@@ -480,6 +534,7 @@ class SuperstepEngine:
             line = self._begun.line
             self.complete()
             raise UsageError(f"bsp.begin: called at {line}, and never ended; call bsp.end() before the program ends")
+        refuse_under_way("pybsp.run", self.rides, "call bsp.sync() until ticket.done before the program ends")
         left = self.pending()
         if left:
             raise UsageError(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...bsp import BSP
 from ...cost import Cost, Machine
+from ...rides import Supersteps
 from .. import tree
 from ..bitonic_sort import Masks, reach, schedule
 from ..plan import Plan, Step, joined
@@ -65,7 +66,7 @@ def cost(machine: Machine, words: float = 1, levels: int = 1) -> Cost:
 
 
 @primitive(cost, plan)
-def bitonic_sort_few(bsp: BSP, keys: Any, levels: int) -> Any:
+def bitonic_sort_few(bsp: BSP, keys: Any, levels: int) -> Supersteps[Any]:
     """Sort one key a processor on about p / 2^levels of them; collective.
 
     Args:
@@ -104,7 +105,7 @@ def bitonic_sort_few(bsp: BSP, keys: Any, levels: int) -> Any:
                 call.send(leader, packed(rows_of[leader], "bitonic_sort_few", "keys"))
         mine = np.flatnonzero(after == bsp.pid)
         due = np.unique(before[mine]).tolist()
-        letters = call.sync([source for source in due if source != bsp.pid])
+        letters = yield from call.sync([source for source in due if source != bsp.pid])
         came = {letter.source: unpacked(letter.payload) for letter in letters}
         came[bsp.pid] = rows_of.get(bsp.pid, rows[:0])
         rows = joined_rows([came[source] for source in due] or [rows[:0]])

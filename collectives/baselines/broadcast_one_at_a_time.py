@@ -7,6 +7,7 @@ from typing import Any
 
 from ...bsp import BSP
 from ...cost import Cost, Machine
+from ...rides import Supersteps
 from ..broadcast import broadcast
 from ..broadcast import choose as choose_broadcast
 from ..plan import Plan, joined
@@ -29,7 +30,7 @@ def cost(machine: Machine, k: int, words: int = 1, degree: int | None = None) ->
 
 
 @primitive(cost, plan)
-def broadcast_one_at_a_time(bsp: BSP, items: Any, root: int = 0, degree: int | None = None) -> list[Any]:
+def broadcast_one_at_a_time(bsp: BSP, items: Any, root: int = 0, degree: int | None = None) -> Supersteps[list[Any]]:
     """Give all processors the items of one, by k broadcasts in sequence; collective.
 
     Args:
@@ -56,5 +57,8 @@ def broadcast_one_at_a_time(bsp: BSP, items: Any, root: int = 0, degree: int | N
     mine = (
         [own_argument(item) for item in sequence("broadcast_one_at_a_time", "items", items)] if bsp.pid == root else []
     )
-    k = broadcast(bsp, len(mine), root, chosen)
-    return [broadcast(bsp, mine[j] if bsp.pid == root else None, root, chosen) for j in range(k)]
+    k = yield from broadcast.steps(bsp, len(mine), root, chosen)
+    received: list[Any] = [None] * k
+    for j in range(k):
+        received[j] = yield from broadcast.steps(bsp, mine[j] if bsp.pid == root else None, root, chosen)
+    return received

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
+from ...rides import Supersteps
 from .. import prefix_trees, tree
 from ..plan import Plan, Step, joined
 from ..primitive import (
@@ -81,7 +82,7 @@ def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None) 
 
 
 @primitive(cost, plan)
-def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = None) -> list[Any]:
+def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = None) -> Supersteps[list[Any]]:
     """The inclusive prefix sums of each row of a k x p matrix, one row behind the other; collective.
 
     Args:
@@ -117,7 +118,7 @@ def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = N
         for dest, row, _ in step.sends(bsp.pid):
             call.send(dest, packed(sums[row], call.name))
         due = step.receives(bsp.pid)
-        letters = call.sync(sources(due))
+        letters = yield from call.sync(sources(due))
         # 2. What came is combined, row by row.
         for row in sorted({row for _, row, _ in due}):
             of_row = [letter for letter, (_, its, _) in zip(letters, due, strict=True) if its == row]

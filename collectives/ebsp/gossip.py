@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ...bsp import BSP
 from ...cost import Cost, Machine
+from ...rides import Supersteps
 from ..one_superstep import priced, word_counts
 from ..plan import Plan, Step, joined
 from ..primitive import Call, own_argument, own_result, packed, primitive, sources, unpacked
@@ -32,7 +33,7 @@ def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
 
 
 @primitive(cost, plan)
-def gossip(bsp: BSP, value: Any) -> list[Any]:
+def gossip(bsp: BSP, value: Any) -> Supersteps[list[Any]]:
     """Give all processors the values of all, by messages between neighbours alone; collective.
 
     Args:
@@ -65,7 +66,8 @@ def gossip(bsp: BSP, value: Any) -> list[Any]:
         for dest, block, _ in step.sends(pid):
             call.send(dest, blocks[block])
         due = step.receives(pid)
-        for letter, (_, block, _) in zip(call.sync(sources(due)), due, strict=True):
+        letters = yield from call.sync(sources(due))
+        for letter, (_, block, _) in zip(letters, due, strict=True):
             blocks[block] = own_result(letter.payload)
     values = [unpacked(block) for block in blocks]
     values[pid] = value

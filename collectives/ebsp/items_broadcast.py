@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...bsp import BSP
 from ...cost import Cost, Machine
+from ...rides import Supersteps
 from .. import dissemination
 from ..plan import Plan, Step, joined
 from ..primitive import integer, primitive, processor
@@ -142,7 +143,7 @@ def cost(machine: Machine, words: int, root: int = 0) -> Cost:
 
 
 @primitive(cost, plan)
-def items_broadcast(bsp: BSP, items: Any, root: int = 0, machine: Machine | None = None) -> Any:
+def items_broadcast(bsp: BSP, items: Any, root: int = 0, machine: Machine | None = None) -> Supersteps[Any]:
     """Give all processors the N items of one, mostly by messages between processors close by; collective.
 
     Args:
@@ -180,6 +181,8 @@ def items_broadcast(bsp: BSP, items: Any, root: int = 0, machine: Machine | None
     def plans(how: str, fan_outs: FanOuts, words: int) -> Plan:
         return _plan(bsp.p, words, fan_outs, how == MESH, root)
 
-    return dissemination.run(
-        bsp, "items_broadcast", items, root, None, lambda words, _: choose(by, words), plans, argument="fan_outs"
+    return (
+        yield from dissemination.run(
+            bsp, "items_broadcast", items, root, None, lambda words, _: choose(by, words), plans, argument="fan_outs"
+        )
     )

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
+from ...rides import Supersteps
 from ..plan import Plan, Step, joined
 from ..primitive import Call, own_argument, primitive, sources
 from .partition import (
@@ -150,7 +151,7 @@ def matrix_multiplication(
     sizes: Sizes,
     q: tuple[int, int] | None = None,
     machine: Machine | None = None,
-) -> Matrix:
+) -> Supersteps[Matrix]:
     """Multiply matrices in q1 x q2 blocks, C = A B, by pipelining the blocks between neighbours; collective.
 
     The block (i, j) of each matrix is on processor i*q2 + j; it may be empty.
@@ -204,16 +205,16 @@ def matrix_multiplication(
     b = own_argument(b)  # it is read after the syncs of (1)
     # (1) The blocks of A go along the row of processors: locality 1. They are held with their columns as rows, so that
     # what is sent is contiguous.
-    left = _gossiped(call, a.T, grid.block((n, k), pid)[1], k, along_rows)
+    left = yield from _gossiped(call, a.T, grid.block((n, k), pid)[1], k, along_rows)
     # (2) The blocks of B go along the column of processors: locality q2.
-    right = _gossiped(call, b, grid.block((k, m), pid)[0], k, along_columns)
+    right = yield from _gossiped(call, b, grid.block((k, m), pid)[0], k, along_columns)
     # (3) Each processor multiplies its rows of A by its columns of B.
     product: Matrix = left.T @ right
     bsp.work(2.0 * product.size * k)
     return product
 
 
-def _gossiped(call: Call, block: Matrix, own: slice, k: int, steps: tuple[Step, ...]) -> Matrix:
+def _gossiped(call: Call, block: Matrix, own: slice, k: int, steps: tuple[Step, ...]) -> Supersteps[Matrix]:
     """All k rows of what the processors of a line have parts of; the part of this one is `block`, at `own`."""
     pid = call.bsp.pid
     rows = np.empty((k, block.shape[1]), block.dtype)
@@ -222,6 +223,7 @@ def _gossiped(call: Call, block: Matrix, own: slice, k: int, steps: tuple[Step, 
         for dest, first, last in step.sends(pid):
             call.send(dest, rows[first:last])
         received = step.receives(pid)
-        for letter, (_, first, last) in zip(call.sync(sources(received)), received, strict=True):
+        letters = yield from call.sync(sources(received))
+        for letter, (_, first, last) in zip(letters, received, strict=True):
             rows[first:last] = letter.payload
     return rows

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
+from ...rides import Supersteps
 from .. import dissemination
 from ..plan import Numbers, Plan, Step, joined
 from ..primitive import integer, primitive, processor
@@ -94,7 +95,9 @@ def cost(machine: Machine, words: int = 1, fan_outs: Given = None, root: int = 0
 
 
 @primitive(cost, plan)
-def mesh_broadcast(bsp: BSP, value: Any, root: int = 0, fan_outs: Given = None, machine: Machine | None = None) -> Any:
+def mesh_broadcast(
+    bsp: BSP, value: Any, root: int = 0, fan_outs: Given = None, machine: Machine | None = None
+) -> Supersteps[Any]:
     """Give all processors the value of one, by copies that are made close by and then moved; collective.
 
     For each fan-out q_i the leader of each group of q_i * ... * q_d consecutive processors sends the value to q_i - 1
@@ -141,13 +144,15 @@ def mesh_broadcast(bsp: BSP, value: Any, root: int = 0, fan_outs: Given = None, 
     def choice(words: int, _: bool) -> tuple[str, FanOuts]:
         return "tree", choose(by, words) if given is None else given
 
-    return dissemination.run(
-        bsp,
-        "mesh_broadcast",
-        value,
-        root,
-        given,
-        choice,
-        lambda _, chosen, __: _plan(bsp.p, chosen, root),
-        argument="fan_outs",
+    return (
+        yield from dissemination.run(
+            bsp,
+            "mesh_broadcast",
+            value,
+            root,
+            given,
+            choice,
+            lambda _, chosen, __: _plan(bsp.p, chosen, root),
+            argument="fan_outs",
+        )
     )

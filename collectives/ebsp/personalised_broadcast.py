@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from ...bsp import BSP
 from ...cost import Cost, Machine
+from ...rides import Supersteps
 from ..one_superstep import priced, word_counts
 from ..plan import Plan
 from ..primitive import Call, primitive, processor
@@ -27,7 +28,7 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
 
 
 @primitive(cost, plan)
-def personalised_broadcast(bsp: BSP, values: Any, root: int = 0) -> Any:
+def personalised_broadcast(bsp: BSP, values: Any, root: int = 0) -> Supersteps[Any]:
     """Give each processor its own of p distinct values that one processor has; collective.
 
     It is `scatter` by its name in the paper, which charges it as the (p - 1, p - 1, 1)-relation that it is.
@@ -59,4 +60,4 @@ def personalised_broadcast(bsp: BSP, values: Any, root: int = 0) -> Any:
     """
     name = "personalised_broadcast"
     root = processor(name, "root", root, bsp.p)
-    return dealt(Call(bsp, name, root=root), values, root)
+    return (yield from dealt(Call(bsp, name, root=root), values, root))

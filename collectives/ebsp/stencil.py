@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
 from ...errors import UsageError
+from ...rides import Supersteps
 from ..plan import Plan, Step, joined
 from ..primitive import Call, integer, primitive, sources
 from .partition import (
@@ -203,7 +204,7 @@ def stencil(
     boundary: Any = None,
     flops: float = 4.0,
     machine: Machine | None = None,
-) -> Matrix:
+) -> Supersteps[Matrix]:
     """Take m steps of A[i,j] = f(A[i,j], A[i-1,j], A[i+1,j], A[i,j-1], A[i,j+1]) on a matrix in blocks; collective.
 
     All arguments but `block` are equal on all processors (of a boundary, each uses the part that its block touches).
@@ -299,7 +300,8 @@ def stencil(
         for sent, expected in exchange:
             for dest, _, _ in sent:
                 call.send(dest, padded[edges[dest - pid][0]])
-            for letter in call.sync(expected):
+            letters = yield from call.sync(expected)
+            for letter in letters:
                 padded[edges[letter.source - pid][1]] = letter.payload
         # 3. Each processor updates its block.
         if target.size:

@@ -11,6 +11,7 @@ import numpy as np
 from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
 from ...errors import UsageError
+from ...rides import Supersteps
 from .. import dissemination
 from ..plan import Numbers, Plan, Step, joined
 from ..primitive import integer, primitive, processor
@@ -165,7 +166,7 @@ def cost(machine: Machine, words: int = 1, fan_outs: Sequence[int] | None = None
 @primitive(cost, plan)
 def tree_broadcast(
     bsp: BSP, value: Any, root: int = 0, fan_outs: Sequence[int] | None = None, machine: Machine | None = None
-) -> Any:
+) -> Supersteps[Any]:
     """Give all processors the value of one, along a tree with a fan-out for each level; collective.
 
     In superstep i the leader of each group of q_i * ... * q_d consecutive processors sends the value to the leaders of
@@ -207,13 +208,15 @@ def tree_broadcast(
     def choice(words: int, _: bool) -> tuple[str, FanOuts]:
         return "tree", choose(by, words) if given is None else given
 
-    return dissemination.run(
-        bsp,
-        "tree_broadcast",
-        value,
-        root,
-        given,
-        choice,
-        lambda _, chosen, __: _plan(bsp.p, chosen, root),
-        argument="fan_outs",
+    return (
+        yield from dissemination.run(
+            bsp,
+            "tree_broadcast",
+            value,
+            root,
+            given,
+            choice,
+            lambda _, chosen, __: _plan(bsp.p, chosen, root),
+            argument="fan_outs",
+        )
     )

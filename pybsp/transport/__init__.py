@@ -49,13 +49,14 @@ from .memory import Bytes as Bytes
 
 # What a processor is doing when it enters an exchange. All must do the same; FLAG_GETS may differ.
 # LOGP begins a LogP program, DRAIN ends it. PASS: in a swap, what somebody did is in the note, if anywhere.
-SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS = range(1, 13)
+# RIDES ends a superstep of collectives alone. DIFFER: what came is not what they expect; all say what they called.
+SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS, RIDES, DIFFER = range(1, 15)
 FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies that follows"
 FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are to pass on"
 KIND = 15  # the mask of the kind without the flags
 
 # Streams: a parcel has at most one section of each. Queues have JOINED and up, one stream each.
-MAIL, PUTS, GETS, REPLIES = range(4)
+MAIL, PUTS, GETS, REPLIES, LETTERS = range(5)
 JOINED = 8
 
 

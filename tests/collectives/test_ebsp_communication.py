@@ -22,6 +22,7 @@ from pybsp.collectives.ebsp.personalised_broadcast import personalised_broadcast
 from pybsp.collectives.ebsp.tree_broadcast import sizes, tree_broadcast, trimmed
 from pybsp.collectives.plan import Plan, Step
 from pybsp.cost import Machine
+from pybsp.rides import Stream
 
 from ..costs import assert_ledger_is, machine
 
@@ -79,14 +80,13 @@ def test_ledger_is_what_cost_said_of_unequal_values() -> None:
 def test_what_is_sent_is_what_the_plan_says(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Destinations too, and so the locality, which no ledger counts."""
     sent: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    send = pybsp.BSP.send
+    send = Stream.send
 
-    def watched(bsp: pybsp.BSP, dest: int, payload: Any, tag: Any = None) -> None:
-        superstep = int((tag if isinstance(tag, str) else tag[0]).split(";")[1])
-        sent.setdefault((superstep, bsp.pid), []).append((dest, -(-np.asarray(payload).nbytes // 8)))
-        send(bsp, dest, payload, tag)
+    def watched(stream: Stream, dest: int, payload: Any, note: Any = None) -> None:
+        sent.setdefault((stream.superstep, stream.pid), []).append((dest, -(-np.asarray(payload).nbytes // 8)))
+        send(stream, dest, payload, note)
 
-    monkeypatch.setattr(pybsp.BSP, "send", watched)
+    monkeypatch.setattr(Stream, "send", watched)
     root, words = p - 3, p // 2
     runs: list[tuple[Callable[..., Any], Plan, int]] = [
         (

@@ -14,6 +14,7 @@ from pybsp.collectives.ebsp.matrix_multiplication import matrix_multiplication, 
 from pybsp.collectives.ebsp.partition import Grid, begin, begins, blocked, factorizations, sliced
 from pybsp.collectives.ebsp.stencil import stencil, stencil_grid
 from pybsp.collectives.plan import Step
+from pybsp.rides import Stream
 
 from ..costs import assert_ledger_is, machine
 
@@ -150,14 +151,13 @@ def counted_plan(p: int, sizes: tuple[int, int, int], grid: Grid, itemsizes: tup
 
 def test_what_is_sent_is_what_the_plan_says(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: dict[int, set[tuple[int, int]]] = {}
-    original = pybsp.BSP.send
+    original = Stream.send
 
-    def recorded(bsp: pybsp.BSP, dest: Any, payload: Any, tag: Any = None) -> None:
-        number = int((tag[0] if isinstance(tag, tuple) else tag).split(";")[1])
-        sent.setdefault(number, set()).add((bsp.pid, dest))
-        original(bsp, dest, payload, tag)
+    def recorded(stream: Stream, dest: Any, payload: Any, note: Any = None) -> None:
+        sent.setdefault(stream.superstep, set()).add((stream.pid, dest))
+        original(stream, dest, payload, note)
 
-    monkeypatch.setattr(pybsp.BSP, "send", recorded)
+    monkeypatch.setattr(Stream, "send", recorded)
     for grid in factorizations(12):
         for together in (False, True):
             options = {"q": grid, "together": together}

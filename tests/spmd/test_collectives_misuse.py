@@ -300,27 +300,6 @@ def test_a_processor_that_sends_messages_of_its_own_instead(spmd: Spmd, name: st
     assert_all_fail(spmd, main, INNER.get(name, name))
 
 
-PENDING: dict[str, Callable[..., Any]] = {
-    "bsp.send": lambda bsp, array, queue: bsp.send(0, 1),
-    "queue.send": lambda bsp, array, queue: queue.send(0, 1),
-    "array.put": lambda bsp, array, queue: array.put(0, 1.0, at=0),
-    "array.get": lambda bsp, array, queue: array.get(0, at=0),
-}
-
-
-@pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("what", PENDING)
-def test_what_was_sent_before_is_refused(spmd: Spmd, name: str, what: str) -> None:
-    def main(bsp: pybsp.BSP) -> None:
-        array, queue = bsp.array(2), bsp.queue(np.int64)
-        bsp.sync()
-        if bsp.pid == bsp.p - 1:
-            PENDING[what](bsp, array, queue)
-        EVERY[name](bsp)
-
-    assert_all_fail(spmd, main, f"{INNER.get(name, name)}: ", what, "call bsp.sync() first")
-
-
 def test_values_that_cannot_be_pickled(spmd: Spmd) -> None:
     if spmd.p == 1:
         pytest.skip("nothing is sent")

@@ -1,0 +1,271 @@
+"""What rides in a machine's supersteps beside the program's own traffic: functions with messages of their own.
+
+Such a function, as every collective is one, is a generator: with each `yield` it lets a superstep end. It sends on
+a *stream* of its own, which is no part of the program's inbox, so it can go on in the program's supersteps (`BSP.ride`)
+or in some of its own (`Ride.finish`), which leave alone what the program has sent and what has arrived for it.
+
+Every message carries a *signature*: a number that says which call it belongs to, with which arguments, and which of its
+supersteps. One that nobody here waits for means that another processor did something else. Then all meet to say what
+they called.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
+
+from .agreement import Called
+from .errors import TicketError, UsageError, describe
+from .mail import Inbox, Mail
+from .participant import Participant
+from .transport import LETTERS, MAIL, Parcel, Section
+
+if TYPE_CHECKING:
+    from .superstep import SuperstepEngine
+
+Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
+Supersteps = Generator[None, None, Result]  # what ends a superstep with each `yield`, and returns a result
+
+REMEMBERED = 64  # calls, for errors
+_MASK = (1 << 63) - 1
+_OF_CALL, _OF_SUPERSTEP = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03  # odd: no two numbers below 2^63 give the same
+
+
+class Letter(NamedTuple):
+    """A message of a stream: who sent it, what goes beside the data, and the data."""
+
+    source: int
+    note: Any
+    payload: Any
+
+
+@lru_cache(maxsize=4096)
+def signature(description: str) -> int:
+    """63 bits of a call, the same in all processes."""
+    return int.from_bytes(blake2b(description.encode(), digest_size=8).digest(), "little") & _MASK
+
+
+class Stream:
+    """The messages of one call, apart from the program's and from those of other calls; made by `BSP.stream`.
+
+    Attributes:
+        pid: of this processor.
+        superstep: of the call, from 0.
+        arrived: what came with the last superstep; arrays are read-only views, until the next one ends.
+    """
+
+    __slots__ = ("_mail", "_rides", "_signature", "arrived", "pid", "superstep")
+
+    def __init__(self, rides: Rides, call: Called) -> None:
+        self._rides, self._mail = rides, rides.mail
+        self.pid, self.superstep = rides.pid, 0
+        self.arrived: list[Letter] = []
+        self._signature = (signature(f"{call.name};{call.arguments}") + call.number * _OF_CALL) & _MASK
+
+    def send(self, dest: int, payload: Any, note: Any = None) -> None:
+        """Send a message that is there after this superstep, with a note that counts no words.
+
+        Args:
+            dest: a processor, 0 to p - 1.
+            payload: as of `BSP.send`.
+            note: any picklable value; a str travels cheapest.
+        """
+        if note is None:
+            self._mail.send(dest, payload, self._signature)
+        else:
+            mine = self._signature
+            self._mail.send(dest, payload, f"{mine}|{note}" if type(note) is str else (mine, note))
+
+    def differ(self, complaint: str) -> NoReturn:
+        """What arrived is not what the call expects: all processors say what they called, and get the error.
+
+        Raises:
+            UsageError: what was different; the complaint where all called the same.
+        """
+        self._rides.differ(complaint)
+
+    def turn(self) -> int:
+        """A superstep ends: what arrives with this signature is this stream's."""
+        mine = self._signature
+        self._signature = (mine + _OF_SUPERSTEP) & _MASK
+        self.superstep += 1
+        self.arrived = []
+        return mine
+
+
+class Ride(Generic[Result_co]):
+    """A function that is under way in the supersteps of a machine: a ticket for its result.
+
+    Attributes:
+        name: of the function.
+        done: whether it is over.
+        supersteps: after how many in all it is, from its start; None where that depends on what arrives.
+    """
+
+    def __init__(self, rides: Rides, name: str, steps: Supersteps[Result_co]) -> None:
+        self.name, self.done, self.supersteps = name, False, 0 if rides.p == 1 else None
+        self._rides, self._steps, self._ended = rides, steps, 0
+        self._started = rides.superstep()
+        self.streams: list[Stream] = []
+        self._value: Result_co
+
+    @property
+    def value(self) -> Result_co:
+        """The result, on this processor.
+
+        Raises:
+            TicketError: it is not over.
+        """
+        if not self.done:
+            left = "some" if self.supersteps is None else str(self.supersteps - self._ended)
+            raise TicketError(
+                f"ticket.value: {self.name} was started in {describe(self._started, '')}; its value is there after "
+                f"{left} more supersteps; call bsp.sync() first"
+            )
+        return self._value
+
+    def finish(self) -> Result_co:
+        """Go on in supersteps of its own, in which only what rides travels, until it is over; collective.
+
+        What the program has sent stays where it is until the program's own sync, and so does what arrived for it.
+
+        Raises:
+            ProcessorError, SyncError: as `BSP.sync`.
+            UsageError: another processor called something else, or with other arguments.
+        """
+        while not self.done:
+            self._rides.sync(self)
+        return self._value
+
+    def advance(self) -> None:
+        """A superstep has ended, or the first one begins."""
+        try:
+            next(self._steps)
+            self._ended += 1
+        except StopIteration as end:
+            self._value, self.done = end.value, True
+            if self.supersteps is None:
+                self.supersteps = self._ended
+        except BaseException:
+            self.done = True  # it can neither go on nor be waited for
+            raise
+
+
+class Rides(Participant):
+    """All that rides in the supersteps of a machine, on this processor.
+
+    Args:
+        engine: whose supersteps.
+
+    Attributes:
+        mail: what is sent on the streams.
+        riding: what is under way, in the order in which it was started; the same on all processors.
+    """
+
+    __slots__ = ("_calls", "_engine", "_number", "_starting", "mail", "p", "pid", "riding")
+
+    def __init__(self, engine: SuperstepEngine) -> None:
+        self._engine, self.p, self.pid = engine, engine.p, engine.pid
+        self.mail = Mail(engine.pool, "collective")
+        self.riding: list[Ride[Any]] = []
+        self._starting: Ride[Any] | None = None  # whose generator runs
+        self._calls: deque[Called] = deque(maxlen=REMEMBERED)
+        self._number = 0
+
+    def superstep(self) -> int:
+        """The number of the superstep that goes on."""
+        return self._engine.account.superstep
+
+    # -- beginning ----------------------------------------------------------------------------------------------------
+
+    def start(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:
+        """Start a function; what it sends first goes out with the superstep that goes on."""
+        ride = Ride(self, name, steps)
+        self._advance([ride])
+        return ride
+
+    def stream(self, name: str, arguments: Mapping[str, str]) -> Stream:
+        """The stream of a call of the function whose generator runs."""
+        assert self._starting is not None
+        self._number += 1
+        call = Called(self._number, name, dict(arguments))
+        self._calls.append(call)
+        stream = Stream(self, call)
+        self._starting.streams.append(stream)
+        return stream
+
+    # -- the end of a superstep ---------------------------------------------------------------------------------------
+
+    def pack(self, parcels: dict[int, Parcel]) -> None:
+        for dest, parcel in self.mail.pack()[0].items():
+            parcels.setdefault(dest, {})[LETTERS] = parcel[MAIL]
+
+    def sync(self, ride: Ride[Any]) -> None:
+        """End a superstep of what rides alone, for one of it."""
+        self._engine.sync_rides(ride.name)
+
+    def deliver(self, arrived: Sequence[tuple[int, Section]]) -> None:
+        """Give what arrived to the streams, and let everything go on.
+
+        The exchange is over: what raises here raises as the program itself would.
+        """
+        waiting = {stream.turn(): stream for ride in self.riding for stream in ride.streams}
+        for source, tag, payload in Inbox(arrived):
+            note = None
+            if type(tag) is str:
+                number, note = tag.split("|", 1)
+                tag = int(number)
+            elif type(tag) is tuple:
+                tag, note = tag
+            stream = waiting.get(tag)
+            if stream is None:
+                self.differ(f"processor {source} sent what processor {self.pid} does not wait for")
+            stream.arrived.append(Letter(source, note, payload))
+        riding, self.riding = self.riding, []
+        self._advance(riding)
+
+    def _advance(self, rides: Sequence[Ride[Any]]) -> None:
+        """One after the other, in the order of their starts; all of them, also where one raises."""
+        failed: BaseException | None = None
+        for ride in rides:
+            before, self._starting = self._starting, ride
+            try:
+                ride.advance()
+            except BaseException as error:
+                failed = failed or error
+            finally:
+                self._starting = before
+            if not ride.done:
+                self.riding.append(ride)
+        if self.riding:
+            self._engine.participants[self] = None
+        if failed is not None:
+            raise failed
+
+    # -- where processors differ --------------------------------------------------------------------------------------
+
+    def called(self) -> list[Called]:
+        """The last calls on this processor."""
+        return list(self._calls)
+
+    def differ(self, complaint: str) -> NoReturn:
+        """See `Stream.differ`."""
+        self._engine.agreement.differ(complaint)
+
+    def under_way(self) -> str:
+        """What is under way, in words; empty where nothing is."""
+        return ", ".join(ride.name for ride in self.riding)
+
+
+def refuse_under_way(operation: str, rides: Rides, way_out: str) -> None:
+    """Refuse an operation while something rides.
+
+    Raises:
+        UsageError: something does.
+    """
+    if names := rides.under_way():
+        raise UsageError(f"{operation}: {names}: started, and not over; {way_out}")
