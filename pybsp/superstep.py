@@ -36,6 +36,7 @@ from .queues import Queue
 from .registrations import Registrations
 from .rides import Rides, refuse_under_way
 from .settings import GRACE, seconds
+from .shown import Shown
 from .transport import (
     END,
     FLAG_GETS,
@@ -96,6 +97,7 @@ class SuperstepEngine:
         mail: the messages that go out with its end.
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
         rides: functions that ride in its supersteps.
+        shown: the way of short records; None where there is none.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
     """
@@ -124,6 +126,7 @@ class SuperstepEngine:
         "rides",
         "route",
         "router",
+        "shown",
         "transport",
     )
 
@@ -150,6 +153,7 @@ class SuperstepEngine:
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
         self._letters: list[tuple[int, Section]] = []  # for the rides
+        self.shown = Shown.of(self)
         self.inbox = self._empty = Inbox((), self._outgoing)
         # When checked: what arrived last, to be poisoned, and the arrays of it whose dtype is known.
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
