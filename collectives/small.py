@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -16,14 +17,14 @@ import numpy as np
 
 from ..bsp import BSP
 from ..errors import UsageError
-from ..rides import following, signature
+from ..rides import Ride, following, signature
 from ..shown import Counts, Shown
 from .plan import Step
-from .primitive import NOT_SMALL, Fold, Operator, Order, in_turn, is_number, own_result
+from .primitive import NOT_SMALL, Fold, Operator, Order, in_turn, is_number, own_argument, own_result, packed
 
 # A record: the signature of the call, what it is, and the data.
 HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
-NOTHING, FLOAT, FLOAT64, INT, ARRAY, PICKLE = range(6)  # of a pickle, with its bytes in the higher bits
+NOTHING, FLOAT, FLOAT64, INT, ARRAY, PICKLE, DESCRIBED = range(7)  # with the bytes of a pickle in the higher bits
 KIND_BITS = 3
 NUMBERS = frozenset({float, int, np.float64})  # most of those that `is_number` knows
 REMEMBERED = 256  # prepared calls of a processor
@@ -213,3 +214,120 @@ def _prepared(
         return NOT_SMALL
     agreed = {key: str(one) for key, one in made.agreed.items()}
     return Climb(bsp, shown, name, agreed, made.steps, op, made.fold, made.words, value)
+
+
+class Spread:
+    """A broadcast of what fits into a record, on one processor: everything but the value.
+
+    Args:
+        shown: the records.
+        name: the primitive's; agreed: its arguments that are equal on all processors.
+        root: whose value.
+        flat: whether so many words go to all in one superstep, of an array or a pickle (else of a number).
+    """
+
+    def __init__(
+        self, bsp: BSP, shown: Shown, name: str, agreed: dict[str, Any], root: int, flat: Callable[[int, bool], bool]
+    ) -> None:
+        self._shown, self._name, self._root, self._flat = shown, name, root, flat
+        self._agreed = {key: str(one) for key, one in agreed.items()}
+        self._signature = signature(name, self._agreed)
+        self._most, self._others = shown.most - HEAD.size, bsp.p - 1
+        self._is_flat: dict[tuple[int, bool], bool] = {}
+        self._descriptions: dict[Any, bytes] = {}  # of arrays, by dtype and shape
+        self._described: dict[bytes, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+
+    def give(self, value: Any) -> Any:
+        """On the root."""
+        text = description = b""
+        if type(value) is np.ndarray and value.dtype.kind in "biufc" and value.size:
+            size = value.nbytes
+            key = value.dtype, value.shape
+            description = self._descriptions.get(key, b"")
+            if not description:
+                if len(self._descriptions) >= REMEMBERED:
+                    self._descriptions.clear()
+                text = pickle.dumps((value.dtype.str, value.shape), 5)
+                description = self._descriptions[key] = text + bytes(-len(text) % 16)
+            room = size + len(description)
+        elif is_number(value):
+            size, room = 8, 0
+        else:
+            text = packed(value, self._name)
+            if type(text) is not bytes:
+                return NOT_SMALL  # an array without items, or of another dtype
+            size = room = len(text)
+        words = (size + 7) >> 3
+        if room > self._most or not self._goes_flat(words, room > 0):
+            return NOT_SMALL
+        shown = self._shown
+        mine = shown.begin(self._name, self._agreed, self._signature)
+        if mine < 0:
+            return NOT_SMALL
+        at = shown.places[shown.parity()]
+        begin = at + HEAD.size
+        if description:
+            HEAD.pack_into(shown.mine, at, mine, DESCRIBED | len(description) << KIND_BITS)
+            shown.mine[begin : begin + len(description)] = description
+            np.ndarray(value.shape, value.dtype, shown.mine, begin + len(description))[...] = value
+        elif text:
+            HEAD.pack_into(shown.mine, at, mine, PICKLE | len(text) << KIND_BITS)
+            shown.mine[begin : begin + len(text)] = text
+        else:
+            show(shown, at, mine, value, self._name)
+        shown.sync(self._name, mine, at, (words * self._others, 0, self._others, 0))
+        return own_argument(value)
+
+    def get(self, ride: Callable[[], Ride[Any]]) -> Any:
+        """On another processor; `ride` starts the function that rides, where the root's value does."""
+        shown = self._shown
+        mine = shown.begin(self._name, self._agreed, self._signature)
+        if mine < 0:
+            return NOT_SMALL
+        at = shown.places[shown.parity()]
+        HEAD.pack_into(shown.mine, at, mine, NOTHING)
+        found = shown.hear(self._name, mine, at, partial(self._read, at))
+        return shown.heard(self._name, ride) if found is None else found[0]
+
+    def _goes_flat(self, words: int, divisible: bool) -> bool:
+        known = self._is_flat.get((words, divisible))
+        if known is None:
+            known = self._is_flat[words, divisible] = self._flat(words, divisible)
+        return known
+
+    def _read(self, at: int) -> tuple[tuple[Any], Counts]:
+        part = self._shown.parts[self._root]
+        _, code = HEAD.unpack_from(part, at)
+        if code & DESCRIBED != DESCRIBED:
+            size = code >> KIND_BITS if code & DESCRIBED == PICKLE else 8
+            value = read(self._shown, at, self._root)
+            return (value,), Counts(0, 1 if is_number(value) else (size + 7) >> 3, 0, 1)
+        begin = at + HEAD.size
+        end = begin + (code >> KIND_BITS)
+        description = bytes(part[begin:end])
+        found = self._described.get(description)
+        if found is None:
+            if len(self._described) >= REMEMBERED:
+                self._described.clear()
+            code, shape = pickle.loads(description)
+            found = self._described[description] = np.dtype(code), shape
+        array: np.ndarray[Any, Any] = np.ndarray(found[1], found[0], part, end).copy()  # the record is written over
+        return (array,), Counts(0, (array.nbytes + 7) >> 3, 0, 1)
+
+
+def spread(
+    bsp: BSP,
+    name: str,
+    value: Any,
+    root: int,
+    agreed: dict[str, Any],
+    flat: Callable[[int, bool], bool],
+    ride: Callable[[], Ride[Any]],
+) -> Any:
+    """The result of a broadcast; or `NOT_SMALL`. Args: see `Spread`."""
+    if bsp.shown is None or bsp.p == 1 or type(root) is not int or not 0 <= root < bsp.p:
+        return NOT_SMALL
+    found = bsp.prepared.get((name, root))
+    if found is None:
+        found = bsp.prepared[name, root] = Spread(bsp, bsp.shown, name, agreed, root, flat)
+    return found.give(value) if bsp.pid == root else found.get(ride)

@@ -211,6 +211,11 @@ class Rides(Participant):
         self._calls.append(new_tuple(Called, (number, name, arguments)))
         return (of_call + number * _OF_CALL) & _MASK
 
+    def take_back(self) -> None:
+        """The call that began last rides instead, and begins again."""
+        self._number -= 1
+        self._calls.pop()
+
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 
     def pack(self, parcels: dict[int, Parcel]) -> None:

@@ -7,18 +7,21 @@ elsewhere. Not in checked mode, on virtual processors, or with a router that for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from .account import clock
 from .failures import note_label
 from .ledger import COLUMNS, Log
+from .rides import Ride
 from .transport import RIDES, Arrival
 from .transport.media.near import Near
 from .transport.router import Direct
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
+
+Result = TypeVar("Result")
 
 _CHUNK = Log.CHUNK
 
@@ -49,6 +52,7 @@ class Shown:
         self.words = [part.cast("q") for part in self.parts]
         self.mine, self.pid = self.parts[engine.pid], engine.pid
         self.others = [pid for pid in range(engine.p) if pid != engine.pid]
+        self._heard: tuple[Arrival, float]
 
     @classmethod
     def of(cls, engine: SuperstepEngine) -> Shown | None:
@@ -83,42 +87,83 @@ class Shown:
             at: where this one begins, in bytes.
             counts: of this processor, as `Counts`.
         """
-        engine = self._engine
-        account = engine.account
         try:
             enter = clock()
             arrival = self._show(RIDES)
             if arrival is not None:
                 self._refuse(arrival)
-            leave = clock()
-            log = account.log
-            numbers, row = log.numbers, log.end
-            numbers[row] = account.label_number or float(log.labels.setdefault(name, len(log.labels)))
-            if account.work:
-                numbers[row + 1] = account.work
-                account.work = 0.0
-            left = account.left
-            numbers[row + 2] = enter - left
-            numbers[row + 3] = leave - left
-            numbers[row + 4], numbers[row + 5], numbers[row + 6], numbers[row + 7] = counts
-            log.end = row + COLUMNS
-            if log.end == _CHUNK:
-                log.turn()
-            account.left = leave
-            place = at >> 3
-            for pid in self.others:
-                if self.words[pid][place] != signature:
-                    engine.agreement.differ(f"{name}: processor {pid} is in another call than processor {self.pid}")
+            self._note(name, enter, counts)
+            self._compare(name, signature, at)
         except BaseException as error:
-            note_label(error, account.label or name)
-            engine.agreement.leave(error)
+            self._leave(error, name)
             raise
+
+    def hear(self, name: str, signature: int, at: int, read: Callable[[], tuple[Result, Counts]]) -> Result | None:
+        """`sync` of a processor that does not know whether the others show anything, and has nothing to say.
+
+        Args:
+            read: gives what they show, and what this processor counts.
+
+        Returns:
+            None where they do not: then what came is `heard`.
+        """
+        engine = self._engine
+        try:
+            enter = clock()
+            arrival = self._show(RIDES)
+            if arrival is not None:
+                self._heard = arrival, enter - engine.account.left
+                return None
+            self._compare(name, signature, at)
+            found, counts = read()
+            self._note(name, enter, counts)
+            return found
+        except BaseException as error:
+            self._leave(error, name)
+            raise
+
+    def heard(self, name: str, ride: Callable[[], Ride[Result]]) -> Result:
+        """The call rides, and begins with what came instead of a record."""
+        engine = self._engine
+        engine.rides.take_back()
+        riding = ride()
+        arrival, seconds = self._heard
+        engine.take_rides(name, arrival, seconds)
+        return riding.finish()
+
+    def _note(self, name: str, enter: float, counts: Sequence[int]) -> None:
+        """The ledger's row, as `SuperstepEngine.sync` writes it."""
+        account = self._engine.account
+        leave = clock()
+        log = account.log
+        numbers, row = log.numbers, log.end
+        numbers[row] = account.label_number or float(log.labels.setdefault(name, len(log.labels)))
+        if account.work:
+            numbers[row + 1] = account.work
+            account.work = 0.0
+        left = account.left
+        numbers[row + 2] = enter - left
+        numbers[row + 3] = leave - left
+        numbers[row + 4], numbers[row + 5], numbers[row + 6], numbers[row + 7] = counts
+        log.end = row + COLUMNS
+        if log.end == _CHUNK:
+            log.turn()
+        account.left = leave
+
+    def _compare(self, name: str, signature: int, at: int) -> None:
+        place = at >> 3
+        for pid in self.others:
+            if self.words[pid][place] != signature:
+                self._engine.agreement.differ(f"{name}: processor {pid} is in another call than processor {self.pid}")
+
+    def _leave(self, error: BaseException, name: str) -> None:
+        note_label(error, self._engine.account.label or name)
+        self._engine.agreement.leave(error)
 
     def _refuse(self, arrival: Arrival) -> NoReturn:
         """Another processor did something else, or showed nothing."""
         engine = self._engine
         call = engine.rides.called()[-1]
-        what = f"is in {call.described()}"
         if arrival.kinds is not None:
-            engine.settle(arrival, RIDES, what)
+            engine.settle(arrival, RIDES, f"is in {call.described()}")
         engine.agreement.differ(f"{call.name}: another processor calls it with other arguments than {engine.pid}")

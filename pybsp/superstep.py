@@ -294,9 +294,6 @@ class SuperstepEngine:
         """
         self.gate.check(name)
         account = self.account
-        label = account.label
-        if not label:
-            account.label_this(name)
         try:
             enter = clock()
             charge = account.charge(enter)
@@ -305,9 +302,22 @@ class SuperstepEngine:
             sent = _count(parcels.items(), self.pid)
             note, declared = None, self.registrations.declared
             if declared or self.checked:
-                note = (None, declared or None, (account.label, where()) if self.checked else None)
+                note = (None, declared or None, (account.label or name, where()) if self.checked else None)
             arrival = self.route(RIDES, note, parcels, charge)
             seconds = charge.seconds if account.virtual else enter - account.left
+        except BaseException as error:
+            note_label(error, account.label or name)
+            self.agreement.leave(error)
+            raise
+        self.take_rides(name, arrival, seconds, sent)
+
+    def take_rides(self, name: str, arrival: Arrival, seconds: float, sent: Counted = _NOTHING) -> None:
+        """What an exchange brought that ends such a superstep; computing took so many seconds before it."""
+        account = self.account
+        label = account.label
+        if not label:
+            account.label_this(name)
+        try:
             self._take(arrival, RIDES, f"is in {self.rides.called()[-1].described()}", seconds, sent)
         except BaseException as error:
             note_label(error, account.label)
