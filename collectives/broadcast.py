@@ -49,14 +49,18 @@ def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int 
 
 
 def _small(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) -> Any:
+    if degree is not None or type(root) is not int:
+        return NOT_SMALL
+    found = bsp.prepared.get(("broadcast", root))
+    if found is not None:
+        return found(value)
+
     def flat(words: int, divisible: bool) -> bool:
         how, chosen = choose(bsp.machine, words, divisible)
         return how == "tree" and chosen >= bsp.p
 
-    if degree is not None:
-        return NOT_SMALL
     agreed = {"root": root, "degree": None}
-    return spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.start(bsp, value, root))
+    return spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.start(bsp, None, root))
 
 
 @primitive(cost, plan, _small)

@@ -7,117 +7,161 @@ function that rides, bit for bit, and so are the ledger's rows.
 
 from __future__ import annotations
 
+import operator
 import pickle
 from collections.abc import Callable, Sequence
-from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..errors import UsageError
-from ..rides import Ride, following, signature
-from ..shown import Counts, Shown
+from ..rides import OF_SUPERSTEP, Ride, signature
+from ..shown import NOT_SHOWN, Counts, Shown
 from .plan import Step
-from .primitive import NOT_SMALL, Fold, Operator, Order, in_turn, is_number, own_argument, own_result, packed
+from .primitive import NOT_SMALL, Fold, Operator, Order, is_number, own_argument, own_result, packed
 
 # A record: the signature of the call, what it is, and the data.
 HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
 NOTHING, FLOAT, FLOAT64, INT, ARRAY, PICKLE, DESCRIBED = range(7)  # with the bytes of a pickle in the higher bits
-KIND_BITS = 3
+KIND_BITS, KIND_MASK = 3, 7
 NUMBERS = frozenset({float, int, np.float64})  # most of those that `is_number` knows
 REMEMBERED = 256  # prepared calls of a processor
+ALIGN = 16  # bytes, of an array in a record
 _INT_END = 1 << 63
 
+Array = NDArray[Any]
 
-class Climb:
-    """A call of a primitive that climbs trees (`primitive.climbed`), on one processor: everything but its value.
 
-    Args:
-        shown: the records.
-        name: the primitive's; agreed: its arguments that are equal on all processors.
-        steps: of its plan.
-        op, fold: how values are combined.
-        words: of a value.
-        value: one like all that it will be called with: a number, or an array of that dtype and shape.
+# What numpy's operators do to two floats, in a fifth of the time; where the sum is finite they have no warning to give.
+QUICK: dict[Any, Operator] = {np.add: operator.add, np.multiply: operator.mul}
+
+Climb = Callable[[Any], Any]  # of the value; `NOT_SMALL` where something else has to travel with its supersteps
+
+
+class Prepared(NamedTuple):
+    """What a climb is made of, beside the op.
+
+    agreed: the arguments that are equal on all processors.
+    words: of a value.
     """
 
-    def __init__(
-        self,
-        bsp: BSP,
-        shown: Shown,
-        name: str,
-        agreed: dict[str, str],
-        steps: Sequence[Step],
-        op: Operator,
-        fold: Fold,
-        words: int,
-        value: Any,
-    ) -> None:
-        self._bsp, self._shown, self._name, self._agreed = bsp, shown, name, agreed
-        self._op, self._fold, self._words = op, fold, words
-        self._signature = signature(name, agreed)
-        pid = bsp.pid
-        self._steps = []
-        for step in steps:
-            sends, sources = len(step.sends(pid)), [source for source, _, _ in step.receives(pid)]
-            counts = Counts(words * sends, words * len(sources), sends, len(sources))
-            self._steps.append((bool(sends), sources, sum(source < pid for source in sources), counts))
-        # Of an array: its place in all records, by parity.
-        self._views: list[list[np.ndarray[Any, Any]]] = []
-        if isinstance(value, np.ndarray):
-            for place in shown.places:
-                views = [np.ndarray(value.shape, value.dtype, part, place + HEAD.size) for part in shown.parts]
-                for k, view in enumerate(views):
-                    view.flags.writeable = k == pid
-                self._views.append(views)
+    agreed: dict[str, Any]
+    steps: Sequence[Step]
+    fold: Fold
+    words: int
 
-    def __call__(self, value: Any) -> Any:
-        """Run it; `NOT_SMALL` where something else has to travel with its supersteps."""
-        shown = self._shown
-        mine = shown.begin(self._name, self._agreed, self._signature)
-        if mine < 0:
+    def scheme(self, pid: int) -> list[tuple[bool, list[int], list[int], Counts]]:
+        """Of each superstep: whether this processor sends, who it hears from, these and itself, and its counts."""
+        found = []
+        for step in self.steps:
+            sent, sources = len(step.sends(pid)), [source for source, _, _ in step.receives(pid)]
+            out, into = float(sent), float(len(sources))
+            counts = (self.words * out, self.words * into, out, into, 0.0, 0.0)
+            found.append((sent > 0, sources, sorted([*sources, pid]), counts))
+        return found
+
+
+def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> Climb:
+    """A climb of trees (`primitive.climbed`) by numbers, on one processor: everything but its value."""
+    agreed = {key: str(one) for key, one in made.agreed.items()}
+    base, label, pid, fold, words = signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
+    begin, sync, work, places, mine, parity = (
+        shown.begin,
+        shown.sync,
+        shown.work,
+        shown.places,
+        shown.mine,
+        shown.parity,
+    )
+    quick = QUICK.get(op) if isinstance(op, np.ufunc) else None
+    pack, unpack, float64 = FLOATS.pack_into, FLOATS.unpack_from, np.float64
+    # Most often there is one other: its part, whether its value comes first, and the flop.
+    scheme = [
+        (sends, members, counts, (shown.parts[sources[0]], sources[0] < pid) if len(sources) == 1 else None)
+        for sends, sources, members, counts in made.scheme(pid)
+    ]
+
+    def climb(value: Any) -> Any:
+        sign = begin(name, agreed, base)
+        if sign < 0:
             return NOT_SMALL
-        for sends, sources, place, counts in self._steps:
-            parity = shown.parity()
-            at = shown.places[parity]
+        for sends, members, counts, one in scheme:
+            at = places[parity()]
             if not sends:
-                HEAD.pack_into(shown.mine, at, mine, NOTHING)
-            elif self._views:
-                HEAD.pack_into(shown.mine, at, mine, ARRAY)
-                self._views[parity][shown.pid][...] = value
+                HEAD.pack_into(mine, at, sign, NOTHING)
+            elif type(value) is float:
+                pack(mine, at, sign, FLOAT, value)
             else:
-                show(shown, at, mine, value, self._name)
-            shown.sync(self._name, mine, at, counts)
-            if sources:
-                if self._views:
-                    views = self._views[parity]
-                    parts = [(source, views[source]) for source in sources]
-                    own = value.view()
-                    own.flags.writeable = False
+                show(shown, at, sign, value, name)
+            sync(name, label, sign, at, counts)
+            sign += OF_SUPERSTEP
+            if one is not None:
+                part, first = one
+                _, code, other = unpack(part, at)
+                if code != FLOAT:
+                    other = float64(other) if code == FLOAT64 else read(part, at)
+                a, b = (other, value) if first else (value, other)
+                if quick is not None and type(a) is type(b) is float:
+                    total = quick(a, b)
+                    value = float64(total) if total - total == 0.0 else applied(name, pid, op, a, b)
                 else:
-                    parts = [(source, read(shown, at, source)) for source in sources]
-                    own = value
-                parts.insert(place, (shown.pid, own))
-                value = self._folded(parts)
-                self._bsp.work(len(sources) * self._words)
-            mine = following(mine)
+                    value = applied(name, pid, op, a, b)
+                work(words)
+            elif len(members) > 1:
+                parts = [(k, value if k == pid else read(shown.parts[k], at)) for k in members]
+                value = applied(name, pid, fold, parts, op)
+                work(words * (len(members) - 1))
         return value
 
-    def _folded(self, parts: list[tuple[int, Any]]) -> Any:
-        try:
-            if self._fold is in_turn:
-                total = parts[0][1]
-                for _, part in parts[1:]:
-                    total = self._op(total, part)
-            else:
-                total = self._fold(parts, self._op)
-        except Exception as error:
-            raise UsageError(
-                f"{self._name}: argument op: raised {type(error).__name__}: {error} (on processor {self._bsp.pid})"
-            ) from error
-        return own_result(total) if self._views else total
+    return climb
+
+
+def climb_of_arrays(shown: Shown, name: str, op: Operator, made: Prepared, like: Array) -> Climb:
+    """The same by arrays of the dtype and shape of one like all of them."""
+    agreed = {key: str(one) for key, one in made.agreed.items()}
+    base, label, pid, fold, words = signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
+    scheme = made.scheme(pid)
+    # The place of the array in all records, by parity.
+    views = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
+    for view in (view for of_all in views for k, view in enumerate(of_all) if k != pid):
+        view.flags.writeable = False
+
+    def climb(value: Any) -> Any:
+        sign = shown.begin(name, agreed, base)
+        if sign < 0:
+            return NOT_SMALL
+        for sends, sources, members, counts in scheme:
+            parity = shown.parity()
+            at, records = shown.places[parity], views[parity]
+            HEAD.pack_into(shown.mine, at, sign, ARRAY if sends else NOTHING)
+            if sends:
+                records[pid][...] = value
+            shown.sync(name, label, sign, at, counts)
+            sign += OF_SUPERSTEP
+            if sources:
+                own = value.view()
+                own.flags.writeable = False  # an op that works in place would change the caller's
+                parts = [(k, own if k == pid else records[k]) for k in members]
+                value = own_result(applied(name, pid, fold, parts, op))
+                shown.work(words * len(sources))
+        return value
+
+    return climb
+
+
+def applied(name: str, pid: int, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """What a function of the user's makes of two things.
+
+    Raises:
+        UsageError: the function raised.
+    """
+    try:
+        return function(a, b)
+    except Exception as error:
+        raise UsageError(f"{name}: argument op: raised {type(error).__name__}: {error} (on processor {pid})") from error
 
 
 def show(shown: Shown, at: int, mine: int, value: Any, name: str) -> None:
@@ -144,9 +188,8 @@ def show(shown: Shown, at: int, mine: int, value: Any, name: str) -> None:
         shown.mine[at + HEAD.size : at + HEAD.size + len(text)] = text
 
 
-def read(shown: Shown, at: int, source: int) -> Any:
-    """A number in a processor's record."""
-    part = shown.parts[source]
+def read(part: memoryview, at: int) -> Any:
+    """A number, or what was pickled, in a processor's record."""
     _, code, number = FLOATS.unpack_from(part, at)
     if code == FLOAT:
         return number
@@ -156,19 +199,6 @@ def read(shown: Shown, at: int, source: int) -> Any:
         return INTS.unpack_from(part, at)[2]
     begin = at + HEAD.size
     return pickle.loads(part[begin : begin + (code >> KIND_BITS)])
-
-
-class Prepared(NamedTuple):
-    """What a climb is made of, beside the op.
-
-    agreed: the arguments that are equal on all processors.
-    words: of a value.
-    """
-
-    agreed: dict[str, Any]
-    steps: Sequence[Step]
-    fold: Fold
-    words: int
 
 
 Prepare = Callable[[BSP, Any, Operator, Order, int], Prepared | None]  # None: it is not to climb
@@ -212,122 +242,152 @@ def _prepared(
     made = prepare(bsp, value, op, order, root)
     if made is None:
         return NOT_SMALL
-    agreed = {key: str(one) for key, one in made.agreed.items()}
-    return Climb(bsp, shown, name, agreed, made.steps, op, made.fold, made.words, value)
+    if type(value) is np.ndarray:
+        return climb_of_arrays(shown, name, op, made, value)
+    return climb_of_numbers(shown, name, op, made)
 
 
-class Spread:
-    """A broadcast of what fits into a record, on one processor: everything but the value.
+Flat = Callable[[int, bool], bool]  # whether so many words go to all in one superstep, of an array or pickle or not
 
-    Args:
-        shown: the records.
-        name: the primitive's; agreed: its arguments that are equal on all processors.
-        root: whose value.
-        flat: whether so many words go to all in one superstep, of an array or a pickle (else of a number).
-    """
 
-    def __init__(
-        self, bsp: BSP, shown: Shown, name: str, agreed: dict[str, Any], root: int, flat: Callable[[int, bool], bool]
-    ) -> None:
-        self._shown, self._name, self._root, self._flat = shown, name, root, flat
-        self._agreed = {key: str(one) for key, one in agreed.items()}
-        self._signature = signature(name, self._agreed)
-        self._most, self._others = shown.most - HEAD.size, bsp.p - 1
-        self._is_flat: dict[tuple[int, bool], bool] = {}
-        self._descriptions: dict[Any, bytes] = {}  # of arrays, by dtype and shape
-        self._described: dict[bytes, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], flat: Flat) -> Climb:
+    """A broadcast of what fits into a record, on the root: everything but its value; it may be `NOT_SMALL`."""
+    base, label = signature(name, agreed), shown.label(name)
+    most, out = shown.most - HEAD.size, float(bsp.p - 1)
+    pack, places, mine, parity, begin, sync = (
+        FLOATS.pack_into,
+        shown.places,
+        shown.mine,
+        shown.parity,
+        shown.begin,
+        shown.sync,
+    )
+    of_number = (out, 0.0, out, 0.0, 0.0, 0.0) if flat(1, False) else None
+    # Of arrays by dtype and shape: their description, their places by parity, and counts; None: not in one superstep.
+    arrays: dict[Any, tuple[bytes, list[Array], Counts] | None] = {}
 
-    def give(self, value: Any) -> Any:
-        """On the root."""
-        text = description = b""
-        if type(value) is np.ndarray and value.dtype.kind in "biufc" and value.size:
-            size = value.nbytes
-            key = value.dtype, value.shape
-            description = self._descriptions.get(key, b"")
-            if not description:
-                if len(self._descriptions) >= REMEMBERED:
-                    self._descriptions.clear()
-                text = pickle.dumps((value.dtype.str, value.shape), 5)
-                description = self._descriptions[key] = text + bytes(-len(text) % 16)
-            room = size + len(description)
-        elif is_number(value):
-            size, room = 8, 0
-        else:
-            text = packed(value, self._name)
-            if type(text) is not bytes:
-                return NOT_SMALL  # an array without items, or of another dtype
-            size = room = len(text)
-        words = (size + 7) >> 3
-        if room > self._most or not self._goes_flat(words, room > 0):
+    def spread(value: Any) -> Any:
+        kind = type(value)
+        if kind is np.ndarray:
+            return of_array(value)
+        if kind is not float and not is_number(value):
+            return of_object(value)
+        if of_number is None or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
-        shown = self._shown
-        mine = shown.begin(self._name, self._agreed, self._signature)
-        if mine < 0:
-            return NOT_SMALL
-        at = shown.places[shown.parity()]
-        begin = at + HEAD.size
-        if description:
-            HEAD.pack_into(shown.mine, at, mine, DESCRIBED | len(description) << KIND_BITS)
-            shown.mine[begin : begin + len(description)] = description
-            np.ndarray(value.shape, value.dtype, shown.mine, begin + len(description))[...] = value
-        elif text:
-            HEAD.pack_into(shown.mine, at, mine, PICKLE | len(text) << KIND_BITS)
-            shown.mine[begin : begin + len(text)] = text
+        at = places[parity()]
+        if kind is float:
+            pack(mine, at, sign, FLOAT, value)
         else:
-            show(shown, at, mine, value, self._name)
-        shown.sync(self._name, mine, at, (words * self._others, 0, self._others, 0))
+            show(shown, at, sign, value, name)
+        sync(name, label, sign, at, of_number)
+        return value
+
+    def of_array(value: Array) -> Any:
+        key = value.dtype, value.shape
+        if key not in arrays:
+            if len(arrays) >= REMEMBERED:
+                arrays.clear()
+            arrays[key] = placed(value)
+        found = arrays[key]
+        if found is None or (sign := begin(name, agreed, base)) < 0:
+            return NOT_SMALL
+        description, records, counts = found
+        which = parity()
+        at = places[which]
+        HEAD.pack_into(mine, at, sign, DESCRIBED | len(description) << KIND_BITS)
+        mine[at + HEAD.size : at + HEAD.size + len(description)] = description
+        records[which][...] = value
+        sync(name, label, sign, at, counts)
         return own_argument(value)
 
-    def get(self, ride: Callable[[], Ride[Any]]) -> Any:
-        """On another processor; `ride` starts the function that rides, where the root's value does."""
-        shown = self._shown
-        mine = shown.begin(self._name, self._agreed, self._signature)
-        if mine < 0:
+    def placed(value: Array) -> tuple[bytes, list[Array], Counts] | None:
+        words = (value.nbytes + 7) >> 3
+        text = pickle.dumps((value.dtype.str, value.shape), 5)
+        text += bytes(-len(text) % ALIGN)
+        plain = value.dtype.kind in "biufc" and value.size
+        if not plain or len(text) + value.nbytes > most or not flat(words, True):
+            return None
+        records = [np.ndarray(value.shape, value.dtype, mine, at + HEAD.size + len(text)) for at in places]
+        return text, records, (words * out, 0.0, out, 0.0, 0.0, 0.0)
+
+    def of_object(value: Any) -> Any:
+        text = packed(value, name)
+        words = (len(text) + 7) >> 3
+        if len(text) > most or not flat(words, True) or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
-        at = shown.places[shown.parity()]
-        HEAD.pack_into(shown.mine, at, mine, NOTHING)
-        found = shown.hear(self._name, mine, at, partial(self._read, at))
-        return shown.heard(self._name, ride) if found is None else found[0]
+        at = places[parity()]
+        HEAD.pack_into(mine, at, sign, PICKLE | len(text) << KIND_BITS)
+        mine[at + HEAD.size : at + HEAD.size + len(text)] = text
+        sync(name, label, sign, at, (words * out, 0.0, out, 0.0, 0.0, 0.0))
+        return value
 
-    def _goes_flat(self, words: int, divisible: bool) -> bool:
-        known = self._is_flat.get((words, divisible))
-        if known is None:
-            known = self._is_flat[words, divisible] = self._flat(words, divisible)
-        return known
+    return spread
 
-    def _read(self, at: int) -> tuple[tuple[Any], Counts]:
-        part = self._shown.parts[self._root]
-        _, code = HEAD.unpack_from(part, at)
-        if code & DESCRIBED != DESCRIBED:
-            size = code >> KIND_BITS if code & DESCRIBED == PICKLE else 8
-            value = read(self._shown, at, self._root)
-            return (value,), Counts(0, 1 if is_number(value) else (size + 7) >> 3, 0, 1)
-        begin = at + HEAD.size
-        end = begin + (code >> KIND_BITS)
-        description = bytes(part[begin:end])
-        found = self._described.get(description)
-        if found is None:
-            if len(self._described) >= REMEMBERED:
-                self._described.clear()
-            code, shape = pickle.loads(description)
-            found = self._described[description] = np.dtype(code), shape
-        array: np.ndarray[Any, Any] = np.ndarray(found[1], found[0], part, end).copy()  # the record is written over
-        return (array,), Counts(0, (array.nbytes + 7) >> 3, 0, 1)
+
+def spread_from(root: int, shown: Shown, name: str, agreed: dict[str, str], ride: Callable[[], Ride[Any]]) -> Climb:
+    """The same on another processor; `ride` starts the function that rides, where the root's value does."""
+    base, label = signature(name, agreed), shown.label(name)
+    pack, places, mine, parity, begin, hear = (
+        HEAD.pack_into,
+        shown.places,
+        shown.mine,
+        shown.parity,
+        shown.begin,
+        shown.hear,
+    )
+    part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, (0.0, 1.0, 0.0, 1.0, 0.0, 0.0)
+    descriptions: dict[tuple[int, bytes], tuple[Array, Counts]] = {}  # what lies behind one, by its place
+
+    def spread(_: Any) -> Any:
+        sign = begin(name, agreed, base)
+        if sign < 0:
+            return NOT_SMALL
+        at = places[parity()]
+        pack(mine, at, sign, NOTHING)
+        found = hear(name, label, sign, at, heard)
+        return shown.heard(name, ride) if found is NOT_SHOWN else found
+
+    def heard(at: int) -> tuple[Any, Counts]:
+        _, code, number = unpack(part, at)
+        if code == FLOAT:
+            return number, of_number
+        size = code >> KIND_BITS
+        if code & KIND_MASK == DESCRIBED:
+            begin = at + HEAD.size
+            key = at, bytes(part[begin : begin + size])
+            found = descriptions.get(key)
+            if found is None:
+                if len(descriptions) >= REMEMBERED:
+                    descriptions.clear()
+                dtype, shape = pickle.loads(key[1])
+                record: Array = np.ndarray(shape, dtype, part, begin + size)
+                words = float((record.nbytes + 7) >> 3)
+                found = descriptions[key] = record, (0.0, words, 0.0, 1.0, 0.0, 0.0)
+            return found[0].copy(), found[1]  # the record is written over
+        value = read(part, at)
+        words = 1.0 if is_number(value) else float((size + 7) >> 3)
+        return value, (0.0, words, 0.0, 1.0, 0.0, 0.0)
+
+    return spread
 
 
 def spread(
-    bsp: BSP,
-    name: str,
-    value: Any,
-    root: int,
-    agreed: dict[str, Any],
-    flat: Callable[[int, bool], bool],
-    ride: Callable[[], Ride[Any]],
+    bsp: BSP, name: str, value: Any, root: int, agreed: dict[str, Any], flat: Flat, ride: Callable[[], Ride[Any]]
 ) -> Any:
-    """The result of a broadcast; or `NOT_SMALL`. Args: see `Spread`."""
-    if bsp.shown is None or bsp.p == 1 or type(root) is not int or not 0 <= root < bsp.p:
+    """The result of a broadcast, the first one of this name and root; or `NOT_SMALL`.
+
+    Args:
+        agreed: the arguments that are equal on all processors.
+        flat: see `Flat`.
+        ride: starts the function that rides, on another processor than the root.
+    """
+    shown = bsp.shown
+    if shown is None or bsp.p == 1 or type(root) is not int or not 0 <= root < bsp.p:
         return NOT_SMALL
-    found = bsp.prepared.get((name, root))
-    if found is None:
-        found = bsp.prepared[name, root] = Spread(bsp, bsp.shown, name, agreed, root, flat)
-    return found.give(value) if bsp.pid == root else found.get(ride)
+    agreed = {key: str(one) for key, one in agreed.items()}
+    if bsp.pid == root:
+        found = spread_from_here(bsp, shown, name, agreed, flat)
+    else:
+        found = spread_from(root, shown, name, agreed, ride)
+    bsp.prepared[name, root] = found
+    return found(value)

@@ -98,7 +98,7 @@ COLUMNS = 10
 # Of combined rows these are others; the last is not used.
 MESSAGES, ITEMS, WORDS = MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT
 
-_pack_row = struct.Struct(f"={COLUMNS}d").pack_into  # of a log
+pack_row = struct.Struct(f"={COLUMNS}d").pack_into  # of a log
 _GATHERED = 1 << 16  # rows that a processor is sent to combine at a time: 5 MiB
 _COMBINING = 64  # processors that combine, at most: of very many, each would have a few rows
 
@@ -150,7 +150,7 @@ class Log:
     def _open(self) -> None:
         self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
         self.end = 0
-        self._memory = self.numbers.obj
+        self.memory = self.numbers.obj
 
     def note(
         self,
@@ -167,8 +167,8 @@ class Log:
     ) -> None:
         """A superstep."""
         at = self.end
-        _pack_row(
-            self._memory,
+        pack_row(
+            self.memory,
             8 * at,
             label,
             work,

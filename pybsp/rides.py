@@ -21,7 +21,7 @@ from .agreement import Called
 from .errors import TicketError, UsageError, describe
 from .mail import Inbox, Mail
 from .participant import Participant
-from .transport import LETTERS, MAIL, Parcel, Section, new_tuple
+from .transport import LETTERS, MAIL, Parcel, Section
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -31,8 +31,9 @@ Result_co = TypeVar("Result_co", covariant=True)
 Supersteps = Generator[None, None, Result]  # what ends a superstep with each `yield`, and returns a result
 
 REMEMBERED = 64  # calls, for errors
-_MASK = (1 << 63) - 1
-_OF_CALL, _OF_SUPERSTEP = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03  # odd: no two numbers below 2^63 give the same
+# A signature is 62 bits of what is called, with the number of the call and that of its superstep added: a word.
+_BITS = (1 << 62) - 1
+OF_SUPERSTEP = 1 << 40
 
 
 class Letter(NamedTuple):
@@ -45,17 +46,17 @@ class Letter(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _signature(description: str) -> int:
-    return int.from_bytes(blake2b(description.encode(), digest_size=8).digest(), "little") & _MASK
+    return int.from_bytes(blake2b(description.encode(), digest_size=8).digest(), "little") & _BITS
 
 
 def signature(name: str, arguments: Mapping[str, str]) -> int:
-    """63 bits of what is called with which arguments, the same in all processes."""
+    """62 bits of what is called with which arguments, the same in all processes."""
     return _signature(f"{name};{arguments}")
 
 
 def following(signature: int) -> int:
     """The signature of the next superstep of the same call."""
-    return (signature + _OF_SUPERSTEP) & _MASK
+    return signature + OF_SUPERSTEP
 
 
 class Stream:
@@ -182,7 +183,7 @@ class Rides(Participant):
         self.mail = Mail(engine.pool, "collective")
         self.riding: list[Ride[Any]] = []
         self._starting: Ride[Any] | None = None  # whose generator runs
-        self._calls: deque[Called] = deque(maxlen=REMEMBERED)
+        self._calls: deque[tuple[int, str, dict[str, str]]] = deque(maxlen=REMEMBERED)  # as `Called`
         self._number = 0
 
     def superstep(self) -> int:
@@ -208,8 +209,8 @@ class Rides(Participant):
     def begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
         """A call begins, with that signature of what is called; returns the signature of its first superstep."""
         self._number = number = self._number + 1
-        self._calls.append(new_tuple(Called, (number, name, arguments)))
-        return (of_call + number * _OF_CALL) & _MASK
+        self._calls.append((number, name, arguments))
+        return of_call + number
 
     def take_back(self) -> None:
         """The call that began last rides instead, and begins again."""
@@ -268,7 +269,7 @@ class Rides(Participant):
 
     def called(self) -> list[Called]:
         """The last calls on this processor."""
-        return list(self._calls)
+        return [Called(*call) for call in self._calls]
 
     def differ(self, complaint: str) -> NoReturn:
         """See `Stream.differ`."""

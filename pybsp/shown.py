@@ -8,11 +8,11 @@ elsewhere. Not in checked mode, on virtual processors, or with a router that for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from .account import clock
 from .failures import note_label
-from .ledger import COLUMNS, Log
+from .ledger import COLUMNS, Log, pack_row
 from .rides import Ride
 from .transport import RIDES, Arrival
 from .transport.media.near import Near
@@ -23,16 +23,11 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+NOT_SHOWN: Final = object()
 _CHUNK = Log.CHUNK
 
 
-class Counts(NamedTuple):
-    """What a processor counts in such a superstep."""
-
-    words_out: int
-    words_in: int
-    messages_out: int
-    messages_in: int
+Counts = tuple[float, float, float, float, float, float]  # the end of a row of the ledger, from words_out on
 
 
 class Shown:
@@ -52,6 +47,7 @@ class Shown:
         self.words = [part.cast("q") for part in self.parts]
         self.mine, self.pid = self.parts[engine.pid], engine.pid
         self.others = [pid for pid in range(engine.p) if pid != engine.pid]
+        self._theirs = [self.words[pid] for pid in self.others]
         self._heard: tuple[Arrival, float]
 
     @classmethod
@@ -78,45 +74,79 @@ class Shown:
             return -1
         return rides.begin(name, arguments, of_call)
 
-    def sync(self, name: str, signature: int, at: int, counts: Sequence[int]) -> None:
+    def work(self, flops: float) -> None:
+        """`BSP.work`."""
+        self._engine.account.work += flops
+
+    def sync(self, name: str, label: float, signature: int, at: int, counts: Sequence[float]) -> None:
         """End a superstep, once this processor's record is written.
 
         Args:
-            name: labels it where the program has no label.
+            name, label: label it where the program has no label; see `label`.
             signature: with which all records are to begin.
             at: where this one begins, in bytes.
             counts: of this processor, as `Counts`.
         """
-        try:
-            enter = clock()
-            arrival = self._show(RIDES)
-            if arrival is not None:
-                self._refuse(arrival)
-            self._note(name, enter, counts)
-            self._compare(name, signature, at)
-        except BaseException as error:
-            self._leave(error, name)
-            raise
-
-    def hear(self, name: str, signature: int, at: int, read: Callable[[], tuple[Result, Counts]]) -> Result | None:
-        """`sync` of a processor that does not know whether the others show anything, and has nothing to say.
-
-        Args:
-            read: gives what they show, and what this processor counts.
-
-        Returns:
-            None where they do not: then what came is `heard`.
-        """
+        # Time counts here: it is what a collective of a number takes.
         engine = self._engine
         try:
             enter = clock()
             arrival = self._show(RIDES)
             if arrival is not None:
-                self._heard = arrival, enter - engine.account.left
-                return None
-            self._compare(name, signature, at)
-            found, counts = read()
-            self._note(name, enter, counts)
+                self._refuse(arrival)
+            account = engine.account
+            log, left = account.log, account.left
+            account.left = leave = clock()
+            row = log.end
+            # As `SuperstepEngine.sync` writes it.
+            pack_row(
+                log.memory, 8 * row, account.label_number or label, account.work, enter - left, leave - left, *counts
+            )
+            account.work = 0.0
+            log.end = row = row + COLUMNS
+            if row == _CHUNK:
+                log.turn()
+            place = at >> 3
+            for words in self._theirs:
+                if words[place] != signature:
+                    self._differ(name, place, signature)
+        except BaseException as error:
+            self._leave(error, name)
+            raise
+
+    def hear(self, name: str, label: float, signature: int, at: int, read: Callable[[int], tuple[Any, Counts]]) -> Any:
+        """`sync` of a processor that does not know whether the others show anything, and has nothing to say.
+
+        Args:
+            name, label, signature, at: as of `sync`.
+            read: of the records at that place, what is wanted of them, and what this processor counts.
+
+        Returns:
+            What was read; `NOT_SHOWN` where they do not: then what came is `heard`.
+        """
+        engine = self._engine
+        account = engine.account
+        try:
+            enter = clock()
+            arrival = self._show(RIDES)
+            if arrival is not None:
+                self._heard = arrival, enter - account.left
+                return NOT_SHOWN
+            place = at >> 3
+            for words in self._theirs:
+                if words[place] != signature:
+                    self._differ(name, place, signature)
+            found, counts = read(at)
+            log, left = account.log, account.left
+            account.left = leave = clock()
+            row = log.end
+            pack_row(
+                log.memory, 8 * row, account.label_number or label, account.work, enter - left, leave - left, *counts
+            )
+            account.work = 0.0
+            log.end = row = row + COLUMNS
+            if row == _CHUNK:
+                log.turn()
             return found
         except BaseException as error:
             self._leave(error, name)
@@ -131,27 +161,12 @@ class Shown:
         engine.take_rides(name, arrival, seconds)
         return riding.finish()
 
-    def _note(self, name: str, enter: float, counts: Sequence[int]) -> None:
-        """The ledger's row, as `SuperstepEngine.sync` writes it."""
-        account = self._engine.account
-        leave = clock()
-        log = account.log
-        numbers, row = log.numbers, log.end
-        numbers[row] = account.label_number or float(log.labels.setdefault(name, len(log.labels)))
-        if account.work:
-            numbers[row + 1] = account.work
-            account.work = 0.0
-        left = account.left
-        numbers[row + 2] = enter - left
-        numbers[row + 3] = leave - left
-        numbers[row + 4], numbers[row + 5], numbers[row + 6], numbers[row + 7] = counts
-        log.end = row + COLUMNS
-        if log.end == _CHUNK:
-            log.turn()
-        account.left = leave
+    def label(self, name: str) -> float:
+        """The number of a label in the ledger."""
+        labels = self._engine.account.log.labels
+        return float(labels.setdefault(name, len(labels)))
 
-    def _compare(self, name: str, signature: int, at: int) -> None:
-        place = at >> 3
+    def _differ(self, name: str, place: int, signature: int) -> None:
         for pid in self.others:
             if self.words[pid][place] != signature:
                 self._engine.agreement.differ(f"{name}: processor {pid} is in another call than processor {self.pid}")
