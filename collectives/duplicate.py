@@ -15,8 +15,8 @@ from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
 from . import tree
-from .broadcast_items import counted as counted_spread
 from .broadcast_items import plan as plan_spread
+from .counted.broadcast_items import counted as counted_spread
 from .plan import Plan, Step, joined
 from .primitive import Call, fan_out, integer, item_words, no_mask, own_argument, packed, primitive, sources
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from ...bsp import BSP
 from ...cost import Cost, Machine
 from .. import dissemination
+from ..dissemination import Held
 from ..plan import Plan, Step, joined
-from ..primitive import integer, primitive, processor
+from ..primitive import Call, integer, primitive, processor
 from .mesh_broadcast import counted as counted_on_mesh
 from .mesh_broadcast import levels as levels_on_mesh
 from .partition import checked_machine
@@ -177,9 +178,10 @@ def items_broadcast(bsp: BSP, items: Any, root: int = 0, machine: Machine | None
     root = processor("items_broadcast", "root", root, bsp.p)
     by = checked_machine("items_broadcast", machine, bsp)
 
-    def plans(how: str, fan_outs: FanOuts, words: int) -> Plan:
-        return _plan(bsp.p, words, fan_outs, how == MESH, root)
+    call = Call(bsp, "items_broadcast", root=root)
 
-    return dissemination.run(
-        bsp, "items_broadcast", items, root, None, lambda words, _: choose(by, words), plans, argument="fan_outs"
-    )
+    def follow(call: Call, held: Held) -> None:
+        header = held.header
+        dissemination.follow(call, held, _plan(bsp.p, held.words, header.by, header.how == MESH, root))
+
+    return dissemination.run(call, items, root, lambda words, _: choose(by, words), {TREE: follow, MESH: follow})

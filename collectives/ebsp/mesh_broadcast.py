@@ -11,8 +11,9 @@ import numpy as np
 from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
 from .. import dissemination
+from ..dissemination import Held
 from ..plan import Numbers, Plan, Step, joined
-from ..primitive import integer, primitive, processor
+from ..primitive import Call, integer, primitive, processor
 from .partition import checked_machine
 from .tree_broadcast import FanOuts, Trees, cheapest, checked_fan_outs, edges, sizes, trimmed
 from .tree_broadcast import counted as counted_by_tree
@@ -139,15 +140,10 @@ def mesh_broadcast(bsp: BSP, value: Any, root: int = 0, fan_outs: Given = None, 
         given = checked_fan_outs("mesh_broadcast", bsp.p, fan_outs)
 
     def choice(words: int, _: bool) -> tuple[str, FanOuts]:
-        return "tree", choose(by, words) if given is None else given
+        return dissemination.TREES, choose(by, words) if given is None else given
 
-    return dissemination.run(
-        bsp,
-        "mesh_broadcast",
-        value,
-        root,
-        given,
-        choice,
-        lambda _, chosen, __: _plan(bsp.p, chosen, root),
-        argument="fan_outs",
-    )
+    def follow(call: Call, held: Held) -> None:
+        dissemination.follow(call, held, _plan(bsp.p, held.header.by, root))
+
+    call = Call(bsp, "mesh_broadcast", root=root, fan_outs=given)
+    return dissemination.run(call, value, root, choice, {dissemination.TREES: follow})
