@@ -12,6 +12,7 @@ from ..cost import Cost, Machine, Superstep
 from . import blocks, fixed_order, groups, tree
 from .algorithms import divisible, named, only_trees
 from .counted.blocks import counted as counted_blocks
+from .counted.groups import counted as counted_groups
 from .plan import Plan
 from .primitive import (
     Call,
@@ -73,7 +74,7 @@ def _work(level: groups.Level) -> int:
 @lru_cache(maxsize=4096)
 def counted(p: int, degree: int, order: Order = "any") -> tuple[tuple[Superstep, ...], int]:
     """What the supersteps of `plan` are charged for with a word, and the flop after them, without making it."""
-    return groups.counted(_levels(p, degree, order), _work)
+    return counted_groups(_levels(p, degree, order), _work)
 
 
 def _trees(machine: Machine, words: int, degree: int, order: Order) -> Cost:

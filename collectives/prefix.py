@@ -10,6 +10,8 @@ from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from . import prefix_fixed, prefix_trees, tree
 from .algorithms import divisible, named
+from .counted.prefix_trees import counted as counted_trees
+from .counted.prefix_trees import last_work
 from .plan import Plan
 from .prefix_2d import choose as choose_2d
 from .prefix_2d import cost as cost_2d
@@ -59,14 +61,14 @@ def plan(p: int, degree: int = 2, order: Order = "any", algorithm: str = "trees"
 @lru_cache(maxsize=4096)
 def counted(p: int, degree: int, words: float) -> tuple[Superstep, ...]:
     """What the supersteps of `plan` are charged for, without making it: it has up to p^2/2 messages."""
-    return prefix_trees.counted((p,), degree, words)
+    return counted_trees((p,), degree, words)
 
 
 def _trees(machine: Machine, words: int, degree: int, order: Order) -> Cost:
     if order == "fixed":
         return prefix_fixed.cost(machine, words, degree)
     p = machine.p
-    return Cost(machine, counted(p, degree, words), prefix_trees.last_work(p, degree) * words)
+    return Cost(machine, counted(p, degree, words), last_work(p, degree) * words)
 
 
 @lru_cache(maxsize=1024)
