@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from ..bsp import BSP
@@ -14,7 +14,7 @@ from .broadcast_items import plan as plan_items
 from .broadcast_items import run as run_items
 from .counted.broadcast_groups import counted as counted_groups
 from .counted.broadcast_items import counted as counted_items
-from .dissemination import Held
+from .dissemination import Carry, Held
 from .plan import Plan, Step, joined
 from .primitive import Call, fan_out, integer, primitive, processor
 
@@ -160,8 +160,7 @@ def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None, al
     def choice(words: int, divisible: bool) -> tuple[str, Any]:
         return choose(bsp.machine, words, divisible, asked, given)
 
-    ways = {"trees": run, "2d": run_items, "groups": broadcast_groups.run}
-    return dissemination.run(call, value, root, choice, {how: partial(way, root=root) for how, way in ways.items()})
+    return dissemination.run(call, value, root, choice, _WAYS)
 
 
 def run(call: Call, held: Held, root: int) -> None:
@@ -173,3 +172,6 @@ def run(call: Call, held: Held, root: int) -> None:
         for child, _, _ in level.sends(call.bsp.pid):
             call.send(child, held.part(0, 1), held.note)
         call.sync([])  # nothing comes to who has the value
+
+
+_WAYS: dict[str, Carry] = {"trees": run, "2d": run_items, "groups": broadcast_groups.run}

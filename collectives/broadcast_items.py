@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -98,9 +98,7 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Any:
     root = processor("broadcast_items", "root", root, bsp.p)
 
     call = Call(bsp, "broadcast_items", root=root)
-    return dissemination.run(
-        call, items, root, lambda words, _: ("2d", choose(bsp.machine, words)), {"2d": partial(run, root=root)}
-    )
+    return dissemination.run(call, items, root, lambda words, _: ("2d", choose(bsp.machine, words)), {"2d": run})
 
 
 def run(call: Call, held: Held, root: int) -> None:

@@ -121,7 +121,7 @@ class Held:
         return self.content.view(dtype).reshape(shape)
 
 
-Carry = Callable[[Call, Held], None]  # an algorithm, from where a processor has something
+Carry = Callable[[Call, Held, int], None]  # an algorithm from a root, from where a processor has something
 
 
 def run(call: Call, value: Any, root: int, choose: Choice, algorithms: Mapping[str, Carry]) -> Any:
@@ -133,7 +133,7 @@ def run(call: Call, value: Any, root: int, choose: Choice, algorithms: Mapping[s
     else:
         held = _heard(call, root, 2 * tree.height(p, 2) + 2)  # the longest plan makes two supersteps of each level
     if p > 1:
-        algorithms[held.header.how](call, held)
+        algorithms[held.header.how](call, held, root)
     return value if pid == root else held.value()
 
 

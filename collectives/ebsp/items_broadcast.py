@@ -180,7 +180,7 @@ def items_broadcast(bsp: BSP, items: Any, root: int = 0, machine: Machine | None
 
     call = Call(bsp, "items_broadcast", root=root)
 
-    def follow(call: Call, held: Held) -> None:
+    def follow(call: Call, held: Held, root: int) -> None:
         header = held.header
         dissemination.follow(call, held, _plan(bsp.p, held.words, header.by, header.how == MESH, root))
 

@@ -208,7 +208,7 @@ def tree_broadcast(
     def choice(words: int, _: bool) -> tuple[str, FanOuts]:
         return dissemination.TREES, choose(by, words) if given is None else given
 
-    def follow(call: Call, held: Held) -> None:
+    def follow(call: Call, held: Held, root: int) -> None:
         dissemination.follow(call, held, _plan(bsp.p, held.header.by, root))
 
     call = Call(bsp, "tree_broadcast", root=root, fan_outs=given)
