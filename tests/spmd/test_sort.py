@@ -30,7 +30,7 @@ def test_one_key_a_processor(spmd: Spmd, algorithm: str | None) -> None:
 
     for kind, brought in keys.items():
         order: Any = np.argsort(np.array(brought), kind="stable")
-        for which in range(len(MACHINES)):
+        for which in range(len(MACHINES)) if algorithm is None else [1]:
             results = spmd(main, kind, machine=machine(spmd.p, which))
             assert repr([key for key, _, _ in results]) == repr([brought[k] for k in order])
             assert repr([key for _, _, key in results]) == repr([brought[k] for k in order])
@@ -39,7 +39,7 @@ def test_one_key_a_processor(spmd: Spmd, algorithm: str | None) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("dtype", ["i8", "f4", "U3", "O", "i1"])
+@pytest.mark.parametrize("dtype", ["i8", "U3", "O"])
 def test_blocks_keep_their_sizes_and_equal_keys_their_order(spmd: Spmd, algorithm: str | None, dtype: str) -> None:
     def block(pid: int, case: int) -> Any:
         n = (4, pid % 3 * 5, 9 * (pid == spmd.p - 1), 0, 40)[case]
