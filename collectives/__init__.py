@@ -8,9 +8,13 @@ pending when it is called, and what was in the inbox and the queues before is go
     reduce, allreduce                   values of all processors combined, on one or on all
     prefix, prefix_2d                   prefix sums of one value a processor, or of many (2D-PREFIX)
                                         of these four, order="fixed" gives bits that depend on p alone: fixed_order.py
-    bitonic_sort, sample_sort           one key or a block a processor; many keys a processor
+    sort                                one key or a block a processor, by whichever of these costs least:
+    bitonic_sort, sample_sort           for few keys a processor; for many
     duplicate                           copies of items, balanced over the processors (DUPLICATE)
     scatter, gather, allgather, total_exchange      one superstep each
+    algorithms.py, blocks.py, broadcast_groups.py   where several algorithms do one job, it is chosen by exact cost, or
+                                        by name: algorithm="2d"
+    counted/        what plans are charged for, in closed form
     ebsp/           the algorithms of the E-BSP paper
     baselines/      what the papers argue against
     plan.py, primitive.py       what all of them are made of; tree.py, groups.py, prefix_trees.py: who is above whom
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from .reduce import reduce
     from .sample_sort import sample_sort
     from .scatter import scatter
+    from .sort import sort
     from .total_exchange import total_exchange
 
 __all__ = [
@@ -53,6 +58,7 @@ __all__ = [
     "reduce",
     "sample_sort",
     "scatter",
+    "sort",
     "total_exchange",
 ]
 
@@ -76,6 +82,7 @@ if not TYPE_CHECKING:
             ".reduce": ("reduce",),
             ".sample_sort": ("sample_sort",),
             ".scatter": ("scatter",),
+            ".sort": ("sort",),
             ".total_exchange": ("total_exchange",),
         },
         of_programs=True,

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any
 
-import numpy as np
-
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..rides import Supersteps
-from . import fixed_order, groups, tree
-from .plan import Plan, Step, joined
+from . import blocks, fixed_order, groups, tree
+from .algorithms import divisible, named, only_trees
+from .counted.blocks import counted as counted_blocks
+from .counted.groups import counted as counted_groups
+from .plan import Plan
 from .primitive import (
     NOT_SMALL,
     Call,
@@ -23,30 +24,46 @@ from .primitive import (
     check_operator,
     checked_order,
     climbed,
-    combined,
     descriptor,
     detached,
     elementwise,
     fan_out,
     in_turn,
+    integer,
     is_array,
     item_words,
     primitive,
-    sources,
     taken,
 )
 from .small import Prepared, climb
 
+ALGORITHMS = ("trees", "blocks")
+
+
+def plan(p: int, degree: int = 2, order: Order = "any", algorithm: str = "trees", items: int = 0) -> Plan:
+    """Who sends what to whom: the sum of its group (item 0) along trees; the items of an array by blocks.
+
+    Args:
+        p: processors.
+        degree: of the trees.
+        order: "any" or "fixed", which is of trees too.
+        algorithm: "trees" or "blocks".
+        items: of the array that is cut into blocks.
+    """
+    if named("allreduce.plan", algorithm, ALGORITHMS) == "blocks":
+        return blocks.plan(p, integer("allreduce.plan", "items", items, p))
+    return trees(p, degree, checked_order("allreduce.plan", order))
+
 
 @lru_cache(maxsize=64)
-def plan(p: int, degree: int, order: Order = "any") -> Plan:
+def trees(p: int, degree: int, order: Order = "any") -> Plan:
     """Who sends the sum of its group (item 0) to whom: groups of consecutive processors, small ones first.
 
     All processors are one group; a group is cut into at most `degree` groups whose sizes differ by at most one. A
     processor gets the sums of the other parts of its group from those there with its place; a place that a smaller part
     lacks is served by its members in turn.
     """
-    return groups.plan(p, _levels(p, degree, checked_order("allreduce.plan", order)), _work)
+    return groups.plan(p, _levels(p, degree, order), _work)
 
 
 def _levels(p: int, degree: int, order: Order) -> Iterator[groups.Level]:
@@ -61,7 +78,7 @@ def _work(level: groups.Level) -> int:
 @lru_cache(maxsize=4096)
 def counted(p: int, degree: int, order: Order = "any") -> tuple[tuple[Superstep, ...], int]:
     """What the supersteps of `plan` are charged for with a word, and the flop after them, without making it."""
-    return groups.counted(_levels(p, degree, order), _work)
+    return counted_groups(_levels(p, degree, order), _work)
 
 
 def _trees(machine: Machine, words: int, degree: int, order: Order) -> Cost:
@@ -69,32 +86,34 @@ def _trees(machine: Machine, words: int, degree: int, order: Order) -> Cost:
     return Cost(machine, (step.times(words) for step in steps), after * words)
 
 
-@lru_cache(maxsize=64)
-def plan_blocks(p: int, k: int) -> Plan:
-    """Block j of the k items goes to processor j, is combined there, and comes back to all: two supersteps."""
-    cuts = np.arange(p + 1) * k // p
-    here, there = np.repeat(np.arange(p), p), np.tile(np.arange(p), p)
-    some = cuts[there] < cuts[there + 1]
-    out = Step.of(here[some], there[some], cuts[there][some], cuts[there + 1][some])
-    work = (p - 1) * int(np.diff(cuts).max())
-    back = Step.of(there[some], here[some], cuts[there][some], cuts[there + 1][some], work)
-    return joined(p, (out, back))
+def _blocks(machine: Machine, words: float, items: int) -> Cost:
+    return Cost(machine, counted_blocks(machine.p, items, round(8 * words / items) if items else 0))
 
 
 @lru_cache(maxsize=1024)
-def choose(machine: Machine, words: float, items: int = 0, order: Order = "any") -> int:
-    """The degree that costs least; 0 where blocks cost less still (items: that op works on one by one)."""
+def choose(
+    machine: Machine, words: float, items: int = 0, order: Order = "any", algorithm: str | None = None
+) -> tuple[str, int]:
+    """What costs least: ("trees", degree), or ("blocks", 0) where op works on at least p items one by one."""
     p, whole = machine.p, math.ceil(words)
+    if algorithm == "blocks":
+        return "blocks", 0
     degrees = tree.degrees(p) if order == "any" else fixed_order.degrees(p)
     best = min(degrees, key=lambda degree: _trees(machine, whole, degree, order).seconds)
-    if items >= p > 2:
-        blocks = plan_blocks(p, items).cost(machine, words / items)
-        if blocks.seconds < _trees(machine, whole, best, order).seconds:
-            return 0
-    return best
+    trees_cost = _trees(machine, whole, best, order)
+    if algorithm is None and items >= p > 1 and _blocks(machine, words, items).seconds < trees_cost.seconds:
+        return "blocks", 0
+    return "trees", best
 
 
-def cost(machine: Machine, words: float = 1, degree: int | None = None, items: int = 0, order: Order = "any") -> Cost:
+def cost(
+    machine: Machine,
+    words: float = 1,
+    degree: int | None = None,
+    items: int = 0,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Cost:
     """What it costs, exactly, for values of so many words, where op keeps their size and takes a flop a word.
 
     Args:
@@ -103,32 +122,53 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
         degree: of the trees; None: what `allreduce` would choose.
         items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
         order: "any" or "fixed".
+        algorithm: "trees" or "blocks"; None: what `allreduce` would choose.
     """
-    order = checked_order("allreduce.cost", order)
-    whole = math.ceil(item_words("allreduce.cost", "words", words))
-    chosen = fan_out("allreduce.cost", degree) or choose(machine, words, items, order)
-    if chosen == 0:
-        return plan_blocks(machine.p, items).cost(machine, words / items)
-    return _trees(machine, whole, chosen, order)
+    name = "allreduce.cost"
+    order = checked_order(name, order)
+    whole = math.ceil(item_words(name, "words", words))
+    given = fan_out(name, degree)
+    asked = only_trees(name, named(name, algorithm, ALGORITHMS), given)
+    if asked == "blocks":
+        divisible(name, asked, items, machine.p, "a value")
+    how, chosen = ("trees", given) if given else choose(machine, words, items, order, asked)
+    return _blocks(machine, words, items) if how == "blocks" else _trees(machine, whole, chosen, order)
 
 
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, _: int) -> Prepared | None:
     name = check_operator("allreduce", op)
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
-    chosen = choose(bsp.machine, value.nbytes / 8 if items else words, items, checked_order("allreduce", order))
-    if chosen == 0:
+    size = value.nbytes / 8 if items else words
+    how, degree = choose(bsp.machine, size, items, checked_order("allreduce", order))
+    if how != "trees":
         return None
-    agreed = {"value": kind, "op": name, "degree": None, "order": order}
-    return Prepared(agreed, plan(bsp.p, chosen, order).steps, _fold(bsp.p, order), words)
+    agreed = {"value": kind, "op": name, "degree": None, "algorithm": None, "order": order}
+    return Prepared(agreed, trees(bsp.p, degree, order).steps, _fold(bsp.p, order), words)
 
 
-def _small(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Any:
-    return climb(bsp, "allreduce", value, op, order, _prepare) if degree is None else NOT_SMALL
+def _small(
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Any:
+    if degree is not None or algorithm is not None:
+        return NOT_SMALL
+    return climb(bsp, "allreduce", value, op, order, _prepare)
 
 
 @primitive(cost, plan, _small)
-def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Supersteps[Any]:
+def allreduce(
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Supersteps[Any]:
     """Combine the values of all processors, in the order of pids, on every one of them; collective.
 
     Args:
@@ -141,15 +181,21 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, ord
         order: "any": sums are made as what carries them has them, so bits of floating-point sums depend on the degree,
             and on the machine that chooses it. "fixed": they depend on p and the values alone (fixed_order.py); the
             degree is rounded down to a power of two. Equal on all processors.
+        algorithm: "trees"; "blocks" (block j of an array of at least p items is combined on processor j, and goes to
+            all); None: the cheapest. Equal on all processors.
 
     Returns:
-        value_0 op value_1 op ... op value_{p-1}, the same bits on all. With p = 1 a copy of the value.
+        value_0 op value_1 op ... op value_{p-1}. All processors get the same bits, in either order: each element of the
+        result is made by the same operations on the same values everywhere, or by one processor. With p = 1 a copy of
+        the value.
 
     Raises:
-        UsageError: degree, order, op's name, or dtype and shape differ or are out of range; op raised.
+        UsageError: degree, order, algorithm, op's name, or dtype and shape differ or are out of range; op raised;
+            values that the algorithm cannot cut.
 
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words where d divides p, at most twice that where it does
-    not, and as many flop; by blocks 2 supersteps with h < words each. `allreduce.cost` has it exactly.
+    not, and as many flop; by blocks 2 supersteps with h < words, and (p-1)/p * words flop. `allreduce.cost` has it
+    exactly.
 
     Source: *Communication primitives for BSP computers*, section 3; all trees at once, so it takes half the supersteps
     of a reduction and a broadcast.
@@ -167,46 +213,28 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, ord
     given = fan_out("allreduce", degree)
     name = check_operator("allreduce", op)
     order = checked_order("allreduce", order)
+    asked = only_trees("allreduce", named("allreduce", algorithm, ALGORITHMS), given)
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
-    call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given)
+    if asked == "blocks":
+        divisible("allreduce", asked, items, bsp.p, kind)
+    call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given, algorithm=algorithm)
     own = taken(value, "allreduce")
-    chosen = given or choose(bsp.machine, own.nbytes / 8 if items else words, items, order)
-    return detached((yield from run(call, own, op, chosen, words, order)), value)
+    choice = ("trees", given) if given else choose(bsp.machine, own.nbytes / 8 if items else words, items, order, asked)
+    return detached((yield from run(call, own, op, choice, words, order)), value)
 
 
-def run(call: Call, value: Any, op: Operator, chosen: int, words: float, order: Order = "any") -> Supersteps[Any]:
+def run(
+    call: Call, value: Any, op: Operator, choice: tuple[str, int], words: float, order: Order = "any"
+) -> Supersteps[Any]:
     """Run it with what `choose` chose, for values of so many words."""
     p = call.bsp.p
+    how, degree = choice
     fold = _fold(p, order)
-    if chosen == 0:
-        return (yield from _by_blocks(call, value, op, value.itemsize / 8, fold))
-    return (yield from climbed(call, plan(p, chosen, order), value, op, words, fold))
+    if how == "blocks":
+        return (yield from blocks.run(call, value, op, value.itemsize / 8, fold))
+    return (yield from climbed(call, trees(p, degree, order), value, op, words, fold))
 
 
 def _fold(p: int, order: Order) -> Fold:
     return in_turn if order == "any" else partial(fixed_order.total, p)
-
-
-def _by_blocks(call: Call, value: Any, op: Operator, words: float, fold: Fold) -> Supersteps[Any]:
-    bsp = call.bsp
-    out, back = plan_blocks(bsp.p, value.size)
-    flat = value.reshape(-1)
-    cuts = np.arange(bsp.p + 1) * value.size // bsp.p
-    # 1. Block j goes to processor j, which combines the p blocks.
-    for dest, first, last in out.sends(bsp.pid):
-        call.send(dest, flat[first:last])
-    mine = flat[cuts[bsp.pid] : cuts[bsp.pid + 1]]
-    letters = yield from call.sync(sources(out.receives(bsp.pid)))
-    mine = combined(call, letters, mine, op, mine.size * words, fold)
-    # 2. The sum of a block goes to all.
-    for dest, _, _ in back.sends(bsp.pid):
-        call.send(dest, mine)
-    due = back.receives(bsp.pid)
-    letters = yield from call.sync(sources(due))
-    result = np.empty(value.shape, mine.dtype)
-    into = result.reshape(-1)
-    into[cuts[bsp.pid] : cuts[bsp.pid + 1]] = mine
-    for letter, (_, first, last) in zip(letters, due, strict=True):
-        into[first:last] = letter.payload
-    return result

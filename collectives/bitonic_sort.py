@@ -10,55 +10,27 @@ the first level too compares i with i XOR 2^(s-1); which comparators a processor
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..bsp import BSP
-from ..cost import Cost, Machine, Superstep
+from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
 from . import tree
 from .allreduce import allreduce
 from .allreduce import choose as choose_allreduce
 from .allreduce import run as run_allreduce
+from .bitonic_network import Integers, Masks, melted, reach, schedule
+from .counted.bitonic_sort import equal, last_work, network
 from .plan import Plan, Step, joined
+from .prefix import choose as choose_prefix
 from .prefix import prefix
+from .prefix import run as run_prefix
 from .primitive import Call, integer, item_words, packed, primitive, unpacked
 from .rows import KeyedRows, Rows, joined_rows
-
-Masks = tuple[int, ...]  # of consecutive levels: processor i is compared with i XOR mask
-Integers = NDArray[np.int64]
-
-
-@lru_cache(maxsize=256)
-def schedule(p: int, levels: int) -> tuple[Masks, ...]:
-    """The levels of each superstep: a merge stage of s levels takes ceil(s / levels), as even as can be."""
-    found: list[Masks] = []
-    for stage in range(1, tree.height(p, 2) + 1):
-        masks = (2**stage - 1, *(2**k for k in reversed(range(stage - 1))))
-        groups = -(-stage // levels)
-        cuts = [-(-stage * group // groups) for group in range(groups + 1)]
-        found += [masks[first:last] for first, last in pairwise(cuts)]
-    return tuple(found)
-
-
-@lru_cache(maxsize=1024)
-def reach(masks: Masks) -> Integers:
-    """The XOR of every subset of the masks, shape (2^levels,); the first mask is the highest bit of the index."""
-    found = np.zeros(1, np.int64)
-    for mask in reversed(masks):
-        found = np.concatenate((found, found ^ mask))
-    return found
-
-
-def melted(p: int, masks: Masks) -> Step:
-    """One superstep: everybody sends its key to whoever simulates a comparator that the key may pass."""
-    here, there = np.divmod(np.arange(p * 2 ** len(masks)), 2 ** len(masks))
-    there = here ^ reach(masks)[there]
-    return Step.of(here[there < p], there[there < p])
 
 
 @lru_cache(maxsize=32)
@@ -74,76 +46,14 @@ def plan(p: int, levels: int) -> Plan:
 # -- cost ---------------------------------------------------------------------------------------------------------
 
 
-class Coset(NamedTuple):
-    """Of each of 2^k columns: how many of the processors are in its coset, and the greatest distance among them."""
-
-    members: Integers
-    locality: int
-
-
-@lru_cache(maxsize=1024)
-def _coset(p: int, masks: Masks) -> Coset:
-    column = np.arange(2 ** tree.height(p, 2))
-    members = (column < p).astype(np.int64)
-    last, first = np.where(column < p, column, -1), np.where(column < p, column, p)
-    for mask in masks:
-        members = members + members[column ^ mask]
-        last = np.maximum(last, last[column ^ mask])
-        first = np.minimum(first, first[column ^ mask])
-    return Coset(members, int((last - first)[:p].max()))
-
-
-def _network(p: int, levels: int, sizes: Integers, nbytes: int) -> list[Superstep]:
-    """What the supersteps of the network are charged for; the work in each is that of the levels before it."""
-    column = np.arange(2 ** tree.height(p, 2))
-    counts = np.zeros(column.size, np.int64)
-    counts[:p] = sizes
-    most = int(sizes.max())
-    work, steps = 0, []
-    for masks in schedule(p, levels):
-        members, locality = _coset(p, masks)
-        words = -(-counts * nbytes // 8)
-        into = words
-        for mask in masks:
-            into = into + into[column ^ mask]
-        out = (words * (members - 1))[:p]
-        steps.append(
-            Superstep(
-                int(out.max()),
-                int((into - words)[:p].max()),
-                int(members[:p].max()) - 1,
-                int(out.sum()),
-                work,
-                locality,
-            )
-        )
-        work = (2 ** len(masks) - 1) * most
-        # The lower-numbered of a pair is filled first; infinities, which are not sent, go to the other.
-        for mask in masks:
-            both = counts + counts[column ^ mask]
-            counts = np.where(column < column ^ mask, np.minimum(both, most), both - np.minimum(both, most))
-    return steps
-
-
-@lru_cache(maxsize=1024)
-def _equal(p: int, levels: int, n: int, nbytes: int) -> tuple[Superstep, ...]:
-    return tuple(_network(p, levels, np.full(p, n), nbytes))
-
-
 def choose(machine: Machine, n: int = 1, nbytes: int = 8) -> int:
     """The levels that cost least with blocks of n keys of so many bytes."""
     p = machine.p
     candidates = range(1, max(tree.height(p, 2), 1) + 1)
     return min(
         candidates,
-        key=lambda levels: Cost(machine, _equal(p, levels, n, nbytes), last_work(p, levels, n)).seconds,
+        key=lambda levels: Cost(machine, equal(p, levels, n, nbytes), last_work(p, levels, n)).seconds,
     )
-
-
-def last_work(p: int, levels: int, n: int) -> int:
-    """Comparators that a processor simulates after the last sync."""
-    steps = schedule(p, levels)
-    return (2 ** len(steps[-1]) - 1) * n if steps else 0
 
 
 def local_work(n: int) -> int:
@@ -151,7 +61,7 @@ def local_work(n: int) -> int:
     return n * tree.height(n, 2)
 
 
-def returned(sizes: Integers) -> Plan:
+def plan_returned(sizes: Integers) -> Plan:
     """From blocks of the largest size to blocks of the sizes that came: requests without items, then the keys."""
     most = int(sizes.max())
     ends = np.cumsum(sizes)
@@ -196,12 +106,12 @@ def cost(
         return total
     chosen = given or choose(machine, n, nbytes)
     unequal = int(sizes.min()) < n
-    steps = _network(p, chosen, sizes, nbytes) if unequal else _equal(p, chosen, n, nbytes)
+    steps = network(p, chosen, sizes, nbytes) if unequal else equal(p, chosen, n, nbytes)
     total += Cost(machine, (), local_work(n))
     total += Cost(machine, steps, last_work(p, chosen, n))
     if unequal:
         total += prefix.cost(machine, 1)
-        total += returned(sizes).cost(machine, nbytes / 8)
+        total += plan_returned(sizes).cost(machine, nbytes / 8)
     return total
 
 
@@ -251,28 +161,52 @@ def bitonic_sort(
         >>> pybsp.simulate(main, p=4).results
         [[0, 1], [2, 3], [4, 9], [15, 31]]
     """
-    p, pid = bsp.p, bsp.pid
     given = None if levels is None else integer("bitonic_sort", "levels", levels, 1)
-    keyed = KeyedRows.of("bitonic_sort", keys, values, stable, pid)
+    keyed = KeyedRows.of("bitonic_sort", keys, values, stable, bsp.pid)
     call = Call(bsp, "bitonic_sort", levels=given, stable=bool(stable), **keyed.kinds)
     rows, most, least = keyed.rows, 1, 1
     if not keyed.lone:
         # 1. All learn the largest and the smallest block.
-        most, least = yield from _extremes(call, rows.size)
+        most, least = yield from extremes(call, rows.size)
         rows = keyed.in_order(rows)
         bsp.work(local_work(most))
-    if not most:
-        return keyed.given_back(rows)
-    # 2. The merge stages.
-    for masks in schedule(p, given or choose(bsp.machine, most, rows.dtype.itemsize)):
-        rows = yield from _simulated(call, keyed, rows, masks, most)
-    # 3. Blocks of the largest size become blocks of the sizes that were brought.
-    if least < most:
-        rows = yield from _returned(call, rows, keyed.rows.size, most)
+    if most:
+        # 2. The merge stages.
+        rows = yield from run(call, keyed, rows, most, given or choose(bsp.machine, most, rows.dtype.itemsize))
+        # 3. Blocks of the largest size become blocks of the sizes that were brought.
+        if least < most:
+            rows = yield from returned(call, rows, keyed.rows.size, most)
     return keyed.given_back(rows)
 
 
-def _extremes(call: Call, size: int) -> Supersteps[tuple[int, int]]:
+def run(call: Call, keyed: KeyedRows, rows: Rows, most: int, levels: int, first: int = 0) -> Supersteps[Rows]:
+    """The merge stages on sorted blocks of at most so many rows; `first` of them are one superstep."""
+    if first:
+        rows = yield from _gathered(call, keyed, rows, most, first)
+    for masks in schedule(call.bsp.p, levels, first):
+        rows = yield from _simulated(call, keyed, rows, masks, most)
+    return rows
+
+
+def _gathered(call: Call, keyed: KeyedRows, rows: Rows, most: int, first: int) -> Supersteps[Rows]:
+    """The first stages in one superstep: the 2^first processors of a group get all its keys, and keep their part."""
+    p, pid = call.bsp.p, call.bsp.pid
+    begin = pid >> first << first
+    group = range(begin, min(begin + 2**first, p))
+    # 1. The block goes to the whole group.
+    payload = packed(rows, call.name, "keys") if len(group) > 1 else rows
+    for mate in group:
+        if mate != pid:
+            call.send(mate, payload)
+    letters = yield from call.sync([mate for mate in group if mate != pid])
+    # 2. All merge the same blocks.
+    blocks = {pid: rows} | {letter.source: unpacked(letter.payload) for letter in letters}
+    merged = keyed.in_order(joined_rows([blocks[mate] for mate in group]), runs=True)
+    call.bsp.work(len(group) * most * first)
+    return merged[(pid - begin) * most : (pid - begin + 1) * most]
+
+
+def extremes(call: Call, size: int) -> Supersteps[tuple[int, int]]:
     """The largest and the smallest block of all processors."""
     chosen = choose_allreduce(call.bsp.machine, 2)
     most, least = yield from run_allreduce(call, np.array([size, -size]), np.maximum, chosen, 2)
@@ -289,7 +223,7 @@ def _simulated(call: Call, keyed: KeyedRows, rows: Rows, masks: Masks, most: int
     # 1. The block goes to all whose comparators it may pass.
     blocks = {pid: rows}
     if len(mates) > 1:
-        payload = packed(rows, "bitonic_sort", "keys")
+        payload = packed(rows, call.name, "keys")
         for mate in mates:
             if mate != pid:
                 call.send(mate, payload)
@@ -322,11 +256,11 @@ def _simulated(call: Call, keyed: KeyedRows, rows: Rows, masks: Masks, most: int
     return after
 
 
-def _returned(call: Call, rows: Rows, size: int, most: int) -> Supersteps[Rows]:
+def returned(call: Call, rows: Rows, size: int, most: int) -> Supersteps[Rows]:
     """The keys of ranks offset to offset + size - 1; the key of rank r is with processor r div most."""
     bsp = call.bsp
     # 1. How many keys the processors below have.
-    end = int((yield from prefix.steps(bsp, size, np.add)))
+    end = int((yield from run_prefix(call, size, np.add, choose_prefix(bsp.machine, 1), 1)))
     begin = end - size
     holders = range(begin // most, -(-end // most)) if size else range(0)
     # 2. Processors ask for the ranks that they want.
@@ -338,7 +272,7 @@ def _returned(call: Call, rows: Rows, size: int, most: int) -> Supersteps[Rows]:
     letters = yield from call.sync()
     for letter in letters:
         asked = rows[letter.note[0] - first : letter.note[1] - first]
-        call.send(letter.source, packed(asked, "bitonic_sort", "keys"))
+        call.send(letter.source, packed(asked, call.name, "keys"))
     letters = yield from call.sync([holder for holder in holders if holder != bsp.pid])
     came = {letter.source: unpacked(letter.payload) for letter in letters}
     came[bsp.pid] = rows[max(begin - first, 0) : max(end - first, 0)]

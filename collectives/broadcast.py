@@ -1,4 +1,4 @@
-"""Broadcast along a d-ary tree (*Communication primitives for BSP computers*, section 3)."""
+"""Broadcast along a d-ary tree (*Communication primitives for BSP computers*, section 3), or in pieces."""
 
 from __future__ import annotations
 
@@ -8,63 +8,130 @@ from typing import Any
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from . import dissemination, tree
-from .broadcast_items import choose as choose_spread
-from .broadcast_items import counted as counted_spread
-from .broadcast_items import plan as plan_spread
+from . import broadcast_groups, dissemination, tree
+from .algorithms import named
+from .broadcast_items import choose as choose_items
+from .broadcast_items import plan as plan_items
+from .broadcast_items import run as run_items
+from .counted.broadcast_groups import counted as counted_groups
+from .counted.broadcast_items import counted as counted_items
+from .dissemination import Carry, Held
 from .plan import Plan, Step, joined
-from .primitive import NOT_SMALL, fan_out, integer, primitive, processor
+from .primitive import NOT_SMALL, Call, fan_out, integer, primitive, processor
 from .small import spread
+
+ALGORITHMS = ("trees", "2d", "groups")
+
+
+def plan(p: int, degree: int = 2, root: int = 0, algorithm: str = "trees", words: int = 1, pieces: int = 2) -> Plan:
+    """Who sends what to whom: the value (item 0) along a tree; words of it by the others.
+
+    Args:
+        p: processors.
+        degree: of the trees.
+        root: whose value.
+        algorithm: "trees", "2d" or "groups".
+        words: of the value.
+        pieces: that "groups" makes of it, at most p and its words.
+    """
+    processor("broadcast.plan", "root", root, p)
+    how = named("broadcast.plan", algorithm, ALGORITHMS)
+    if how == "2d":
+        return plan_items(p, words, degree, root)
+    if how == "groups":
+        words = integer("broadcast.plan", "words", words, 0)
+        return broadcast_groups.plan(p, words, integer("broadcast.plan", "pieces", pieces, 1, p), degree, root)
+    return trees(p, degree, root)
 
 
 @lru_cache(maxsize=256)
-def plan(p: int, degree: int, root: int = 0) -> Plan:
+def trees(p: int, degree: int, root: int = 0) -> Plan:
     """Who sends the value (item 0) to whom: d - 1 copies a superstep from every processor that has it."""
-    processor("broadcast.plan", "root", root, p)
     levels = reversed(range(tree.height(p, degree)))
     return joined(p, (Step.of(*tree.edges(p, degree, level, root)) for level in levels))
 
 
+def _seconds(machine: Machine, words: int, how: str, by: Any) -> float:
+    return _cost(machine, words, how, by, 0).seconds
+
+
+def _cost(machine: Machine, words: int, how: str, by: Any, root: int) -> Cost:
+    if how == "trees":
+        return trees(machine.p, by, root).cost(machine, words)
+    if how == "2d":
+        return Cost(machine, counted_items(machine.p, words, by))
+    return Cost(machine, counted_groups(machine.p, words, *by))
+
+
 @lru_cache(maxsize=1024)
-def choose(machine: Machine, words: int, divisible: bool = True) -> tuple[str, int]:
-    """How to broadcast so many words at least cost: ("tree", degree), or ("spread", degree) for 2D-BCAST."""
-    p = machine.p
-    degree = min(tree.degrees(p), key=lambda d: plan(p, d).cost(machine, words).seconds)
-    if divisible and words > 1 and p > 2:
-        spread_degree = choose_spread(machine, words)
-        whole = plan(p, degree).cost(machine, words).seconds
-        if Cost(machine, counted_spread(p, words, spread_degree)).seconds < whole:
-            return "spread", spread_degree
-    return "tree", degree
+def choose(
+    machine: Machine,
+    words: int,
+    divisible: bool = True,
+    algorithm: str | None = None,
+    degree: int | None = None,
+) -> tuple[str, Any]:
+    """How to broadcast so many words at least cost.
+
+    Args:
+        machine: whose costs.
+        words: of the value.
+        divisible: whether it may be cut.
+        algorithm: the one to be used; None: the cheapest, or trees of the degree that is given.
+        degree: of the trees; None: the cheapest.
+
+    Returns:
+        ("trees", degree), ("2d", degree) or ("groups", (pieces, degree)).
+    """
+    ways: list[tuple[str, Any]] = []
+    if algorithm in (None, "trees"):
+        degrees = [degree] if degree else tree.degrees(machine.p)
+        ways += [("trees", min(degrees, key=lambda d: _seconds(machine, words, "trees", d)))]
+    cut = divisible and words > 1 and machine.p > 2 and degree is None
+    if algorithm == "2d" or (algorithm is None and cut):
+        ways += [("2d", degree or choose_items(machine, words))]
+    if algorithm == "groups" or (algorithm is None and cut):
+        ways += [("groups", broadcast_groups.choose(machine, words, degree))]
+    return min(ways, key=lambda way: _seconds(machine, words, *way))
 
 
-def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int = 0) -> Cost:
-    """What broadcasting so many words costs, exactly; degree None: of what `broadcast` would choose."""
+def cost(
+    machine: Machine, words: int = 1, degree: int | None = None, root: int = 0, algorithm: str | None = None
+) -> Cost:
+    """What broadcasting so many words costs, exactly.
+
+    Args:
+        machine: its p is that of the processors.
+        words: of the value; more than one may be cut.
+        degree: of the trees; None: what `broadcast` would choose.
+        root: whose value.
+        algorithm: "trees", "2d" or "groups"; None: what `broadcast` would choose.
+    """
     words = integer("broadcast.cost", "words", words, 0)
     root = processor("broadcast.cost", "root", root, machine.p)
-    how, chosen = choose(machine, words) if (given := fan_out("broadcast.cost", degree)) is None else ("tree", given)
-    if how == "tree":
-        return plan(machine.p, chosen, root).cost(machine, words)
-    return Cost(machine, counted_spread(machine.p, words, chosen))
+    asked = named("broadcast.cost", algorithm, ALGORITHMS)
+    return _cost(machine, words, *choose(machine, words, True, asked, fan_out("broadcast.cost", degree)), root)
 
 
-def _small(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) -> Any:
-    if degree is not None or type(root) is not int:
+def _small(bsp: BSP, value: Any, root: int = 0, degree: int | None = None, algorithm: str | None = None) -> Any:
+    if degree is not None or algorithm is not None or type(root) is not int:
         return NOT_SMALL
     found = bsp.prepared.get(("broadcast", root))
     if found is not None:
         return found(value)
 
     def flat(words: int, divisible: bool) -> bool:
-        how, chosen = choose(bsp.machine, words, divisible)
-        return how == "tree" and chosen >= bsp.p
+        how, by = choose(bsp.machine, words, divisible)
+        return how == "trees" and by >= bsp.p
 
-    agreed = {"root": root, "degree": None}
+    agreed = {"root": root, "degree": None, "algorithm": None}
     return spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.start(bsp, None, root))
 
 
 @primitive(cost, plan, _small)
-def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) -> Supersteps[Any]:
+def broadcast(
+    bsp: BSP, value: Any, root: int = 0, degree: int | None = None, algorithm: str | None = None
+) -> Supersteps[Any]:
     """Give all processors the value of one; collective.
 
     Args:
@@ -72,17 +139,23 @@ def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) ->
         value: root only (ignored elsewhere): a number, an array, or any picklable object.
         root: whose value; equal on all processors.
         degree: d of the tree, at least 2 (more than p is p): every processor that has the value sends d - 1 copies in a
-            superstep. None: the cheapest on `bsp.machine`, where large arrays and objects go by 2D-BCAST
-            (`broadcast_items`). Equal on all processors.
+            superstep. None: the cheapest on `bsp.machine`, where large arrays and objects go in pieces. Equal on all
+            processors.
+        algorithm: "trees", of whole values; "2d", 2D-BCAST as `broadcast_items` has it; "groups", c pieces to c groups
+            of processors, with the cheapest c (broadcast_groups.py); degree is that of their trees. None: the cheapest,
+            or a tree where a degree is given. Equal on all processors.
 
     Returns:
         On the root its own object (of a read-only array a copy, as what arrives ends with the next sync); elsewhere a
         value of its own, which may be written to.
 
     Raises:
-        UsageError: root is no processor, degree is below 2, or these differ; a value that cannot be pickled.
+        UsageError: root is no processor, degree is below 2, there is no such algorithm, or these differ; a value that
+            cannot be pickled.
 
-    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words; `broadcast.cost` has it exactly.
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words; 2D-BCAST of k words has h < 2k in two supersteps,
+    with 2(p-1) messages, where k >= p; c groups have h < 2k and 2(c-1) messages in two, and between them those of a
+    tree of pieces over ceil(p/c) processors. `broadcast.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3.
 
@@ -100,11 +173,24 @@ def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) ->
     """
     root = processor("broadcast", "root", root, bsp.p)
     given = fan_out("broadcast", degree)
+    asked = named("broadcast", algorithm, ALGORITHMS)
+    call = Call(bsp, "broadcast", root=root, degree=given, algorithm=asked)
 
-    def choice(words: int, divisible: bool) -> tuple[str, int]:
-        return choose(bsp.machine, words, divisible) if given is None else ("tree", given)
+    def choice(words: int, divisible: bool) -> tuple[str, Any]:
+        return choose(bsp.machine, words, divisible, asked, given)
 
-    def plans(how: str, chosen: int, words: int) -> Plan:
-        return plan(bsp.p, chosen, root) if how == "tree" else plan_spread(bsp.p, words, chosen, root)
+    return (yield from dissemination.run(call, value, root, choice, _WAYS))
 
-    return (yield from dissemination.run(bsp, "broadcast", value, root, given, choice, plans))
+
+def run(call: Call, held: Held, root: int) -> Supersteps[None]:
+    """The tree, from where this processor has the value."""
+    levels = trees(call.bsp.p, held.header.by, root)
+    dissemination.began(call, held, levels)
+    for level in levels[held.superstep :]:
+        # A processor that has the value makes d - 1 copies of it, and sends one to each of its children.
+        for child, _, _ in level.sends(call.bsp.pid):
+            call.send(child, held.part(0, 1), held.note)
+        yield from call.sync([])  # nothing comes to who has the value
+
+
+_WAYS: dict[str, Carry] = {"trees": run, "2d": run_items, "groups": broadcast_groups.run}

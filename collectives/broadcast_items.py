@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ..bsp import BSP
-from ..cost import Cost, Machine, Superstep
+from ..cost import Cost, Machine
 from ..rides import Supersteps
-from . import dissemination, tree
+from . import broadcast_groups, dissemination, tree
+from .counted.broadcast_items import counted
+from .dissemination import Held
 from .plan import Plan, Step, joined
-from .primitive import integer, primitive, processor
+from .primitive import Call, integer, primitive, processor
 
 
 @lru_cache(maxsize=64)
@@ -23,13 +25,11 @@ def plan(p: int, k: int, degree: int = 2, root: int = 0) -> Plan:
     if k >= p:
         steps = _many(p, k)
     elif k > 0:
-        steps = _few(p, k, degree)
+        steps = broadcast_groups.steps(p, k, k, degree)  # case 2, k < P: a word to each of k groups
     else:
         # Nothing to spread: the tree says so to all.
         steps = [Step.of(*tree.edges(p, degree, level), 0, 0) for level in reversed(range(tree.height(p, degree)))]
-    # Processors count from the root.
-    rotated = [Step.of((s.sources + root) % p, (s.destinations + root) % p, s.first, s.last) for s in steps]
-    return joined(p, rotated)
+    return joined(p, (step.from_root(p, root) for step in steps))
 
 
 def _many(p: int, k: int) -> list[Step]:
@@ -48,82 +48,6 @@ def _many(p: int, k: int) -> list[Step]:
         np.repeat(holders, p - 1), np.tile(others, holders.size), np.repeat(first, p - 1), np.repeat(last, p - 1)
     )
     return [scattered, exchanged]
-
-
-def _few(p: int, k: int, degree: int) -> list[Step]:
-    """Case 2, k < P: k groups of consecutive processors, whose sizes differ by at most one."""
-    start = np.arange(k + 1) * p // k
-    sizes = np.diff(start)
-    word = np.arange(k)
-    steps = []
-    # (2)i. Processor 0 sends word j to the first processor of group j.
-    if k > 1:
-        steps.append(Step.of(0, start[:-1], word, word + 1))
-    # (2)ii. Each of these broadcasts its word in its group; all trees go down together.
-    for level in reversed(range(tree.height(int(sizes.max()), degree))):
-        edges = [(start[j] + np.stack(tree.edges(int(sizes[j]), degree, level)), j) for j in range(k)]
-        steps.append(
-            Step.of(
-                np.concatenate([pair[0] for pair, _ in edges]),
-                np.concatenate([pair[1] for pair, _ in edges]),
-                (words := np.concatenate([np.full(pair.shape[1], j) for pair, j in edges])),
-                words + 1,
-            )
-        )
-    # (2)iii. Each processor sends its word to those of the other groups with its place in the group. A place that a
-    # smaller group lacks is served by its members in turn.
-    if k > 1:
-        group = np.repeat(word, sizes)
-        place = np.arange(p) - start[group]
-        receiver, word_of = np.repeat(np.arange(p), k), np.tile(word, p)
-        at = place[receiver]
-        lacking = at >= sizes[word_of]
-        at = np.where(lacking, group[receiver] % sizes[word_of], at)
-        needing = receiver > 0  # the root has all
-        sender, word_of = (start[word_of] + at)[needing], word_of[needing]
-        steps.append(Step.of(sender, receiver[needing], word_of, word_of + 1))
-    return steps
-
-
-@lru_cache(maxsize=4096)
-def counted(p: int, k: int, degree: int) -> tuple[Superstep, ...]:
-    """What the supersteps of `plan` are charged for, without making it: it has up to p^2 messages.
-
-    Locality is the largest there can be.
-    """
-    far = p - 1
-    if p == 1:
-        return ()
-    if k >= p:
-        block = -(-k // p)
-        holders = -(-k // block)
-        rest = k - (holders - 1) * block  # what the last of them holds
-        scattered = Superstep(k - block, block if holders > 2 else rest, holders - 1, k - block, 0.0, far)
-        into = k if holders < p else k - rest
-        out = block * (p - 1)
-        return scattered, Superstep(out, into, p - 1, out + (k - block) * (p - 2), 0.0, far)
-    if k == 0:
-        return plan(p, k, degree).counted(1)
-    sizes = np.diff(np.arange(k + 1) * p // k)
-    low, most = int(sizes.min()), int(sizes.max())
-    steps = []
-    if k > 1:
-        steps.append(Superstep(k - 1, 1, k - 1, k - 1, 0.0, far))
-    for level in reversed(range(tree.height(most, degree))):
-        groups = -(-sizes // degree**level)
-        sent = int((groups - -(-groups // degree)).sum())
-        fan = min(degree, -(-most // degree**level)) - 1
-        steps.append(Superstep(fan, 1, fan, sent, 0.0, far))
-    if k > 1:
-        # A member of a group serves those with its place in the other groups (not the root), and in a smaller group
-        # some of those that have a place which the group lacks.
-        large = np.flatnonzero(sizes > low)
-        lacking = np.bincount(large % low, minlength=low) if large.size else np.zeros(low, np.int64)
-        serves = k - 1 + lacking
-        serves[0] -= 0 if sizes[0] == low else 1
-        out = max(int(serves.max()), k - 1)
-        steps.append(Superstep(out, k - 1, out, (p - 1) * (k - 1), 0.0, far))
-    return tuple(steps)
 
 
 @lru_cache(maxsize=1024)
@@ -174,11 +98,15 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Supersteps[Any]:
     """
     root = processor("broadcast_items", "root", root, bsp.p)
 
-    def choice(words: int, _: bool) -> tuple[str, int]:
-        return "spread", choose(bsp.machine, words)
+    call = Call(bsp, "broadcast_items", root=root)
+    choice = partial(_choice, bsp.machine)
+    return (yield from dissemination.run(call, items, root, choice, {"2d": run}))
 
-    return (
-        yield from dissemination.run(
-            bsp, "broadcast_items", items, root, None, choice, lambda _, degree, words: plan(bsp.p, words, degree, root)
-        )
-    )
+
+def _choice(machine: Machine, words: int, _: bool) -> tuple[str, int]:
+    return "2d", choose(machine, words)
+
+
+def run(call: Call, held: Held, root: int) -> Supersteps[None]:
+    """Follow the plan, from where this processor has something of the value."""
+    yield from dissemination.follow(call, held, plan(call.bsp.p, held.words, held.header.by, root))

@@ -1,139 +1,170 @@
-"""Running a broadcast by a plan that only the root knows.
+"""What broadcasts share: only the root knows what there is, and how it goes to the others.
 
-A header with what the others do not know (size, dtype, shape, the plan that the root chose) travels beside the data,
-and counts no words. A processor that has not received it just syncs; from its first message it knows the plan, and how
+A header with what they do not know (size, dtype, shape, the algorithm that the root chose) travels beside the data, and
+counts no words. A processor that has received nothing just syncs; from its first message it knows the plan, and how
 many supersteps remain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..bsp import BSP
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..rides import Letter, Supersteps
 from . import tree
 from .plan import Plan
 from .primitive import Call, is_array, is_number, own_argument, packed, sources, unpacked
 
-Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be cut) -> (how, degree)
-Plans = Callable[[str, Any, int], Plan]  # (how, degree, words) -> the plan
+Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be cut) -> (algorithm, by what)
+TREES = "trees"  # the algorithm whose items are values, which are not cut
 
 
-class BroadcastHeader(NamedTuple):
+class Header(NamedTuple):
     """What travels beside the data.
 
-    how: "tree" (an item of the plan is the value), or anything else (it is a word). degree: of the tree, or its
-    fan-outs. nbytes: of the value. descriptor: dtype and shape of an array, "number", or "object" for a pickle.
+    how: the algorithm. by: its degree, its fan-outs, or its pieces and degree. nbytes: of the value. descriptor: dtype
+    and shape of an array, "number", or "object" for a pickle.
     """
 
     how: str
-    degree: Any
+    by: Any
     nbytes: int
     descriptor: Any
+
+    def note(self) -> Any:
+        """As it travels: a text where that is possible, so that all of a short message fits into the head of one."""
+        if type(self.by) is not int or (type(self.descriptor) is tuple and type(self.descriptor[0]) is not str):
+            return tuple(self)
+        what = self.descriptor
+        text = what if type(what) is str else " ".join(map(str, (what[0], *what[1])))
+        return f"{self.how},{self.by},{self.nbytes},{text}"
+
+    @classmethod
+    def read(cls, note: Any) -> Header:
+        """What `note` made a note of."""
+        if type(note) is not str:
+            return cls(*note)
+        how, by, nbytes, descriptor = note.split(",", 3)
+        kind, *shape = descriptor.split(" ")
+        whole: Any = kind if kind in ("number", "object") else (kind, tuple(map(int, shape)))
+        return cls(how, int(by), int(nbytes), whole)
+
+
+class Held:
+    """What a processor has of the value: the root all of it, another one what has come, and room for the rest.
+
+    header: what travels beside it. note: that, as it travels. letters: with which it came here, if by messages.
+    superstep: of the plan, the first in which this processor may have something to send.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        content: Any,
+        superstep: int = 0,
+        letters: Sequence[Letter] = (),
+    ) -> None:
+        self.header, self.content, self.superstep, self.letters = header, content, superstep, letters
+        self.note = header.note()
+        self._scale = header.nbytes if header.how == TREES else 8
+
+    @classmethod
+    def opened(cls, name: str, value: Any, choose: Choice) -> Held:
+        """The root's: a number, or bytes; with it goes the choice of an algorithm."""
+        if is_number(value):
+            return cls(Header(*choose(1, False), 8, "number"), value)
+        descriptor: Any
+        if is_array(value) and value.dtype.itemsize:
+            # Copies only where the array is not contiguous.
+            data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+            descriptor = (value.dtype if value.dtype.names else value.dtype.str, value.shape)
+        else:
+            data = np.frombuffer(packed(value, name), np.uint8)
+            descriptor = "object"
+        return cls(Header(*choose(-(-data.size // 8), True), data.size, descriptor), data)
+
+    @classmethod
+    def came(cls, letters: Sequence[Letter], superstep: int) -> Held:
+        """That of a processor whose first messages these are, at the end of the superstep before this one."""
+        header = Header.read(letters[0].note)
+        content: Any = None if header.descriptor == "number" else np.empty(header.nbytes, np.uint8)
+        return cls(header, content, superstep, letters)
 
     @property
     def words(self) -> int:
         """Of 8 bytes."""
-        return -(-self.nbytes // 8)
+        return -(-self.header.nbytes // 8)
 
-    def note(self) -> Any:
-        """As it travels: a text where that is possible, so that all of a short message fits into the head of one."""
-        if type(self.degree) is not int or (type(self.descriptor) is tuple and type(self.descriptor[0]) is not str):
-            return tuple(self)
-        what = self.descriptor
-        text = what if type(what) is str else " ".join(map(str, (what[0], *what[1])))
-        return f"{self.how},{self.degree},{self.nbytes},{text}"
+    def part(self, first: int, last: int) -> Any:
+        """Some items of a plan, as they are sent: words, or the value whole."""
+        if self.header.descriptor == "number":
+            return self.content
+        return self.content[first * self._scale : last * self._scale]
 
-    @classmethod
-    def read(cls, note: Any) -> BroadcastHeader:
-        """What `note` made a note of."""
-        if type(note) is not str:
-            return cls(*note)
-        how, degree, nbytes, descriptor = note.split(",", 3)
-        kind, *shape = descriptor.split(" ")
-        whole: Any = kind if kind in ("number", "object") else (kind, tuple(map(int, shape)))
-        return cls(how, int(degree), int(nbytes), whole)
+    def take(self, letters: Sequence[Letter], due: Sequence[tuple[int, int, int]]) -> None:
+        """Put what came in its place: the one copy, as a message ends with the next sync."""
+        for letter, (_, first, last) in zip(letters, due, strict=True):
+            if self.header.descriptor == "number":
+                self.content = letter.payload
+            else:
+                self.part(first, last)[...] = letter.payload
+
+    def value(self) -> Any:
+        """The value, on a processor that is not the root."""
+        if self.header.descriptor == "number":
+            return self.content
+        if self.header.descriptor == "object":
+            return unpacked(self.content.tobytes())
+        dtype, shape = self.header.descriptor
+        return self.content.view(dtype).reshape(shape)
 
 
-def run(
-    bsp: BSP,
-    name: str,
-    value: Any,
-    root: int,
-    degree: Any,
-    choose: Choice,
-    plans: Plans,
-    argument: str = "degree",
-) -> Supersteps[Any]:
-    """Broadcast a value; `degree` is what the caller gave as the argument of that name, which is compared."""
-    call = Call(bsp, name, **{"root": root, argument: degree})
-    p, pid = bsp.p, bsp.pid
-    header: BroadcastHeader | None = None
-    plan: Plan | None = None
-    number: Any = None
-    data: NDArray[np.uint8] = np.empty(0, np.uint8)
+Carry = Callable[[Call, Held, int], Supersteps[None]]  # an algorithm from a root, from where a processor has something
+
+
+def run(call: Call, value: Any, root: int, choose: Choice, algorithms: Mapping[str, Carry]) -> Supersteps[Any]:
+    """Broadcast a value by the algorithm that the root chooses."""
+    p, pid = call.bsp.p, call.bsp.pid
     if pid == root:
         value = own_argument(value)
-        header, number, data = _opened(name, value, choose)
-        plan = plans(header.how, header.degree, header.words)
-    most = 2 * tree.height(p, 2) + 2  # the longest plan makes two supersteps of each level
-    superstep = 0
-    while p > 1:
-        if plan is not None and superstep == len(plan):
-            break
-        if plan is None and superstep == most:
-            raise UsageError(
-                f"{name}: argument root: expected the same on all processors; processor {pid} was given {root} and "
-                f"heard nothing in {most} supersteps"
-            )
-        # 1. Who has what it is to send, sends it.
-        if plan is not None and header is not None:
-            scale = header.nbytes if header.how == "tree" else 8
-            for dest, first, last in plan[superstep].sends(pid):
-                part = number if header.descriptor == "number" else data[first * scale : last * scale]
-                call.send(dest, part, header.note())
-        # 2. Who hears for the first time learns the plan.
-        letters = yield from call.sync()
-        if letters and header is None:
-            header = BroadcastHeader.read(letters[0].note)
-            plan = plans(header.how, header.degree, header.words)
-            data = np.empty(header.nbytes, np.uint8)
-        if plan is not None and header is not None:
-            due = plan[superstep].receives(pid)
-            call.expect(letters, sources(due))
-            # 3. What came is put in its place: the one copy, as the message ends with the next sync.
-            for letter, (_, first, last) in zip(letters, due, strict=True):
-                if header.descriptor == "number":
-                    number = letter.payload
-                else:
-                    scale = header.nbytes if header.how == "tree" else 8
-                    data[first * scale : last * scale] = letter.payload
-        superstep += 1
-    if pid == root or header is None:
-        return value
-    if header.descriptor == "number":
-        return number
-    if header.descriptor == "object":
-        return unpacked(data.tobytes())
-    dtype, shape = header.descriptor
-    return data.view(dtype).reshape(shape)
-
-
-def _opened(name: str, value: Any, choose: Choice) -> tuple[BroadcastHeader, Any, NDArray[np.uint8]]:
-    """The root's value as a number or bytes, and the choice of a plan."""
-    if is_number(value):
-        return BroadcastHeader(*choose(1, False), 8, "number"), value, np.empty(0, np.uint8)
-    descriptor: Any
-    if is_array(value) and value.dtype.itemsize:
-        # Copies only where the array is not contiguous.
-        data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-        descriptor = (value.dtype if value.dtype.names else value.dtype.str, value.shape)
+        held = Held.opened(call.name, value, choose)
     else:
-        data = np.frombuffer(packed(value, name), np.uint8)
-        descriptor = "object"
-    return BroadcastHeader(*choose(-(-data.size // 8), True), data.size, descriptor), None, data
+        held = yield from _heard(
+            call, root, 2 * tree.height(p, 2) + 2
+        )  # the longest plan makes two supersteps of each level
+    if p > 1:
+        yield from algorithms[held.header.how](call, held, root)
+    return value if pid == root else held.value()
+
+
+def _heard(call: Call, root: int, most: int) -> Supersteps[Held]:
+    """What a processor has when it hears for the first time."""
+    for superstep in range(1, most + 1):
+        if letters := (yield from call.sync()):
+            return Held.came(letters, superstep)
+    raise UsageError(
+        f"{call.name}: argument root: expected the same on all processors; processor {call.bsp.pid} was given {root} "
+        f"and heard nothing in {most} supersteps"
+    )
+
+
+def follow(call: Call, held: Held, plan: Plan) -> Supersteps[None]:
+    """Send and receive what a plan says, from where this processor has something."""
+    pid = call.bsp.pid
+    began(call, held, plan)
+    for step in plan[held.superstep :]:
+        for dest, first, last in step.sends(pid):
+            call.send(dest, held.part(first, last), held.note)
+        due = step.receives(pid)
+        held.take((yield from call.sync(sources(due))), due)
+
+
+def began(call: Call, held: Held, plan: Plan) -> None:
+    """Take the messages by which a processor heard for the first time."""
+    if held.superstep:
+        due = plan[held.superstep - 1].receives(call.bsp.pid) if held.superstep <= len(plan) else []
+        call.expect(held.letters, sources(due))
+        held.take(held.letters, due)

@@ -87,6 +87,10 @@ class Step:
         rows.flags.writeable = False  # plans are kept, and given to all who ask
         return cls(rows[0], rows[1], rows[2], rows[3], work)
 
+    def from_root(self, p: int, root: int) -> Step:
+        """The same with processors that count from a root, as numbers among p."""
+        return Step.of((self.sources + root) % p, (self.destinations + root) % p, self.first, self.last, self.work)
+
     def __len__(self) -> int:
         """Messages."""
         return self.sources.size

@@ -10,9 +10,13 @@ from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..rides import Supersteps
 from . import prefix_fixed, prefix_trees, tree
+from .algorithms import divisible, named
+from .counted.prefix_trees import counted as counted_trees
+from .counted.prefix_trees import last_work
 from .plan import Plan
 from .prefix_2d import choose as choose_2d
 from .prefix_2d import cost as cost_2d
+from .prefix_2d import plan as plan_2d
 from .prefix_2d import run as run_2d
 from .primitive import (
     NOT_SMALL,
@@ -35,40 +39,75 @@ from .primitive import (
 )
 from .small import Prepared, climb
 
+ALGORITHMS = ("trees", "2d")
 
-def plan(p: int, degree: int, order: Order = "any") -> Plan:
-    """Who sends the sum of the processors up to itself, d^t of them, to whom in superstep t.
 
-    In the fixed order: the sum of its part of a group (prefix_fixed.py).
+def plan(p: int, degree: int = 2, order: Order = "any", algorithm: str = "trees", items: int = 0) -> Plan:
+    """Who sends what to whom: sums (item 0) along trees; the items of an array by 2D-PREFIX.
+
+    Along trees it is the sum of the processors up to itself, d^t of them in superstep t; in the fixed order that of its
+    part of a group (prefix_fixed.py).
+
+    Args:
+        p: processors.
+        degree: of the trees.
+        order: "any" or "fixed".
+        algorithm: "trees" or "2d".
+        items: of the array that goes by 2D-PREFIX.
     """
     p = integer("prefix.plan", "p", p, 1)
-    if checked_order("prefix.plan", order) == "fixed":
-        return prefix_fixed.plan(p, degree)
-    return prefix_trees.plan((p,), degree)
+    order = checked_order("prefix.plan", order)
+    if named("prefix.plan", algorithm, ALGORITHMS) == "2d":
+        return plan_2d(p, integer("prefix.plan", "items", items, 1), degree, order)
+    return prefix_fixed.plan(p, degree) if order == "fixed" else prefix_trees.plan((p,), degree)
 
 
 @lru_cache(maxsize=4096)
 def counted(p: int, degree: int, words: float) -> tuple[Superstep, ...]:
     """What the supersteps of `plan` are charged for, without making it: it has up to p^2/2 messages."""
-    return prefix_trees.counted((p,), degree, words)
-
-
-@lru_cache(maxsize=1024)
-def choose(machine: Machine, words: int, order: Order = "any") -> int:
-    """The degree that costs least."""
-    if order == "fixed":
-        return prefix_fixed.choose(machine, words)
-    return min(tree.degrees(machine.p), key=lambda degree: _trees(machine, words, degree, order).seconds)
+    return counted_trees((p,), degree, words)
 
 
 def _trees(machine: Machine, words: int, degree: int, order: Order) -> Cost:
     if order == "fixed":
         return prefix_fixed.cost(machine, words, degree)
     p = machine.p
-    return Cost(machine, counted(p, degree, words), prefix_trees.last_work(p, degree) * words)
+    return Cost(machine, counted(p, degree, words), last_work(p, degree) * words)
 
 
-def cost(machine: Machine, words: float = 1, degree: int | None = None, items: int = 0, order: Order = "any") -> Cost:
+@lru_cache(maxsize=1024)
+def choose(
+    machine: Machine, words: float, items: int = 0, order: Order = "any", algorithm: str | None = None
+) -> tuple[str, int]:
+    """What costs least: ("trees", degree), or ("2d", degree) where op works on the items of an array one by one."""
+    p, whole = machine.p, math.ceil(words)
+    ways: list[tuple[str, int]] = []
+    if algorithm in (None, "trees"):
+        if order == "fixed":
+            ways.append(("trees", prefix_fixed.choose(machine, whole)))
+        else:
+            ways.append(
+                ("trees", min(tree.degrees(p), key=lambda degree: _trees(machine, whole, degree, order).seconds))
+            )
+    if algorithm == "2d" or (algorithm is None and items > 1 and p > 1):
+        ways.append(("2d", choose_2d(machine, items, words / items if items else 1, order)))
+    return min(ways, key=lambda way: _cost(machine, words, items, order, *way).seconds)
+
+
+def _cost(machine: Machine, words: float, items: int, order: Order, how: str, degree: int) -> Cost:
+    if how == "2d":
+        return cost_2d(machine, items, words / items if items else 1, degree, order)
+    return _trees(machine, math.ceil(words), degree, order)
+
+
+def cost(
+    machine: Machine,
+    words: float = 1,
+    degree: int | None = None,
+    items: int = 0,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Cost:
     """What it costs, exactly, for values of so many words, where op keeps their size and takes a flop a word.
 
     Args:
@@ -77,34 +116,64 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
         degree: of the trees; None: what `prefix` would choose.
         items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
         order: "any" or "fixed".
+        algorithm: "trees" or "2d"; None: what `prefix` would choose.
     """
-    order = checked_order("prefix.cost", order)
-    whole = math.ceil(item_words("prefix.cost", "words", words))
-    if (given := fan_out("prefix.cost", degree)) is not None:
-        return _trees(machine, whole, given, order)
-    trees = _trees(machine, whole, choose(machine, whole, order), order)
-    if items > 1 and machine.p > 2:
-        rows = cost_2d(machine, items, words / items, order=order)
-        if rows.seconds < trees.seconds:
-            return rows
-    return trees
+    name = "prefix.cost"
+    order = checked_order(name, order)
+    words = item_words(name, "words", words)
+    given = fan_out(name, degree)
+    asked = _asked(name, algorithm, given, items, "a value")
+    how, chosen = (asked, given) if asked and given else choose(machine, words, items, order, asked)
+    return _cost(machine, words, items, order, how, chosen)
+
+
+def _asked(name: str, algorithm: str | None, degree: int | None, items: int, value: str) -> str | None:
+    """Which algorithm is asked for; a degree alone asks for trees.
+
+    Raises:
+        UsageError: there is none of that name, or it cannot cut the value.
+    """
+    asked = named(name, algorithm, ALGORITHMS) or (None if degree is None else "trees")
+    if asked == "2d":
+        divisible(name, asked, items, 1, value)
+    return asked
 
 
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, _: int) -> Prepared | None:
     name = check_operator("prefix", op)
-    if checked_order("prefix", order) == "fixed" or (is_array(value) and value.size > 1 and bsp.p > 2):
+    if checked_order("prefix", order) == "fixed":
         return None
     kind, words = descriptor(value)
-    agreed = {"value": kind, "op": name, "degree": None, "order": order}
-    return Prepared(agreed, plan(bsp.p, choose(bsp.machine, words, order)).steps, in_turn, words)
+    items = value.size if is_array(value) and elementwise(op) else 0
+    how, degree = choose(bsp.machine, value.nbytes / 8 if items else words, items, order)
+    if how != "trees":
+        return None
+    agreed = {"value": kind, "op": name, "degree": None, "algorithm": None, "order": order}
+    return Prepared(agreed, prefix_trees.plan((bsp.p,), degree).steps, in_turn, words)
 
 
-def _small(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Any:
-    return climb(bsp, "prefix", value, op, order, _prepare) if degree is None else NOT_SMALL
+def _small(
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Any:
+    if degree is not None or algorithm is not None:
+        return NOT_SMALL
+    return climb(bsp, "prefix", value, op, order, _prepare)
 
 
 @primitive(cost, plan, _small)
-def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Supersteps[Any]:
+def prefix(
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Supersteps[Any]:
     """The inclusive prefix sums of the processors' values; collective.
 
     Args:
@@ -119,12 +188,15 @@ def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order:
             and on the machine that chooses it. "fixed": they depend on p and the values alone (fixed_order.py), and the
             last processor's are those of `allreduce`; the degree is rounded down to a power of two. Equal on all
             processors.
+        algorithm: "trees"; "2d", 2D-PREFIX of the items of an array under a ufunc, as `prefix_2d` has it, where degree
+            is that of its trees; None: the cheapest, or trees where a degree is given. Equal on all processors.
 
     Returns:
         value_0 op value_1 op ... op value_pid; on processor 0 a copy of the value.
 
     Raises:
-        UsageError: degree, order, op's name, or dtype and shape differ or are out of range; op raised.
+        UsageError: degree, order, algorithm, op's name, or dtype and shape differ or are out of range; op raised; a
+            value that the algorithm cannot cut.
 
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and as many flop; in the fixed
     order up to twice the words where p is no power of two, and twice the flop. `prefix.cost` has it exactly.
@@ -142,15 +214,23 @@ def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order:
     name = check_operator("prefix", op)
     order = checked_order("prefix", order)
     kind, words = descriptor(value)
-    call = Call(bsp, "prefix", order, value=kind, op=name, degree=given)
+    items = value.size if is_array(value) and elementwise(op) else 0
+    asked = _asked("prefix", algorithm, given, items, kind)
+    call = Call(bsp, "prefix", order, value=kind, op=name, degree=given, algorithm=algorithm)
     own = taken(value, "prefix")
-    if given is None and is_array(value) and elementwise(op) and value.size > 1 and bsp.p > 2:
-        each = value.itemsize / 8
-        best = _trees(bsp.machine, words, choose(bsp.machine, words, order), order).seconds
-        if cost_2d(bsp.machine, value.size, each, order=order).seconds < best:
-            chosen = choose_2d(bsp.machine, value.size, each, order)
-            return (yield from run_2d(call, own.reshape(-1), op, chosen, each, order)).reshape(value.shape)
-    chosen = given or choose(bsp.machine, words, order)
+    size = own.nbytes / 8 if items else words
+    choice = (asked, given) if asked and given else choose(bsp.machine, size, items, order, asked)
+    return detached((yield from run(call, own, op, choice, words, order)), value)
+
+
+def run(
+    call: Call, value: Any, op: Operator, choice: tuple[str, int], words: float, order: Order = "any"
+) -> Supersteps[Any]:
+    """Run it with what `choose` chose, for values of so many words."""
+    how, degree = choice
+    if how == "2d":
+        rows = yield from run_2d(call, value.reshape(-1), op, degree, value.itemsize / 8, order)
+        return rows.reshape(value.shape)
     if order == "fixed":
-        return detached((yield from prefix_fixed.run(call, own, op, chosen, words)), value)
-    return detached((yield from climbed(call, plan(bsp.p, chosen), own, op, words)), value)
+        return (yield from prefix_fixed.run(call, value, op, degree, words))
+    return (yield from climbed(call, prefix_trees.plan((call.bsp.p,), degree), value, op, words))

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine, Superstep
+from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
 from . import fixed_order, prefix_fixed, prefix_trees, tree
+from .counted.prefix_2d import counted
+from .matrix_rows import busiest, cuts_of, owned_by, row_operations, rows_of
 from .plan import Plan, Step, joined
 from .primitive import (
     Call,
@@ -37,32 +39,6 @@ from .primitive import (
     unpacked,
 )
 
-Ints = NDArray[np.int64]
-
-
-def _cuts(k: int, p: int) -> Ints:
-    """k things for p owners, as equally as possible: owner q has cuts[q] to cuts[q + 1] - 1."""
-    return np.arange(p + 1, dtype=np.int64) * k // p
-
-
-@lru_cache(maxsize=64)
-def _rows(p: int, k: int) -> tuple[Ints, Ints]:
-    """Case 2: the first processor of each row's interval, and their numbers, which differ by at most one."""
-    cuts = _cuts(p, k)
-    return cuts[:-1], np.diff(cuts)
-
-
-@lru_cache(maxsize=64)
-def _owned(p: int, k: int) -> tuple[Ints, Ints, Ints]:
-    """Case 2, by processor: its row, and the columns first to last - 1 of that row that it holds."""
-    starts, sizes = _rows(p, k)
-    row = np.repeat(np.arange(k), sizes)
-    place = np.arange(p) - starts[row]
-    # Column t of a row with q processors is at place t*q div P.
-    first = -(-place * p // sizes[row])
-    last = -(-(place + 1) * p // sizes[row])
-    return row, first, last
-
 
 @lru_cache(maxsize=32)
 def plan(p: int, k: int, degree: int = 2, order: Order = "any") -> Plan:
@@ -76,18 +52,18 @@ def plan(p: int, k: int, degree: int = 2, order: Order = "any") -> Plan:
         # Nothing to sum, but each hears from the one below that it has nothing either.
         return joined(p, (Step.of(here, (here + 1) % p, 0, 0),))
     if k >= p:
-        cuts = _cuts(k, p)
+        cuts = cuts_of(k, p)
         first, last = np.tile(cuts[:-1], p), np.tile(cuts[1:], p)
         column, owner = np.repeat(here, p), np.tile(here, p)
-        work = int(np.diff(cuts).max()) * _operations(p, order)
+        work = int(np.diff(cuts).max()) * row_operations(p, order)
         return joined(p, (Step.of(column, owner, first, last), Step.of(owner, column, first, last, work=work)))
     if order == "fixed":
         return prefix_fixed.plan(p, degree, k)
-    starts, sizes = _rows(p, k)
+    starts, sizes = rows_of(p, k)
     column, row = np.repeat(here, k), np.tile(np.arange(k), p)
     owner = starts[row] + column * sizes[row] // p
     trees = prefix_trees.plan(tuple(sizes.tolist()), degree)
-    work, added = _work(p, k, degree)
+    work, added = busiest(p, k, degree)
     steps = [Step.of(column, owner, row, row + 1)]
     steps += [
         Step(s.sources, s.destinations, s.first, s.last, s.work + (level > 1) if level else work)
@@ -95,63 +71,6 @@ def plan(p: int, k: int, degree: int = 2, order: Order = "any") -> Plan:
     ]
     steps.append(Step.of(owner, column, row, row + 1, work=added))
     return joined(p, steps)
-
-
-def _operations(p: int, order: Order) -> int:
-    """Case 1: operations that the prefix of a row takes."""
-    return p - 1 if order == "any" else fixed_order.operations(p)
-
-
-def _work(p: int, k: int, degree: int) -> tuple[int, int]:
-    """Case 2: operations of the busiest processor before the trees, and behind them.
-
-    Those of a level of the trees but the last are one a message, and from the second level on one more (`_climbed`).
-    """
-    starts, sizes = _rows(p, k)
-    row, first, last = _owned(p, k)
-    owned = last - first
-    place = np.arange(p) - starts[row]
-    most = int(sizes.max())
-    levels = tree.height(most, degree)
-    came = np.minimum(place // degree ** (levels - 1), prefix_trees.last_work(most, degree))
-    ahead = np.where(came, came - (levels == 1), 0)
-    return int(owned.max()) - 1, int(np.where(place, ahead + owned, 0).max())
-
-
-@lru_cache(maxsize=1024)
-def counted(p: int, k: int, degree: int, words: float, order: Order = "any") -> tuple[Superstep, ...]:
-    """What the supersteps of `plan` are charged for, without making it: it has up to p^2 messages.
-
-    Locality is the largest there can be.
-    """
-    size = round(8 * words)
-    if p == 1:
-        return ()
-    if k == 0:
-        return (Superstep(0, 0, 1, 0, 0.0, p - 1),)
-    if k >= p:
-        rows = np.diff(_cuts(k, p))
-        block = -(-rows * size // 8)
-        out, into, total = int(block.sum() - block.min()), int(block.max()) * (p - 1), int(block.sum()) * (p - 1)
-        flop = int(rows.max()) * _operations(p, order) * words
-        return Superstep(out, into, p - 1, total, 0.0, p - 1), Superstep(into, out, p - 1, total, flop, p - 1)
-    each = -(-size // 8)
-    _, sizes = _rows(p, k)
-    _, first, last = _owned(p, k)
-    here = np.arange(p)
-    own = (first <= here) & (here < last)  # an element that stays where it is
-    out, into = k - int(own.min()), int((last - first - own).max())
-    total = (k * p - int(own.sum())) * each
-    work, added = _work(p, k, degree)
-    first_level, *others = prefix_trees.counted(tuple(sizes.tolist()), degree, words)
-    trees = [first_level._replace(w=work * words)]
-    trees += [step._replace(w=step.w + words * (level > 1)) for level, step in enumerate(others, 1)]
-    messages = max(out, into)
-    return (
-        Superstep(out * each, into * each, messages, total, 0.0, p - 1),
-        *trees,
-        Superstep(into * each, out * each, messages, total, added * words, p - 1),
-    )
 
 
 @lru_cache(maxsize=1024)
@@ -162,7 +81,7 @@ def choose(machine: Machine, k: int, words: float = 1, order: Order = "any") -> 
         return 2
     if order == "fixed":
         return prefix_fixed.choose(machine, k * words)
-    degrees = tree.degrees(int(_rows(p, k)[1].max()))
+    degrees = tree.degrees(int(rows_of(p, k)[1].max()))
     return min(degrees, key=lambda degree: Cost(machine, counted(p, k, degree, words)).seconds)
 
 
@@ -296,7 +215,7 @@ def run(call: Call, column: Any, op: Operator, degree: int, words: float, order:
 def _case_1(call: Call, scheme: Plan, column: Any, op: Operator, words: float, order: Order) -> Supersteps[Any]:
     bsp = call.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
-    first, last = (int(cut) for cut in _cuts(k, p)[pid : pid + 2])
+    first, last = (int(cut) for cut in cuts_of(k, p)[pid : pid + 2])
     # (1)i. The rows of processor q go there.
     for dest, begin, end in scheme[0].sends(pid):
         call.send(dest, packed(column[begin:end], call.name))
@@ -305,7 +224,7 @@ def _case_1(call: Call, scheme: Plan, column: Any, op: Operator, words: float, o
     parts = [unpacked(letter.payload) for letter in letters]
     parts.insert(pid, column[first:last])
     sums = call.own(lambda: (_accumulated if order == "any" else _accumulated_fixed)(parts, op), "op")
-    bsp.work((last - first) * _operations(p, order) * words)
+    bsp.work((last - first) * row_operations(p, order) * words)
     # (1)iii. The sums go back to their columns.
     for dest, _, _ in scheme[1].sends(pid):
         call.send(dest, packed(sums[dest], call.name))
@@ -319,7 +238,7 @@ def _case_1(call: Call, scheme: Plan, column: Any, op: Operator, words: float, o
 def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -> Supersteps[Any]:
     bsp = call.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
-    row, first, last = (int(of_all[pid]) for of_all in _owned(p, k))
+    row, first, last = (int(of_all[pid]) for of_all in owned_by(p, k))
     routed, *trees, back = scheme
     # (2)i. Each item goes to the processor that holds its part of its row.
     for dest, r, _ in routed.sends(pid):

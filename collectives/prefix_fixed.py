@@ -14,6 +14,7 @@ from typing import Any
 from ..cost import Cost, Machine, Superstep
 from ..rides import Supersteps
 from . import fixed_order, groups
+from .counted.groups import counted as counted_groups
 from .plan import Plan
 from .primitive import Call, Operator, combined, packed, sources, taken
 
@@ -27,7 +28,7 @@ def plan(p: int, degree: int, items: int = 1) -> Plan:
 @lru_cache(maxsize=4096)
 def counted(p: int, degree: int) -> tuple[tuple[Superstep, ...], int]:
     """What the supersteps of `plan` are charged for with a word, and the flop after them, without making it."""
-    return groups.counted(fixed_order.levels(p, degree), _work, below=True)
+    return counted_groups(fixed_order.levels(p, degree), _work, below=True)
 
 
 def _work(level: groups.Level) -> int:

@@ -1,7 +1,8 @@
-"""Reduction along a d-ary tree: the broadcast turned round (*Communication primitives*, section 3)."""
+"""Reduction along a d-ary tree, the broadcast turned round (*Communication primitives*, section 3); or by blocks."""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache, partial
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from . import fixed_order, tree
+from . import blocks, fixed_order, tree
+from .algorithms import divisible, named, only_trees
+from .counted.blocks import counted as counted_blocks
 from .plan import Plan, Step, joined
 from .primitive import (
     NOT_SMALL,
@@ -23,21 +26,44 @@ from .primitive import (
     climbed,
     descriptor,
     detached,
+    elementwise,
     fan_out,
     in_turn,
     integer,
+    is_array,
+    item_words,
     primitive,
     processor,
     taken,
 )
 from .small import Prepared, climb
 
+ALGORITHMS = ("trees", "blocks")
+
+
+def plan(
+    p: int, degree: int = 2, root: int = 0, order: Order = "any", algorithm: str = "trees", items: int = 0
+) -> Plan:
+    """Who sends what to whom: the sum of its group (item 0) up a tree; the items of an array by blocks.
+
+    Args:
+        p: processors.
+        degree: of the tree.
+        root: who gets the result.
+        order: "any" or "fixed", which is of trees too.
+        algorithm: "trees" or "blocks".
+        items: of the array that is cut into blocks.
+    """
+    processor("reduce.plan", "root", root, p)
+    if named("reduce.plan", algorithm, ALGORITHMS) == "blocks":
+        return blocks.plan(p, integer("reduce.plan", "items", items, p), root)
+    return trees(p, degree, root, checked_order("reduce.plan", order))
+
 
 @lru_cache(maxsize=256)
-def plan(p: int, degree: int, root: int = 0, order: Order = "any") -> Plan:
+def trees(p: int, degree: int, root: int = 0, order: Order = "any") -> Plan:
     """Who sends the sum of its group (item 0) to whom: level by level to the root."""
-    processor("reduce.plan", "root", root, p)
-    if checked_order("reduce.plan", order) == "fixed":
+    if order == "fixed":
         return _plan_fixed(p, degree, root)
     steps: list[Step] = []
     fan = 0
@@ -62,43 +88,100 @@ def _plan_fixed(p: int, degree: int, root: int) -> Plan:
 
 
 @lru_cache(maxsize=1024)
-def choose(machine: Machine, words: int, order: Order = "any") -> int:
-    """The degree that costs least."""
-    p = machine.p
+def choose(
+    machine: Machine,
+    words: float,
+    items: int = 0,
+    order: Order = "any",
+    root: int = 0,
+    algorithm: str | None = None,
+) -> tuple[str, int]:
+    """What costs least: ("trees", degree), or ("blocks", 0) where op works on at least p items one by one."""
+    p, whole = machine.p, math.ceil(words)
+    if algorithm == "blocks":
+        return "blocks", 0
     degrees = tree.degrees(p) if order == "any" else fixed_order.degrees(p)
-    return min(degrees, key=lambda degree: plan(p, degree, 0, order).cost(machine, words).seconds)
+    best = min(degrees, key=lambda degree: trees(p, degree, 0, order).cost(machine, whole).seconds)
+    trees_cost = trees(p, best, root, order).cost(machine, whole)
+    if algorithm is None and items >= p > 1 and _blocks(machine, words, items, root).seconds < trees_cost.seconds:
+        return "blocks", 0
+    return "trees", best
 
 
-def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int = 0, order: Order = "any") -> Cost:
-    """What reducing values of so many words costs, exactly, where op keeps their size and takes a flop a word."""
-    words = integer("reduce.cost", "words", words, 0)
-    order = checked_order("reduce.cost", order)
-    chosen = fan_out("reduce.cost", degree) or choose(machine, words, order)
-    return plan(machine.p, chosen, root, order).cost(machine, words)
+def _blocks(machine: Machine, words: float, items: int, root: int) -> Cost:
+    return Cost(machine, counted_blocks(machine.p, items, round(8 * words / items) if items else 0, root))
+
+
+def cost(
+    machine: Machine,
+    words: float = 1,
+    degree: int | None = None,
+    root: int = 0,
+    order: Order = "any",
+    items: int = 0,
+    algorithm: str | None = None,
+) -> Cost:
+    """What it costs, exactly, for values of so many words, where op keeps their size and takes a flop a word.
+
+    Args:
+        machine: its p is that of the processors.
+        words: of a value; where items are given, bytes / 8, so that it may be no whole number.
+        degree: of the tree; None: what `reduce` would choose.
+        root: who gets the result.
+        order: "any" or "fixed".
+        items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
+        algorithm: "trees" or "blocks"; None: what `reduce` would choose.
+    """
+    name = "reduce.cost"
+    whole = math.ceil(item_words(name, "words", words))
+    order = checked_order(name, order)
+    root = processor(name, "root", root, machine.p)
+    given = fan_out(name, degree)
+    asked = only_trees(name, named(name, algorithm, ALGORITHMS), given)
+    if asked == "blocks":
+        divisible(name, asked, items, machine.p, "a value")
+    how, chosen = ("trees", given) if given else choose(machine, words, items, order, root, asked)
+    if how == "blocks":
+        return _blocks(machine, words, items, root)
+    return trees(machine.p, chosen, root, order).cost(machine, whole)
 
 
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, root: int) -> Prepared | None:
     name = check_operator("reduce", op)
     kind, words = descriptor(value)
-    chosen = choose(bsp.machine, words, checked_order("reduce", order))
-    agreed = {"value": kind, "op": name, "root": root, "degree": None, "order": order}
-    return Prepared(agreed, plan(bsp.p, chosen, root, order).steps, _fold(bsp.p, order), words)
+    items = value.size if is_array(value) and elementwise(op) else 0
+    size = value.nbytes / 8 if items else words
+    how, degree = choose(bsp.machine, size, items, checked_order("reduce", order), root)
+    if how != "trees":
+        return None
+    agreed = {"value": kind, "op": name, "root": root, "degree": None, "algorithm": None, "order": order}
+    return Prepared(agreed, trees(bsp.p, degree, root, order).steps, _fold(bsp.p, order), words)
 
 
-def _small(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None = None, order: Order = "any") -> Any:
-    if degree is not None or type(root) is not int or not 0 <= root < bsp.p:
+def _small(
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    root: int = 0,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Any:
+    if degree is not None or algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
         return NOT_SMALL
     found = climb(bsp, "reduce", value, op, order, _prepare, root)
     return found if found is NOT_SMALL or bsp.pid == root else None
 
 
-def _fold(p: int, order: Order) -> Fold:
-    return in_turn if order == "any" else partial(fixed_order.total, p)
-
-
 @primitive(cost, plan, _small)
 def reduce(
-    bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None = None, order: Order = "any"
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    root: int = 0,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
 ) -> Supersteps[Any]:
     """Combine the values of all processors, in the order of pids, on one of them; collective.
 
@@ -109,18 +192,22 @@ def reduce(
             which gets arrays read-only.
         root: who gets the result; equal on all processors.
         degree: d of the tree, at least 2; None: the cheapest on `bsp.machine` for the size of the value (for objects:
-            for one word). Equal on all processors.
+            for one word), where long arrays under a ufunc go by blocks. Equal on all processors.
         order: "any": sums are made as the tree has them, so bits of floating-point sums depend on the degree, and on
             the machine that chooses it. "fixed": they depend on p and the values alone (fixed_order.py), and are those
             of `allreduce`; the degree is rounded down to a power of two. Equal on all processors.
+        algorithm: "trees"; "blocks" (block j of an array of at least p items is combined on processor j, and goes to
+            the root); None: the cheapest. Equal on all processors.
 
     Returns:
         On the root value_0 op value_1 op ... op value_{p-1}; None elsewhere. With p = 1 a copy of the value.
 
     Raises:
-        UsageError: root, degree, order, op's name, or dtype and shape differ or are out of range; op raised.
+        UsageError: root, degree, order, algorithm, op's name, or dtype and shape differ or are out of range; op raised;
+            values that the algorithm cannot cut.
 
-    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words, and as many flop; `reduce.cost` has it exactly.
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words, and as many flop; by blocks 2 supersteps with
+    h < words, and (p-1)/p * words flop. `reduce.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3 (broadcast and reduction).
 
@@ -137,9 +224,30 @@ def reduce(
     given = fan_out("reduce", degree)
     name = check_operator("reduce", op)
     order = checked_order("reduce", order)
+    asked = only_trees("reduce", named("reduce", algorithm, ALGORITHMS), given)
     kind, words = descriptor(value)
-    call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given)
-    scheme = plan(bsp.p, given or choose(bsp.machine, words, order), root, order)
-    fold = _fold(bsp.p, order)
-    total = yield from climbed(call, scheme, taken(value, "reduce"), op, words, fold)
+    items = value.size if is_array(value) and elementwise(op) else 0
+    if asked == "blocks":
+        divisible("reduce", asked, items, bsp.p, kind)
+    call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given, algorithm=algorithm)
+    own = taken(value, "reduce")
+    size = own.nbytes / 8 if items else words
+    choice = ("trees", given) if given else choose(bsp.machine, size, items, order, root, asked)
+    total = yield from run(call, own, op, root, choice, words, order)
     return detached(total, value) if bsp.pid == root else None
+
+
+def run(
+    call: Call, value: Any, op: Operator, root: int, choice: tuple[str, int], words: float, order: Order = "any"
+) -> Supersteps[Any]:
+    """Run it with what `choose` chose, for values of so many words; what it returns counts on the root alone."""
+    p = call.bsp.p
+    how, degree = choice
+    fold = _fold(p, order)
+    if how == "blocks":
+        return (yield from blocks.run(call, value, op, value.itemsize / 8, fold, root))
+    return (yield from climbed(call, trees(p, degree, root, order), value, op, words, fold))
+
+
+def _fold(p: int, order: Order) -> Fold:
+    return in_turn if order == "any" else partial(fixed_order.total, p)

@@ -37,6 +37,14 @@ class Block(NamedTuple):
     values: tuple[np.dtype[Any], tuple[int, ...]] | None
 
 
+class Sorted(NamedTuple):
+    """A processor's part of all keys in order, the values that go with it, and how many keys each processor brought."""
+
+    keys: Keys
+    values: NDArray[Any] | None
+    sizes: list[int]
+
+
 # -- the cost -----------------------------------------------------------------------------------------------------
 
 
@@ -299,8 +307,14 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
         (200, True)
     """
     call = Call(bsp, NAME, values="None" if values is None else "given", stable=bool(stable))
+    merged, carried, _ = yield from run(call, *checked(keys, values), bool(stable))
+    return merged if carried is None else (merged, carried)
+
+
+def run(call: Call, block: Keys, carried: NDArray[Any] | None, stable: bool) -> Supersteps[Sorted]:
+    """Sort blocks of keys, with values or without."""
+    bsp = call.bsp
     p, pid = bsp.p, bsp.pid
-    block, carried = checked(keys, values)
     n, places = block.size, sample_places(p, block.size)
     mine = Block(n, block.dtype, None if carried is None else (carried.dtype, carried.shape[1:]))
     # numpy sorts these with vector instructions where the processor has them; others by merging the runs that it finds.
@@ -319,7 +333,7 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
         block = call.own(partial(np.sort, block, kind=kind), "keys")
     bsp.work(sorting(n))
     if p == 1:
-        return block if carried is None else (block, carried)
+        return Sorted(block, carried, [n])
     samples = block[places]
     if selecting:
         # The smallest and the largest need not be in their places.
@@ -367,11 +381,11 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
         merged = run_together([*arrived[:before], block[stayed], *arrived[before:]], np.empty(0, dtype))
         call.own(partial(merged.sort, kind=kind), "keys")
         bsp.work(merging(p, merged.size))
-        return merged
+        return Sorted(merged, None, [other.n for other in blocks])
     merged = run_together([*arrived[:before:2], block[stayed], *arrived[before::2]], np.empty(0, dtype))
     carried = run_together(
         [*arrived[1:before:2], carried[stayed], *arrived[before + 1 :: 2]], np.empty((0, *shape), value_dtype)
     )
     order = call.own(partial(np.argsort, merged, kind="stable"), "keys")
     bsp.work(merging(p, merged.size))
-    return merged[order], carried[order]
+    return Sorted(merged[order], carried[order], [other.n for other in blocks])

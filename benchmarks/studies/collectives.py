@@ -102,13 +102,15 @@ def choice(bsp: pybsp.BSP, comm: Any, rounds: int) -> dict[str, Any]:
 
 
 def ways_to_broadcast(bsp: pybsp.BSP, data: Any) -> dict[str, tuple[Variant, pybsp.Cost]]:
-    """All degrees, and 2D-BCAST, with what they cost."""
+    """All degrees, 2D-BCAST, and groups, with what they cost."""
     given = data if bsp.pid == 0 else None
     machine, words = bsp.machine, data.size
     ways: dict[str, tuple[Variant, pybsp.Cost]] = {}
     for d in range(2, bsp.p + 1):
         ways[f"degree {d}"] = (partial(broadcast, bsp, given, degree=d), broadcast.cost(machine, words, d))
     ways["2D-BCAST"] = (partial(broadcast_items, bsp, given), broadcast_items.cost(machine, words))
+    grouped = broadcast.cost(machine, words, algorithm="groups")
+    ways["groups"] = (partial(broadcast, bsp, given, algorithm="groups"), grouped)
     return ways
 
 

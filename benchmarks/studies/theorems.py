@@ -245,7 +245,7 @@ STATEMENTS = (
     Statement(
         "prefix",
         "w / (d log_d P), with the d that it took",
-        lambda machine: prefix.cost(machine).w / _tree(choose_prefix(machine, 1), machine.p),
+        lambda machine: prefix.cost(machine).w / _tree(choose_prefix(machine, 1)[1], machine.p),
     ),
     Statement(
         "prefix",

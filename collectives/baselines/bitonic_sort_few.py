@@ -18,7 +18,7 @@ from ...bsp import BSP
 from ...cost import Cost, Machine
 from ...rides import Supersteps
 from .. import tree
-from ..bitonic_sort import Masks, reach, schedule
+from ..bitonic_network import Masks, reach, schedule
 from ..plan import Plan, Step, joined
 from ..primitive import Call, integer, item_words, packed, primitive, unpacked
 from ..rows import KeyedRows, Rows, joined_rows

@@ -12,8 +12,9 @@ from ...bsp import BSP
 from ...cost import Cost, Machine
 from ...rides import Supersteps
 from .. import dissemination
+from ..dissemination import Held
 from ..plan import Plan, Step, joined
-from ..primitive import integer, primitive, processor
+from ..primitive import Call, integer, primitive, processor
 from .mesh_broadcast import counted as counted_on_mesh
 from .mesh_broadcast import levels as levels_on_mesh
 from .partition import checked_machine
@@ -178,11 +179,14 @@ def items_broadcast(bsp: BSP, items: Any, root: int = 0, machine: Machine | None
     root = processor("items_broadcast", "root", root, bsp.p)
     by = checked_machine("items_broadcast", machine, bsp)
 
-    def plans(how: str, fan_outs: FanOuts, words: int) -> Plan:
-        return _plan(bsp.p, words, fan_outs, how == MESH, root)
+    call = Call(bsp, "items_broadcast", root=root)
+
+    def follow(call: Call, held: Held, root: int) -> Supersteps[None]:
+        header = held.header
+        yield from dissemination.follow(call, held, _plan(bsp.p, held.words, header.by, header.how == MESH, root))
 
     return (
         yield from dissemination.run(
-            bsp, "items_broadcast", items, root, None, lambda words, _: choose(by, words), plans, argument="fan_outs"
+            call, items, root, lambda words, _: choose(by, words), {TREE: follow, MESH: follow}
         )
     )

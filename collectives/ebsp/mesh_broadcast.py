@@ -12,8 +12,9 @@ from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
 from ...rides import Supersteps
 from .. import dissemination
+from ..dissemination import Held
 from ..plan import Numbers, Plan, Step, joined
-from ..primitive import integer, primitive, processor
+from ..primitive import Call, integer, primitive, processor
 from .partition import checked_machine
 from .tree_broadcast import FanOuts, Trees, cheapest, checked_fan_outs, edges, sizes, trimmed
 from .tree_broadcast import counted as counted_by_tree
@@ -142,17 +143,10 @@ def mesh_broadcast(
         given = checked_fan_outs("mesh_broadcast", bsp.p, fan_outs)
 
     def choice(words: int, _: bool) -> tuple[str, FanOuts]:
-        return "tree", choose(by, words) if given is None else given
+        return dissemination.TREES, choose(by, words) if given is None else given
 
-    return (
-        yield from dissemination.run(
-            bsp,
-            "mesh_broadcast",
-            value,
-            root,
-            given,
-            choice,
-            lambda _, chosen, __: _plan(bsp.p, chosen, root),
-            argument="fan_outs",
-        )
-    )
+    def follow(call: Call, held: Held, root: int) -> Supersteps[None]:
+        yield from dissemination.follow(call, held, _plan(bsp.p, held.header.by, root))
+
+    call = Call(bsp, "mesh_broadcast", root=root, fan_outs=given)
+    return (yield from dissemination.run(call, value, root, choice, {dissemination.TREES: follow}))

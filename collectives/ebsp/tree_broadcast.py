@@ -13,8 +13,9 @@ from ...cost import Cost, Machine, Superstep
 from ...errors import UsageError
 from ...rides import Supersteps
 from .. import dissemination
+from ..dissemination import Held
 from ..plan import Numbers, Plan, Step, joined
-from ..primitive import integer, primitive, processor
+from ..primitive import Call, integer, primitive, processor
 from .partition import checked_machine
 
 FanOuts = tuple[int, ...]
@@ -206,17 +207,10 @@ def tree_broadcast(
     by = checked_machine("tree_broadcast", machine, bsp)
 
     def choice(words: int, _: bool) -> tuple[str, FanOuts]:
-        return "tree", choose(by, words) if given is None else given
+        return dissemination.TREES, choose(by, words) if given is None else given
 
-    return (
-        yield from dissemination.run(
-            bsp,
-            "tree_broadcast",
-            value,
-            root,
-            given,
-            choice,
-            lambda _, chosen, __: _plan(bsp.p, chosen, root),
-            argument="fan_outs",
-        )
-    )
+    def follow(call: Call, held: Held, root: int) -> Supersteps[None]:
+        yield from dissemination.follow(call, held, _plan(bsp.p, held.header.by, root))
+
+    call = Call(bsp, "tree_broadcast", root=root, fan_outs=given)
+    return (yield from dissemination.run(call, value, root, choice, {dissemination.TREES: follow}))

@@ -10,7 +10,8 @@ import pytest
 
 import pybsp
 from pybsp.collectives.baselines.bitonic_sort_few import bitonic_sort_few
-from pybsp.collectives.bitonic_sort import bitonic_sort, choose, reach, schedule
+from pybsp.collectives.bitonic_network import reach, schedule
+from pybsp.collectives.bitonic_sort import bitonic_sort, choose
 
 from ..costs import assert_ledger_is, machine
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 import pickle
 from typing import Any
 
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 
 import pybsp
 from pybsp import BSPMachine, Cost
-from pybsp.collectives import broadcast, broadcast_items
+from pybsp.collectives import broadcast, broadcast_groups, broadcast_items
+from pybsp.collectives.counted.broadcast_groups import counted as counted_groups
 
 from ..costs import UP_TO_64, assert_ledger_is, machine
 from ..tiers import some, some_of
@@ -85,8 +87,60 @@ def test_the_degree_chosen_costs_least_of_all(
     trees = min(broadcast.cost(m, words, degree).seconds for degree in range(2, p + 1))
     spread = min(Cost(m, items_module.counted(p, words, degree)).seconds for degree in range(2, p + 1))
     assert broadcast_items.cost(m, words).seconds == pytest.approx(spread, rel=1e-12)
+    groups = broadcast.cost(m, words, algorithm="groups").seconds
+    assert groups == pytest.approx(fewest_seconds(m, words), rel=1e-12)
     divisible = words > 1 and p > 2
-    assert broadcast.cost(m, words).seconds == pytest.approx(min(trees, spread) if divisible else trees, rel=1e-12)
+    least = min(trees, spread, groups) if divisible else trees
+    assert broadcast.cost(m, words).seconds == pytest.approx(least, rel=1e-12)
+
+
+def fewest_seconds(m: BSPMachine, words: int) -> float:
+    """Of all numbers of pieces up to 2 sqrt(p), with trees of all degrees."""
+    few = range(2, min(math.isqrt(4 * m.p), m.p, words) + 1)
+    ways = [(c, d) for c in few or [1] for d in range(2, -(-m.p // c) + 2)]
+    cheapest = min(Cost(m, counted_groups(m.p, words, c, d)).seconds for c, d in ways)
+    return min(cheapest, Cost(m, counted_groups(m.p, words, *broadcast_groups.choose(m, words))).seconds)
+
+
+def test_groups_cost_less_than_all_else_where_messages_cost_much() -> None:
+    on = BSPMachine(64, g=8e-9, l=2e-5, r=1e9, o_msg=5e-6)
+    others = min(broadcast.cost(on, 10_000, algorithm=how).seconds for how in ("trees", "2d"))
+    assert others / broadcast.cost(on, 10_000).seconds == pytest.approx(1.8, abs=0.05)
+    assert broadcast.cost(on, 10_000).seconds == broadcast.cost(on, 10_000, algorithm="groups").seconds
+
+
+def test_every_algorithm_costs_what_the_ledger_says() -> None:
+    for p in some_of([1, 2, 3, 4, 5, 7, 8, 13, 16, 24]):
+        for which in range(3):
+            parameters = machine(p, which)
+            root, some = p // 2, sizes(p)[(p + which) % 3 :: 3]
+
+            def main(bsp: pybsp.BSP) -> None:
+                for k in some:
+                    value = np.arange(float(k)) if bsp.pid == root else None
+                    for algorithm in ("trees", "2d", "groups"):
+                        broadcast(bsp, value, root, algorithm=algorithm)
+                        broadcast(bsp, value, root, 3, algorithm)
+
+            cost = Cost(parameters)
+            for k in some:
+                for algorithm in ("trees", "2d", "groups"):
+                    cost += broadcast.cost(parameters, k, None, root, algorithm)
+                    cost += broadcast.cost(parameters, k, 3, root, algorithm)
+            assert_ledger_is(cost, main, p=p, machine=parameters)
+
+
+def test_the_closed_form_of_groups_is_what_their_plan_counts() -> None:
+    for p in some_of([*range(1, 20), 33, 64]):
+        for k in {1, 2, 3, p - 1, p, p + 1, 101} - {0}:
+            for c in {1, 2, 3, 5, p // 2, p - 1, p}:
+                if not 1 <= c <= min(p, k):
+                    continue
+                for degree in (2, 3, 5):
+                    planned = broadcast_groups.plan(p, k, c, degree).counted()
+                    closed = counted_groups(p, k, c, degree)
+                    assert [s._replace(locality=0) for s in planned] == [s._replace(locality=0) for s in closed]
+                    assert all(a.locality <= b.locality for a, b in zip(planned, closed, strict=True))
 
 
 def test_every_degree_costs_what_the_ledger_says() -> None:
@@ -128,6 +182,8 @@ def test_plans_bring_every_item_to_every_processor_once() -> None:
         for root in {0, p // 2, p - 1}:
             for degree in (2, 3, 7, p + 1):
                 assert knows(broadcast.plan(p, degree, root), p, root, 1) == [{0}] * p
+                plan = broadcast.plan(p, degree, root, "groups", 3 * p, -(-p // 3))
+                assert knows(plan, p, root, 3 * p) == [set(range(3 * p))] * p
                 for k in sizes(p):
                     assert knows(broadcast_items.plan(p, k, degree, root), p, root, k) == [set(range(k))] * p
 

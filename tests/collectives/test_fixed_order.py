@@ -49,7 +49,7 @@ def test_the_ledger_is_the_cost_for_every_p(which: int, form: str) -> None:
             prefix_2d(bsp, np.ones(n, size), np.add, degree, "fixed")
             prefix_2d(bsp, np.ones((n, 3), size), whole, order="fixed")
 
-        cost = reduce.cost(parameters, n, None, root, "fixed") + reduce.cost(parameters, n, degree, root, "fixed")
+        cost = reduce.cost(parameters, n, None, root, "fixed", n) + reduce.cost(parameters, n, degree, root, "fixed")
         cost += allreduce.cost(parameters, n * words, None, n, "fixed")
         cost += allreduce.cost(parameters, n * words, degree, 0, "fixed")
         cost += prefix.cost(parameters, n * words, None, n, "fixed")

@@ -46,11 +46,15 @@ def test_the_ledger_is_the_cost_for_every_p(which: int, form: str, ps: tuple[int
             prefix(bsp, np.arange(float(n)), np.add, degree)
             prefix(bsp, np.ones(n, size), whole)
             prefix(bsp, np.ones(n, size), np.add)
+            prefix(bsp, np.ones(n + 1, size), np.add, algorithm="2d")
+            prefix(bsp, np.ones(n + 1, size), np.add, algorithm="trees")
             prefix_2d(bsp, np.ones(n, size), np.add)
             prefix_2d(bsp, np.ones((n, 3), size), whole, degree)
 
         cost = prefix.cost(parameters) + prefix.cost(parameters, n, degree)
         cost += prefix.cost(parameters, n * words) + prefix.cost(parameters, n * words, items=n)
+        cost += prefix.cost(parameters, (n + 1) * words, items=n + 1, algorithm="2d")
+        cost += prefix.cost(parameters, (n + 1) * words, items=n + 1, algorithm="trees")
         cost += prefix_2d.cost(parameters, n, words) + prefix_2d.cost(parameters, n, 3 * words, degree)
         assert_ledger_is(cost, main, p=p, machine=parameters)
 
@@ -87,7 +91,7 @@ def test_the_degree_chosen_costs_least_of_all(
     assert prefix.cost(m, words).seconds == pytest.approx(trees, rel=1e-12)
     rows = min(prefix_2d.cost(m, words, 1, degree).seconds for degree in degrees)
     assert prefix_2d.cost(m, words).seconds == pytest.approx(rows, rel=1e-12)
-    best = min(trees, rows) if words > 1 and p > 2 else trees
+    best = min(trees, rows) if words > 1 else trees
     assert prefix.cost(m, words, items=words).seconds == pytest.approx(best, rel=1e-12)
 
 

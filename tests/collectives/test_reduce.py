@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import pybsp
 from pybsp import BSPMachine, Cost
-from pybsp.collectives import allreduce, broadcast, reduce
+from pybsp.collectives import allreduce, blocks, broadcast, reduce
+from pybsp.collectives.counted.blocks import counted as counted_blocks
 
 from ..costs import UP_TO_64, assert_ledger_is, machine
 from ..tiers import some, some_of
@@ -42,6 +43,9 @@ def test_the_ledger_is_the_cost_for_every_p(which: int, form: str, ps: tuple[int
         def main(bsp: pybsp.BSP) -> None:
             reduce(bsp, bsp.pid, operator.add, root)
             reduce(bsp, np.arange(float(n)), np.add, root, degree)
+            reduce(bsp, np.arange(float(n)), np.add, root)
+            reduce(bsp, np.arange(n + p, dtype=np.int16), np.add, root, algorithm="blocks")
+            allreduce(bsp, np.arange(n + p, dtype=np.int8), np.add, algorithm="blocks")
             allreduce(bsp, "text", max)
             allreduce(bsp, np.arange(float(n)), whole, degree)
             allreduce(bsp, np.arange(n, dtype=np.int8), whole)
@@ -49,6 +53,9 @@ def test_the_ledger_is_the_cost_for_every_p(which: int, form: str, ps: tuple[int
             allreduce(bsp, np.arange(50 * p, dtype=np.int16), np.add)
 
         cost = reduce.cost(parameters) + reduce.cost(parameters, n, degree, root)
+        cost += reduce.cost(parameters, n, root=root, items=n)
+        cost += reduce.cost(parameters, (n + p) / 4, root=root, items=n + p, algorithm="blocks")
+        cost += allreduce.cost(parameters, (n + p) / 8, items=n + p, algorithm="blocks")
         cost += Cost(parameters) if p == 1 else objects(parameters)
         cost += allreduce.cost(parameters, n, degree) + allreduce.cost(parameters, -(-n // 8))
         cost += allreduce.cost(parameters, n / 2, items=n) + allreduce.cost(parameters, 50 * p / 4, items=50 * p)
@@ -58,7 +65,7 @@ def test_the_ledger_is_the_cost_for_every_p(which: int, form: str, ps: tuple[int
 def objects(parameters: BSPMachine) -> Cost:
     """Of combining short texts: messages are pickles, the degree is chosen as for a word, and each use is a flop."""
     size = len(pickle.dumps("text", 5))
-    chosen = allreduce_module.choose(parameters, 1)
+    _, chosen = allreduce_module.choose(parameters, 1)
     one, two = (allreduce.cost(parameters, words, chosen) for words in (1, -(-size // 8)))
     return Cost(parameters, [b._replace(w=a.w) for a, b in zip(one, two, strict=True)], one.after)
 
@@ -95,9 +102,12 @@ def test_the_degree_chosen_costs_least_of_all(
     assert reduce.cost(m, words).seconds == pytest.approx(least, rel=1e-12)
     trees = min(allreduce.plan(p, degree).cost(m, words).seconds for degree in degrees)
     assert allreduce.cost(m, words).seconds == pytest.approx(trees, rel=1e-12)
-    blocks = allreduce_module.plan_blocks(p, words).cost(m).seconds
-    best = min(trees, blocks) if words >= p > 2 else trees
-    assert allreduce.cost(m, words, items=words).seconds == pytest.approx(best, rel=1e-12)
+    if words >= p:
+        trees = min(trees, allreduce.plan(p, algorithm="blocks", items=words).cost(m).seconds)
+        root = p // 2
+        least = min(least, reduce.plan(p, root=root, algorithm="blocks", items=words).cost(m).seconds)
+        assert reduce.cost(m, words, root=root, items=words).seconds == pytest.approx(least, rel=1e-12)
+    assert allreduce.cost(m, words, items=words).seconds == pytest.approx(trees, rel=1e-12)
 
 
 def test_the_closed_form_is_what_the_plan_counts() -> None:
@@ -110,6 +120,26 @@ def test_the_closed_form_is_what_the_plan_counts() -> None:
             assert [s._replace(locality=0) for s in plan.counted()] == [s._replace(locality=0) for s in closed]
             assert after == plan.after
             assert all(a.locality <= b.locality for a, b in zip(plan.counted(), closed, strict=True))
+
+
+def test_the_closed_form_of_blocks_is_what_their_plan_counts() -> None:
+    for p in some_of([*range(1, 20), 33, 64]):
+        for k in (p, p + 1, 2 * p - 1, 97, 5 * p):
+            for root in (None, 0, p // 2, p - 1):
+                for nbytes in (1, 8, 12):
+                    if k < p:
+                        continue
+                    planned = blocks.plan(p, k, root).counted(nbytes / 8)
+                    closed = counted_blocks(p, k, nbytes, root)
+                    assert [s._replace(locality=0) for s in planned] == [s._replace(locality=0) for s in closed]
+                    assert all(a.locality <= b.locality for a, b in zip(planned, closed, strict=True))
+
+
+def test_blocks_of_two_processors_are_chosen_where_work_costs_more_than_a_superstep() -> None:
+    on = BSPMachine(2, g=1.0, l=100.0, r=1.0)
+    assert allreduce.cost(on, 198, items=198).supersteps == 1
+    assert allreduce.cost(on, 202, items=202).supersteps == 2
+    assert allreduce.cost(on, 202).supersteps == 1
 
 
 def combined(plan: Any, p: int) -> list[tuple[int, ...]]:

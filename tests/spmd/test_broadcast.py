@@ -24,6 +24,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     "3": lambda bsp, value, root: broadcast(bsp, value, root, 3),
     "all": lambda bsp, value, root: broadcast(bsp, value, root, bsp.p + 5),
     "items": broadcast_items,
+    "trees": lambda bsp, value, root: broadcast(bsp, value, root, algorithm="trees"),
+    "2d": lambda bsp, value, root: broadcast(bsp, value, root, algorithm="2d"),
+    "groups": lambda bsp, value, root: broadcast(bsp, value, root, algorithm="groups"),
+    "groups of 3": lambda bsp, value, root: broadcast(bsp, value, root, 3, "groups"),
 }
 
 
@@ -148,3 +152,16 @@ def test_a_queue_or_array_made_before_is_registered_by_it(spmd: Spmd) -> None:
         return value, array.local.tolist(), queue.values.tolist()
 
     assert spmd(main) == [(7, [0.0 if pid else 1.0, 0.0, 0.0], [4]) for pid in range(spmd.p)]
+
+
+def test_an_algorithm_that_there_is_not_or_that_differs(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP, one: Any, other: Any) -> None:
+        broadcast(bsp, np.arange(50.0), algorithm=one if bsp.pid else other)
+
+    for error in spmd.errors(main, "tree", "tree"):
+        said = 'broadcast: argument algorithm: expected None, the cheapest, or "trees", "2d", "groups", got \'tree\''
+        assert said in str(error)
+    if spmd.p > 1:
+        for one, other in (("2d", "groups"), ("trees", None), (None, "2d")):
+            said = "broadcast: argument algorithm: expected the same on all processors"
+            assert all(said in str(error) for error in spmd.errors(main, one, other))

@@ -375,8 +375,11 @@ def test_costs_and_plans_refuse_what_the_calls_refuse() -> None:
         lambda: allreduce.plan(5, 1, "fixed"),
         lambda: prefix.plan(5, 0, "fixed"),
         lambda: prefix_2d.plan(5, 2, 1, "fixed"),
-        lambda: reduce.plan(5, 2, order="none"),
-        lambda: allreduce.plan(5, 2, "none"),
+        lambda: reduce.plan(5, 2, order="none"),  # type: ignore[arg-type]
+        lambda: allreduce.plan(5, 2, "none"),  # type: ignore[arg-type]
+        lambda: reduce.plan(5, algorithm="2d"),
+        lambda: allreduce.cost(m, algorithm="none"),
+        lambda: allreduce.plan(5, algorithm="blocks", items=4),
         lambda: prefix.plan(5, 2, "none"),  # type: ignore[arg-type]
         lambda: prefix_2d.plan(5, 2, 2, "none"),
         lambda: reduce.cost(m, order="none"),  # type: ignore[arg-type]
@@ -384,5 +387,5 @@ def test_costs_and_plans_refuse_what_the_calls_refuse() -> None:
         lambda: prefix.cost(m, order="none"),  # type: ignore[arg-type]
         lambda: prefix_2d.cost(m, 3, order="none"),  # type: ignore[arg-type]
     ):
-        with pytest.raises(UsageError, match=r"argument (degree|root|words|k|order): expected"):
+        with pytest.raises(UsageError, match=r"argument (degree|root|words|k|order|algorithm|items): expected"):
             call()

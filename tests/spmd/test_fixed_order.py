@@ -188,7 +188,7 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
 
     for (g, latency), n, degree in zip(PRICES, (1, 2, 7, 20, 3, 40), (None, None, None, None, 5, None), strict=True):
         m = BSPMachine(spmd.p, g, latency, 1e9)
-        cost = reduce.cost(m, n, degree, spmd.p // 2, "fixed") + allreduce.cost(m, n, degree, n, "fixed")
+        cost = reduce.cost(m, n, degree, spmd.p // 2, "fixed", n) + allreduce.cost(m, n, degree, n, "fixed")
         cost += prefix.cost(m, n, degree, n, "fixed") + prefix_2d.cost(m, n, 1, degree, "fixed")
         for result in spmd(main, n, degree, machine=m):
             assert result == charged(cost)

@@ -199,3 +199,26 @@ def test_parts_of_a_split_sum_on_their_own(spmd: Spmd) -> None:
     for pid, (text, total) in enumerate(spmd(main)):
         before = range(pid % 2, pid + 1, 2)
         assert (text, total) == ("".join(map(str, before)), 8 * len(before))
+
+
+def test_an_algorithm_by_name(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        value = np.arange(7).reshape(7, 1) + bsp.pid
+        found = [prefix(bsp, value, np.add, degree, algorithm=how) for how in ("2d", "trees") for degree in (None, 3)]
+        return [sums.ravel().tolist() for sums in found], found[0].shape
+
+    for pid, (found, shape) in enumerate(spmd(main)):
+        assert found == [[sum(k + q for q in range(pid + 1)) for k in range(7)]] * 4
+        assert shape == (7, 1)
+
+
+def test_an_algorithm_that_does_not_fit(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP, value: Any, op: Any, algorithm: str) -> None:
+        prefix(bsp, value, op, algorithm=algorithm)
+
+    for value, op, algorithm, said in (
+        (np.arange(3), np.add, "blocks", 'argument algorithm: expected None, the cheapest, or "trees", "2d", got'),
+        (np.arange(3), lambda a, b: a + b, "2d", 'argument algorithm: "2d" cuts values'),
+        (3, np.add, "2d", 'argument algorithm: "2d" cuts values'),
+    ):
+        assert all(said in str(error) for error in spmd.errors(main, value, op, algorithm))

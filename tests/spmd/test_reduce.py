@@ -118,7 +118,7 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
     p = spmd.p
     for which, n, degree in ((0, 1, None), (1, p, None), (2, 40, None), (1, 7, 2), (1, 3, 3), (0, 0, None)):
         parameters = machine(p, which)
-        numbers = reduce.cost(parameters, n, degree) + allreduce.cost(parameters, n, degree, n)
+        numbers = reduce.cost(parameters, n, degree, p // 2, items=n) + allreduce.cost(parameters, n, degree, n)
         results = spmd(main, n, p // 2, degree, machine=parameters)
         objects = allreduce.cost(parameters, 1, degree).supersteps
         for result in results:
@@ -135,3 +135,68 @@ def test_parts_of_a_split_reduce_on_their_own(spmd: Spmd) -> None:
         members = range(pid % 2, spmd.p, 2)
         assert text == ("".join(map(str, members)) if pid == members[-1] else None)
         assert ones == len(members)
+
+
+@pytest.mark.parametrize("order", ["any", "fixed"])
+def test_an_allreduce_gives_all_processors_the_same_bits(spmd: Spmd, order: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        # Sums that no order but one rounds like this.
+        values = np.random.default_rng(bsp.pid).normal(size=61) * 10.0 ** (np.arange(61) % 17)
+        said = [
+            allreduce(bsp, values[:n], np.add, order=order, **how).tobytes()
+            for n in (1, 7, 61)
+            for how in ({}, {"degree": 2}, {"degree": 3}, {"algorithm": "blocks"})
+            if "algorithm" not in how or n >= bsp.p
+        ]
+        return [*said, np.float64(allreduce(bsp, float(values[0]), np.add, order=order)).tobytes()]
+
+    for which in range(len(MACHINES)):
+        first_of_all, *others = spmd(main, machine=machine(spmd.p, which))
+        assert others == [first_of_all] * (spmd.p - 1)
+
+
+def test_blocks_give_what_trees_give(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        value = np.arange(3 * bsp.p, dtype=np.int32).reshape(3, bsp.p) + bsp.pid
+        for op in (np.add, np.maximum, np.true_divide, np.equal):
+            for root in (0, bsp.p - 1):
+                by_blocks, by_trees = (
+                    plain(reduce(bsp, value, op, root, order="fixed", algorithm=how)) for how in ("blocks", "trees")
+                )
+                assert by_blocks == by_trees
+            by_blocks, by_trees = (
+                plain(allreduce(bsp, value, op, order="fixed", algorithm=how)) for how in ("blocks", "trees")
+            )
+            assert by_blocks == by_trees
+
+    spmd(main)
+
+
+def test_an_algorithm_that_does_not_fit(spmd: Spmd) -> None:
+    many, few = np.arange(spmd.p), np.arange(spmd.p - 1)
+    for name, call in (("reduce", reduce), ("allreduce", allreduce)):
+        for value, op, degree, algorithm, said in (
+            (many, np.add, None, "block", 'argument algorithm: expected None, the cheapest, or "trees", "blocks", got'),
+            (many, np.add, 2, "blocks", 'argument degree: expected None with algorithm="blocks"'),
+            (few, np.add, None, "blocks", 'argument algorithm: "blocks" cuts values'),
+            (many, first, None, "blocks", 'argument algorithm: "blocks" cuts values'),
+            (3, np.add, None, "blocks", 'argument algorithm: "blocks" cuts values'),
+        ):
+
+            def main(bsp: pybsp.BSP, *case: Any, call: Any = call) -> None:
+                value, op, degree, algorithm = case
+                call(bsp, value, op, degree=degree, algorithm=algorithm)
+
+            for error in spmd.errors(main, value, op, degree, algorithm):
+                assert f"{name}: {said}" in str(error)
+
+
+def test_algorithms_that_differ_are_an_error_on_all(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("there is one processor")
+
+    def main(bsp: pybsp.BSP, call: Any) -> None:
+        call(bsp, np.arange(3 * bsp.p), np.add, algorithm="blocks" if bsp.pid else "trees")
+
+    for call in (reduce, allreduce):
+        assert all("argument" in str(error) for error in spmd.errors(main, call))

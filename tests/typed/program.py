@@ -84,6 +84,7 @@ def together(bsp: pybsp.BSP) -> None:
     collectives.reduce(bsp, bsp.pid, max)
     collectives.sample_sort(bsp, keys)
     collectives.scatter(bsp, list(range(bsp.p)))
+    collectives.sort(bsp, keys, algorithm="bitonic")
     collectives.total_exchange(bsp, list(range(bsp.p)))
     ebsp.gossip(bsp, bsp.pid)
     ebsp.items_broadcast(bsp, keys)

@@ -1,0 +1,55 @@
+"""The argument `algorithm` of functions that choose among several: one by its name, or None, the cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import UsageError
+
+
+def named(name: str, algorithm: Any, known: Sequence[str]) -> str | None:
+    """The argument algorithm.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if algorithm is None or (isinstance(algorithm, str) and algorithm in known):
+        return algorithm
+    there_are = ", ".join(f'"{one}"' for one in known)
+    raise UsageError(f"{name}: argument algorithm: expected None, the cheapest, or {there_are}, got {algorithm!r:.60}")
+
+
+def only_trees(name: str, algorithm: str | None, degree: int | None) -> str | None:
+    """Which algorithm is asked for, where a degree asks for trees.
+
+    Raises:
+        UsageError: a degree for one that has no trees.
+    """
+    if degree is None or algorithm == "trees":
+        return algorithm
+    if algorithm is not None:
+        raise UsageError(
+            f'{name}: argument degree: expected None with algorithm="{algorithm}", which has no trees, got {degree}'
+        )
+    return "trees"
+
+
+def divisible(name: str, algorithm: str, items: int, least: int, value: str) -> None:
+    """Refuse an algorithm that cuts values where this one cannot be cut into so many parts.
+
+    Args:
+        name: of the primitive.
+        algorithm: its name.
+        items: of the value; 0: it is no array under a ufunc.
+        least: items that the algorithm needs.
+        value: what it is, in a word.
+
+    Raises:
+        UsageError: too few items.
+    """
+    if items < least:
+        raise UsageError(
+            f'{name}: argument algorithm: "{algorithm}" cuts values, and needs a numpy ufunc as op and arrays of at '
+            f"least {least} items, got {value} of {items} that can be cut; leave the choice to {name} (None)"
+        )

@@ -1,0 +1,352 @@
+"""Sorting one key a processor, or a block of keys, by what costs least (*Communication primitives*, section 4).
+
+    "allgather"     every processor gets all keys, sorts them, and keeps its part: one superstep
+    "bitonic"       bitonic sort, whose first s merge stages are one superstep among groups of 2^s processors: each gets
+                    the keys of its group, merges them, and keeps its part. What follows is bitonic_sort.py's.
+    "sample"        sample_sort.py, and a superstep that gives each processor as many keys as it brought
+
+All-gather is bitonic sort with all stages melted: s = ceil(log2 p). A stage alone would send the whole of a group's
+keys to its first level's comparators too; melted they travel once, and no superstep is left between them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..bsp import BSP
+from ..cost import Cost, Machine, Superstep
+from ..errors import UsageError
+from ..rides import Supersteps
+from . import tree
+from .algorithms import named
+from .allgather import plan as plan_allgather
+from .allreduce import allreduce
+from .bitonic_network import gathering, melted, schedule
+from .bitonic_sort import extremes, local_work, plan_returned, returned
+from .bitonic_sort import run as run_bitonic
+from .counted.bitonic_sort import equal, last_work, network
+from .plan import Plan, Step, joined
+from .prefix import choose as choose_prefix
+from .prefix import plan as plan_prefix
+from .prefix import prefix
+from .prefix import run as run_prefix
+from .primitive import Call, integer, item_words, packed, primitive, unpacked
+from .regular_sampling import most as most_sampled
+from .rows import KeyedRows, Rows, joined_rows
+from .sample_sort import cost as cost_sample
+from .sample_sort import plan as plan_sample
+from .sample_sort import run as run_sample
+from .sample_sort import table
+
+Counts = NDArray[np.int64]
+ALGORITHMS = ("allgather", "bitonic", "sample")
+
+
+class Way(NamedTuple):
+    """An algorithm; of bitonic sort, how many first stages are one superstep, and levels of the others."""
+
+    algorithm: str
+    first: int = 0
+    levels: int = 1
+
+
+class Widths(NamedTuple):
+    """Bytes of a key, of a value (None: there are none), and of the place of a key, where equal ones stay in order."""
+
+    key: int
+    value: int | None
+    place: int
+
+    @property
+    def row(self) -> int:
+        """What travels as one, but in sample sort."""
+        return self.key + (self.value or 0) + self.place
+
+
+# -- who sends what to whom ---------------------------------------------------------------------------------------
+
+
+def plan(
+    p: int, algorithm: str = "bitonic", first: int = 0, levels: int = 1, moved: ArrayLike | None = None, degree: int = 2
+) -> Plan:
+    """Who sends what to whom.
+
+    Args:
+        p: processors.
+        algorithm: "allgather" and "bitonic": item 0 is a key, or a block. "sample": items are samples, then keys (by
+            their places in the sender's sorted block), sums, and keys again (by their ranks).
+        first: of "bitonic": how many merge stages the first superstep has, 0 to ceil(log2 p).
+        levels: of "bitonic": of a later superstep.
+        moved: of "sample": keys that go from processor i to j, shape (p, p), those that stay included.
+        degree: of the prefix of "sample".
+    """
+    how = named("sort.plan", algorithm, ALGORITHMS)
+    if how == "allgather":
+        steps = [Step(step.sources, step.destinations, step.first * 0, step.last * 0 + 1) for step in plan_allgather(p)]
+        return joined(p, steps)
+    if how == "sample":
+        counts = table("sort.plan", np.zeros((p, p), np.int64) if moved is None else moved)
+        if p == 1:
+            return joined(p, ())
+        return joined(p, [*plan_sample(p, counts), *plan_prefix(p, degree), _balancing(counts.sum(0), counts.sum(1))])
+    first = integer("sort.plan", "first", first, 0, tree.height(p, 2))
+    masks = schedule(p, integer("sort.plan", "levels", levels, 1), first)
+    return joined(p, [melted(p, each) for each in ((gathering(first), *masks) if first else masks)])
+
+
+def _balancing(held: Counts, wanted: Counts) -> Step:
+    """Keys in order, of which processors hold so many, to where so many are wanted; items are ranks."""
+    ends, cuts = np.cumsum(held), np.cumsum(wanted)
+    points = np.unique(np.concatenate([[0], ends, cuts]))
+    begin, end = points[:-1], points[1:]
+    return Step.of(np.searchsorted(ends, begin, "right"), np.searchsorted(cuts, begin, "right"), begin, end)
+
+
+# -- cost ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def choose(machine: Machine, n: int, widths: Widths, lone: bool, even: bool, algorithm: str | None = None) -> Way:
+    """What costs least.
+
+    Args:
+        machine: whose costs.
+        n: keys of a processor, at most.
+        widths: of a key and what travels with it.
+        lone: whether it is one key that is in no array.
+        even: whether all have n; if not, what it costs with n is compared.
+        algorithm: the one to be used; None: any.
+    """
+    height = tree.height(machine.p, 2)
+    ways = [Way("allgather")] if algorithm in (None, "allgather") else []
+    if algorithm in (None, "bitonic"):
+        ways += [Way("bitonic", first, levels) for first in range(height) for levels in range(1, height + 1)]
+        ways += [Way("bitonic")] * (height == 0)
+    if algorithm == "sample" or (algorithm is None and not lone):
+        ways.append(Way("sample"))
+    sizes = np.full(machine.p, n)
+    return min(ways, key=lambda way: _cost(machine, sizes, widths, even, way).seconds)
+
+
+def _cost(machine: Machine, sizes: Counts, widths: Widths, even: bool, way: Way, moved: Counts | None = None) -> Cost:
+    """What a way costs; where sizes are equal but need not be (even is false), at most."""
+    p, n = machine.p, int(sizes.max())
+    if way.algorithm == "sample":
+        return _sampled(machine, sizes, widths, moved)
+    local = Cost(machine, (), local_work(n))
+    if way.algorithm == "allgather":
+        words = -(-sizes * widths.row // 8)
+        total = int(words.sum())
+        out, into = int(words.max()) * (p - 1), total - int(words.min())
+        step = Superstep(out, into, p - 1, total * (p - 1), 0.0, p - 1)
+        return local + Cost(machine, [step] * (p > 1), int(sizes.sum()) * tree.height(p, 2))
+    unequal = int(sizes.min()) < n
+    find = network(p, way.levels, sizes, widths.row, way.first) if unequal else None
+    steps = find or equal(p, way.levels, n, widths.row, way.first)
+    total_cost = local + Cost(machine, steps, last_work(p, way.levels, n, way.first))
+    if unequal:
+        total_cost += prefix.cost(machine, 1) + plan_returned(sizes).cost(machine, widths.row / 8)
+    elif not even and p > 1:
+        block = -(-n * widths.row // 8)
+        asked = Superstep(0, 0, p - 1, 0, 0.0, p - 1)
+        total_cost += prefix.cost(machine, 1) + Cost(machine, [asked, Superstep(block, block, p - 1, block * p)])
+    return total_cost
+
+
+def _sampled(machine: Machine, sizes: Counts, widths: Widths, moved: Counts | None) -> Cost:
+    """Sample sort: exactly where it is known which keys move, else at most."""
+    p = machine.p
+    sort_cost = cost_sample(machine, None if moved is not None else sizes, moved, widths.key, widths.value)
+    if p == 1:
+        return sort_cost
+    row = widths.key + (widths.value or 0)
+    if moved is not None:
+        step = _balancing(moved.sum(0), moved.sum(1))
+        return sort_cost + prefix.cost(machine, 1) + Cost(machine, [step.counted(row / 8)])
+    total, n = int(sizes.sum()), int(sizes.max())
+    held = most_sampled(p, sizes)
+
+    # A message may be filled up to a word.
+    out, into, all_of_them = (-(-keys * row // 8) + min(p - 1, keys) for keys in (held, n, total))
+    step_bound = Superstep(out, into, p - 1, all_of_them + p * (p - 1) * (row % 8 > 0), 0.0, p - 1)
+    return sort_cost + prefix.cost(machine, 1) + Cost(machine, [step_bound])
+
+
+def cost(
+    machine: Machine,
+    words: float = 1,
+    counts: ArrayLike | None = None,
+    algorithm: str | None = None,
+    values: float | None = None,
+    stable: bool = False,
+    moved: ArrayLike | None = None,
+) -> Cost:
+    """What it costs: exactly, but for "sample" where it is not said which keys move; that is then an upper bound.
+
+    Args:
+        machine: its p is that of the processors.
+        words: of a key: bytes / 8. The pickles of objects have sizes of their own.
+        counts: keys of each processor, shape (p,), or of all where they are equal; None: one key, which is in no array.
+        algorithm: "allgather", "bitonic" or "sample"; None: what `sort` would choose.
+        values: words of a value; None: there are none.
+        stable: whether equal keys stay in order, which adds a word to each key but in "sample".
+        moved: of "sample": keys that go from processor i to j in it, shape (p, p), those that stay included.
+
+    Raises:
+        UsageError: counts of another shape or below 0; no such algorithm.
+    """
+    name, p = "sort.cost", machine.p
+    asked = named(name, algorithm, ALGORITHMS)
+    value = None if values is None else round(8 * item_words(name, "values", values))
+    widths = Widths(round(8 * item_words(name, "words", words)), value, 8 * bool(stable))
+    sizes = np.asarray(1 if counts is None else counts)
+    if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
+        raise UsageError(
+            f"{name}: argument counts: expected None, a number of keys, or one for each of {p} processors, got "
+            f"{counts!r:.60}"
+        )
+    sizes = np.broadcast_to(sizes.astype(np.int64), (p,))
+    n, lone = int(sizes.max()), counts is None
+    even = int(sizes.min()) == n
+    agreeing = Cost(machine) if lone or asked in ("allgather", "sample") else allreduce.cost(machine, 2)
+    if not n and asked not in ("allgather", "sample"):
+        return agreeing
+    way = choose(machine, n, widths, lone, even, asked)
+    which = None if moved is None else table(name, moved)
+    return agreeing + _cost(machine, sizes, widths, True, way, which)
+
+
+# -- sorting ------------------------------------------------------------------------------------------------------
+
+
+@primitive(cost, plan)
+def sort(
+    bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algorithm: str | None = None
+) -> Supersteps[Any]:
+    """Sort the keys of all processors, a key or a block each, by the algorithm that costs least; collective.
+
+    Args:
+        bsp: the processor.
+        keys: one key: a number, a string, or any object that compares with <; or an array of shape (n,), of any dtype
+            that numpy sorts, n from 0 up, which may differ. NaN and NaT come last, as in numpy. The type of the key, or
+            the dtype, is equal on all processors.
+        values: travel with the keys: an array of shape (n, ...), its dtype and the rest of its shape equal on all
+            processors; with one key, one value: a number, an array or an object, its type, dtype and shape equal.
+        stable: equal keys stay in the order of processors, then of indices. Equal on all processors.
+        algorithm: "allgather", "bitonic" or "sample" (sort.py); None: the cheapest on `bsp.machine` for the largest
+            block. Equal on all processors.
+
+    Returns:
+        As many keys as this processor brought, in the same form: processor 0 has the smallest, and so on. With values:
+        (keys, values).
+
+    Raises:
+        UsageError: keys that do not compare, are a list or of two dimensions; values of another length; no such
+            algorithm; an argument that differs where it must be equal.
+
+    BSP cost: "allgather": a superstep with h = (p-1) * words of a block. "bitonic": one with h = (2^s - 1) * words,
+    and ceil(t / levels) for each merge stage t > s, with h <= (2^levels - 1) * words; s and levels are the cheapest.
+    "sample": the two of `sample_sort`, a `prefix`, and one that brings each processor as many keys as it had. For
+    arrays an `allreduce` of 2 words before, unless "allgather" or "sample" is asked for; where sizes differ, after
+    "bitonic" a `prefix` and two supersteps. `sort.cost` has it exactly.
+
+    Source: *Communication primitives for BSP computers*, section 4; the first stages in one superstep are derived.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> keys = [31, 4, 15, 9]
+        >>> pybsp.simulate(lambda bsp: collectives.sort(bsp, keys[bsp.pid]), p=4).results
+        [4, 9, 15, 31]
+        >>> def main(bsp):
+        ...     return collectives.sort(bsp, np.array([keys[bsp.pid], bsp.pid]), algorithm="sample").tolist()
+        >>> pybsp.simulate(main, p=4).results
+        [[0, 1], [2, 3], [4, 9], [15, 31]]
+    """
+    asked = named("sort", algorithm, ALGORITHMS)
+    keyed = KeyedRows.of("sort", keys, values, stable, bsp.pid)
+    call = Call(bsp, "sort", algorithm=asked, stable=bool(stable), **keyed.kinds)
+    return keyed.given_back((yield from run(call, keyed, bool(stable), asked)))
+
+
+def run(call: Call, keyed: KeyedRows, stable: bool, asked: str | None) -> Supersteps[Rows]:
+    """Choose an algorithm where none is asked for, and run it; returns as many rows as were brought."""
+    bsp, rows = call.bsp, keyed.rows
+    if asked == "allgather":
+        return (yield from _by_allgather(call, keyed, _sorted_here(call, keyed)))
+    if asked == "sample":
+        return (yield from _by_sampling(call, keyed, stable))
+    # 1. All learn the largest and the smallest block, by which they choose.
+    most, least = (1, 1) if keyed.lone else (yield from extremes(call, rows.size))
+    if not most:
+        return rows
+    dtypes = rows.dtype
+    value = dtypes["value"].itemsize if keyed.value is not None else None
+    widths = Widths(dtypes["key"].itemsize, value, 8 * stable)
+    way = choose(bsp.machine, most, widths, keyed.lone, least == most, asked)
+    if way.algorithm == "sample":
+        return (yield from _by_sampling(call, keyed, stable))
+    # 2. A block is sorted where it is.
+    rows = _sorted_here(call, keyed)
+    if way.algorithm == "allgather":
+        return (yield from _by_allgather(call, keyed, rows))
+    # 3. The merge stages; then blocks of the largest size become blocks of the sizes that were brought.
+    rows = yield from run_bitonic(call, keyed, rows, most, way.levels, way.first)
+    return (yield from returned(call, rows, keyed.rows.size, most)) if least < most else rows
+
+
+def _sorted_here(call: Call, keyed: KeyedRows) -> Rows:
+    """The block of this processor, sorted."""
+    call.bsp.work(local_work(keyed.rows.size))
+    return keyed.rows if keyed.lone else keyed.in_order(keyed.rows)
+
+
+def _by_allgather(call: Call, keyed: KeyedRows, rows: Rows) -> Supersteps[Rows]:
+    """All get the blocks of all, and merge them."""
+    p, pid = call.bsp.p, call.bsp.pid
+    if p == 1:
+        return rows
+    # 1. The block goes to all others.
+    others = [other for other in range(p) if other != pid]
+    payload = packed(rows, call.name, "keys")
+    for other in others:
+        call.send(other, payload)
+    letters = yield from call.sync(others)
+    blocks = [unpacked(letter.payload) for letter in letters]
+    # 2. Those of this processor's ranks are its part.
+    begin = sum(len(block) for block in blocks[:pid])
+    blocks.insert(pid, rows)
+    merged = keyed.in_order(joined_rows(blocks), runs=True)
+    call.bsp.work(merged.size * tree.height(p, 2))
+    part: Rows = merged[begin : begin + rows.size]
+    return part
+
+
+def _by_sampling(call: Call, keyed: KeyedRows, stable: bool) -> Supersteps[Rows]:
+    """Sample sort, after which the processors get as many keys as they brought."""
+    bsp = call.bsp
+    p, pid = bsp.p, bsp.pid
+    values = np.ascontiguousarray(keyed.rows["value"]) if keyed.value is not None else None
+    keys, values, sizes = yield from run_sample(call, np.ascontiguousarray(keyed.rows["key"]), values, stable)
+    dtype = keyed.rows.dtype
+    rows = np.empty(keys.size, [(field, dtype[field]) for field in ("key", "value") if field in (dtype.names or ())])
+    rows["key"] = keys
+    if values is not None:
+        rows["value"] = values
+    if p == 1:
+        return rows
+    # 1. The rank of the first key here.
+    upto = yield from run_prefix(call, keys.size, np.add, choose_prefix(bsp.machine, 1), 1)
+    begin = int(upto) - keys.size
+    # 2. Each rank goes where it belongs; all know who brought how many keys, since the samples came.
+    cuts = np.minimum(np.maximum(np.concatenate([[0], np.cumsum(sizes)]) - begin, 0), keys.size).tolist()
+    for dest in range(p):
+        if dest != pid and cuts[dest] < cuts[dest + 1]:
+            call.send(dest, packed(rows[cuts[dest] : cuts[dest + 1]], call.name, "keys"))
+    letters = yield from call.sync()
+    blocks = [unpacked(letter.payload) for letter in letters]
+    blocks.insert(sum(letter.source < pid for letter in letters), rows[cuts[pid] : cuts[pid + 1]])
+    return joined_rows(blocks)

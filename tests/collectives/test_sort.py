@@ -1,0 +1,156 @@
+"""sort: its cost is what the ledger counts, and it chooses what costs least."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import BSPMachine, Cost
+from pybsp.collectives import bitonic_sort, sort
+from pybsp.collectives.counted.bitonic_sort import equal, last_work, network
+
+from ..costs import assert_ledger_is, charged, machine
+from ..tiers import some_of
+
+PS = (1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 24)
+
+
+def moved(blocks: list[Any], parts: list[Any]) -> Any:
+    """Keys, all of them different, that go from processor i to j."""
+    return np.array([[np.isin(block, part).sum() for part in parts] for block in blocks])
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_one_key_a_processor_costs_what_cost_says(which: int) -> None:
+    for p in some_of(PS):
+        on = machine(p, which)
+        keys = [(7 * pid + 3) % (2 * p // 3 + 1) for pid in range(p)]
+
+        def main(bsp: pybsp.BSP, algorithm: str | None, keys: list[int]) -> Any:
+            return sort(bsp, keys[bsp.pid], algorithm=algorithm)
+
+        for algorithm in (None, "allgather", "bitonic"):
+            cost = sort.cost(on, algorithm=algorithm)
+            assert assert_ledger_is(cost, main, algorithm, keys, p=p, machine=on) == sorted(keys)
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_blocks_cost_what_cost_says(which: int) -> None:
+    for p in some_of(PS)[which % 2 :: 2]:
+        on = machine(p, which)
+        random = np.random.default_rng(p)
+        for counts in (
+            np.full(p, 3),
+            random.integers(0, 7, p),
+            np.where(np.arange(p) == p // 2, 5, 0),
+            np.zeros(p, int),
+        ):
+            keys = random.permutation(int(counts.sum())).astype("i4")
+            blocks = np.split(keys, np.cumsum(counts)[:-1])
+
+            def main(bsp: pybsp.BSP, algorithm: str, blocks: list[Any], stable: bool) -> Any:
+                block = blocks[bsp.pid]
+                return sort(bsp, block, values=np.stack([block, block], 1), stable=stable, algorithm=algorithm)[0]
+
+            for algorithm, stable in (("allgather", False), ("bitonic", True), ("bitonic", False)):
+                cost = sort.cost(on, 0.5, counts, algorithm, 1, stable)
+                parts = assert_ledger_is(cost, main, algorithm, blocks, stable, p=p, machine=on)
+                assert [len(part) for part in parts] == counts.tolist()
+                assert np.concatenate(parts).tolist() == sorted(keys.tolist())
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_sample_sort_costs_what_cost_says_and_no_more_than_its_bound(which: int) -> None:
+    for p in some_of(PS)[which % 2 :: 2]:
+        on = machine(p, which)
+        random = np.random.default_rng(p)
+        for counts in (np.full(p, 31), random.integers(0, 60, p)):
+            keys = random.permutation(int(counts.sum())).astype("i4")
+            blocks = np.split(keys, np.cumsum(counts)[:-1])
+            sampled = pybsp.simulate(lambda bsp, b: pybsp.collectives.sample_sort(bsp, b[bsp.pid]), blocks, p=p).results
+
+            def main(bsp: pybsp.BSP, blocks: list[Any]) -> Any:
+                return sort(bsp, blocks[bsp.pid], algorithm="sample")
+
+            exact = sort.cost(on, 0.5, counts, "sample", moved=moved(blocks, sampled))
+            parts = assert_ledger_is(exact, main, blocks, p=p, machine=on)
+            assert [len(part) for part in parts] == counts.tolist()
+            assert np.concatenate(parts).tolist() == sorted(keys.tolist())
+            bound = sort.cost(on, 0.5, counts, "sample")
+            assert bound.supersteps == exact.supersteps
+            pairs = zip(charged(bound), charged(exact), strict=True)
+            assert all(more >= less for row, other in pairs for more, less in zip(row, other, strict=True))
+
+
+def test_what_is_chosen_is_what_costs_least() -> None:
+    for p in (1, 2, 3, 5, 8, 16):
+        for which in range(3):
+            on = machine(p, which)
+            for n in (1, 4, 1000):
+                costs = {how: sort.cost(on, 1, n, how).seconds for how in ("allgather", "bitonic", "sample")}
+                agreeing = sort.cost(on, 1, 0).seconds
+                costs["bitonic"] -= agreeing
+                assert sort.cost(on, 1, n).seconds - agreeing == pytest.approx(min(costs.values()), rel=1e-9)
+
+                def main(bsp: pybsp.BSP, n: int) -> None:
+                    sort(bsp, np.arange(n) * bsp.p + bsp.p - bsp.pid)
+
+                if n < 1000:
+                    assert_ledger_is(sort.cost(on, 1, n), main, n, p=p, machine=on)
+            alone = min(sort.cost(on, algorithm=how).seconds for how in ("allgather", "bitonic"))
+            assert sort.cost(on).seconds == alone
+            for first in range((p - 1).bit_length() + 1):
+                for levels in range(1, 5):
+                    one = Cost(on, equal(p, levels, 1, 8, first), last_work(p, levels, 1, first))
+                    assert alone <= one.seconds * (1 + 1e-12)
+
+
+def test_melted_first_stages_cost_up_to_six_times_less_than_bitonic_sort() -> None:
+    ratios = [
+        bitonic_sort.cost(on).seconds / sort.cost(on).seconds
+        for p in (4, 16, 64, 256, 1024)
+        for on in (BSPMachine(p, g, 1.0, 1e6, o_msg) for g in (1e-3, 1e-1, 1.0) for o_msg in (0.0, 1e-2))
+    ]
+    assert min(ratios) >= 1
+    assert max(ratios) > 6
+
+
+def test_the_closed_form_is_what_the_plan_and_the_network_count() -> None:
+    for p in some_of(PS):
+        for first in range((p - 1).bit_length() + 1):
+            for levels in (1, 2, 3):
+                steps = equal(p, levels, 5, 12, first)
+                by_network = network(p, levels, np.full(p, 5), 12, first)
+                assert list(steps) == by_network
+                planned = sort.plan(p, "bitonic", first, levels).counted(7.5)
+                assert [step[:4] for step in planned] == [step[:4] for step in steps]
+        assert sort.plan(p, "allgather").counted(3) == tuple(
+            step._replace(w=0.0, locality=p - 1) for step in sort.cost(machine(p), 3, algorithm="allgather")
+        )
+
+
+def test_the_plan_of_sampling_is_what_its_cost_counts() -> None:
+    for p in (1, 2, 5, 8):
+        which = np.random.default_rng(p).integers(0, 9, (p, p))
+        on = BSPMachine(p, 1.0, 1.0, 1e3)
+        planned = sort.plan(p, "sample", moved=which, degree=p + 1).counted()
+        cost = sort.cost(on, 1, which.sum(1), "sample", moved=which)
+        assert [step[:4] for step in planned][:2] == [step[:4] for step in cost][:2]
+        assert [step[:4] for step in planned][-1:] == [step[:4] for step in cost][-1:]
+
+
+def test_what_cannot_be_is_refused() -> None:
+    on = machine(3)
+    for call in (
+        lambda: sort.cost(on, algorithm="quick"),
+        lambda: sort.plan(3, "quick"),
+        lambda: sort.cost(on, counts=[1, 2]),
+        lambda: sort.cost(on, counts=-1),
+        lambda: sort.plan(3, first=3),
+        lambda: sort.plan(3, levels=0),
+    ):
+        with pytest.raises(pybsp.UsageError, match=r"sort\.(cost|plan): argument (algorithm|counts|first|levels): "):
+            call()
