@@ -23,7 +23,7 @@ from .primitive import Call, packed, unpacked
 
 def moves(sizes: Ints) -> Step:
     """Who sends what to whom: rows (items: places in the sender's block) of blocks of these sizes, shape (p,)."""
-    p, last = len(sizes), np.cumsum(sizes)
+    last = np.cumsum(sizes)
     first, cuts = last - sizes, even_cuts(len(sizes), int(sizes.sum()))
     begin = np.maximum(first[:, None], cuts[None, :-1])
     end = np.minimum(last[:, None], cuts[None, 1:])

@@ -13,6 +13,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..rides import Supersteps
 from . import prefix_trees, tree
+from .blocks import Ints
 from .plan import Plan, joined
 from .prefix_2d import climbed_before
 from .primitive import (
@@ -49,6 +50,15 @@ def _works(p: int, degree: int) -> list[int]:
     levels = tree.height(p, degree)
     fans = [min(degree - 1, (p - 1) // degree**level) for level in range(levels)]
     return [0, *(fan - 1 + (level > 0) + (level < levels - 1) for level, fan in enumerate(fans))]
+
+
+def last_works(p: int, degree: int) -> Ints:
+    """Operations of each processor after the last sync, shape (p,)."""
+    levels = tree.height(p, degree)
+    if levels == 0:
+        return np.zeros(p, np.int64)
+    came = np.minimum(degree - 1, np.arange(p) // degree ** (levels - 1))
+    return np.where(came > 0, came - 1 + (levels > 1), 0)
 
 
 @lru_cache(maxsize=4096)
@@ -111,7 +121,9 @@ def exclusive_prefix(
     Examples:
         >>> import operator
         >>> from pybsp import collectives
-        >>> pybsp.simulate(lambda bsp: collectives.exclusive_prefix(bsp, 10 + bsp.pid, np.add), p=4).results
+        >>> def main(bsp):
+        ...     return int(collectives.exclusive_prefix(bsp, 10 + bsp.pid, np.add))
+        >>> pybsp.simulate(main, p=4).results
         [0, 10, 21, 33]
         >>> def main(bsp):
         ...     return collectives.exclusive_prefix(bsp, "abcd"[bsp.pid], operator.add, initial="")

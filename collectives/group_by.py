@@ -81,7 +81,7 @@ def group_by(bsp: BSP, keys: Any, values: Any, op: np.ufunc) -> Supersteps[tuple
         ...     keys, latest = collectives.group_by(bsp, words, years, np.maximum)
         ...     return dict(zip(keys.tolist(), latest.tolist()))
         >>> pybsp.simulate(main, p=3).results
-        [{}, {'a': 5}, {'b': 9, 'c': 1}]
+        [{'a': 5}, {}, {'b': 9, 'c': 1}]
     """
     name = check_operator("group_by", op)
     if not elementwise(op):

@@ -26,9 +26,10 @@ NAME = "histogram"
 
 
 def plan(p: int, degree: int) -> Plan:
-    """Who sends what it has of its group (item 0) to whom, as in `allreduce`: first extremes, if looked for, then counts.
+    """Who sends what it knows of its group (item 0) to whom, as in `allreduce`.
 
-    Counts of many bins go by blocks, as `allreduce.plan_blocks` says.
+    Once for the extremes, where these are looked for, and once for the counts; those of many bins go by blocks, as
+    `allreduce.plan_blocks` says.
     """
     return records.plan(p, degree)
 
@@ -77,7 +78,8 @@ def histogram(
         range: (least, greatest): where bins of equal width begin and end; None: at the least and the greatest value of
             all. Equal on all processors.
         weights: None, or what a value counts, of the shape of the values; the dtype is equal on all processors.
-        density: whether to divide by the sum of the counts and by the widths. Equal on all processors.
+        density: whether to divide by the sum of the counts and by the widths; NaN where nothing counts. Equal on all
+            processors.
 
     Returns:
         (counts, edges), as `np.histogram` gives them for the values of all processors: counts int64, with weights of
@@ -136,7 +138,8 @@ def histogram(
     chosen = choose(bsp.machine, counts.nbytes / 8, counts.size)
     counts = yield from run_reduction(call, counts, np.add, chosen, words)
     if density:
-        counts = counts / np.diff(edges) / counts.sum()
+        with np.errstate(invalid="ignore", divide="ignore"):  # of nothing it is NaN
+            counts = counts / np.diff(edges) / counts.sum()
     return counts, edges
 
 

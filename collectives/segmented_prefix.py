@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
 from ..convert import what
@@ -14,12 +14,13 @@ from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
 from .blocks import block_of, row_kind, row_words
-from .exclusive_prefix import choose
+from .exclusive_prefix import choose, last_works
 from .exclusive_prefix import cost as cost_of_prefix
 from .exclusive_prefix import plan as plan_of_prefix
 from .exclusive_prefix import run as run_prefix
+from .one_superstep import word_counts
 from .plan import Plan
-from .primitive import Call, check_operator, elementwise, integer, is_number, item_words, primitive
+from .primitive import Call, check_operator, elementwise, is_number, item_words, primitive
 
 NAME = "segmented_prefix"
 SHORT = 32  # segments up to this length are summed side by side
@@ -35,17 +36,21 @@ def record_words(words: float) -> int:
     return -(-(round(8 * words) + 2) // 8)
 
 
-def cost(machine: Machine, n: int = 1, words: float = 1) -> Cost:
+def cost(machine: Machine, n: ArrayLike = 1, words: float = 1) -> Cost:
     """What it costs, exactly, where op takes a flop a word.
 
     Args:
         machine: its p is that of the processors.
-        n: elements of the largest block; 1 for numbers.
+        n: elements of every block, or of each, shape (p,); 1 for numbers.
         words: of an element: bytes / 8, so that it may be no whole number.
     """
-    n, words = integer("segmented_prefix.cost", "n", n, 0), item_words("segmented_prefix.cost", "words", words)
-    local = Cost(machine, (), n * words)
-    return local + cost_of_prefix(machine, record_words(words)) + local
+    p, words = machine.p, item_words("segmented_prefix.cost", "words", words)
+    local, size = word_counts("segmented_prefix.cost", n, (p,), "n") * words, record_words(words)
+    trees = Cost(machine, (), local.max()) + cost_of_prefix(machine, size)
+    if p == 1:
+        return trees + Cost(machine, (), local.max())
+    # Who combines most is not who has the largest block.
+    return Cost(machine, trees, (last_works(p, choose(machine, size)) * size + local).max())
 
 
 @primitive(cost, plan)
@@ -127,15 +132,10 @@ def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np
     if not elementwise(op):
         raise UsageError(f"{NAME}: argument op: expected a numpy ufunc of two arguments, as np.add, got {op!r:.60}")
 
-    def given(sums: NDArray[Any]) -> Any:
-        return sums
-
-    if is_number(values):
-
-        def given(sums: NDArray[Any]) -> Any:
-            return sums[0] if isinstance(values, np.generic) else sums[0].item()
-
-        values, flags = [values], [flags]
+    alone = is_number(values)
+    kind = type(values)
+    if alone:
+        values, flags = np.array([values]), np.array([flags])
     block = block_of(NAME, "values", values)
     marks = block_of(NAME, "flags", flags)
     if marks.shape == (0,):  # of no dtype of its own
@@ -154,6 +154,12 @@ def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np
             f"{NAME}: argument op: expected one that keeps the dtype of the values, {block.dtype}, got {op.__name__}, "
             f"which makes {made}; convert the values with .astype first"
         )
+
+    def given(sums: NDArray[Any]) -> Any:
+        if not alone:
+            return sums
+        return sums[0] if issubclass(kind, np.generic) else sums[0].item()
+
     return block, marks, given
 
 

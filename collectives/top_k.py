@@ -79,9 +79,9 @@ def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
 
     # 1. The k greatest of this block.
     def greatest(some: NDArray[Any]) -> NDArray[Any]:
-        if some.size > k:
+        if 0 < k < some.size:
             some = np.partition(some, some.size - k)[some.size - k :]
-        return np.sort(some)[::-1]
+        return np.sort(some)[::-1][:k]
 
     own = np.zeros(1, [("size", np.int64), ("values", block.dtype, (k,))])
     first = call.own(lambda: greatest(block), "values")
@@ -96,5 +96,5 @@ def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
         return both
 
     found = yield from records.run(call, own, together)
-    values = found["values"][0, : found["size"][0]].copy()
-    return values
+    kept: NDArray[Any] = found["values"][0, : found["size"][0]].copy()
+    return kept
