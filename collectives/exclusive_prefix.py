@@ -136,11 +136,14 @@ def exclusive_prefix(
     call = Call(bsp, "exclusive_prefix", value=kind, op=name, degree=given)
     own = taken(value, "exclusive_prefix")
     if is_array(value):
-        own = own.copy()
+        own = own.copy()  # the caller may change it once it is sent
         own.flags.writeable = False
+    first = None
+    if bsp.pid == 0:
+        first = _identity(op, value) if initial is None else taken(initial, "exclusive_prefix", "initial")
     before = yield from run(call, own, op, given or choose(bsp.machine, words), words)
     if bsp.pid == 0:
-        return _identity(op, value) if initial is None else taken(initial, "exclusive_prefix", "initial")
+        return first
     if is_array(value) and isinstance(before, np.generic):
         return np.array(before)  # numpy's operators make numbers of arrays without axes
     return before

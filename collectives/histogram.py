@@ -125,11 +125,10 @@ def histogram(
         weights=None if heavy is None else heavy.dtype,
         density=bool(density),
     )
-    if isinstance(edges, int) or heavy is not None:
-        block, heavy = block.copy(), None if heavy is None else heavy.copy()  # the caller may change them meanwhile
 
     # 1. The extremes of all values, where nothing says what the bins are.
     if isinstance(edges, int) and limits is None:
+        block, heavy = block.copy(), None if heavy is None else heavy.copy()  # the caller may change them meanwhile
         limits = yield from _extremes(call, block)
     # 2. The counts of each processor, and of all.
     counts, edges = call.own(partial(np.histogram, block, edges, limits, weights=heavy), "values")

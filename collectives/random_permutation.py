@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
-from ..errors import UsageError
 from ..rides import Supersteps
 from .blocks import Ints, even_cuts
 from .plan import Plan, Step, joined
@@ -116,9 +115,9 @@ def random_permutation(bsp: BSP, n: int, seed: int) -> Supersteps[NDArray[np.int
     # 2. What came, and what stayed, is shuffled.
     found = np.concatenate([parts[pid], *(letter.payload for letter in letters)])
     if found.size != cuts[pid + 1] - cuts[pid]:
-        raise UsageError(
-            f"{NAME}: processor {pid} expected {cuts[pid + 1] - cuts[pid]} numbers, and got {found.size}: the others "
-            "drew other ones; versions of numpy must be equal on all processors"
+        call.differ(
+            f"processor {pid} expected {cuts[pid + 1] - cuts[pid]} numbers, and got {found.size}: the others drew "
+            "other ones; versions of numpy must be equal on all processors"
         )
     random.shuffle(found)
     bsp.work(found.size)

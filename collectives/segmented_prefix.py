@@ -94,6 +94,7 @@ def segmented_prefix(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Superst
 
     # 1. The prefix sums of this block, as if nothing were before it.
     sums = call.own(partial(_accumulated, block, marks, op), "op")
+    head = sums[: int(marks.argmax()) if marks.any() else n]  # up to the first flag
     bsp.work(n * words)
 
     # 2. What the segment that goes on here has before: sums go up the trees with what they say of segments.
@@ -114,9 +115,8 @@ def segmented_prefix(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Superst
     size = record_words(words)
     before = yield from run_prefix(call, own, behind, choose(bsp.machine, size), size)
 
-    # 3. It is put in front of the sums up to the first flag.
+    # 3. It is put in front of those sums.
     if before is not None and before["some"][0]:
-        head = sums[: int(marks.argmax()) if marks.any() else n]
         head[...] = call.own(partial(op, before["sum"], head), "op")
     bsp.work(n * words)
     return given(sums)
