@@ -15,6 +15,7 @@ from ..rides import Supersteps
 from . import fixed_order, groups, tree
 from .plan import Plan, Step, joined
 from .primitive import (
+    NOT_SMALL,
     Call,
     Fold,
     Operator,
@@ -34,6 +35,7 @@ from .primitive import (
     sources,
     taken,
 )
+from .small import Prepared, climb
 
 
 @lru_cache(maxsize=64)
@@ -110,7 +112,22 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
     return _trees(machine, whole, chosen, order)
 
 
-@primitive(cost, plan)
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, _: int) -> Prepared | None:
+    name = check_operator("allreduce", op)
+    kind, words = descriptor(value)
+    items = value.size if is_array(value) and elementwise(op) else 0
+    chosen = choose(bsp.machine, value.nbytes / 8 if items else words, items, checked_order("allreduce", order))
+    if chosen == 0:
+        return None
+    agreed = {"value": kind, "op": name, "degree": None, "order": order}
+    return Prepared(agreed, plan(bsp.p, chosen, order).steps, _fold(bsp.p, order), words)
+
+
+def _small(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Any:
+    return climb(bsp, "allreduce", value, op, order, _prepare) if degree is None else NOT_SMALL
+
+
+@primitive(cost, plan, _small)
 def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Supersteps[Any]:
     """Combine the values of all processors, in the order of pids, on every one of them; collective.
 
@@ -161,10 +178,14 @@ def allreduce(bsp: BSP, value: Any, op: Operator, degree: int | None = None, ord
 def run(call: Call, value: Any, op: Operator, chosen: int, words: float, order: Order = "any") -> Supersteps[Any]:
     """Run it with what `choose` chose, for values of so many words."""
     p = call.bsp.p
-    fold = in_turn if order == "any" else partial(fixed_order.total, p)
+    fold = _fold(p, order)
     if chosen == 0:
         return (yield from _by_blocks(call, value, op, value.itemsize / 8, fold))
     return (yield from climbed(call, plan(p, chosen, order), value, op, words, fold))
+
+
+def _fold(p: int, order: Order) -> Fold:
+    return in_turn if order == "any" else partial(fixed_order.total, p)
 
 
 def _by_blocks(call: Call, value: Any, op: Operator, words: float, fold: Fold) -> Supersteps[Any]:

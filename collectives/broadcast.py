@@ -13,7 +13,8 @@ from .broadcast_items import choose as choose_spread
 from .broadcast_items import counted as counted_spread
 from .broadcast_items import plan as plan_spread
 from .plan import Plan, Step, joined
-from .primitive import fan_out, integer, primitive, processor
+from .primitive import NOT_SMALL, fan_out, integer, primitive, processor
+from .small import spread
 
 
 @lru_cache(maxsize=256)
@@ -47,7 +48,18 @@ def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int 
     return Cost(machine, counted_spread(machine.p, words, chosen))
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) -> Any:
+    def flat(words: int, divisible: bool) -> bool:
+        how, chosen = choose(bsp.machine, words, divisible)
+        return how == "tree" and chosen >= bsp.p
+
+    if degree is not None:
+        return NOT_SMALL
+    agreed = {"root": root, "degree": None}
+    return spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.start(bsp, value, root))
+
+
+@primitive(cost, plan, _small)
 def broadcast(bsp: BSP, value: Any, root: int = 0, degree: int | None = None) -> Supersteps[Any]:
     """Give all processors the value of one; collective.
 

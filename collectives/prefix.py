@@ -15,6 +15,7 @@ from .prefix_2d import choose as choose_2d
 from .prefix_2d import cost as cost_2d
 from .prefix_2d import run as run_2d
 from .primitive import (
+    NOT_SMALL,
     Call,
     Operator,
     Order,
@@ -25,12 +26,14 @@ from .primitive import (
     detached,
     elementwise,
     fan_out,
+    in_turn,
     integer,
     is_array,
     item_words,
     primitive,
     taken,
 )
+from .small import Prepared, climb
 
 
 def plan(p: int, degree: int, order: Order = "any") -> Plan:
@@ -87,7 +90,20 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None, items: i
     return trees
 
 
-@primitive(cost, plan)
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, _: int) -> Prepared | None:
+    name = check_operator("prefix", op)
+    if checked_order("prefix", order) == "fixed" or (is_array(value) and value.size > 1 and bsp.p > 2):
+        return None
+    kind, words = descriptor(value)
+    agreed = {"value": kind, "op": name, "degree": None, "order": order}
+    return Prepared(agreed, plan(bsp.p, choose(bsp.machine, words, order)).steps, in_turn, words)
+
+
+def _small(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Any:
+    return climb(bsp, "prefix", value, op, order, _prepare) if degree is None else NOT_SMALL
+
+
+@primitive(cost, plan, _small)
 def prefix(bsp: BSP, value: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Supersteps[Any]:
     """The inclusive prefix sums of the processors' values; collective.
 

@@ -11,7 +11,19 @@ import operator
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
-from typing import Any, Concatenate, Literal, NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar, cast, get_args
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    get_args,
+)
 
 import numpy as np
 
@@ -54,13 +66,22 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
         """Who sends what to whom."""
 
 
+NOT_SMALL: Final = object()  # instead of a result: it is to ride
+
+
 def primitive(
-    cost: Callable[CostArguments, Cost], plan: Callable[PlanArguments, Plan]
+    cost: Callable[CostArguments, Cost],
+    plan: Callable[PlanArguments, Plan],
+    small: Callable[..., Any] | None = None,
 ) -> Callable[
     [Callable[Concatenate[BSP, Arguments], Supersteps[Result]]],
     Primitive[Arguments, Result, CostArguments, PlanArguments],
 ]:
-    """Make a primitive of a function that rides, with its cost and its plan as attributes."""
+    """Make a primitive of a function that rides, with its cost and its plan as attributes.
+
+    Args:
+        small: the shorter way of plain calls with small values (small.py), with the same arguments; or `NOT_SMALL`.
+    """
 
     def carry(
         steps: Callable[Concatenate[BSP, Arguments], Supersteps[Result]],
@@ -69,6 +90,10 @@ def primitive(
 
         @wraps(steps)
         def collective(bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            if small is not None and bsp.shown is not None:
+                found = small(bsp, *args, **kwargs)
+                if found is not NOT_SMALL:
+                    return cast("Result", found)
             return bsp.ride(name, steps(bsp, *args, **kwargs)).finish()
 
         def start(bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result]:

@@ -13,7 +13,9 @@ from ..rides import Supersteps
 from . import fixed_order, tree
 from .plan import Plan, Step, joined
 from .primitive import (
+    NOT_SMALL,
     Call,
+    Fold,
     Operator,
     Order,
     check_operator,
@@ -28,6 +30,7 @@ from .primitive import (
     processor,
     taken,
 )
+from .small import Prepared, climb
 
 
 @lru_cache(maxsize=256)
@@ -74,7 +77,26 @@ def cost(machine: Machine, words: int = 1, degree: int | None = None, root: int 
     return plan(machine.p, chosen, root, order).cost(machine, words)
 
 
-@primitive(cost, plan)
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, root: int) -> Prepared | None:
+    name = check_operator("reduce", op)
+    kind, words = descriptor(value)
+    chosen = choose(bsp.machine, words, checked_order("reduce", order))
+    agreed = {"value": kind, "op": name, "root": root, "degree": None, "order": order}
+    return Prepared(agreed, plan(bsp.p, chosen, root, order).steps, _fold(bsp.p, order), words)
+
+
+def _small(bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None = None, order: Order = "any") -> Any:
+    if degree is not None or type(root) is not int or not 0 <= root < bsp.p:
+        return NOT_SMALL
+    found = climb(bsp, "reduce", value, op, order, _prepare, root)
+    return found if found is NOT_SMALL or bsp.pid == root else None
+
+
+def _fold(p: int, order: Order) -> Fold:
+    return in_turn if order == "any" else partial(fixed_order.total, p)
+
+
+@primitive(cost, plan, _small)
 def reduce(
     bsp: BSP, value: Any, op: Operator, root: int = 0, degree: int | None = None, order: Order = "any"
 ) -> Supersteps[Any]:
@@ -118,6 +140,6 @@ def reduce(
     kind, words = descriptor(value)
     call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given)
     scheme = plan(bsp.p, given or choose(bsp.machine, words, order), root, order)
-    fold = in_turn if order == "any" else partial(fixed_order.total, bsp.p)
+    fold = _fold(bsp.p, order)
     total = yield from climbed(call, scheme, taken(value, "reduce"), op, words, fold)
     return detached(total, value) if bsp.pid == root else None

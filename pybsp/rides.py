@@ -21,7 +21,7 @@ from .agreement import Called
 from .errors import TicketError, UsageError, describe
 from .mail import Inbox, Mail
 from .participant import Participant
-from .transport import LETTERS, MAIL, Parcel, Section
+from .transport import LETTERS, MAIL, Parcel, Section, new_tuple
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -44,9 +44,18 @@ class Letter(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def signature(description: str) -> int:
-    """63 bits of a call, the same in all processes."""
+def _signature(description: str) -> int:
     return int.from_bytes(blake2b(description.encode(), digest_size=8).digest(), "little") & _MASK
+
+
+def signature(name: str, arguments: Mapping[str, str]) -> int:
+    """63 bits of what is called with which arguments, the same in all processes."""
+    return _signature(f"{name};{arguments}")
+
+
+def following(signature: int) -> int:
+    """The signature of the next superstep of the same call."""
+    return (signature + _OF_SUPERSTEP) & _MASK
 
 
 class Stream:
@@ -60,11 +69,11 @@ class Stream:
 
     __slots__ = ("_mail", "_rides", "_signature", "arrived", "pid", "superstep")
 
-    def __init__(self, rides: Rides, call: Called) -> None:
+    def __init__(self, rides: Rides, mine: int) -> None:
         self._rides, self._mail = rides, rides.mail
         self.pid, self.superstep = rides.pid, 0
         self.arrived: list[Letter] = []
-        self._signature = (signature(f"{call.name};{call.arguments}") + call.number * _OF_CALL) & _MASK
+        self._signature = mine
 
     def send(self, dest: int, payload: Any, note: Any = None) -> None:
         """Send a message that is there after this superstep, with a note that counts no words.
@@ -91,7 +100,7 @@ class Stream:
     def turn(self) -> int:
         """A superstep ends: what arrives with this signature is this stream's."""
         mine = self._signature
-        self._signature = (mine + _OF_SUPERSTEP) & _MASK
+        self._signature = following(mine)
         self.superstep += 1
         self.arrived = []
         return mine
@@ -191,12 +200,21 @@ class Rides(Participant):
     def stream(self, name: str, arguments: Mapping[str, str]) -> Stream:
         """The stream of a call of the function whose generator runs."""
         assert self._starting is not None
-        self._number += 1
-        call = Called(self._number, name, dict(arguments))
-        self._calls.append(call)
-        stream = Stream(self, call)
+        arguments = dict(arguments)
+        stream = Stream(self, self.begin(name, arguments, signature(name, arguments)))
         self._starting.streams.append(stream)
         return stream
+
+    def begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
+        """A call begins, with that signature of what is called; returns the signature of its first superstep."""
+        self._number = number = self._number + 1
+        self._calls.append(new_tuple(Called, (number, name, arguments)))
+        return (of_call + number * _OF_CALL) & _MASK
+
+    def take_back(self) -> None:
+        """The call that began last rides instead, and begins again."""
+        self._number -= 1
+        self._calls.pop()
 
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 

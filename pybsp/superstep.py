@@ -36,6 +36,7 @@ from .queues import Queue
 from .registrations import Registrations
 from .rides import Rides, refuse_under_way
 from .settings import GRACE, seconds
+from .shown import Shown
 from .transport import (
     END,
     FLAG_GETS,
@@ -96,6 +97,7 @@ class SuperstepEngine:
         mail: the messages that go out with its end.
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
         rides: functions that ride in its supersteps.
+        shown: the way of short records; None where there is none.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
     """
@@ -124,6 +126,7 @@ class SuperstepEngine:
         "rides",
         "route",
         "router",
+        "shown",
         "transport",
     )
 
@@ -150,6 +153,7 @@ class SuperstepEngine:
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
         self._letters: list[tuple[int, Section]] = []  # for the rides
+        self.shown = Shown.of(self)
         self.inbox = self._empty = Inbox((), self._outgoing)
         # When checked: what arrived last, to be poisoned, and the arrays of it whose dtype is known.
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
@@ -290,9 +294,6 @@ class SuperstepEngine:
         """
         self.gate.check(name)
         account = self.account
-        label = account.label
-        if not label:
-            account.label_this(name)
         try:
             enter = clock()
             charge = account.charge(enter)
@@ -301,9 +302,22 @@ class SuperstepEngine:
             sent = _count(parcels.items(), self.pid)
             note, declared = None, self.registrations.declared
             if declared or self.checked:
-                note = (None, declared or None, (account.label, where()) if self.checked else None)
+                note = (None, declared or None, (account.label or name, where()) if self.checked else None)
             arrival = self.route(RIDES, note, parcels, charge)
             seconds = charge.seconds if account.virtual else enter - account.left
+        except BaseException as error:
+            note_label(error, account.label or name)
+            self.agreement.leave(error)
+            raise
+        self.take_rides(name, arrival, seconds, sent)
+
+    def take_rides(self, name: str, arrival: Arrival, seconds: float, sent: Counted = _NOTHING) -> None:
+        """What an exchange brought that ends such a superstep; computing took so many seconds before it."""
+        account = self.account
+        label = account.label
+        if not label:
+            account.label_this(name)
+        try:
             self._take(arrival, RIDES, f"is in {self.rides.called()[-1].described()}", seconds, sent)
         except BaseException as error:
             note_label(error, account.label)

@@ -31,6 +31,7 @@ from .wire import (
     BYTES,
     HAS,
     KIND_AND_FLAGS,
+    SHOWS,
     SLOT,
     SOMETHING,
     STATUS_EPOCH_SHIFT,
@@ -143,6 +144,45 @@ class Board:
             self._fence()
         if self._lending:
             self._lent.clear()  # nobody borrows anything: all that was lent is free
+        return True
+
+    def shown(self) -> tuple[list[memoryview], tuple[int, int], int]:
+        """Where a record is for all to see (`show`): all parts, where it begins, by parity, and its bytes at most."""
+        return self._parts, self._areas, AREA
+
+    def show(self, kind: int) -> bool:
+        """An exchange in which each shows all others a record, which it has written to its area of this parity.
+
+        What others show is there until this processor enters its next exchange.
+
+        Returns:
+            Whether all did so.
+        """
+        # The area is free, as in `enter`: all others have entered the last exchange, so none reads what was there.
+        number = self.number = self.number + 1
+        word = posted = number << STATUS_EPOCH_SHIFT | kind | SHOWS
+        parity = number & 1
+        if self._got or self._borrowing:
+            posted |= self._post_borrowed(parity)
+        if self._fence:
+            self._fence()
+        self._mine[parity] = posted
+        alike = posted == word
+        for status in self._theirs:
+            tries = self._waiter.tries
+            while (found := status[parity]) < word:  # of the exchange before, or says less
+                tries -= 1
+                if not tries:
+                    break
+            alike = alike and found == word
+        if not alike:
+            self.wait()
+            self.finish()
+            return all(found & ~BORROWS == word for found in self.words)
+        if self._fence:
+            self._fence()
+        if self._lending:
+            self._lent.clear()  # nobody borrows anything
         return True
 
     def enter(self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]) -> list[tuple[int, bytes]]:

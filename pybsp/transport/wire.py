@@ -251,6 +251,7 @@ source = itemgetter(0)  # of what has arrived
 # status: bits  0 to  7   kind and flags
 #         8               SOMETHING: this processor says or sends something
 #         9               BORROWS: and some word of its borrows is not 0
+#        10               SHOWS: this processor shows all others a record, at the beginning of its area, and no more
 #        16 to 62         number of the exchange, which only grows: whoever is ahead has a larger status
 # tag:    bit   0         HAS: there is a manifest in the slot
 #         1 to 62         number of the exchange
@@ -262,7 +263,7 @@ AREA = 1 << 15  # bytes of a board's area for manifests, each parity
 SLOT = 3  # words
 TAG, BYTES = 1, 2  # of which these are the second and the third
 HAS = 1
-SOMETHING, BORROWS = 1 << 8, 1 << 9
+SOMETHING, BORROWS, SHOWS = 1 << 8, 1 << 9, 1 << 10
 STATUS_EPOCH_SHIFT = 16  # bits that the number is shifted by in a status
 TAG_EPOCH_SHIFT = 1  # and in a tag
 AGES = 62  # exchanges of which borrowed data has a bit of its own: a word has so many bits and a sign

@@ -77,7 +77,7 @@ def within(steps: Any, bound: Any) -> bool:
 # -- prefixes and sums --------------------------------------------------------------------------------------------
 
 
-@quick(60)
+@quick(24)
 @given(st.integers(1, 12), st.sampled_from([None, 2, 3, 20]), st.integers(0, 2))
 def test_an_exclusive_prefix_is_what_lies_before(p: int, degree: int | None, which: int) -> None:
     m, values = machine(p, which), [f"<{pid}>" for pid in range(p)]
@@ -134,7 +134,7 @@ def segmented(values: NDArray[Any], flags: NDArray[np.bool_], op: Any) -> NDArra
     return sums
 
 
-@quick(60)
+@quick(24)
 @given(divided(("i8", "i1", "f8", "u2")), st.sampled_from(["add", "maximum", "left"]), st.booleans(), st.floats(0, 1))
 def test_a_segmented_prefix_begins_anew_at_flags(blocks: Blocks, name: str, wide: bool, often: float) -> None:
     p, m = len(blocks), machine(len(blocks))
@@ -176,7 +176,7 @@ def test_segments_of_all_lengths_are_summed_from_left_to_right() -> None:
     assert same(found, segmented(values, flags, np.add))
 
 
-@quick(60)
+@quick(24)
 @given(st.integers(1, 6), st.integers(0, 40), st.booleans(), st.booleans(), st.integers(0, 99), st.sampled_from("fib"))
 def test_a_reduction_by_blocks_is_a_block_of_the_sum(
     p: int, n: int, even: bool, wide: bool, seed: int, kind: str
@@ -216,7 +216,7 @@ def test_a_reduction_by_blocks_in_the_fixed_order_has_the_bits_of_allreduce() ->
 # -- blocks in one array ------------------------------------------------------------------------------------------
 
 
-@quick(60)
+@quick(24)
 @given(divided((*PLAIN, "object")), st.integers(0, 5), st.booleans())
 def test_blocks_arrive_as_one_array_with_their_counts(blocks: Blocks, root: int, wide: bool) -> None:
     p, m = len(blocks), machine(len(blocks))
@@ -276,7 +276,7 @@ def test_a_total_exchange_of_blocks_goes_by_the_counts() -> None:
 # -- what lies where ----------------------------------------------------------------------------------------------
 
 
-@quick(80)
+@quick(30)
 @given(divided(), st.booleans())
 def test_the_least_and_the_greatest_are_numpys(blocks: Blocks, wide: bool) -> None:
     p, m = len(blocks), machine(len(blocks))
@@ -301,7 +301,7 @@ def test_the_least_and_the_greatest_are_numpys(blocks: Blocks, wide: bool) -> No
             assert same(value, everything.reshape(-1)[index])
 
 
-@quick(60)
+@quick(24)
 @given(divided(), st.sampled_from([0, 1, 2, 5, 30, 500]))
 def test_the_k_greatest_are_the_end_of_the_sorted_array(blocks: Blocks, k: int) -> None:
     m = machine(len(blocks))
@@ -314,7 +314,7 @@ def test_the_k_greatest_are_the_end_of_the_sorted_array(blocks: Blocks, k: int) 
         assert same(part, np.sort(whole(blocks))[::-1][:k])
 
 
-@quick(80)
+@quick(30)
 @given(
     divided(("f8", "i8", "f4", "i1", "u2", "?", ">i4")),
     st.sampled_from([1, 4, 10, 300, (-3, 0, 0.5, 9), (0, 1)]),
@@ -369,7 +369,7 @@ def moved(blocks: Blocks) -> NDArray[np.int64]:
     return np.array([np.bincount(origins, minlength=p) for origins in pybsp.simulate(main, p=p).results]).T
 
 
-@quick(80)
+@quick(30)
 @given(divided((*PLAIN, "object")), st.sampled_from([None, "f4"]), st.booleans())
 def test_a_balanced_sort_divides_the_sorted_keys_equally(blocks: Blocks, values: str | None, stable: bool) -> None:
     p, m, dtype = len(blocks), machine(len(blocks)), blocks[0].dtype
@@ -398,7 +398,7 @@ def test_a_balanced_sort_divides_the_sorted_keys_equally(blocks: Blocks, values:
         assert not stable or same(origins, order)
 
 
-@quick(60)
+@quick(24)
 @given(divided((*PLAIN, "object")))
 def test_argsort_gives_the_stable_order_of_all(blocks: Blocks) -> None:
     p, m = len(blocks), machine(len(blocks))
@@ -423,7 +423,7 @@ def brought(blocks: Blocks, parts: Blocks) -> NDArray[np.int64]:
     return np.array([[np.isin(np.unique(block), part).sum() for part in parts] for block in blocks])
 
 
-@quick(80)
+@quick(30)
 @given(divided((*PLAIN, "object")), st.booleans())
 def test_the_distinct_keys_are_numpys(blocks: Blocks, return_counts: bool) -> None:
     p, m = len(blocks), machine(len(blocks))
@@ -461,7 +461,7 @@ def test_no_processor_gets_more_distinct_keys_than_the_bound(p: int) -> None:
         assert simulation.ledger[1].h_in <= 2 * (regular_sampling.most(p, sizes) + p - 1)
 
 
-@quick(60)
+@quick(24)
 @given(divided(), st.sampled_from(["add", "maximum", "logical_or"]), st.sampled_from(["i1", "f8"]), st.booleans())
 def test_the_values_of_equal_keys_are_combined(blocks: Blocks, name: str, dtype: str, wide: bool) -> None:
     p, m, op = len(blocks), machine(len(blocks)), getattr(np, name)
@@ -489,7 +489,7 @@ def test_the_values_of_equal_keys_are_combined(blocks: Blocks, name: str, dtype:
 # -- chance -------------------------------------------------------------------------------------------------------
 
 
-@quick(60)
+@quick(24)
 @given(st.integers(1, 9), st.sampled_from([0, 1, 2, 5, 8, 9, 100, 1000]), st.sampled_from([0, 1, 7, 2**70]))
 def test_a_random_permutation_has_each_number_once(p: int, n: int, seed: int) -> None:
     m = machine(p)
@@ -502,20 +502,20 @@ def test_a_random_permutation_has_each_number_once(p: int, n: int, seed: int) ->
         assert np.concatenate(parts).tolist() != [*range(n)]
 
 
-@pytest.mark.fast("2")
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_every_order_is_equally_likely(p: int) -> None:
     """The statistic has 23 degrees of freedom: 70 is passed once in a million. The seeds are always the same."""
     found: dict[tuple[int, ...], int] = {}
 
     def main(bsp: pybsp.BSP) -> list[list[int]]:
-        return [collectives.random_permutation(bsp, 4, seed).tolist() for seed in range(600)]
+        return [collectives.random_permutation(bsp, 4, seed).tolist() for seed in range(480)]
 
     parts = pybsp.simulate(main, p=p).results
     for blocks in zip(*parts, strict=True):
         order = tuple(itertools.chain(*blocks))
         found[order] = found.get(order, 0) + 1
-    expected = 600 / 24
+    expected = 480 / 24
     assert len(found) == 24
     assert sum((count - expected) ** 2 / expected for count in found.values()) < 70
 

@@ -294,13 +294,3 @@ def test_arguments_that_differ_are_an_error_that_names_them(
         assert "bitonic_sort" in str(error)
         # Checked mode sees before that some are in the allreduce of an array's size, and says on which line.
         assert argument in str(error) or "labelled superstep 0 differently" in str(error)
-
-
-def test_what_was_sent_before_would_arrive_inside_it(spmd: Spmd) -> None:
-    def main(bsp: pybsp.BSP) -> None:
-        bsp.send(0, 1)
-        bitonic_sort(bsp, 1)
-
-    for error in spmd.errors(main):
-        assert isinstance(error, pybsp.UsageError)
-        assert "bitonic_sort: is made of supersteps of its own" in str(error)

@@ -250,16 +250,6 @@ def test_items_that_cannot_be_pickled_are_an_error_on_every_processor(spmd: Spmd
         assert "duplicate: argument items: expected something that can be pickled" in str(error)
 
 
-def test_what_was_sent_before_must_be_synced_first(spmd: Spmd) -> None:
-    def main(bsp: pybsp.BSP) -> None:
-        bsp.send(0, 1)
-        duplicate(bsp, [1], [1])
-
-    for error in spmd.errors(main):
-        assert "duplicate" in str(error)
-        assert "sync" in str(error)
-
-
 def test_the_ledger_is_as_said(spmd: Spmd) -> None:
     p = spmd.p
 

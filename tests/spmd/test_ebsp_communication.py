@@ -315,11 +315,3 @@ def test_different_primitives_at_once_are_refused(spmd: Spmd) -> None:
 
     if spmd.p > 1:
         assert_all_refuse(spmd, main, "gossip", "tree_broadcast")
-
-
-def test_what_was_sent_before_is_refused(spmd: Spmd) -> None:
-    def main(bsp: pybsp.BSP) -> None:
-        bsp.send(0, 1)
-        gossip(bsp, 1)
-
-    assert_all_refuse(spmd, main, "gossip: ", "call bsp.sync() first")

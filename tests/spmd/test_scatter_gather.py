@@ -250,16 +250,3 @@ def test_a_processor_that_only_syncs_is_an_error_everywhere(spmd: Spmd) -> None:
     errors = spmd.errors(main)
     for error in errors:
         assert (error is None) == (spmd.p == 1)
-
-
-def test_what_was_sent_before_is_refused(spmd: Spmd) -> None:
-    def main(bsp: pybsp.BSP) -> Any:
-        bsp.send(0, 1)
-        found = [caught(call, bsp, [1] * bsp.p) for call in (scatter, gather, allgather)]
-        bsp.sync()
-        return found
-
-    for found in spmd(main):
-        for error in found:
-            assert error.kind is pybsp.UsageError
-            assert "call bsp.sync() first" in error.text

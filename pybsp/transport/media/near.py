@@ -81,6 +81,21 @@ class Near(MPITransport):
         except BaseException as error:
             return self.left(error, kind, note)
 
+    def show(self, kind: int) -> Arrival | None:
+        """An exchange in which each shows all others a record, and says nothing else: see `Board.show`.
+
+        Returns:
+            None where all did so; else what the others did.
+        """
+        try:
+            if self._unfinished:
+                self._flight.see_off(1, self.waiter)
+            if self.board.show(kind):
+                return None
+            return self._receive(kind, None, {})
+        except BaseException as error:
+            return self.left(error, kind, None)
+
     def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight = self._flight
         flight.posted = 0

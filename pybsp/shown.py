@@ -1,0 +1,169 @@
+"""Supersteps in which each processor shows all others a short record: what a small collective is made of.
+
+Where all processors meet on one board, such a superstep needs no parcel: each writes its record where all see it, and
+reads those that it wants. A record begins with the signature of the call (rides.py), so a call that differs is found as
+elsewhere. Not in checked mode, on virtual processors, or with a router that forwards: there a collective rides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+
+from .account import clock
+from .failures import note_label
+from .ledger import COLUMNS, Log
+from .rides import Ride
+from .transport import RIDES, Arrival
+from .transport.media.near import Near
+from .transport.router import Direct
+
+if TYPE_CHECKING:
+    from .superstep import SuperstepEngine
+
+Result = TypeVar("Result")
+
+_CHUNK = Log.CHUNK
+
+
+class Counts(NamedTuple):
+    """What a processor counts in such a superstep."""
+
+    words_out: int
+    words_in: int
+    messages_out: int
+    messages_in: int
+
+
+class Shown:
+    """The records of all processors of a machine, as one of them sees them; made by `Shown.of`.
+
+    Attributes:
+        parts: where they write, by processor, as bytes.
+        words: the same as words of 8 bytes.
+        places: where a record begins there, in bytes, by the parity of an exchange's number.
+        most: bytes of a record.
+        others: all but this processor.
+    """
+
+    def __init__(self, engine: SuperstepEngine, transport: Near) -> None:
+        self._engine, self._show, self._board = engine, transport.show, transport.board
+        self.parts, self.places, self.most = self._board.shown()
+        self.words = [part.cast("q") for part in self.parts]
+        self.mine, self.pid = self.parts[engine.pid], engine.pid
+        self.others = [pid for pid in range(engine.p) if pid != engine.pid]
+        self._heard: tuple[Arrival, float]
+
+    @classmethod
+    def of(cls, engine: SuperstepEngine) -> Shown | None:
+        """Of a machine; None where its processors do not meet so, which all of them find alike."""
+        transport = engine.transport
+        if not isinstance(transport, Near) or not isinstance(engine.router, Direct) or engine.checked:
+            return None
+        return cls(engine, transport)
+
+    def parity(self) -> int:
+        """That of the next superstep."""
+        return self._board.number + 1 & 1
+
+    def begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
+        """A call begins: see `Rides.begin`.
+
+        Returns:
+            The signature of its first superstep; -1 where something else has to travel with it, on all processors.
+        """
+        engine = self._engine
+        rides = engine.rides
+        if rides.riding or engine.registrations.declared or not engine.gate.limit:
+            return -1
+        return rides.begin(name, arguments, of_call)
+
+    def sync(self, name: str, signature: int, at: int, counts: Sequence[int]) -> None:
+        """End a superstep, once this processor's record is written.
+
+        Args:
+            name: labels it where the program has no label.
+            signature: with which all records are to begin.
+            at: where this one begins, in bytes.
+            counts: of this processor, as `Counts`.
+        """
+        try:
+            enter = clock()
+            arrival = self._show(RIDES)
+            if arrival is not None:
+                self._refuse(arrival)
+            self._note(name, enter, counts)
+            self._compare(name, signature, at)
+        except BaseException as error:
+            self._leave(error, name)
+            raise
+
+    def hear(self, name: str, signature: int, at: int, read: Callable[[], tuple[Result, Counts]]) -> Result | None:
+        """`sync` of a processor that does not know whether the others show anything, and has nothing to say.
+
+        Args:
+            read: gives what they show, and what this processor counts.
+
+        Returns:
+            None where they do not: then what came is `heard`.
+        """
+        engine = self._engine
+        try:
+            enter = clock()
+            arrival = self._show(RIDES)
+            if arrival is not None:
+                self._heard = arrival, enter - engine.account.left
+                return None
+            self._compare(name, signature, at)
+            found, counts = read()
+            self._note(name, enter, counts)
+            return found
+        except BaseException as error:
+            self._leave(error, name)
+            raise
+
+    def heard(self, name: str, ride: Callable[[], Ride[Result]]) -> Result:
+        """The call rides, and begins with what came instead of a record."""
+        engine = self._engine
+        engine.rides.take_back()
+        riding = ride()
+        arrival, seconds = self._heard
+        engine.take_rides(name, arrival, seconds)
+        return riding.finish()
+
+    def _note(self, name: str, enter: float, counts: Sequence[int]) -> None:
+        """The ledger's row, as `SuperstepEngine.sync` writes it."""
+        account = self._engine.account
+        leave = clock()
+        log = account.log
+        numbers, row = log.numbers, log.end
+        numbers[row] = account.label_number or float(log.labels.setdefault(name, len(log.labels)))
+        if account.work:
+            numbers[row + 1] = account.work
+            account.work = 0.0
+        left = account.left
+        numbers[row + 2] = enter - left
+        numbers[row + 3] = leave - left
+        numbers[row + 4], numbers[row + 5], numbers[row + 6], numbers[row + 7] = counts
+        log.end = row + COLUMNS
+        if log.end == _CHUNK:
+            log.turn()
+        account.left = leave
+
+    def _compare(self, name: str, signature: int, at: int) -> None:
+        place = at >> 3
+        for pid in self.others:
+            if self.words[pid][place] != signature:
+                self._engine.agreement.differ(f"{name}: processor {pid} is in another call than processor {self.pid}")
+
+    def _leave(self, error: BaseException, name: str) -> None:
+        note_label(error, self._engine.account.label or name)
+        self._engine.agreement.leave(error)
+
+    def _refuse(self, arrival: Arrival) -> NoReturn:
+        """Another processor did something else, or showed nothing."""
+        engine = self._engine
+        call = engine.rides.called()[-1]
+        if arrival.kinds is not None:
+            engine.settle(arrival, RIDES, f"is in {call.described()}")
+        engine.agreement.differ(f"{call.name}: another processor calls it with other arguments than {engine.pid}")
