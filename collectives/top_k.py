@@ -66,15 +66,12 @@ def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
     Examples:
         >>> from pybsp import collectives
         >>> def main(bsp):
-        ...     return collectives.top_k(bsp, [[3, 9, 4], [], [8, 9, 1]][bsp.pid], k=3).tolist()
+        ...     return collectives.top_k(bsp, [[3, 9, 4], [2], [8, 9, 1]][bsp.pid], k=3).tolist()
         >>> pybsp.simulate(main, p=3).results[0]
         [9, 9, 8]
     """
     k = integer(NAME, "k", k, 0)
-    block = block_of(
-        NAME, "values", np.asarray(values, np.int64) if isinstance(values, list) and not values else values
-    )
-    block = block.reshape(-1)
+    block = block_of(NAME, "values", values).reshape(-1)
     call = Call(bsp, NAME, values=block.dtype, k=k)
 
     # 1. The k greatest of this block.
