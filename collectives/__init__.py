@@ -1,19 +1,28 @@
 """Communication primitives, written against the public BSP interface alone; one algorithm a file.
 
 Each is a collective function of a `pybsp.BSP`, and carries `cost(machine, words, ...)`, what it costs, exactly, and
-`plan(p, ...)`, who sends what to whom in each superstep. It is made of supersteps: nothing may be
-pending when it is called, and what was in the inbox and the queues before is gone after it, as after any sync.
+`plan(p, ...)`, who sends what to whom in each superstep. A plain call takes supersteps of its own, in which nothing
+else travels: what the program has sent waits for its next sync, and what has arrived for it stays. `start(bsp, ...)`
+returns a ticket at once, and the collective rides in the supersteps of the program.
 
     broadcast, broadcast_items          one value, or many words (2D-BCAST), from one processor to all
     reduce, allreduce                   values of all processors combined, on one or on all
     prefix, prefix_2d                   prefix sums of one value a processor, or of many (2D-PREFIX)
                                         of these four, order="fixed" gives bits that depend on p alone: fixed_order.py
+    exclusive_prefix, segmented_prefix  what lies before a processor; sums that begin anew at flags
+    reduce_scatter                      each processor gets a block of the sum
     sort                                one key or a block a processor, by whichever of these costs least:
     bitonic_sort, sample_sort           for few keys a processor; for many
+    balanced_sort, argsort              what is sorted, or the indices that sort it, divided equally
+    unique, group_by                    distinct keys; the values of equal ones combined
+    argmin, argmax, top_k, histogram    of an array that is divided among processors
+    random_permutation                  a random order of n numbers, divided equally
     duplicate                           copies of items, balanced over the processors (DUPLICATE)
-    scatter, gather, allgather, total_exchange      one superstep each
-    algorithms.py, blocks.py, broadcast_groups.py   where several algorithms do one job, it is chosen by exact cost, or
-                                        by name: algorithm="2d"
+    scatter, gather, allgather, total_exchange      one superstep each; scatter_blocks, gather_blocks, allgather_blocks
+                                        and total_exchange_blocks: of blocks of one array, of any lengths
+    algorithms.py, by_blocks.py, broadcast_groups.py    where several algorithms do one job, it is chosen by exact cost,
+                                        or by name: algorithm="2d"
+    small.py        small values, where all processors meet on one board
     counted/        what plans are charged for, in closed form
     ebsp/           the algorithms of the E-BSP paper
     baselines/      what the papers argue against
@@ -28,38 +37,70 @@ from ..lazy import lazy
 
 if TYPE_CHECKING:
     from .allgather import allgather
+    from .allgather_blocks import allgather_blocks
     from .allreduce import allreduce
+    from .argmax import argmax
+    from .argmin import argmin
+    from .argsort import argsort
+    from .balanced_sort import balanced_sort
     from .bitonic_sort import bitonic_sort
     from .broadcast import broadcast
     from .broadcast_items import broadcast_items
     from .duplicate import duplicate
+    from .exclusive_prefix import exclusive_prefix
     from .gather import gather
+    from .gather_blocks import gather_blocks
+    from .group_by import group_by
+    from .histogram import histogram
     from .plan import Plan, Step
     from .prefix import prefix
     from .prefix_2d import prefix_2d
+    from .random_permutation import random_permutation
     from .reduce import reduce
+    from .reduce_scatter import reduce_scatter
     from .sample_sort import sample_sort
     from .scatter import scatter
+    from .scatter_blocks import scatter_blocks
+    from .segmented_prefix import segmented_prefix
     from .sort import sort
+    from .top_k import top_k
     from .total_exchange import total_exchange
+    from .total_exchange_blocks import total_exchange_blocks
+    from .unique import unique
 
 __all__ = [
     "Plan",
     "Step",
     "allgather",
+    "allgather_blocks",
     "allreduce",
+    "argmax",
+    "argmin",
+    "argsort",
+    "balanced_sort",
     "bitonic_sort",
     "broadcast",
     "broadcast_items",
     "duplicate",
+    "exclusive_prefix",
     "gather",
+    "gather_blocks",
+    "group_by",
+    "histogram",
     "prefix",
     "prefix_2d",
+    "random_permutation",
     "reduce",
+    "reduce_scatter",
     "sample_sort",
     "scatter",
+    "scatter_blocks",
+    "segmented_prefix",
     "sort",
+    "top_k",
     "total_exchange",
+    "total_exchange_blocks",
+    "unique",
 ]
 
 if not TYPE_CHECKING:
@@ -67,23 +108,39 @@ if not TYPE_CHECKING:
         __name__,
         {
             ".allgather": ("allgather",),
+            ".allgather_blocks": ("allgather_blocks",),
             ".allreduce": ("allreduce",),
+            ".argmax": ("argmax",),
+            ".argmin": ("argmin",),
+            ".argsort": ("argsort",),
+            ".balanced_sort": ("balanced_sort",),
             ".bitonic_sort": ("bitonic_sort",),
             ".broadcast": ("broadcast",),
             ".broadcast_items": ("broadcast_items",),
             ".duplicate": ("duplicate",),
+            ".exclusive_prefix": ("exclusive_prefix",),
             ".gather": ("gather",),
+            ".gather_blocks": ("gather_blocks",),
+            ".group_by": ("group_by",),
+            ".histogram": ("histogram",),
             ".plan": (
                 "Plan",
                 "Step",
             ),
             ".prefix": ("prefix",),
             ".prefix_2d": ("prefix_2d",),
+            ".random_permutation": ("random_permutation",),
             ".reduce": ("reduce",),
+            ".reduce_scatter": ("reduce_scatter",),
             ".sample_sort": ("sample_sort",),
             ".scatter": ("scatter",),
+            ".scatter_blocks": ("scatter_blocks",),
+            ".segmented_prefix": ("segmented_prefix",),
             ".sort": ("sort",),
+            ".top_k": ("top_k",),
             ".total_exchange": ("total_exchange",),
+            ".total_exchange_blocks": ("total_exchange_blocks",),
+            ".unique": ("unique",),
         },
         of_programs=True,
     )

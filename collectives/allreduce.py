@@ -10,7 +10,7 @@ from typing import Any
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..rides import Supersteps
-from . import blocks, fixed_order, groups, tree
+from . import by_blocks, fixed_order, groups, tree
 from .algorithms import divisible, named, only_trees
 from .counted.blocks import counted as counted_blocks
 from .counted.groups import counted as counted_groups
@@ -51,7 +51,7 @@ def plan(p: int, degree: int = 2, order: Order = "any", algorithm: str = "trees"
         items: of the array that is cut into blocks.
     """
     if named("allreduce.plan", algorithm, ALGORITHMS) == "blocks":
-        return blocks.plan(p, integer("allreduce.plan", "items", items, p))
+        return by_blocks.plan(p, integer("allreduce.plan", "items", items, p))
     return trees(p, degree, checked_order("allreduce.plan", order))
 
 
@@ -232,7 +232,7 @@ def run(
     how, degree = choice
     fold = _fold(p, order)
     if how == "blocks":
-        return (yield from blocks.run(call, value, op, value.itemsize / 8, fold))
+        return (yield from by_blocks.run(call, value, op, value.itemsize / 8, fold))
     return (yield from climbed(call, trees(p, degree, order), value, op, words, fold))
 
 

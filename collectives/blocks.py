@@ -1,67 +1,97 @@
-"""Reduction by blocks: an array is cut into p blocks, and processor j combines the p blocks number j.
+"""Arrays in blocks: what the primitives share that take rows of one array on each processor.
 
-Where an operator works on items one by one it halves the words of trees, and divides their work by p: all processors
-combine at once. What is combined then goes to all, or to a root.
+The blocks of all processors, one after the other in the order of pids, are one array, which lies nowhere. A *row* is an
+item of its first axis, a number where it has one axis only.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..rides import Supersteps
-from .plan import Plan, Step, joined
-from .primitive import Call, Fold, Operator, combined, sources
+from ..convert import what
+from ..errors import UsageError
+from ..rides import Letter
+from .primitive import no_mask, unpacked
 
 Ints = NDArray[np.int64]
 
 
-def cuts(p: int, k: int) -> Ints:
-    """Block j has the items cuts[j] to cuts[j + 1] - 1."""
-    return np.arange(p + 1, dtype=np.int64) * k // p
+def block_of(name: str, argument: str, given: Any, axes: int | None = None, objects: bool = False) -> NDArray[Any]:
+    """An argument that is a block: an array, or what makes one.
+
+    Args:
+        name: of the primitive.
+        argument: its name.
+        given: by the user.
+        axes: how many it must have; None: one or more.
+        objects: whether its items may be Python objects.
+
+    Raises:
+        UsageError: it makes none, has a mask, other axes, or objects.
+    """
+    no_mask(name, argument, given)
+    expected = "an array of shape (n,)" if axes == 1 else "an array of shape (n, ...)"
+    try:
+        block = np.asarray(given)
+    except Exception as error:
+        raise UsageError(f"{name}: argument {argument}: expected {expected}, got {what(given)} ({error})") from None
+    if block.ndim == 0 or axes not in (None, block.ndim):
+        way_out = "; use .ravel()" if block.ndim else "; np.array([value]) makes one of a number"
+        raise UsageError(f"{name}: argument {argument}: expected {expected}, got {what(block)}{way_out}")
+    if block.dtype.hasobject and not objects:
+        raise UsageError(
+            f"{name}: argument {argument}: expected {expected} of plain data, got {what(block)}; convert with .astype"
+        )
+    return block
 
 
-@lru_cache(maxsize=64)
-def plan(p: int, k: int, root: int | None = None) -> Plan:
-    """Who sends which of the k items to whom, and the root gets the result, or all do (None): two supersteps."""
-    if p == 1:
-        return joined(p, ())
-    ends = cuts(p, k)
-    here, there = np.repeat(np.arange(p), p), np.tile(np.arange(p), p)
-    out = Step.of(here, there, ends[there], ends[there + 1])
-    going = slice(None) if root is None else here == root
-    here, there = here[going], there[going]
-    work = (p - 1) * int(np.diff(ends).max())
-    back = Step.of(there, here, ends[there], ends[there + 1], work)
-    return joined(p, (out, back))
+def row_kind(block: NDArray[Any]) -> str:
+    """Dtype and shape of a row, as processors compare them."""
+    return f"{block.dtype} rows of shape {block.shape[1:]}" if block.ndim > 1 else str(block.dtype)
 
 
-def run(call: Call, value: Any, op: Operator, words: float, fold: Fold, root: int | None = None) -> Supersteps[Any]:
-    """Combine arrays of at least p items of so many words; None where the root alone gets the result."""
-    p, pid = call.bsp.p, call.bsp.pid
-    if p == 1:
-        return value
-    scatter, back = plan(p, value.size, root)
-    flat = value.reshape(-1)
-    first, last = (int(end) for end in cuts(p, value.size)[pid : pid + 2])
-    # 1. Block j goes to processor j, which combines the p blocks.
-    for dest, begin, end in scatter.sends(pid):
-        call.send(dest, flat[begin:end])
-    letters = yield from call.sync(sources(scatter.receives(pid)))
-    mine = combined(call, letters, flat[first:last], op, (last - first) * words, fold)
-    # 2. The sum of a block goes to all, or to the root.
-    for dest, _, _ in back.sends(pid):
-        call.send(dest, mine)
-    due = back.receives(pid)
-    letters = yield from call.sync(sources(due))
-    if root not in (None, pid):
-        return None
-    result = np.empty(value.shape, mine.dtype)
-    into = result.reshape(-1)
-    into[first:last] = mine
-    for letter, (_, begin, end) in zip(letters, due, strict=True):
-        into[begin:end] = letter.payload
-    return result
+def row_words(block: NDArray[Any]) -> float:
+    """Words of a row: bytes / 8, so that it may be no whole number."""
+    return block.dtype.itemsize * int(np.prod(block.shape[1:], dtype=np.int64)) / 8
+
+
+def even_cuts(p: int, n: int) -> Ints:
+    """Where n rows are cut into p blocks whose sizes differ by at most one: block i begins at i*n div p."""
+    return np.arange(p + 1) * n // p
+
+
+def given_cuts(name: str, counts: ArrayLike | None, p: int, n: int) -> Ints:
+    """Where n rows are cut into blocks of so many: the argument counts; None: into equal ones.
+
+    Raises:
+        UsageError: they are not p whole numbers of at least 0, or of another sum.
+    """
+    if counts is None:
+        return even_cuts(p, n)
+    sizes = np.asarray(counts)
+    if sizes.shape == (0,):  # of no dtype of its own
+        sizes = sizes.astype(np.int64)
+    if sizes.shape != (p,) or sizes.dtype.kind not in "iu" or sizes.min() < 0 or sizes.sum() != n:
+        raise UsageError(
+            f"{name}: argument counts: expected {p} whole numbers of at least 0, the rows of each block, {n} in all, "
+            f"got {counts!r:.60}"
+        )
+    return np.append(0, np.cumsum(sizes, dtype=np.int64))
+
+
+def in_one(letters: Sequence[Letter], own: NDArray[Any], pid: int) -> tuple[NDArray[Any], Ints]:
+    """The blocks that came and the own one as one array, in the order of pids, and the rows of each.
+
+    Args:
+        letters: one of each other processor that has a block, in the order of pids.
+        own: the block of this processor, which has the others' dtype and shape of a row.
+        pid: of this processor.
+    """
+    pieces = [unpacked(letter.payload) for letter in letters]
+    pieces.insert(sum(letter.source < pid for letter in letters), own)
+    # Without dtype, numpy would make the bytes' order its own.
+    return np.concatenate(pieces, dtype=own.dtype), np.array([len(piece) for piece in pieces])

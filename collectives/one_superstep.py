@@ -12,7 +12,7 @@ from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
 from .plan import Plan, Step
-from .primitive import Call, own_result, sources, unpacked
+from .primitive import Call, item_words, own_result, sources, unpacked
 
 Words = NDArray[np.int64]
 
@@ -58,8 +58,8 @@ def one_for_each(name: str, values: Any, p: int) -> Any:
     return values
 
 
-def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...]) -> Words:
-    """The argument words of a cost function: one number for all values, or an array of this shape.
+def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...], argument: str = "words") -> Words:
+    """The argument of a cost function that counts words: one number for all values, or an array of this shape.
 
     Raises:
         UsageError: another shape, or no whole numbers of at least 0.
@@ -67,10 +67,20 @@ def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...]) -> Words:
     given = np.asarray(words)
     if given.dtype.kind not in "iu" or given.shape not in ((), shape) or (given.size and given.min() < 0):
         raise UsageError(
-            f"{name}: argument words: expected a whole number of at least 0, or an array of them of shape {shape}, "
-            f"got {words!r:.60}"
+            f"{name}: argument {argument}: expected a whole number of at least 0, or an array of them of shape "
+            f"{shape}, got {words!r:.60}"
         )
     return np.broadcast_to(given.astype(np.int64), shape)
+
+
+def block_words(name: str, counts: ArrayLike, shape: tuple[int, ...], words: float) -> Words:
+    """Words of blocks of so many rows, each of so many words; the arguments counts and words of a cost function.
+
+    Raises:
+        UsageError: no counts of this shape, no words.
+    """
+    rows, each = word_counts(name, counts, shape, "counts"), round(8 * item_words(name, "words", words))
+    return -(-rows * each // 8)
 
 
 def priced(machine: Machine, plan: Plan, words: Callable[[Step], Words]) -> Cost:

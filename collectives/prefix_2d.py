@@ -251,7 +251,7 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
     sums = call.own(lambda: _accumulated(parts, op), "op")
     bsp.work((len(parts) - 1) * words)
     # (2)iii. A prefix of the last sums over the processors of a row; (2)iv. of those below this one.
-    before = yield from _climbed(call, trees, sums[-1], op, words)
+    before = yield from climbed_before(call, trees, sums[-1], op, words)
     # (2)v. It is put in front of each sum here.
     if before is not None:
         sums = call.own(lambda: _behind(before, sums, op), "op")
@@ -266,7 +266,7 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
     return _joined(pieces)
 
 
-def _climbed(call: Call, trees: Sequence[Step], total: Any, op: Operator, words: float) -> Supersteps[Any]:
+def climbed_before(call: Call, trees: Sequence[Step], total: Any, op: Operator, words: float) -> Supersteps[Any]:
     """What is before this processor's total in the sums that go up the trees; None: nothing.
 
     In the paper the inclusive sums go one processor up behind the trees (step iv), in a superstep. Here each processor

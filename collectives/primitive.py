@@ -11,7 +11,19 @@ import operator
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
-from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, cast, get_args
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    get_args,
+)
 
 import numpy as np
 
@@ -138,6 +150,14 @@ class Call:
             f"{shortened(came)}: processor {odd[0]} called it with other arguments than this one "
             f"({', '.join(f'{k}={v}' for k, v in self._agreed.items())}); they must be equal on all processors"
         )
+
+    def differ(self, complaint: str) -> NoReturn:
+        """What arrived cannot be: all processors say what they called, and get the error.
+
+        Raises:
+            UsageError: the argument that differs; the complaint where all called the same.
+        """
+        self._stream.differ(f"{self.name}: {complaint}")
 
     def own(self, share: Callable[[], Result], argument: str) -> Result:
         """What a function of the user gives; its exceptions name the primitive and the argument.

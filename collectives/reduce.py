@@ -11,7 +11,7 @@ import numpy as np
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from . import blocks, fixed_order, tree
+from . import by_blocks, fixed_order, tree
 from .algorithms import divisible, named, only_trees
 from .counted.blocks import counted as counted_blocks
 from .plan import Plan, Step, joined
@@ -56,7 +56,7 @@ def plan(
     """
     processor("reduce.plan", "root", root, p)
     if named("reduce.plan", algorithm, ALGORITHMS) == "blocks":
-        return blocks.plan(p, integer("reduce.plan", "items", items, p), root)
+        return by_blocks.plan(p, integer("reduce.plan", "items", items, p), root)
     return trees(p, degree, root, checked_order("reduce.plan", order))
 
 
@@ -245,7 +245,7 @@ def run(
     how, degree = choice
     fold = _fold(p, order)
     if how == "blocks":
-        return (yield from blocks.run(call, value, op, value.itemsize / 8, fold, root))
+        return (yield from by_blocks.run(call, value, op, value.itemsize / 8, fold, root))
     return (yield from climbed(call, trees(p, degree, root, order), value, op, words, fold))
 
 

@@ -183,7 +183,7 @@ def _bounded(machine: Machine, sizes: Counts, itemsizes: list[int]) -> Cost:
 # -- the program --------------------------------------------------------------------------------------------------
 
 
-def as_given(argument: str, given: Any) -> NDArray[Any]:
+def as_given(argument: str, given: Any, name: str = NAME) -> NDArray[Any]:
     """An argument as an array.
 
     Raises:
@@ -193,29 +193,29 @@ def as_given(argument: str, given: Any) -> NDArray[Any]:
         return np.asarray(given)
     except Exception as error:
         raise UsageError(
-            f"{NAME}: argument {argument}: expected an array or a list of one dtype, got {what(given)} ({error})"
+            f"{name}: argument {argument}: expected an array or a list of one dtype, got {what(given)} ({error})"
         ) from None
 
 
-def checked(keys: Any, values: Any) -> tuple[Keys, NDArray[Any] | None]:
+def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any] | None]:
     """The arguments keys and values as arrays.
 
     Raises:
         UsageError: keys of another shape than (n,), values of another length.
     """
-    no_mask(NAME, "keys", keys)
-    no_mask(NAME, "values", values)
-    arrays = [as_given(argument, given) for argument, given in (("keys", keys), ("values", values))]
+    no_mask(name, "keys", keys)
+    no_mask(name, "values", values)
+    arrays = [as_given(argument, given, name) for argument, given in (("keys", keys), ("values", values))]
     if arrays[0].ndim != 1:
         raise UsageError(
-            f"{NAME}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel(), or a "
+            f"{name}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel(), or a "
             "structured dtype for keys of several parts"
         )
     if values is None:
         return arrays[0], None
     if arrays[1].ndim < 1 or len(arrays[1]) != len(arrays[0]):
         raise UsageError(
-            f"{NAME}: argument values: expected one for each of the {len(arrays[0])} keys along the first axis, got "
+            f"{name}: argument values: expected one for each of the {len(arrays[0])} keys along the first axis, got "
             f"{what(arrays[1])}"
         )
     return arrays[0], arrays[1]
@@ -341,7 +341,7 @@ def run(call: Call, block: Keys, carried: NDArray[Any] | None, stable: bool) -> 
 
     # 2. All get the samples of all.
     others = [dest for dest in range(p) if dest != pid]
-    parcel = packed(samples, NAME, "keys")
+    parcel = packed(samples, call.name, "keys")
     for dest in others:
         call.send(dest, parcel, mine)
     letters = yield from call.sync(others)
@@ -366,9 +366,9 @@ def run(call: Call, block: Keys, carried: NDArray[Any] | None, stable: bool) -> 
     for dest in others:
         part = slice(bounds[dest], bounds[dest + 1])
         if part.start < part.stop:
-            outgoing.append((dest, packed(block[part], NAME, "keys")))
+            outgoing.append((dest, packed(block[part], call.name, "keys")))
             if carried is not None:
-                outgoing.append((dest, packed(carried[part], NAME, "values")))
+                outgoing.append((dest, packed(carried[part], call.name, "values")))
     for dest, payload in outgoing:
         call.send(dest, payload)
     letters = yield from call.sync()

@@ -44,7 +44,7 @@ LAYERS = {
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
         "accesses account arrays bsp combining gate indices labels ledger participant parts queues registrations "
-        "superstep",
+        "rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
@@ -64,7 +64,7 @@ LAYERS = {
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
 # For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {("arrays", "superstep"), ("queues", "superstep"), ("combining", "superstep")}
+TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown")}
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
 ELSEWHERE = ("mpi4py.MPI", "rich", "matplotlib", "hypothesis")  # what it never loads

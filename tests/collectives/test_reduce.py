@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import pybsp
 from pybsp import BSPMachine, Cost
-from pybsp.collectives import allreduce, blocks, broadcast, reduce
+from pybsp.collectives import allreduce, broadcast, by_blocks, reduce
 from pybsp.collectives.counted.blocks import counted as counted_blocks
 
 from ..costs import UP_TO_64, assert_ledger_is, machine
@@ -129,7 +129,7 @@ def test_the_closed_form_of_blocks_is_what_their_plan_counts() -> None:
                 for nbytes in (1, 8, 12):
                     if k < p:
                         continue
-                    planned = blocks.plan(p, k, root).counted(nbytes / 8)
+                    planned = by_blocks.plan(p, k, root).counted(nbytes / 8)
                     closed = counted_blocks(p, k, nbytes, root)
                     assert [s._replace(locality=0) for s in planned] == [s._replace(locality=0) for s in closed]
                     assert all(a.locality <= b.locality for a, b in zip(planned, closed, strict=True))

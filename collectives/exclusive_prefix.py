@@ -1,0 +1,168 @@
+"""Exclusive prefix along d-ary trees: what lies before a processor (*Communication primitives*, section 3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..bsp import BSP
+from ..cost import Cost, Machine, Superstep
+from ..rides import Supersteps
+from . import prefix_trees, tree
+from .blocks import Ints
+from .counted.prefix_trees import counted as counted_trees
+from .plan import Plan, joined
+from .prefix_2d import climbed_before
+from .primitive import (
+    Call,
+    Operator,
+    check_operator,
+    descriptor,
+    elementwise,
+    fan_out,
+    integer,
+    is_array,
+    is_number,
+    item_words,
+    primitive,
+    taken,
+)
+
+
+@lru_cache(maxsize=64)
+def plan(p: int, degree: int) -> Plan:
+    """Who sends the sum of the processors up to itself, d^t of them, to whom in superstep t: as in `prefix`."""
+    p = integer("exclusive_prefix.plan", "p", p, 1)
+    scheme = prefix_trees.plan((p,), degree)
+    works = _works(p, degree)
+    return joined(p, [replace(step, work=work) for step, work in zip(scheme, works, strict=False)], works[-1])
+
+
+def _works(p: int, degree: int) -> list[int]:
+    """Operations of the last processor before each sync, and after the last one.
+
+    Of f sums that come it makes one, in f - 1 operations, and puts it in front of its exclusive sum, which it has not
+    in the first superstep, and of its inclusive one, which goes nowhere behind the last.
+    """
+    levels = tree.height(p, degree)
+    fans = [min(degree - 1, (p - 1) // degree**level) for level in range(levels)]
+    return [0, *(fan - 1 + (level > 0) + (level < levels - 1) for level, fan in enumerate(fans))]
+
+
+def last_works(p: int, degree: int) -> Ints:
+    """Operations of each processor after the last sync, shape (p,)."""
+    levels = tree.height(p, degree)
+    if levels == 0:
+        return np.zeros(p, np.int64)
+    came = np.minimum(degree - 1, np.arange(p) // degree ** (levels - 1))
+    return np.where(came > 0, came - 1 + (levels > 1), 0)
+
+
+@lru_cache(maxsize=4096)
+def counted(p: int, degree: int, words: float) -> tuple[Superstep, ...]:
+    """What the supersteps of `plan` are charged for, without making it: it has up to p^2/2 messages."""
+    steps = zip(counted_trees((p,), degree, words), _works(p, degree), strict=False)
+    return tuple(step._replace(w=work * words) for step, work in steps)
+
+
+def _trees(machine: Machine, words: float, degree: int) -> Cost:
+    return Cost(machine, counted(machine.p, degree, words), _works(machine.p, degree)[-1] * words)
+
+
+@lru_cache(maxsize=1024)
+def choose(machine: Machine, words: float) -> int:
+    """The degree that costs least."""
+    return min(tree.degrees(machine.p), key=lambda degree: _trees(machine, words, degree).seconds)
+
+
+def cost(machine: Machine, words: float = 1, degree: int | None = None) -> Cost:
+    """What it costs, exactly, for values of so many words, where op keeps their size and takes a flop a word.
+
+    Args:
+        machine: its p is that of the processors.
+        words: of a value.
+        degree: of the trees; None: what `exclusive_prefix` would choose.
+    """
+    words = math.ceil(item_words("exclusive_prefix.cost", "words", words))
+    return _trees(machine, words, fan_out("exclusive_prefix.cost", degree) or choose(machine, words))
+
+
+@primitive(cost, plan)
+def exclusive_prefix(
+    bsp: BSP, value: Any, op: Operator, initial: Any = None, degree: int | None = None
+) -> Supersteps[Any]:
+    """The prefix sums of the processors' values without a processor's own; collective.
+
+    Args:
+        bsp: the processor.
+        value: a number, an array, or any picklable object; of an array, dtype and shape are equal on all processors.
+        op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values,
+            which must not change them.
+        initial: what processor 0 gets, as nothing lies before it; no other processor uses it. None: the identity of op,
+            of the value's dtype and shape, where op is a ufunc that has one, as 0 of np.add; else None.
+        degree: d of the trees, at least 2; p or more: one superstep, in which each sends to all above it. None: the
+            cheapest on `bsp.machine` for the size of the value (for objects: for one word). Equal on all processors.
+
+    Returns:
+        value_0 op value_1 op ... op value_{pid-1}; on processor 0 `initial`. Arrays are of its own.
+
+    Raises:
+        UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
+
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and d flop a word. `exclusive_prefix.cost` has it
+    exactly.
+
+    Source: *Communication primitives for BSP computers*, section 3, as `prefix`; the trees carry the exclusive sums
+    along, so that no superstep shifts them. MPI's Exscan.
+
+    Examples:
+        >>> import operator
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     return int(collectives.exclusive_prefix(bsp, 10 + bsp.pid, np.add))
+        >>> pybsp.simulate(main, p=4).results
+        [0, 10, 21, 33]
+        >>> def main(bsp):
+        ...     return collectives.exclusive_prefix(bsp, "abcd"[bsp.pid], operator.add, initial="")
+        >>> pybsp.simulate(main, p=4).results
+        ['', 'a', 'ab', 'abc']
+    """
+    given = fan_out("exclusive_prefix", degree)
+    name = check_operator("exclusive_prefix", op)
+    kind, words = descriptor(value)
+    call = Call(bsp, "exclusive_prefix", value=kind, op=name, degree=given)
+    own = taken(value, "exclusive_prefix")
+    if is_array(value):
+        own = own.copy()  # the caller may change it once it is sent
+        own.flags.writeable = False
+    first = None
+    if bsp.pid == 0:
+        first = _identity(op, value) if initial is None else taken(initial, "exclusive_prefix", "initial")
+    before = yield from run(call, own, op, given or choose(bsp.machine, words), words)
+    if bsp.pid == 0:
+        return first
+    if is_array(value) and isinstance(before, np.generic):
+        return np.array(before)  # numpy's operators make numbers of arrays without axes
+    return before
+
+
+def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supersteps[Any]:
+    """Run it with values of so many words; None on processor 0."""
+    return (yield from climbed_before(call, plan(call.bsp.p, degree), value, op, words))
+
+
+def _identity(op: Operator, value: Any) -> Any:
+    """The identity of op as such a value; None where there is none."""
+    if not (isinstance(op, np.ufunc) and elementwise(op)) or op.identity is None:
+        return None
+    if is_array(value) and value.dtype.names is None and value.dtype.kind not in "US":
+        # -1, of np.bitwise_and, is all bits of an unsigned number too.
+        return np.broadcast_to(np.array(op.identity).astype(value.dtype), value.shape).copy()
+    if is_number(value):
+        number = np.array(op.identity).astype(np.asarray(value).dtype)[()]
+        return number if isinstance(value, np.generic) else number.item()
+    return None

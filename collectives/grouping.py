@@ -1,0 +1,160 @@
+"""Bringing equal keys together: distinct keys are sorted by regular sampling, and equal ones go to one processor.
+
+As in `sample_sort`, but for a cut between processors, which lies before all keys that are equal to its splitter. As a
+processor sends each of its keys once, that moves p - 1 keys at most.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..cost import Cost, Machine
+from ..errors import UsageError
+from ..rides import Supersteps
+from .blocks import Ints
+from .one_superstep import word_counts
+from .plan import Plan
+from .primitive import Call, integer, packed, unpacked
+from .regular_sampling import Keys, most, sample_places, split
+from .sample_sort import cost as cost_of_sorting
+from .sample_sort import merging, sorting, splitting, table
+from .sample_sort import plan as plan_of_sorting
+
+
+def plan(name: str, p: int, counts: ArrayLike) -> Plan:
+    """Who sends what to whom: samples (items of the sender's), then keys (items: places in the sender's sorted ones).
+
+    Args:
+        name: of the primitive.
+        p: processors.
+        counts: distinct keys of processor i that go to j, shape (p, p), those that stay included.
+    """
+    return plan_of_sorting(p, table(f"{name}.plan", counts))
+
+
+def cost(
+    name: str, machine: Machine, keys: ArrayLike, counts: ArrayLike | None, itemsize: int, values: int | None
+) -> Cost:
+    """What it costs: exactly if the counts are given, else the supersteps exactly, and no less of all else."""
+    p = machine.p
+    n = word_counts(f"{name}.cost", keys, (p,), "keys")
+    first = max(map(sorting, n.tolist()))
+    if p == 1:
+        return Cost(machine, (), first)
+    if counts is not None:
+        known = cost_of_sorting(machine, counts=counts, itemsize=itemsize, values=values)
+        return Cost(machine, (known[0]._replace(w=first), known[1]), known.after)
+    known = cost_of_sorting(machine, n, itemsize=itemsize, values=values)
+    sizes = [itemsize] if values is None else [itemsize, integer(f"{name}.cost", "values", values, 0)]
+    into = min(most(p, n) + p - 1, int(n.sum()))
+    words = sum(-(-into * size // 8) + (min(p - 1, into) if size % 8 else 0) for size in sizes)
+    return Cost(machine, (known[0], known[1]._replace(h_in=words)), merging(p, into))
+
+
+def run(
+    call: Call, keys: Keys, values: NDArray[Any] | None, op: np.ufunc, counted: bool = False
+) -> Supersteps[tuple[Keys, NDArray[Any] | None]]:
+    """The distinct keys in order, this processor's part, and what op makes of the values of each.
+
+    Args:
+        call: of the primitive.
+        keys: shape (n,).
+        values: shape (n, ...); None: none.
+        op: combines the values of a key.
+        counted: how often each key is there are its values.
+    """
+    bsp = call.bsp
+    p, pid = bsp.p, bsp.pid
+    # 1. Sort the block, and combine what is equal here.
+    bsp.work(sorting(len(keys)))
+    keys, values = _combined(call, keys, values, op, counted)
+    if p == 1:
+        return keys, values
+    n = len(keys)
+
+    # 2. All get samples of the distinct keys of all.
+    samples = keys[sample_places(p, n)]
+    parcel = packed(samples, call.name, "keys")
+    others = [dest for dest in range(p) if dest != pid]
+    for dest in others:
+        call.send(dest, parcel, str(n))
+    letters = yield from call.sync(others)
+    sizes = [int(letter.note) for letter in letters]
+    sizes.insert(pid, n)
+    pieces = [unpacked(letter.payload) for letter in letters]
+    pieces.insert(pid, samples)
+    together = _joined(pieces)
+
+    # 3. They determine the splitters, which cut the block before keys that are equal to them.
+    splitters = call.own(lambda: np.searchsorted(keys, split(together, sizes, pid).keys), "keys")
+    bounds = [0, *splitters.tolist(), *[n] * (p - splitters.size)]
+    bsp.work(splitting(p, n, together.size))
+
+    # 4. Each part goes where it belongs.
+    columns = [keys] if values is None else [keys, values]
+    for dest in others:
+        first, last = bounds[dest], bounds[dest + 1]
+        if first < last:
+            for column, what in zip(columns, ("keys", "values"), strict=False):
+                call.send(dest, packed(column[first:last], call.name, what))
+    letters = yield from call.sync()
+
+    # 5. What came, and what stayed, is merged, and combined where it is equal.
+    below = sum(letter.source < pid for letter in letters) // len(columns)
+    merged = []
+    for place, column in enumerate(columns):
+        pieces = [unpacked(letter.payload) for letter in letters[place :: len(columns)]]
+        pieces.insert(below, column[bounds[pid] : bounds[pid + 1]])
+        merged.append(_joined(pieces))
+    bsp.work(merging(p, len(merged[0])))
+    return _combined(call, merged[0].astype(together.dtype, copy=False), None if values is None else merged[1], op)
+
+
+def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    """Blocks of one dtype, but for the lengths of strings, in one."""
+    dtype = pieces[0].dtype
+    return np.concatenate(pieces, dtype=None if dtype.kind in "US" else dtype)
+
+
+def _combined(
+    call: Call, keys: Keys, values: NDArray[Any] | None, op: np.ufunc, counted: bool = False
+) -> tuple[Keys, NDArray[Any] | None]:
+    """The distinct keys in order, and what op makes of the values of each, in their order."""
+    if values is None:
+        keys = call.own(partial(np.sort, keys), "keys")
+    else:
+        order = call.own(partial(np.argsort, keys, kind="stable"), "keys")
+        keys, values = keys[order], values[order]
+    starts = call.own(partial(_starts, keys), "keys")
+    if counted:
+        values = np.diff(np.append(starts, len(keys)))
+    elif values is not None:
+        values = call.own(partial(_reduced, op, values, starts), "values")
+    return keys[starts], values
+
+
+def _starts(keys: Keys) -> Ints:
+    """Where a key is another than that before it, in sorted ones; NaNs are one key, as for np.unique."""
+    other = np.asarray(keys[1:] != keys[:-1], np.bool_)
+    if keys.dtype.kind in "fcmM":
+        other &= (keys[1:] == keys[1:]) | (keys[:-1] == keys[:-1])
+    return np.append(np.zeros(min(1, len(keys)), np.int64), 1 + np.flatnonzero(other))
+
+
+def _reduced(op: np.ufunc, values: NDArray[Any], starts: Ints) -> NDArray[Any]:
+    """What op makes of the values from each start to the next."""
+    return np.asarray(op.reduceat(values, starts, axis=0))
+
+
+def check_plain(name: str, keys: Keys) -> None:
+    """Refuse keys that have no order that is the same everywhere.
+
+    Raises:
+        UsageError: they are structures.
+    """
+    if keys.dtype.names is not None:
+        raise UsageError(f"{name}: argument keys: expected keys that numpy compares with <, got {keys.dtype}")

@@ -1,0 +1,182 @@
+"""Histogram of the values of all processors, on all of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bsp import BSP
+from ..convert import what
+from ..cost import Cost, Machine
+from ..errors import UsageError
+from ..rides import Supersteps
+from . import records
+from .allreduce import choose
+from .allreduce import cost as cost_of_reduction
+from .allreduce import run as run_reduction
+from .blocks import block_of
+from .plan import Plan
+from .primitive import Call, integer, primitive
+
+NAME = "histogram"
+
+
+def plan(p: int, degree: int) -> Plan:
+    """Who sends what it knows of its group (item 0) to whom, as in `allreduce`.
+
+    Once for the extremes, where these are looked for, and once for the counts; those of many bins go by blocks, as
+    `allreduce.plan` says, by blocks.
+    """
+    return records.plan(p, degree)
+
+
+def cost(
+    machine: Machine, n: int = 0, bins: int = 10, itemsize: int = 8, searched: bool = True, weight: int = 8
+) -> Cost:
+    """What it costs, exactly.
+
+    Args:
+        machine: its p is that of the processors.
+        n: values of the largest block.
+        bins: their number.
+        itemsize: bytes of a value.
+        searched: whether the extremes are looked for: neither edges nor a range are given.
+        weight: bytes of a weight, where there are weights.
+    """
+    n, bins = integer("histogram.cost", "n", n, 0), integer("histogram.cost", "bins", bins, 1)
+    itemsize, weight = (
+        integer("histogram.cost", argument, size, 1) for argument, size in (("itemsize", itemsize), ("weight", weight))
+    )
+    pass_over = Cost(machine, (), n)
+    counting = pass_over + cost_of_reduction(machine, bins * weight / 8, items=bins)
+    if not searched:
+        return counting
+    return pass_over + records.cost(machine, 2 * itemsize + 1) + counting  # two values, and whether there are any
+
+
+@primitive(cost, plan)
+def histogram(
+    bsp: BSP,
+    values: Any,
+    bins: Any = 10,
+    range: tuple[float, float] | None = None,
+    weights: Any = None,
+    density: bool = False,
+) -> Supersteps[tuple[NDArray[Any], NDArray[Any]]]:
+    """Count how many of the values of all processors lie in each bin; collective.
+
+    Args:
+        bsp: the processor.
+        values: shape (n, ...), of numbers; n may differ from processor to processor and be 0. The dtype is equal on all
+            processors, empty blocks included.
+        bins: how many of equal width; or their edges, an increasing array of shape (bins + 1,). Equal on all
+            processors.
+        range: (least, greatest): where bins of equal width begin and end; None: at the least and the greatest value of
+            all. Equal on all processors.
+        weights: None, or what a value counts, of the shape of the values; the dtype is equal on all processors.
+        density: whether to divide by the sum of the counts and by the widths; NaN where nothing counts. Equal on all
+            processors.
+
+    Returns:
+        (counts, edges), as `np.histogram` gives them for the values of all processors: counts int64, with weights of
+        their dtype, with density float64, shape (bins,); edges shape (bins + 1,). Equal on all processors, arrays of
+        their own.
+
+    Raises:
+        UsageError: values, bins, range or weights that np.histogram refuses; names of rules for bins, as "auto";
+            dtypes, bins, range or density differ; values of which the extremes are not finite, without a range.
+
+    BSP cost: an `allreduce` of the extremes, ceil((2*itemsize + 1) / 8) words in trees, unless edges or a range are
+    given; one of the counts; and n flop before each. `histogram.cost` has it exactly.
+
+    Source: reductions of all (*Communication primitives for BSP computers*, section 3).
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     counts, edges = collectives.histogram(bsp, np.arange(4) + 4 * bsp.pid, bins=3)
+        ...     return counts.tolist(), edges.tolist()
+        >>> pybsp.simulate(main, p=4).results[0]
+        ([5, 5, 6], [0.0, 5.0, 10.0, 15.0])
+    """
+    block = block_of(NAME, "values", values).reshape(-1)
+    if block.dtype.kind not in "biuf":
+        raise UsageError(f"{NAME}: argument values: expected real numbers, got {what(block)}")
+    if block.dtype.kind == "b":
+        block = block.astype(np.uint8)
+    heavy = None
+    if weights is not None:
+        heavy = block_of(NAME, "weights", weights).reshape(-1)
+        if heavy.shape != block.shape or heavy.dtype.kind not in "biufc":
+            raise UsageError(
+                f"{NAME}: argument weights: expected a number for each of the {block.size} values, got {what(heavy)}"
+            )
+    edges, limits = _checked(bins, range)
+    call = Call(
+        bsp,
+        NAME,
+        values=block.dtype,
+        bins=edges if isinstance(edges, int) else f"edges {crc32(edges.tobytes()):08x}",
+        range=limits,
+        weights=None if heavy is None else heavy.dtype,
+        density=bool(density),
+    )
+
+    # 1. The extremes of all values, where nothing says what the bins are.
+    if isinstance(edges, int) and limits is None:
+        block, heavy = block.copy(), None if heavy is None else heavy.copy()  # the caller may change them meanwhile
+        limits = yield from _extremes(call, block)
+    # 2. The counts of each processor, and of all.
+    counts, edges = call.own(partial(np.histogram, block, edges, limits, weights=heavy), "values")
+    bsp.work(block.size)
+    words = -(-counts.nbytes // 8)
+    chosen = choose(bsp.machine, counts.nbytes / 8, counts.size)
+    counts = yield from run_reduction(call, counts, np.add, chosen, words)
+    if density:
+        with np.errstate(invalid="ignore", divide="ignore"):  # of nothing it is NaN
+            counts = counts / np.diff(edges) / counts.sum()
+    return counts, edges
+
+
+def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
+    """The arguments bins and range: a number or edges, and None or two numbers.
+
+    Raises:
+        UsageError: np.histogram refuses them.
+    """
+    if isinstance(bins, str):
+        raise UsageError(f"{NAME}: argument bins: expected how many, or their edges, got the name of a rule, {bins!r}")
+    limits = None if limits is None else tuple(limits) if np.ndim(limits) == 1 else limits
+    try:
+        edges = np.histogram_bin_edges(np.empty(0), bins, limits)
+    except Exception as error:
+        given = f"bins={bins!r:.60}" + ("" if limits is None else f", range={limits!r:.60}")
+        argument = "bins" if limits is None else "range"
+        raise UsageError(
+            f"{NAME}: argument {argument}: expected what np.histogram takes, got {given} ({error})"
+        ) from None
+    return (edges if np.ndim(bins) else int(bins)), (limits if np.ndim(bins) == 0 else None)
+
+
+def _extremes(call: Call, block: NDArray[Any]) -> Supersteps[tuple[Any, Any]]:
+    """The least and the greatest of all values; 0 and 1 where there are none, as np.histogram has it."""
+    fields: list[Any] = [("least", block.dtype), ("greatest", block.dtype), ("some", np.bool_)]
+    own = np.zeros(1, fields)
+    if block.size:
+        own[0] = (block.min(), block.max(), True)
+    call.bsp.work(block.size)
+
+    def wider(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+        if not left["some"][0] or not right["some"][0]:
+            return left if left["some"][0] else right
+        both = left.copy()
+        both["least"] = np.minimum(left["least"], right["least"])
+        both["greatest"] = np.maximum(left["greatest"], right["greatest"])
+        return both
+
+    found = yield from records.run(call, own, wider)
+    return (found["least"][0], found["greatest"][0]) if found["some"][0] else (0, 1)

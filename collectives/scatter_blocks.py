@@ -1,0 +1,83 @@
+"""Scatter of blocks: the root cuts an array into one block for each processor."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+
+from ..bsp import BSP
+from ..cost import Cost, Machine
+from ..rides import Supersteps
+from .blocks import block_of, given_cuts
+from .one_superstep import block_words, run
+from .plan import Plan
+from .primitive import Call, packed, primitive, processor
+from .scatter import cost as cost_of_values
+from .scatter import plan as plan_of_values
+
+
+def plan(p: int, root: int = 0) -> Plan:
+    """The root sends block i (item i) to processor i."""
+    return plan_of_values(p, root)
+
+
+def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1, root: int = 0) -> Cost:
+    """What it costs, exactly.
+
+    Args:
+        machine: its p is that of the processors.
+        counts: rows of every block, or of each, shape (p,).
+        words: of a row: bytes / 8, so that it may be no whole number.
+        root: whose array.
+    """
+    root = processor("scatter_blocks.cost", "root", root, machine.p)
+    return cost_of_values(machine, block_words("scatter_blocks.cost", counts, (machine.p,), words), root)
+
+
+@primitive(cost, plan)
+def scatter_blocks(
+    bsp: BSP, array: Any = None, counts: ArrayLike | None = None, root: int = 0
+) -> Supersteps[NDArray[Any]]:
+    """Give each processor its block of the root's array; collective.
+
+    `scatter` for one array that is cut: MPI's Scatterv, where only the root knows the lengths.
+
+    Args:
+        bsp: the processor.
+        array: root only (ignored elsewhere): shape (n, ...), of any dtype.
+        counts: root only (ignored elsewhere): rows of each block, p whole numbers whose sum is n; None: equal blocks,
+            of which block i begins at row i*n div p.
+        root: whose array; equal on all processors.
+
+    Returns:
+        Block i on processor i, shape (counts[i], ...): an array of its own.
+
+    Raises:
+        UsageError: root is no processor, or differs; no array, or one without axes; counts that do not fit it.
+
+    BSP cost: one superstep with h = the words of all blocks but the root's own; nothing where p = 1.
+
+    Source: as `scatter`.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     array = np.arange(7) if bsp.pid == 0 else None
+        ...     equal, given = (collectives.scatter_blocks(bsp, array, counts) for counts in (None, [4, 0, 3]))
+        ...     return equal.tolist(), given.tolist()
+        >>> pybsp.simulate(main, p=3).results
+        [([0, 1], [0, 1, 2, 3]), ([2, 3], []), ([4, 5, 6], [4, 5, 6])]
+    """
+    root = processor("scatter_blocks", "root", root, bsp.p)
+    call = Call(bsp, "scatter_blocks", root=root)
+    blocks: list[NDArray[Any]] = []
+    if bsp.pid == root:
+        whole = block_of("scatter_blocks", "array", array, objects=True)
+        cuts = given_cuts("scatter_blocks", counts, bsp.p, len(whole)).tolist()
+        blocks = [whole[first:last] for first, last in pairwise(cuts)]
+        own = blocks[root].copy()
+    # 1. The root sends each processor its block.
+    came = yield from run(call, plan(bsp.p, root), bsp.pid, lambda dest: packed(blocks[dest], call.name, "array"))
+    return own if bsp.pid == root else came[root]

@@ -1,0 +1,97 @@
+"""The k greatest values of all processors, on all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bsp import BSP
+from ..cost import Cost, Machine
+from ..rides import Supersteps
+from . import records
+from .blocks import block_of
+from .plan import Plan
+from .primitive import Call, integer, primitive
+from .sample_sort import sorting
+
+NAME = "top_k"
+
+
+def plan(p: int, degree: int) -> Plan:
+    """Who sends the k greatest of its group (item 0) to whom, as in `allreduce`."""
+    return records.plan(p, degree)
+
+
+def cost(machine: Machine, k: int, n: int = 0, itemsize: int = 8) -> Cost:
+    """What it costs, exactly.
+
+    Args:
+        machine: its p is that of the processors.
+        k: how many.
+        n: values of the largest block.
+        itemsize: bytes of a value.
+    """
+    k, n = integer("top_k.cost", "k", k, 0), integer("top_k.cost", "n", n, 0)
+    itemsize = integer("top_k.cost", "itemsize", itemsize, 0)
+    # Processors tell each other k values, and how many of them there are.
+    return Cost(machine, (), n + sorting(min(k, n))) + records.cost(machine, k * itemsize + 8)
+
+
+@primitive(cost, plan)
+def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
+    """The k greatest of the values of all processors, the greatest first; collective.
+
+    Args:
+        bsp: the processor.
+        values: shape (n, ...), where n may differ from processor to processor and be 0; of any dtype that numpy sorts
+            but objects, in its order (NaN and NaT are the greatest). The dtype is equal on all processors, empty blocks
+            included.
+        k: how many, 0 or more. Equal on all processors.
+
+    Returns:
+        ``np.sort(all_values)[::-1][:k]``, equal on all processors: k values, or all where there are fewer. An array of
+        its own.
+
+    Raises:
+        UsageError: values that are no such array; k is no such number, or differs; dtypes differ.
+
+    BSP cost: an `allreduce` of ceil(k*itemsize / 8) + 1 words, in trees, whatever the blocks hold, and n + k*log2(k)
+    flop before it. `top_k.cost` has it exactly.
+
+    Source: a reduction (*Communication primitives for BSP computers*, section 3) of sorted lists of k; of two, the k
+    greatest of both go on.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     return collectives.top_k(bsp, [[3, 9, 4], [2], [8, 9, 1]][bsp.pid], k=3).tolist()
+        >>> pybsp.simulate(main, p=3).results[0]
+        [9, 9, 8]
+    """
+    k = integer(NAME, "k", k, 0)
+    block = block_of(NAME, "values", values).reshape(-1)
+    call = Call(bsp, NAME, values=block.dtype, k=k)
+
+    # 1. The k greatest of this block.
+    def greatest(some: NDArray[Any]) -> NDArray[Any]:
+        if 0 < k < some.size:
+            some = np.partition(some, some.size - k)[some.size - k :]
+        return np.sort(some)[::-1][:k]
+
+    own = np.zeros(1, [("size", np.int64), ("values", block.dtype, (k,))])
+    first = call.own(lambda: greatest(block), "values")
+    own["size"], own["values"][0, : first.size] = first.size, first
+    bsp.work(block.size + sorting(first.size))
+
+    # 2. Of two such lists, the k greatest of both.
+    def together(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+        found = greatest(np.concatenate([part["values"][0, : part["size"][0]] for part in (left, right)]))
+        both = np.zeros_like(left)
+        both["size"], both["values"][0, : found.size] = found.size, found
+        return both
+
+    found = yield from records.run(call, own, together)
+    kept: NDArray[Any] = found["values"][0, : found["size"][0]].copy()
+    return kept

@@ -1,0 +1,83 @@
+"""Total exchange of blocks: each processor cuts an array into one block for each other one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+
+from ..bsp import BSP
+from ..cost import Cost, Machine
+from ..rides import Supersteps
+from .blocks import Ints, block_of, given_cuts, in_one, row_kind
+from .one_superstep import block_words
+from .plan import Plan
+from .primitive import Call, packed, primitive, sources
+from .total_exchange import cost as cost_of_values
+from .total_exchange import plan as plan_of_values
+
+
+def plan(p: int) -> Plan:
+    """Processor i sends its block j (item j of its own) to processor j."""
+    return plan_of_values(p)
+
+
+def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1) -> Cost:
+    """What it costs, exactly.
+
+    Args:
+        machine: its p is that of the processors.
+        counts: rows of every block, or of that from i to j, shape (p, p).
+        words: of a row: bytes / 8, so that it may be no whole number.
+    """
+    p = machine.p
+    return cost_of_values(machine, block_words("total_exchange_blocks.cost", counts, (p, p), words))
+
+
+@primitive(cost, plan)
+def total_exchange_blocks(
+    bsp: BSP, array: Any, counts: ArrayLike | None = None
+) -> Supersteps[tuple[NDArray[Any], Ints]]:
+    """Send each processor a block of this one's array, and get its blocks as one array; collective.
+
+    `total_exchange` for one array that is cut: MPI's Alltoallv, where nobody has to know what is coming.
+
+    Args:
+        bsp: the processor.
+        array: shape (n, ...), where n may differ from processor to processor and be 0. Dtype and shape of a row are
+            equal on all processors, empty arrays included.
+        counts: rows for each processor, p whole numbers whose sum is n; None: equal blocks, of which block i begins at
+            row i*n div p. They may differ from processor to processor.
+
+    Returns:
+        (array, counts): the blocks that came one after the other by source, in an array of one's own, and the rows of
+            each, int64 of shape (p,).
+
+    Raises:
+        UsageError: no array, or one without axes; dtype or shape of a row differ; counts that do not fit the array.
+
+    BSP cost: one superstep with h = the largest number of words that one processor sends to, or gets from, the others;
+    nothing where p = 1. Empty blocks are sent too: they say that there is nothing.
+
+    Source: as `total_exchange`.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     array, counts = collectives.total_exchange_blocks(bsp, 10 * bsp.pid + np.arange(3), [2, 0, 1])
+        ...     return array.tolist(), counts.tolist()
+        >>> pybsp.simulate(main, p=3).results
+        [([0, 1, 10, 11, 20, 21], [2, 2, 2]), ([], [0, 0, 0]), ([2, 12, 22], [1, 1, 1])]
+    """
+    block = block_of("total_exchange_blocks", "array", array, objects=True)
+    cuts = given_cuts("total_exchange_blocks", counts, bsp.p, len(block)).tolist()
+    call = Call(bsp, "total_exchange_blocks", array=row_kind(block))
+    own = block[cuts[bsp.pid] : cuts[bsp.pid + 1]]
+    # 1. All send each other their blocks.
+    letters = []
+    for step in plan(bsp.p):
+        for dest, _, _ in step.sends(bsp.pid):
+            call.send(dest, packed(block[cuts[dest] : cuts[dest + 1]], call.name, "array"))
+        own = own.copy()  # the caller may change it once it is sent
+        letters = yield from call.sync(sources(step.receives(bsp.pid)))
+    return in_one(letters, own, bsp.pid)

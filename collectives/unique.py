@@ -1,0 +1,86 @@
+"""The distinct keys of all processors, in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..bsp import BSP
+from ..cost import Cost, Machine
+from ..rides import Supersteps
+from . import grouping
+from .balanced_sort import key_kind
+from .plan import Plan
+from .primitive import Call, primitive
+from .sample_sort import checked
+
+
+def plan(p: int, counts: ArrayLike) -> Plan:
+    """Who sends what to whom: samples (items of the sender's), then keys (items: places in the sender's sorted ones).
+
+    Args:
+        p: processors.
+        counts: distinct keys of processor i that go to j, shape (p, p), those that stay included.
+    """
+    return grouping.plan("unique", p, counts)
+
+
+def cost(
+    machine: Machine,
+    keys: ArrayLike,
+    counts: ArrayLike | None = None,
+    itemsize: int = 8,
+    return_counts: bool = False,
+) -> Cost:
+    """What it costs: exactly if the counts are given, else the supersteps exactly, and no less h, M, messages and work.
+
+    Args:
+        machine: by which seconds are counted.
+        keys: on each processor, a number or shape (p,).
+        counts: distinct keys of processor i that go to j, shape (p, p), those that stay included.
+        itemsize: bytes of a key.
+        return_counts: as given to `unique`.
+    """
+    return grouping.cost("unique", machine, keys, counts, itemsize, 8 if return_counts else None)
+
+
+@primitive(cost, plan)
+def unique(bsp: BSP, keys: Any, return_counts: bool = False) -> Supersteps[Any]:
+    """The distinct keys of all processors, in order; collective.
+
+    Args:
+        bsp: the processor.
+        keys: shape (n,), where n may differ from processor to processor and be 0. Any dtype that numpy sorts, but
+            structures; objects must compare with <. The dtype is equal on all processors, empty blocks included;
+            strings may differ in length.
+        return_counts: whether to count how often each is there. Equal on all processors.
+
+    Returns:
+        This processor's part of what `np.unique` makes of the keys of all, or (keys, counts), counts int64: one part
+        after the other by pid they are the whole. NaNs are one key. How long a part is depends on the keys: of p blocks
+        of n distinct ones at most 2*n + p - 1.
+
+    Raises:
+        UsageError: keys of a wrong shape, or that do not compare; dtypes or return_counts differ; what cannot be
+            pickled.
+
+    BSP cost: as that of `sample_sort` for the distinct keys of each processor, with values of a word where they are
+    counted; the first sort is of all n keys. `unique.cost` has it exactly for given counts of keys, else as a bound.
+
+    Source: sorting by regular sampling (as `sample_sort`), where equal keys stay together.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     keys, counts = collectives.unique(bsp, list(["tea", "at", "a", "tea"][bsp.pid]), return_counts=True)
+        ...     return keys.tolist(), counts.tolist()
+        >>> pybsp.simulate(main, p=4).results
+        [([], []), (['a'], [4]), (['e'], [2]), (['t'], [3])]
+    """
+    block, _ = checked(keys, None, "unique")
+    grouping.check_plain("unique", block)
+    call = Call(bsp, "unique", keys=key_kind(block), return_counts=bool(return_counts))
+    found, counts = yield from grouping.run(call, block, None, np.add, bool(return_counts))
+    return (found, counts) if return_counts else found

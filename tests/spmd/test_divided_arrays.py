@@ -1,0 +1,161 @@
+"""Collectives on arrays that are divided among processors, on every kind of processor; and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import collectives
+from tests.conftest import Spmd
+
+from .programs import plain
+from .values import stirred
+
+
+def block_of(pid: int) -> Any:
+    """Some numbers, of which many are equal; none on processor 1."""
+    return np.random.default_rng(pid).integers(0, 9, 0 if pid == 1 else 5 + 3 * pid).astype("f4")
+
+
+def test_they_say_of_blocks_what_numpy_says_of_the_whole(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        block = block_of(bsp.pid)
+        counts = [(bsp.pid + dest) % 3 for dest in range(bsp.p)]
+        found = {
+            "sort": collectives.balanced_sort(bsp, block, 2 * block),
+            "argsort": collectives.argsort(bsp, block),
+            "unique": collectives.unique(bsp, block, return_counts=True),
+            "sums": collectives.group_by(bsp, block, 3 * block, np.add)[1],
+            "least": collectives.argmin(bsp, block),
+            "greatest": collectives.argmax(bsp, block),
+            "top": collectives.top_k(bsp, block, 4),
+            "histogram": collectives.histogram(bsp, block, 5),
+            "segments": collectives.segmented_prefix(bsp, block, block == 3, np.maximum),
+            "before": collectives.exclusive_prefix(bsp, np.arange(2) + bsp.pid, np.add),
+            "scattered": collectives.reduce_scatter(bsp, np.arange(7) * bsp.pid, np.add),
+            "permutation": collectives.random_permutation(bsp, 11, seed=3),
+            "all": collectives.allgather_blocks(bsp, block),
+            "root": collectives.gather_blocks(bsp, block, bsp.p - 1),
+            "part": collectives.scatter_blocks(bsp, np.arange(10) if bsp.pid == 0 else None),
+            "exchanged": collectives.total_exchange_blocks(bsp, np.full(sum(counts), bsp.pid), counts),
+        }
+        stirred(bsp)
+        return found
+
+    results, p = spmd(main), spmd.p
+    blocks = [block_of(pid) for pid in range(p)]
+    whole = np.concatenate(blocks)
+    order = np.argsort(whole, kind="stable")
+    keys, counts = np.unique(whole, return_counts=True)
+
+    def joined(name: str, column: int | None = None) -> Any:
+        parts = [result[name] if column is None else result[name][column] for result in results]
+        return plain(np.concatenate(parts))
+
+    assert joined("sort", 0) == plain(whole[order])
+    assert joined("sort", 1) == plain(2 * whole[order])
+    assert joined("argsort") == plain(order)
+    assert joined("unique", 0) == plain(keys)
+    assert joined("unique", 1) == plain(counts)
+    assert joined("sums") == plain(3 * keys * counts.astype("f4"))
+    running, segments = whole[0], []
+    for value in whole:
+        running = value if value == 3 else max(running, value)
+        segments.append(running)
+    assert joined("segments") == plain(np.array(segments))
+    assert sorted(np.concatenate([result["permutation"] for result in results]).tolist()) == [*range(11)]
+    assert joined("scattered") == plain(np.arange(7) * sum(range(p)))
+    assert joined("part") == plain(np.arange(10))
+    sizes = np.array([block.size for block in blocks])
+    for pid, result in enumerate(results):
+        assert plain(result["least"]) == plain((whole.min(), int(whole.argmin())))
+        assert plain(result["greatest"]) == plain((whole.max(), int(whole.argmax())))
+        assert plain(result["top"]) == plain(np.sort(whole)[::-1][:4])
+        assert plain(result["histogram"]) == plain(np.histogram(whole, 5))
+        assert plain(result["before"]) == plain(np.arange(2) * pid + pid * (pid - 1) // 2)
+        assert plain(result["all"]) == plain((whole, sizes))
+        assert plain(result["root"]) == plain((whole, sizes) if pid == p - 1 else None)
+        came = np.array([(pid + source) % 3 for source in range(p)])
+        assert plain(result["exchanged"]) == plain((np.repeat(np.arange(p), came), came))
+
+
+ONE = np.arange(3.0)
+MASKED = np.ma.masked_array([1.0], [True])
+BAD: dict[str, tuple[Any, tuple[Any, ...], str]] = {
+    "no axes": (collectives.allgather_blocks, (3,), "argument array: expected an array of shape (n, ...), got int"),
+    "ragged": (collectives.gather_blocks, ([[1], [1, 2]],), "argument array: expected an array of shape (n, ...)"),
+    "masked": (collectives.argmin, (MASKED,), "argument array: expected an array without a mask"),
+    "objects": (collectives.top_k, (np.array([None]), 1), "argument values: expected an array of shape (n, ...) of pl"),
+    "too many": (collectives.top_k, (ONE, -1), "argument k: expected a whole number of at least 0, got -1"),
+    "counts": (collectives.total_exchange_blocks, (ONE, [7]), "argument counts: expected"),
+    "fractions": (collectives.reduce_scatter, (ONE, np.add, [1.5, 1.5]), "argument counts: expected"),
+    "sum": (collectives.reduce_scatter, (ONE, sum), "argument op: expected an associative function"),
+    "degree": (collectives.exclusive_prefix, (1, np.add, 0, 1), "argument degree: expected a whole number of at least"),
+    "flags": (collectives.segmented_prefix, (ONE, [1, 0, 1], np.add), "argument flags: expected bool, one for each of"),
+    "function": (collectives.segmented_prefix, (1, True, max), "argument op: expected a numpy ufunc"),
+    "other dtype": (collectives.segmented_prefix, (ONE, ONE > 1, np.less), "argument op: expected one that keeps"),
+    "no sums": (collectives.segmented_prefix, (np.array(["a"]), [True], np.multiply), "argument op: raised"),
+    "two axes": (collectives.balanced_sort, (np.eye(2),), "argument keys: expected an array of one axis"),
+    "short": (collectives.balanced_sort, (ONE, ONE[:2]), "argument values: expected one for each of the 3 keys"),
+    "uncomparable": (collectives.argsort, (np.array([None, 1]),), "argument keys: raised TypeError"),
+    "structures": (collectives.unique, (np.zeros(2, "i4,i4"),), "argument keys: expected keys that numpy compares"),
+    "no values": (collectives.group_by, (ONE, None, np.add), "argument values: expected one for each key, got None"),
+    "no ufunc": (collectives.group_by, (ONE, ONE, max), "argument op: expected a numpy ufunc"),
+    "rule": (collectives.histogram, (ONE, "auto"), "argument bins: expected how many"),
+    "no bins": (collectives.histogram, (ONE, 0), "argument bins: expected what np.histogram takes"),
+    "range": (collectives.histogram, (ONE, 3, (2, 1)), "argument range: expected what np.histogram takes"),
+    "infinite": (collectives.histogram, (ONE + np.inf,), "argument values: raised ValueError"),
+    "complex": (collectives.histogram, (ONE * 1j,), "argument values: expected real numbers"),
+    "weights": (collectives.histogram, (ONE, 3, None, [1]), "argument weights: expected a number for each of the 3"),
+    "seed": (collectives.random_permutation, (5, -1), "argument seed: expected a whole number of at least 0"),
+    "large": (collectives.random_permutation, (10**9, 1), "argument n: expected a whole number from 0 to 999999999"),
+    "nothing": (collectives.argmax, (np.zeros(0),), "argument array: expected an element on one processor at least"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("case", BAD)
+def test_bad_arguments_are_an_error_everywhere(spmd: Spmd, case: str) -> None:
+    function, arguments, text = BAD[case]
+
+    def main(bsp: pybsp.BSP) -> None:
+        function(bsp, *arguments)
+
+    for error in spmd.errors(main):
+        assert f"{function.__name__}: {text}" in str(error)
+
+
+DIFFERENT: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...], str]] = {
+    "dtype": (collectives.allgather_blocks, (ONE,), (ONE.astype("f4"),), "array"),
+    "row": (collectives.total_exchange_blocks, (ONE,), (np.zeros((3, 2)),), "array"),
+    "root": (collectives.gather_blocks, (ONE, 0), (ONE, 1), "root"),
+    "shape": (collectives.reduce_scatter, (ONE, np.add), (np.arange(4.0), np.add), "array"),
+    "counts": (collectives.reduce_scatter, (ONE[:0], np.add, None), (ONE, np.add, None), "array"),
+    "op": (collectives.exclusive_prefix, (1, np.add), (1, np.maximum), "op"),
+    "values": (collectives.segmented_prefix, (1, True, np.add), (1.0, True, np.add), "values"),
+    "keys": (collectives.argsort, (ONE,), (np.arange(3),), "keys"),
+    "stable": (collectives.balanced_sort, (ONE, None, True), (ONE, None, False), "stable"),
+    "counted": (collectives.unique, (ONE, True), (ONE, False), "return_counts"),
+    "sums": (collectives.group_by, (ONE, ONE, np.add), (ONE, ONE, np.maximum), "op"),
+    "extremes": (collectives.argmin, (ONE,), (np.arange(3),), "array"),
+    "k": (collectives.top_k, (ONE, 1), (ONE, 2), "k"),
+    "edges": (collectives.histogram, (ONE, [0, 1, 2]), (ONE, [0, 1, 3]), "bins"),
+    "seed": (collectives.random_permutation, (50, 1), (50, 2), "seed"),
+}
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_arguments_that_differ_are_an_error_everywhere(spmd: Spmd, case: str) -> None:
+    function, mine, theirs, argument = DIFFERENT[case]
+    if spmd.p == 1:
+        return
+
+    def main(bsp: pybsp.BSP) -> None:
+        function(bsp, *(theirs if bsp.pid == bsp.p - 1 else mine))
+        bsp.sync()
+
+    for error in spmd.errors(main):
+        assert f"{function.__name__}: argument {argument}: expected the same on all processors" in str(error)
