@@ -61,6 +61,10 @@ def scattered(n, p, pid, k):
         found[place] = value
     return [found]
 
+def riding(p, k):
+    firsts = [7.0 * s + k for s in range(p)]
+    return np.array([sum(firsts), max(firsts), min(firsts), firsts[k % p]])
+
 def keys(n, pid):
     return np.random.default_rng((n, pid)).integers(0, 1 << 40, n)
 
@@ -84,7 +88,14 @@ def expected(work, p, pid, k):
         "scattered put": lambda: scattered(n, p, pid, k),
         "scattered get": lambda: [(base(n, behind) + k)[indices(n, pid)[k % 3]]],
         "broadcast": lambda: [base(n, k % p) + k],
+        "broadcast number": lambda: [base(1, k % p) + k],
         "prefix": lambda: [sum(base(n, s) + k for s in range(pid + 1))],
+        "prefix number": lambda: [sum(base(1, s) + k for s in range(pid + 1))],
+        "allreduce": lambda: [sum(base(n, s) + k for s in range(p))],
+        "allreduce number": lambda: [sum(base(1, s) + k for s in range(p))],
+        "reduce": lambda: [sum(base(n, s) + k for s in range(p))] * (pid == k % p),
+        "reduce number": lambda: [sum(base(1, s) + k for s in range(p))] * (pid == k % p),
+        "riding": lambda: relation(n, p, pid, k) + [riding(p, k)],
         "sort": lambda: [np.sort(np.concatenate([keys(n, s) for s in range(p)])) + k],
     }[work.name]()
 
@@ -190,7 +201,13 @@ def test_the_json_has_what_the_table_has(p: int, tmp_path: Path) -> None:
     assert [row["work"] for row in found["over_h"]] == (["relation"] * 3 + ["blocks"] * 3) * (p > 1)
     for row in content["growth"]:
         assert seconds(row["seconds"]) in lines
-    for text in ("GB/s one process", "load", found["library"], "not calibrated" if found["calibrated"] else "nominal"):
+    for text in (
+        "GB/s one process",
+        "np.broadcast_to(x, (1024,))",
+        "load",
+        found["library"],
+        "not calibrated" if found["calibrated"] else "nominal",
+    ):
         assert text in lines
     assert Path(f"{path}.png").stat().st_size > 10_000
     if p == 2:
@@ -198,7 +215,8 @@ def test_the_json_has_what_the_table_has(p: int, tmp_path: Path) -> None:
         pairs = {(row["work"], entry["against"]) for row in found["works"] for entry in row["ratios"]}
         assert {(figure.work, figure.against) for figure in FIGURES} <= pairs
         barred = {(row["work"], row["size"]): e["bar"] for row in found["works"] for e in row["ratios"] if "bar" in e}
-        assert barred.items() >= {("words", 64): 2.0, ("blocks", 1 << 20): 0.85, ("relation", 100_000): 1.0}.items()
+        words = 1.2 if found["family"] == "MPICH" else 2.0
+        assert barred.items() >= {("words", 64): words, ("blocks", 1 << 20): 0.85, ("relation", 100_000): 1.0}.items()
         # --show prints the same again.
         again = run([*COMPARE, "--show", str(path)])
         assert again.code == 0, again.err
@@ -295,7 +313,7 @@ def test_bars_hold_where_they_are_wanted() -> None:
         return None if found is None else found.most
 
     counts, barrier = "raw Alltoall of p int32", "raw Barrier"
-    assert bar(2, "MPICH", 2, counts) == 0.5
+    assert bar(2, "MPICH", 2, counts) == 0.3
     assert bar(2, "Open MPI", 2, counts) == 1.6
     assert bar(8, "MPICH", 2, counts) == 0.4
     assert bar(8, "MPICH", 8, counts) is None

@@ -103,6 +103,8 @@ def _states(states: Mapping[str, Any], cores: int, p: int) -> Iterator[str]:
     if begin["half_round_trip"] is not None:
         both = [seconds(state["half_round_trip"]) for state in (begin, end)]
         yield f"half a round trip of 8 bytes, raw: {both[0]} ({both[1]} at the end)"
+    both = [seconds(state["plain_python"]) for state in (begin, end)]
+    yield f"np.broadcast_to(x, (1024,)), which is plain Python: {both[0]} ({both[1]} at the end)"
     changes = [
         abs(end["copy"][text][side] / begin["copy"][text][side] - 1)
         for text in begin["copy"]
@@ -207,7 +209,7 @@ def over_p(growth: Sequence[Mapping[str, Any]]) -> Table:
 
 def figures(content: Mapping[str, Any]) -> Table:
     """Every figure that is wanted, and what these runs say of it."""
-    titles = {(work.name, work.size): work.title for work in catalogue("all")}
+    titles = {(work.name, work.size): work.title for sizes in ("hosts", "all") for work in catalogue(sizes)}
     table = Table(title="figures to reach: times as long as the other")
     for name in ("what", "against", "where", "at most", "found", ""):
         table.add_column(name, overflow="fold")

@@ -1,7 +1,7 @@
 """The state of the machine: a virtual one changes, and what that does to figures is seen here.
 
 The bandwidth of numpy's copy, of one process while the others wait, and of all at once; half of the round trip of 8
-bytes between the first rank and the last, by raw mpi4py; the load.
+bytes between the first rank and the last, by raw mpi4py; how fast Python itself runs here; the load.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+import timeit
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ SIZES = {"256 KiB": 1 << 18, "64 MiB": 1 << 26}
 SECONDS = 0.03  # a measurement takes about so long
 REPEATS = 5
 ROUND_TRIPS = 200
+PLAIN = 500  # calls in a row
 
 
 def state(job: ComparisonJob) -> dict[str, Any]:
@@ -29,6 +31,7 @@ def state(job: ComparisonJob) -> dict[str, Any]:
     Returns:
         copy: by size, GB/s of each process: one alone, and all at once (the slowest).
         half_round_trip: seconds; None with one processor.
+        plain_python: seconds of `np.broadcast_to(x, (1024,))`, which is interpreted; of processor 0 alone.
         load: of the last minute.
     """
     load = os.getloadavg()[0]
@@ -39,7 +42,16 @@ def state(job: ComparisonJob) -> dict[str, Any]:
         job.bsp.sync()
         everybody = job.comm.allgather(_copying(source, into))
         copies[text] = {"one process": alone, "all at once": min(everybody)}
-    return {"copy": copies, "half_round_trip": _half_round_trip(job), "load": load}
+    plain = _plain_python() if job.pid == 0 else 0.0
+    job.bsp.sync()
+    return {"copy": copies, "half_round_trip": _half_round_trip(job), "plain_python": plain, "load": load}
+
+
+def _plain_python() -> float:
+    """Seconds, median."""
+    x = np.zeros(1)
+    found = timeit.repeat(lambda: np.broadcast_to(x, (1024,)), number=PLAIN, repeat=REPEATS)
+    return float(np.median(found)) / PLAIN
 
 
 def _copying(source: np.ndarray[Any, Any], into: np.ndarray[Any, Any]) -> float:

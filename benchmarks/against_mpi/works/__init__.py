@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..variants import Work
-from . import access, blocks, collective, fine, overlap, single, small
+from . import access, blocks, collective, fine, numbers, overlap, riding, single, small
 
-KINDS = (small, single, fine, blocks, access, collective, overlap)
+KINDS = (small, single, fine, blocks, access, numbers, collective, riding, overlap)
 
 
 def catalogue(sizes: str) -> list[Work]:

@@ -1,4 +1,4 @@
-"""Broadcast, prefix sums, sorting: `pybsp.collectives` against MPI's own, and against a sample sort by hand."""
+"""Collectives of arrays, and sorting: `pybsp.collectives` against MPI's own, and against a sample sort by hand."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from pybsp.collectives import broadcast, prefix, sample_sort
+from pybsp.collectives import allreduce, broadcast, prefix, reduce, sample_sort
 
 from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Variant, Work, against, each, layout, values
 
-BROADCAST = {"quick": (1, 1 << 13), "all": (1, 1 << 9, 1 << 13, 1 << 17, 1 << 20), "hosts": (1, 1 << 9, 1 << 15)}
-PREFIX = {"quick": (1, 1000), "all": (1, 1000, 100_000), "hosts": (1, 1000, 30_000)}
+BROADCAST = {"quick": (1, 1 << 13), "all": (1, 1 << 9, 1 << 13, 1 << 17, 1 << 20), "hosts": (1, 16, 1 << 9, 1 << 15)}
+PREFIX = {"quick": (1, 1000), "all": (1, 1000, 100_000), "hosts": (1, 16, 1000, 30_000)}
+REDUCTION = {"quick": (1000,), "all": (1, 1 << 9, 1 << 17, 1 << 20), "hosts": (1, 16, 1 << 9, 1 << 15)}
 SORT = {"quick": 10_000, "all": 1_000_000, "hosts": 100_000}
 
-BCAST, SCAN = "raw Bcast", "raw Scan"
+BCAST, SCAN, ALLREDUCE, REDUCE = "raw Bcast", "raw Scan", "raw Allreduce", "raw Reduce"
 SORT_BY_HAND = "sample sort by hand, raw Alltoallv"
 NUMPY = "numpy's sort of all, one processor"
 
@@ -26,6 +27,10 @@ def works(sizes: str) -> Iterator[Work]:
         yield Work("broadcast", words, f"broadcast of {_words(words)}", broadcasting, partial(_space, 8, words))
     for words in PREFIX[sizes]:
         yield Work("prefix", words, f"prefix sums of {_words(words)}", prefixing, partial(_space, 8, words))
+    for words in REDUCTION[sizes]:
+        yield Work("allreduce", words, f"allreduce of {_words(words)}", allreducing, partial(_space, 8, words))
+    for words in REDUCTION[sizes]:
+        yield Work("reduce", words, f"reduce of {_words(words)}", reducing, partial(_space, 8, words))
     keys = SORT[sizes]
     yield Work("sort", keys, f"sorting {keys:,} float64 keys a processor", sorting, partial(_space, 12, keys))
 
@@ -108,6 +113,78 @@ def prefixing(job: ComparisonJob, words: int) -> Prepared:
         "pickle scan": Variant(each(pickled), got),
     }
     return Prepared(variants, against(SCAN, "pickle scan"), sent=WORD * words if words > 1000 else 0)
+
+
+def allreducing(job: ComparisonJob, words: int) -> Prepared:
+    """Sums of arrays, elementwise, on all processors."""
+    from mpi4py import MPI
+
+    bsp, comm = job.bsp, job.comm
+    base, data, sums = values(words, job.pid), np.zeros(words), np.zeros(words)
+    read: list[Array] = [sums]
+
+    def ours(number: int) -> None:
+        np.add(base, number, data)
+        read[0] = allreduce(bsp, data, np.add)
+        read[0].sum()
+
+    def raw(number: int) -> None:
+        np.add(base, number, data)
+        comm.Allreduce([data, words, MPI.DOUBLE], [sums, words, MPI.DOUBLE], MPI.SUM)
+        read[0] = sums
+        sums.sum()
+
+    def pickled(number: int) -> None:
+        np.add(base, number, data)
+        read[0] = comm.allreduce(data, MPI.SUM)
+        read[0].sum()
+
+    got = lambda: [read[0].copy()]  # noqa: E731
+    variants = {
+        OURS: Variant(each(ours), got),
+        ALLREDUCE: Variant(each(raw), got),
+        "pickle allreduce": Variant(each(pickled), got),
+    }
+    return Prepared(variants, against(ALLREDUCE, "pickle allreduce"), sent=WORD * words if words > 1000 else 0)
+
+
+def reducing(job: ComparisonJob, words: int) -> Prepared:
+    """Sums of arrays, elementwise, on each processor in turn, as of `broadcasting`."""
+    from mpi4py import MPI
+
+    bsp, comm, p, pid = job.bsp, job.comm, job.p, job.pid
+    base, data, sums = values(words, pid), np.zeros(words), np.zeros(words)
+    read: list[Array | None] = [sums]
+
+    def ours(number: int) -> None:
+        np.add(base, number, data)
+        found = reduce(bsp, data, np.add, number % p)
+        if found is not None:
+            found.sum()
+        read[0] = found
+
+    def raw(number: int) -> None:
+        root = number % p
+        np.add(base, number, data)
+        comm.Reduce([data, words, MPI.DOUBLE], [sums, words, MPI.DOUBLE], MPI.SUM, root)
+        if pid == root:
+            sums.sum()
+        read[0] = sums if pid == root else None
+
+    def pickled(number: int) -> None:
+        np.add(base, number, data)
+        found = comm.reduce(data, MPI.SUM, number % p)
+        if found is not None:
+            found.sum()
+        read[0] = found
+
+    got = lambda: [found.copy() for found in read if found is not None]  # noqa: E731
+    variants = {
+        OURS: Variant(each(ours), got),
+        REDUCE: Variant(each(raw), got),
+        "pickle reduce": Variant(each(pickled), got),
+    }
+    return Prepared(variants, against(REDUCE, "pickle reduce"), sent=WORD * words if words > 1000 else 0)
 
 
 def sorting(job: ComparisonJob, count: int) -> Prepared:
