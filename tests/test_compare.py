@@ -271,6 +271,8 @@ def test_another_mpi_library_than_asked_for_is_refused() -> None:
         (["--hosts", "4", "--latency", "1"], "expected a time such as"),
         (["--json", "/nowhere/at/all.json"], "--json: expected a file that can be written"),
         (["--plot", "figure.txt"], "--plot: expected a file that ends in one of .pdf"),
+        (["--guidelines", "--only", "blocks"], "--only: expected one of broadcast, reduce"),
+        (["--guidelines", "--plot", "figure.png"], "--plot: --guidelines are not drawn"),
         (["--show", "/nowhere/at/all.json"], "--show: expected a file that --json wrote"),
     ],
 )

@@ -10,6 +10,7 @@ Plain data (the JSON) goes from what measures to what prints and draws.
     measuring.py    rounds in which every variant takes its turn
     summary.py      medians, quartiles, ratios round by round with their intervals
     state.py        the state of the machine: memory bandwidth, latency, load
+    guidelines.py   collectives against the same by other means: --guidelines
     growth.py       what grows with p: virtual processors, and counts
     counts.py       messages of a sparse exchange, counted in this process
     figures.py      the figures that are wanted, and which of them a run has measured

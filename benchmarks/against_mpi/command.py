@@ -24,12 +24,13 @@ from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, library, 
 from pybsp.errors import BSPError, UsageError
 from pybsp.transport.launcher import under_launcher
 
-from . import plots
+from . import guidelines, plots
 from .figures import FIGURES, MPICH, OPEN_MPI, figure_for, found
 from .growth import growth
 from .measuring import Pace, measured
 from .report import show
 from .state import machine, state
+from .summary import slower
 from .variants import OURS, ComparisonJob, Work
 from .works import catalogue
 from .works.blocks import ALLTOALLV, COPY
@@ -40,6 +41,7 @@ FAMILIES = {"mpich": MPICH, "openmpi": OPEN_MPI}
 GROWTH = "growth"
 PACE = Pace(rounds=41, budget=8.0, batch=0.01)
 LATENCIES = 20  # that a batch lasts at least, between hosts
+GUIDELINES = Pace(rounds=21, budget=0.8, batch=0.002)
 QUICK = Pace(rounds=7, budget=1.0, batch=0.001)
 
 EPILOGUE = """\
@@ -47,6 +49,9 @@ works: {works}, growth. NAME=SIZE is one size (bytes of a block, messages, words
 
 Every variant fills what it sends and reads all that it received, in each repetition; before a work is measured,
 what its variants read is compared. In each round every variant has its turn; a time is the slowest processor's.
+
+--guidelines: {guided}.
+NAME=0 is a number. They neither fill nor read what they send.
 """
 
 
@@ -74,11 +79,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pybsp.benchmarks.against_mpi",
         description="pybsp against raw mpi4py at the same work, interleaved in one run.",
-        epilog=EPILOGUE.format(works=", ".join(works)),
+        epilog=EPILOGUE.format(works=", ".join(works), guided=", ".join(guidelines.GUIDED)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-n", type=int, nargs="+", metavar="P", help="processors, one run for each (default 2)")
     parser.add_argument("--only", nargs="+", metavar="NAME[=SIZE]", help="these works (default: all)")
+    parser.add_argument(
+        "--guidelines",
+        action="store_true",
+        help="not MPI: each collective against the same by send and sync, and by other collectives",
+    )
     parser.add_argument("--quick", action="store_true", help="few sizes and rounds: to see that it works")
     parser.add_argument("--rounds", type=int, help=f"of each work (default {PACE.rounds}, quick: {QUICK.rounds})")
     parser.add_argument(
@@ -138,21 +148,23 @@ def _complete(options: argparse.Namespace) -> None:
         if path is not None and not Path(path).resolve().parent.is_dir():
             raise UsageError(f"--{name}: expected a file that can be written, got {path}: there is no such folder")
     if options.plot is not None:
+        if options.guidelines:
+            raise UsageError("--plot: --guidelines are not drawn; leave one of them out")
         plots.usable(options.plot)
-    options.works = chosen(options.only, _sizes(options))
+    sizes = _sizes(options)
+    options.works = chosen(options.only, list(guidelines.works(sizes)) if options.guidelines else catalogue(sizes))
 
 
 def _sizes(options: argparse.Namespace) -> str:
     return "quick" if options.quick else "hosts" if options.network else "all"
 
 
-def chosen(only: Sequence[str] | None, sizes: str) -> list[Work]:
-    """The works that are asked for.
+def chosen(only: Sequence[str] | None, works: list[Work]) -> list[Work]:
+    """Those of the works that are asked for.
 
     Raises:
         UsageError: there is none of that name, or size.
     """
-    works = catalogue(sizes)
     if only is None:
         return works
     picked: list[Work] = []
@@ -179,7 +191,8 @@ def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     for run in runs:
         if "refused" in run:
             raise UsageError(run["refused"])
-    grown = growth(options.quick) if options.only is None or GROWTH in options.only else []
+    growing = not options.guidelines if options.only is None else GROWTH in options.only
+    grown = growth(options.quick) if growing else []
     content = joined([{"format": FORMAT, "runs": runs, "growth": grown}])
     show(Console(), content)
     if options.json:
@@ -235,7 +248,7 @@ def program(bsp: pybsp.BSP, options: argparse.Namespace) -> dict[str, Any] | Non
     if options.mpi is not None and family != FAMILIES[options.mpi]:
         why = f"--mpi {options.mpi}: Python loads {loaded!r}; use a Python that has the other MPI library"
         return {"refused": why} if bsp.pid == 0 else None
-    pace = QUICK if options.quick else PACE
+    pace = QUICK if options.quick else GUIDELINES if options.guidelines else PACE
     # Ranks of several hosts begin a latency apart.
     batch = max(pace.batch, LATENCIES * options.network["latency"] if options.network else 0.0)
     pace = Pace(options.rounds or pace.rounds, options.seconds or pace.budget, batch)
@@ -258,6 +271,7 @@ def program(bsp: pybsp.BSP, options: argparse.Namespace) -> dict[str, Any] | Non
         "family": family,
         "threads": names[MPI.Query_thread()],
         "calibrated": getattr(bsp.machine, "calibrated", True),
+        "guidelines": options.guidelines,
         "machine": machine(),
         "state": states,
         "works": works,
@@ -270,7 +284,7 @@ def program(bsp: pybsp.BSP, options: argparse.Namespace) -> dict[str, Any] | Non
 
 
 def completed(run: dict[str, Any]) -> None:
-    """Add rates, bars, and costs over h to a run."""
+    """Add rates, bars, what is slower than a guideline has it, and costs over h to a run."""
     for row in run["works"]:
         if "skipped" in row:
             continue
@@ -287,6 +301,9 @@ def completed(run: dict[str, Any]) -> None:
             bandwidth = 1e9 * list(copies.values())[row["sent"] > 1 << 20]["all at once"]
             row["forms"][OURS]["of_memory"] = row["forms"][OURS]["bytes_per_second"] / bandwidth
         for ratio in row["ratios"]:
+            if run["guidelines"]:
+                ratio["slower"] = slower(*(row["forms"][ratio[key]]["samples"] for key in ("of", "against")))
+                continue
             figure = figure_for(run, row["work"], row["size"], ratio["of"], ratio["against"])
             if figure is not None:
                 ratio["bar"] = figure.most

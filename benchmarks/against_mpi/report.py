@@ -66,12 +66,18 @@ def show(console: Console, content: Mapping[str, Any]) -> None:
     for run in content["runs"]:
         for line in heading(run):
             console.print(line, highlight=False)
+        if run.get("guidelines"):
+            console.print(guidelines(run))
+            for line in violated(run):
+                console.print(line, highlight=False)
+            continue
         console.print(rows(run))
         if run["over_h"]:
             console.print(over_h(run))
     if content["growth"]:
         console.print(over_p(content["growth"]))
-    console.print(figures(content))
+    if not all(run.get("guidelines") for run in content["runs"]) or not content["runs"]:
+        console.print(figures(content))
 
 
 def heading(run: Mapping[str, Any]) -> Iterator[str]:
@@ -104,7 +110,7 @@ def _states(states: Mapping[str, Any], cores: int, p: int) -> Iterator[str]:
         both = [seconds(state["half_round_trip"]) for state in (begin, end)]
         yield f"half a round trip of 8 bytes, raw: {both[0]} ({both[1]} at the end)"
     both = [seconds(state["plain_python"]) for state in (begin, end)]
-    yield f"np.broadcast_to(x, (1024,)), which is plain Python: {both[0]} ({both[1]} at the end)"
+    yield f"np.broadcast_to(x, (1024,)), plain Python: {both[0]} ({both[1]} at the end)"
     changes = [
         abs(end["copy"][text][side] / begin["copy"][text][side] - 1)
         for text in begin["copy"]
@@ -162,6 +168,36 @@ def _ratio_cell(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     return ratio(found) if found["of"] == OURS else f"{ratio(found)}, of the above"
+
+
+def guidelines(run: Mapping[str, Any]) -> Table:
+    """Collectives against the same by other means."""
+    table = Table(
+        title="self-consistent guidelines: time of a call, median (quartiles); ratio, the collective over the same by "
+        "other means, median of the rounds' (95 %)"
+    )
+    for name in ("what", "by", "time", "ratio", "", "rounds"):
+        table.add_column(name, no_wrap=name in ("time", "ratio"))
+    for row in run["works"]:
+        table.add_section()
+        if "skipped" in row:
+            table.add_row(row["title"], f"skipped: {row['skipped']}")
+            continue
+        table.add_row(row["title"], "itself", spread(row["forms"][OURS]), "", "", str(row["rounds"]))
+        for found in row["ratios"]:
+            name = found["against"]
+            said = "violated" if found["slower"] else ""
+            table.add_row("", name, spread(row["forms"][name]), ratio(found), said, "")
+    return table
+
+
+def violated(run: Mapping[str, Any]) -> Iterator[str]:
+    """How many guidelines are violated, and which, the worst first."""
+    found = [(row["title"], entry) for row in run["works"] for entry in row.get("ratios", ())]
+    worse = sorted((pair for pair in found if pair[1]["slower"]), key=lambda pair: -pair[1]["median"])
+    yield f"guidelines: {len(found)}; violated, slower beyond the spread of the rounds: {len(worse)}"
+    for title, entry in worse:
+        yield f"  {title}, by {entry['against']}: {ratio(entry)}"
 
 
 def over_h(run: Mapping[str, Any]) -> Table:

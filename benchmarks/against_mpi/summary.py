@@ -43,6 +43,11 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     return Ratio(float(np.median(ratios)), ratios[skipped], ratios[-1 - skipped])
 
 
+def slower(ours: Sequence[float], theirs: Sequence[float]) -> bool:
+    """Whether one of two variants takes longer beyond the spread: by the interval, and in three rounds of four."""
+    return ratio(ours, theirs).low > 1 and spread([a / b for a, b in zip(ours, theirs, strict=True)]).low > 1
+
+
 def outside(count: int) -> int:
     """How many samples are left out on each side of the interval of their median, whatever their distribution.
 
