@@ -107,4 +107,4 @@ def riding(job: ComparisonJob, count: int) -> Prepared:
         APART: Variant(each(apart), got),
         RAW: Variant(each(raw), got_raw),
     }
-    return Prepared(variants, against(ALONE, APART, RAW), items=count)
+    return Prepared(variants, against(ALONE, APART, RAW))
