@@ -34,7 +34,7 @@ from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, LogPMachine
-from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, Study, cells, on_ranks, table
+from pybsp.benchmarks.studies.frame import Study, cells, on_ranks, table
 from pybsp.errors import RoutingError
 from pybsp.routing import (
     Relation,
@@ -347,10 +347,8 @@ def main() -> None:
     study.add_argument("--l", type=float, default=1e-5, help="seconds a superstep")
     study.add_argument("--cluster", action="store_true", help="on emulated hosts instead")
     study.add_argument("-n", type=int, default=4, metavar="P", help="hosts")
-    study.add_argument("--latency", type=int, default=5000, help="of emulated hosts, in microseconds")
-    study.add_argument("--rate", type=int, default=50, help="of their lines, in Mbit/s")
+    study.add_network(latency=5000, rate=50)
     study.add_argument("--repetitions", type=int, default=REPETITIONS, help="on hosts")
-    study.add_argument("--emulator", choices=EMULATORS, default="script")
     options = study.begin()
     if min(*options.p, *options.h, *options.sizes, options.n, options.repetitions, options.rate) < 1:
         study.error("-p, --h, --sizes, -n, --rate and --repetitions are whole numbers of at least 1")
@@ -360,9 +358,8 @@ def main() -> None:
         options.p, options.h, options.sizes = [5, 16], [4], [16, 64]
     if options.cluster:
         n, latency, rate, h = options.n, options.latency, options.rate, max(options.h)
-        network = EmulatedNetwork(n, latency, rate, emulator=options.emulator)
         load = os.getloadavg()[0]
-        timed = on_ranks(on_these, n, latency, rate, h, options.repetitions, n=n, network=network)
+        timed = on_ranks(on_these, n, latency, rate, h, options.repetitions, n=n, network=study.network(n))
         virtual = virtual_times(machine_of(n, latency, rate), h)
         study.show(
             f"{n} emulated hosts, {latency} us, {rate} Mbit/s; {options.repetitions} repetitions; load {load:.1f}",

@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ import pybsp
 from pybsp.collectives.sample_sort import sample_sort
 
 from ..calibration.placement import processor
-from .frame import Study, library, on_ranks, spread, table
+from .frame import Study, in_turns, library, on_ranks, spread, table
 
 BAR = 1.0  # sample_sort takes less than so many times what numpy takes
 WARM_UP = 3  # rounds
@@ -44,30 +46,20 @@ def measure(bsp: pybsp.BSP, n: int, dtype: str, rounds: int) -> dict[str, list[f
     keys = random_keys(n, dtype, bsp.pid)
     everything = np.concatenate([random_keys(n, dtype, pid) for pid in range(bsp.p)]) if bsp.pid == 0 else keys[:0]
 
-    def ours() -> float:
-        bsp.sync()
-        start = time.perf_counter()
-        part = sample_sort(bsp, keys)
-        seconds = time.perf_counter() - start
-        gathered = comm.gather(part) if round_number == 0 else None
+    def checked() -> None:
+        gathered = comm.gather(sample_sort(bsp, keys))
         if gathered is not None and not np.array_equal(np.concatenate(gathered), np.sort(everything)):
             raise RuntimeError("sample_sort gave wrong results")
-        return seconds
 
-    def numpys() -> float:
+    def timed(run: Callable[[], object]) -> float:
         bsp.sync()
         start = time.perf_counter()
-        if bsp.pid == 0:
-            np.sort(everything)
-        return time.perf_counter() - start
+        run()
+        return float(comm.allreduce(time.perf_counter() - start, MPI.MAX))
 
-    samples: dict[str, list[float]] = {"sample_sort": [], "numpy": []}
-    for round_number in range(rounds + WARM_UP):
-        sides = [("sample_sort", ours), ("numpy", numpys)]
-        for side, run in sides if round_number % 2 else reversed(sides):
-            seconds = comm.allreduce(run(), MPI.MAX)
-            if round_number >= WARM_UP:
-                samples[side].append(seconds)
+    checked()
+    sides = {"sample_sort": partial(sample_sort, bsp, keys), "numpy": partial(np.sort, everything)}
+    samples = in_turns({side: partial(timed, run) for side, run in sides.items()}, rounds, WARM_UP)
     comm.Free()
     return samples
 

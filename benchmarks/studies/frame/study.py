@@ -18,6 +18,9 @@ from rich.progress import track
 
 import pybsp
 
+from .ranks import EMULATORS, EmulatedNetwork
+from .tables import table
+
 T = TypeVar("T")
 WIDTH = 320  # of what is not printed on a terminal: no table is cut
 
@@ -37,11 +40,16 @@ class Study(argparse.ArgumentParser):
         keep: the option that keeps all figures as JSON, "--json" or "--output"; "": there is none.
         plot: what --plot draws; "": nothing.
         quick: what --quick leaves out; "": there is no such option.
+
+    Attributes:
+        options: those that were read.
+        results: all figures, by name.
     """
 
     def __init__(self, text: str | None, *, keep: str = "", plot: str = "", quick: str = "") -> None:
         super().__init__(description=text, formatter_class=_Help)
         self.set_defaults(keep=None, plot=None)
+        self.results: dict[str, Any] = {}
         if quick:
             self.add_argument("--quick", action="store_true", help=quick)
         if plot:
@@ -51,6 +59,19 @@ class Study(argparse.ArgumentParser):
         self._console = Console(highlight=False)
         if not self._console.is_terminal:
             self._console.width = WIDTH
+
+    def add_network(self, latency: int | None = None, rate: int | None = None) -> None:
+        """Options of emulated hosts, which `network` takes; None: without these options there are none."""
+        self.add_argument("--latency", type=int, default=latency, help="of emulated hosts, in microseconds")
+        self.add_argument("--rate", type=int, default=rate, help="of their lines, in Mbit/s")
+        self.add_argument("--emulator", choices=EMULATORS, default="script")
+
+    def network(self, hosts: int) -> EmulatedNetwork | None:
+        """So many emulated hosts, as the options have them; None: the ranks run here."""
+        latency, rate = self.options.latency, self.options.rate
+        if latency is None or rate is None:
+            return None
+        return EmulatedNetwork(hosts, latency, rate, emulator=self.options.emulator)
 
     def begin(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
         """Read the options; without matplotlib a study that is to draw ends here, before it has measured anything."""
@@ -72,19 +93,39 @@ class Study(argparse.ArgumentParser):
         for part in parts:
             self._console.print(part)
 
+    def tell(self, name: str, found: T, *parts: RenderableType) -> T:
+        """Put figures among the results, by name, and print the tables and lines that say what they are."""
+        self.results[name] = found
+        self.show(*parts)
+        return found
+
+    def rows(
+        self,
+        name: str,
+        title: str,
+        head: str,
+        found: Sequence[T],
+        shown: Callable[[T], Sequence[object]] = lambda row: row,  # type: ignore[assignment, return-value]
+    ) -> Sequence[T]:
+        """Put rows among the results, and print them as a table; `shown` is what cells one has."""
+        return self.tell(name, found, table(title, head, map(shown, found)))
+
     def end(self, results: Any = None, draw: Callable[[Any], Any] | None = None) -> None:
         """Keep the figures, and draw them, where that was asked for.
 
         Args:
-            results: what is written; an object also tells when and by what it was made.
+            results: what is written; an object also tells when and by what it was made; None: all `results`.
             draw: makes matplotlib's figure, of its pyplot.
         """
+        results = self.results if results is None else results
         if self.options.keep:
             content = {**_about(), **results} if isinstance(results, dict) else results
             Path(self.options.keep).write_text(json.dumps(_plain(content), indent=1) + "\n")
         if self.options.plot and draw is not None:
             pyplot = importlib.import_module("matplotlib.pyplot")
             figure = draw(pyplot)
+            for axis in figure.axes:
+                axis.grid(alpha=0.3)
             figure.savefig(self.options.plot, dpi=130)
             pyplot.close(figure)
 
