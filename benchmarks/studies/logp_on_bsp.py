@@ -31,16 +31,9 @@ STALLING_LIMIT = 24.0  # what the constant for programs that stall is below, for
 PROCESSORS = (2, 3, 5, 8, 13, 16, 32, 64)
 # (L, o, G): ceil(L/G) = 1, 1, 2, 2, 3, 4, 8, 16, 32; L odd and even; overheads of none, and up to a gap.
 PARAMETERS = (
-    (4, 0, 4),
-    (3, 3, 3),
-    (5, 1, 4),
-    (3, 0, 2),
-    (7, 1, 3),
-    (16, 4, 4),
-    (64, 5, 8),
-    (31, 2, 2),
-    (256, 3, 8),
-)
+    (4, 0, 4), (3, 3, 3), (5, 1, 4), (3, 0, 2), (7, 1, 3),
+    (16, 4, 4), (64, 5, 8), (31, 2, 2), (256, 3, 8),
+)  # fmt: skip
 RATIOS = (0.0, 0.25, 1.0, 4.0, 16.0)  # of g/G and l/L
 LONG = 10  # times the end of the run
 
