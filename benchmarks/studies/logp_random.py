@@ -106,11 +106,13 @@ def sweep(case: Case, runs: int, simulated: int) -> Iterator[Swept]:
                     assert sim.time <= worst_case(machine, h, beta)
                 else:
                     assert (sim.stalled, sim.time) == (0, cost(machine, h, beta))
-        shares = [sum(event[0] for event in events), sum(event[1] for event in events), sum(map(any, events))]
+        left_over, possible, either = (sum(of) / runs for of in zip(*((*e, any(e)) for e in events), strict=True))
         yield Swept(
             beta,
             R,
-            *(share / runs for share in shares),
+            left_over,
+            possible,
+            either,
             failure(machine, h, beta),
             {name: count / (runs if name == "latest" else max(simulated, 1)) for name, count in stalled.items()},
             cost(machine, h, beta) / (G * h),

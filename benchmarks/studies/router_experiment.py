@@ -38,7 +38,7 @@ from pybsp.benchmarks.calibration.estimates import Estimate
 from pybsp.benchmarks.calibration.fits.bootstrap import REPLICATES, interval
 from pybsp.benchmarks.calibration.fits.least_squares import relative
 from pybsp.benchmarks.calibration.sampling import timer
-from pybsp.benchmarks.studies.frame import Study, kernel, on_ranks, table, wait_until
+from pybsp.benchmarks.studies.frame import Study, bounded, kernel, on_ranks, table, wait_until
 from pybsp.benchmarks.studies.valiant_brebner import LENGTHS, PAPER_D, PAPER_MEASURED, PAPER_R, T_D, B
 from pybsp.errors import BSPError
 from pybsp.routing import named
@@ -236,10 +236,6 @@ def on_these(routers: Sequence[str], asked: Sequence[Any]) -> dict[str, Any]:
 # -- for people --------------------------------------------------------------------------------------------------------
 
 
-def _us(estimate: Estimate) -> str:
-    return f"{1e6 * estimate.value:.4g} ({1e6 * estimate.low:.4g} to {1e6 * estimate.high:.4g})"
-
-
 def lines_table(runs: Sequence[dict[str, Any]], asked: Asked) -> Table:
     """All lines, and the paper's."""
     rows = []
@@ -248,19 +244,19 @@ def lines_table(runs: Sequence[dict[str, Any]], asked: Asked) -> Table:
         for router, by, text, times in each_size(run):
             size, found = int(text), line(asked.degrees, times, asked.seed)
             middle = line(asked.degrees, times, asked.seed, np.median)
-            theirs, paper = MEASURED.get((p, size)), " |  | "
-            if theirs is not None:
-                a, b = model(p, size)
-                rate = size * RATE_AT / (theirs[0] * RATE_AT + theirs[1])
-                paper = f"{1e6 * a:.1f}h + {1e6 * b:.0f} | {theirs[0]:.1f}h + {theirs[1]:.0f} | {rate:.3f}"
-            ours = 1e-6 * size * RATE_AT / (found.a.value * RATE_AT + found.b.value)
-            rows.append(
-                f"{p} | {router} | {by} | {text} | {_us(found.a)} | {_us(found.b)} | {found.misfit:.0%} | "
-                f"{1e6 * middle.a.value:.4g}h + {1e6 * middle.b.value:.4g} | {ours:.3g} | {paper}"
-            )
+            ours = size * RATE_AT / (found.a.value * RATE_AT + found.b.value)
+            medians = f"{1e6 * middle.a.value:.4g}h + {1e6 * middle.b.value:.4g}"
+            both = (bounded(found.a, 1e-6), bounded(found.b, 1e-6))
+            row = [p, router, by, text, *both, found.misfit, medians, 1e-6 * ours, None, None, None]
+            if (p, size) in MEASURED:
+                (a, b), (c, d) = model(p, size), MEASURED[p, size]
+                rate = size * RATE_AT / (c * RATE_AT + d)
+                row[-3:] = f"{1e6 * a:.1f}h + {1e6 * b:.0f}", f"{c:.1f}h + {d:.0f}", rate
+            rows.append(row)
     return table(
         "T = a*h + b, microseconds (95 % interval), rates in MB/s; the paper's on as many transputers",
-        "p | router | by | bytes | a | b | misfit | of medians | rate | paper's model | measured | rate",
+        "p | router | by | bytes | a | b | misfit [.0%] | of medians | rate [.3g] | paper's model | measured | "
+        "rate [.3f]",
         rows,
     )
 

@@ -12,6 +12,7 @@ from .ranks import EmulatedNetwork as EmulatedNetwork
 from .ranks import library as library
 from .ranks import on_ranks as on_ranks
 from .study import Study as Study
+from .tables import bounded as bounded
 from .tables import cells as cells
 from .tables import heads as heads
 from .tables import spread as spread

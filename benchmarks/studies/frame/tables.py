@@ -53,7 +53,12 @@ def heads(names: Iterable[object], form: str) -> str:
     return BAR.join(f"{name} [{form}]" for name in names)
 
 
+def bounded(estimate: Sequence[float], unit: float = 1.0) -> str:
+    """A figure and the ends of its interval, in a unit: "3.1 (2.9 to 4)"."""
+    value, low, high = (figure / unit for figure in estimate)
+    return f"{value:.4g} ({low:.4g} to {high:.4g})"
+
+
 def spread(samples: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]], unit: float = 1.0) -> str:
     """The median of samples, and their 5th to 95th percentile, in a unit: "3.1 (2.9 to 4)"."""
-    low, median, high = np.percentile(samples, (5, 50, 95)) / unit
-    return f"{median:.4g} ({low:.4g} to {high:.4g})"
+    return bounded(np.percentile(samples, (50, 5, 95)).tolist(), unit)
