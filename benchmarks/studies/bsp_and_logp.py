@@ -243,26 +243,26 @@ def compare(values: dict[str, tuple[int, ...]], middle: Setting) -> list[Point]:
 def axis_table(points: Sequence[Point], axis: str, middle: Setting) -> Table:
     """Slowdowns along one axis: simulated, and the bound."""
     rest = ", ".join(f"{name} = {getattr(middle, field)}" for name, field in AXES.items() if name != axis)
-    rows: dict[int, list[str]] = {}
+    rows: dict[int, list[object]] = {}
     for point in points:
         if point.axis == axis:
             cell = f"{point.slowdown.simulated:.2f} ({point.slowdown.predicted:.2f})"
-            rows.setdefault(point.value, [str(point.value)]).append(cell)
+            rows.setdefault(point.value, [point.value]).append(cell)
     title = f"Slowdown over {axis}, simulated (bound); {rest}, G = {G}, o = {o}"
-    return table(title, cells((axis, *SIMULATIONS)), map(cells, rows.values()))
+    return table(title, cells((axis, *SIMULATIONS)), rows.values())
 
 
 def constants_table(points: Sequence[Point]) -> Table:
-    """The largest of slowdown over the paper's expression, and over the bound."""
+    """The largest of slowdown over the paper's expression, and over the bound, rounded up."""
     rows = []
     for name in SIMULATIONS:
-        of = [point for point in points if point.simulation == name]
-        worst = max(of, key=lambda point: point.slowdown.simulated / point.slowdown.expression)
-        constant = worst.slowdown.simulated / worst.slowdown.expression
-        bound = max(point.slowdown.simulated / point.slowdown.predicted for point in of)
-        where = f"p = {worst.setting.p}, L/G = {worst.setting.ratio}, h = {worst.setting.h}"
-        rows.append(f"{name} | {math.ceil(100 * constant) / 100:.2f} | {where} | {math.ceil(100 * bound) / 100:.2f}")
-    return table("Largest ratios", "simulation | over the paper's expression | where | over the bound", rows)
+        of = [(point.slowdown, point.setting) for point in points if point.simulation == name]
+        constant, worst = max(((it.simulated / it.expression, at) for it, at in of), key=lambda pair: pair[0])
+        bound = max(it.simulated / it.predicted for it, _ in of)
+        where = f"p = {worst.p}, L/G = {worst.ratio}, h = {worst.h}"
+        rows.append((name, math.ceil(100 * constant) / 100, where, math.ceil(100 * bound) / 100))
+    head = "simulation | over the paper's expression [.2f] | where | over the bound [.2f]"
+    return table("Largest ratios", head, rows)
 
 
 def draw(pyplot: Any, points: Sequence[Point], middle: Setting) -> Any:

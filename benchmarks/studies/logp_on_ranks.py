@@ -256,13 +256,12 @@ def cluster_table(found: dict[str, Any], n: int, latency: int) -> Table:
     for one in found.values():
         every = 1e6 * one["seconds"] / (one["messages"] - 1)
         G, L = (one[name] * STEP * 1e6 for name in ("G", "L"))
-        above = " ABOVE" if one["in flight"] > one["capacity"] else ""
-        rows.append(
-            f"{G:.4g} | {L:.4g} | {one['capacity']} | {one['in flight']}{above} | {one['messages']} | {every:.1f} | "
-            f"{every / G:.3f} | {max(G, 2 * latency / min(one['capacity'], n - 1)):.4g} | "
-            f"{one['stalls'] / one['messages']:.0%}"
-        )
-    head = "G | L | capacity | most in flight | messages | one message every | of G | bound | stalled"
+        flight = f"{one['in flight']}{' ABOVE' if one['in flight'] > one['capacity'] else ''}"
+        bound = max(G, 2 * latency / min(one["capacity"], n - 1))
+        stalled = one["stalls"] / one["messages"]
+        rows.append((G, L, one["capacity"], flight, one["messages"], every, every / G, bound, stalled))
+    head = "G [.4g] | L [.4g] | capacity | most in flight | messages | one message every [.1f] | of G [.3f] | "
+    head += "bound [.4g] | stalled [.0%]"
     return table("many to one, microseconds", head, rows)
 
 
