@@ -119,7 +119,7 @@ class Study(argparse.ArgumentParser):
         """
         results = self.results if results is None else results
         if self.options.keep:
-            content = {**_about(), **results} if isinstance(results, dict) else results
+            content = {**about(), "arguments": sys.argv[1:], **results} if isinstance(results, dict) else results
             Path(self.options.keep).write_text(json.dumps(_plain(content), indent=1) + "\n")
         if self.options.plot and draw is not None:
             pyplot = importlib.import_module("matplotlib.pyplot")
@@ -130,14 +130,14 @@ class Study(argparse.ArgumentParser):
             pyplot.close(figure)
 
 
-def _about() -> dict[str, Any]:
+def about() -> dict[str, Any]:
+    """When and by what figures were made."""
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "host": platform.node(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "pybsp": pybsp.__version__,
-        "arguments": sys.argv[1:],
     }
 
 
