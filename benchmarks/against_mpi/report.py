@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from pybsp.benchmarks.studies.frame import heads, table
-from pybsp.benchmarks.studies.frame.study import WIDTH
+from pybsp.benchmarks.studies.frame import Study, heads, table
 
 from .variants import OURS
 from .works import catalogue
@@ -61,19 +59,13 @@ def verdict(found: Mapping[str, Any]) -> str:
     return "reached" if found["high"] <= found["bar"] else "reached, its interval not"
 
 
-def show(console: Console, content: Mapping[str, Any]) -> None:
+def show(study: Study, content: Mapping[str, Any]) -> None:
     """All tables."""
-    if not console.is_terminal:
-        console.width = WIDTH
     for run in content["runs"]:
-        for line in heading(run):
-            console.print(line, highlight=False)
-        console.print(rows(run))
-        if run["over_h"]:
-            console.print(over_h(run))
+        study.show(*heading(run), rows(run), *([over_h(run)] if run["over_h"] else []))
     if content["growth"]:
-        console.print(over_p(content["growth"]))
-    console.print(figures(content))
+        study.show(over_p(content["growth"]))
+    study.show(figures(content))
 
 
 def heading(run: Mapping[str, Any]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from .ranks import EMULATORS, EmulatedNetwork
 from .tables import table
 
 T = TypeVar("T")
+KINDS = (".png", ".svg", ".pdf")
 WIDTH = 320  # of what is not printed on a terminal: no table is cut
 
 
@@ -48,6 +49,7 @@ class Study(argparse.ArgumentParser):
 
     def __init__(self, text: str | None, *, keep: str = "", plot: str = "", quick: str = "") -> None:
         super().__init__(description=text, formatter_class=_Help)
+        self._keep = keep
         self.set_defaults(keep=None, plot=None)
         self.results: dict[str, Any] = {}
         if quick:
@@ -74,9 +76,14 @@ class Study(argparse.ArgumentParser):
         return EmulatedNetwork(hosts, latency, rate, emulator=self.options.emulator)
 
     def begin(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """Read the options; without matplotlib a study that is to draw ends here, before it has measured anything."""
+        """Read the options, and end here, before anything is measured, where a file cannot be written or drawn."""
         self.options = self.parse_args(arguments)
+        for option, path in ((self._keep, self.options.keep), ("--plot", self.options.plot)):
+            if path is not None and not Path(path).resolve().parent.is_dir():
+                self.error(f"{option}: expected a file that can be written, got {path}: there is no such folder")
         if self.options.plot:
+            if Path(self.options.plot).suffix not in KINDS:
+                self.error(f"--plot: expected a file that ends in one of {', '.join(KINDS)}, got {self.options.plot}")
             try:
                 importlib.import_module("matplotlib").use("agg")
             except ImportError:
