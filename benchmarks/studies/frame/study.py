@@ -22,7 +22,7 @@ from .ranks import EMULATORS, EmulatedNetwork
 from .tables import table
 
 T = TypeVar("T")
-KINDS = (".png", ".svg", ".pdf")
+KINDS = (".pdf", ".png", ".svg")
 WIDTH = 320  # of what is not printed on a terminal: no table is cut
 
 
@@ -100,11 +100,10 @@ class Study(argparse.ArgumentParser):
         for part in parts:
             self._console.print(part)
 
-    def tell(self, name: str, found: T, *parts: RenderableType) -> T:
+    def tell(self, name: str, found: object, *parts: RenderableType) -> None:
         """Put figures among the results, by name, and print the tables and lines that say what they are."""
         self.results[name] = found
         self.show(*parts)
-        return found
 
     def rows(
         self,
@@ -113,9 +112,9 @@ class Study(argparse.ArgumentParser):
         head: str,
         found: Sequence[T],
         shown: Callable[[T], Sequence[object]] = lambda row: row,  # type: ignore[assignment, return-value]
-    ) -> Sequence[T]:
+    ) -> None:
         """Put rows among the results, and print them as a table; `shown` is what cells one has."""
-        return self.tell(name, found, table(title, head, map(shown, found)))
+        self.tell(name, found, table(title, head, map(shown, found)))
 
     def end(self, results: Any = None, draw: Callable[[Any], Any] | None = None) -> None:
         """Keep the figures, and draw them, where that was asked for.
