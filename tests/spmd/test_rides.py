@@ -260,6 +260,27 @@ def test_an_op_that_raises_does_so_in_the_sync(spmd: Spmd) -> None:
         assert "allreduce: argument op: raised ArithmeticError: no such sum" in str(error)
 
 
+def test_after_an_op_that_raises_on_all_the_program_goes_on(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is combined")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        def bad(a: Any, b: Any) -> Any:
+            raise ArithmeticError("no such sum")
+
+        other = allreduce.start(bsp, 5, operator.add, degree=2)
+        found = [caught(allreduce, bsp, value, bad) for value in (1.0, np.ones(3), "text")]
+        while not other.done:
+            bsp.sync()
+        return (
+            [error is None or "no such sum" in error.text for error in found],
+            other.value,
+            allreduce(bsp, 1.0, np.add),
+        )
+
+    assert spmd(main) == [([True] * 3, 5 * spmd.p, float(spmd.p))] * spmd.p
+
+
 def test_they_ride_in_the_two_halves_of_a_superstep_and_in_parts(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         whole = allreduce.start(bsp, 1, operator.add)
