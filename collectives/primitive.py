@@ -97,7 +97,8 @@ def primitive(
             return bsp.ride(name, steps(bsp, *args, **kwargs)).finish()
 
         def start(bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result]:
-            return bsp.ride(name, steps(bsp, *args, **kwargs))
+            mine = [_copied(one) for one in args]  # the program goes on with its arrays
+            return bsp.ride(name, steps(bsp, *mine, **{key: _copied(one) for key, one in kwargs.items()}))
 
         returned = collective.__annotations__["return"]
         collective.__annotations__["return"] = returned.removeprefix("Supersteps[").removesuffix("]")
@@ -105,6 +106,15 @@ def primitive(
         return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", collective)
 
     return carry
+
+
+def _copied(argument: Any) -> Any:
+    """An argument of a collective that the program may change while it rides: arrays, also in lists of them."""
+    if isinstance(argument, np.ndarray):
+        return argument.copy()
+    if type(argument) in (list, tuple):
+        return type(argument)(map(_copied, argument))
+    return argument
 
 
 class Call:
@@ -123,6 +133,7 @@ class Call:
         self.bsp, self.name, self._agreed = bsp, name, agreed
         self._stream = bsp.stream(name, **agreed)
         self.send = self._stream.send  # to a processor, data, and perhaps a note that counts no words
+        self.takes = self._stream.takes  # so many supersteps in all, where that is known
 
     def sync(self, expected: Sequence[int] | None = None) -> Supersteps[list[Letter]]:
         """End the superstep.

@@ -10,7 +10,7 @@ import numpy as np
 
 from pybsp.collectives import broadcast, prefix, sample_sort
 
-from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Variant, Work, against, each, layout, values
+from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Work, compared, layout, values
 
 BROADCAST = {"quick": (1, 1 << 13), "all": (1, 1 << 9, 1 << 13, 1 << 17, 1 << 20), "hosts": (1, 1 << 9, 1 << 15)}
 PREFIX = {"quick": (1, 1000), "all": (1, 1000, 100_000), "hosts": (1, 1000, 30_000)}
@@ -68,13 +68,8 @@ def broadcasting(job: ComparisonJob, words: int) -> Prepared:
         read[0] = comm.bcast(data if pid == root else None, root)
         read[0].sum()
 
-    got = lambda: [read[0].copy()]  # noqa: E731
-    variants = {
-        OURS: Variant(each(ours), got),
-        BCAST: Variant(each(raw), got),
-        "pickle bcast": Variant(each(pickled), got),
-    }
-    return Prepared(variants, against(BCAST, "pickle bcast"), sent=WORD * words if words > 1000 else 0)
+    runs = {OURS: ours, BCAST: raw, "pickle bcast": pickled}
+    return compared(runs, lambda: [read[0].copy()], sent=WORD * words if words > 1000 else 0)
 
 
 def prefixing(job: ComparisonJob, words: int) -> Prepared:
@@ -101,13 +96,8 @@ def prefixing(job: ComparisonJob, words: int) -> Prepared:
         read[0] = comm.scan(data, MPI.SUM)
         read[0].sum()
 
-    got = lambda: [read[0].copy()]  # noqa: E731
-    variants = {
-        OURS: Variant(each(ours), got),
-        SCAN: Variant(each(raw), got),
-        "pickle scan": Variant(each(pickled), got),
-    }
-    return Prepared(variants, against(SCAN, "pickle scan"), sent=WORD * words if words > 1000 else 0)
+    runs = {OURS: ours, SCAN: raw, "pickle scan": pickled}
+    return compared(runs, lambda: [read[0].copy()], sent=WORD * words if words > 1000 else 0)
 
 
 def sorting(job: ComparisonJob, count: int) -> Prepared:
@@ -143,8 +133,7 @@ def sorting(job: ComparisonJob, count: int) -> Prepared:
         parts: Sequence[Array] = comm.allgather(read[0])
         return [np.concatenate(parts)]
 
-    variants = {OURS: Variant(each(ours), got), SORT_BY_HAND: Variant(each(raw), got), NUMPY: Variant(each(alone), got)}
-    return Prepared(variants, against(SORT_BY_HAND, NUMPY), sent=WORD * count, items=count)
+    return compared({OURS: ours, SORT_BY_HAND: raw, NUMPY: alone}, got, sent=WORD * count, items=count)
 
 
 class SampleSort:
