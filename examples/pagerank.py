@@ -104,10 +104,10 @@ def main(bsp: pybsp.BSP, modules: int | None = None, damping: float = 0.85, tole
         iterations += 1
 
     with bsp.superstep("check"):
-        gathered = [collectives.gather_blocks.start(bsp, block) for block in (rank, edges)]
+        all_ranks, all_edges = (collectives.gather_blocks.start(bsp, block) for block in (rank, edges))
     ranking = None
-    if bsp.pid == 0:
-        ranks, graph = (ticket.value[0] for ticket in gathered if ticket.value)
+    if all_ranks.value and all_edges.value:  # on processor 0
+        ranks, graph = all_ranks.value[0], all_edges.value[0]
         expected = sequential(n, graph["source"], graph["target"], damping, tolerance)
         difference = float(np.abs(ranks - expected).max())
         if not difference <= tolerance:

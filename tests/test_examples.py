@@ -114,7 +114,17 @@ def test_pagerank_ranks_alike_for_every_p(capsys: pytest.CaptureFixture[str]) ->
 def test_pagerank_takes_one_superstep_an_iteration(capsys: pytest.CaptureFixture[str]) -> None:
     done = pybsp.simulate(pagerank.main, 60, p=3)
     assert len(of_label(done, "iterate")) == done.results[0].iterations + 1
+    assert len(of_label(done, "names")) == 1
     assert len(done.ledger) == done.results[0].iterations + 4
+
+
+def test_pageranks_totals_count_beside_its_shares(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pagerank, "imports", lambda text, package: [])  # so there are no shares
+    p = 3
+    done = pybsp.simulate(pagerank.main, 12, p=p)
+    assert {(record.h, record.M) for record in of_label(done, "iterate")} == {(2 * (p - 1), 2 * (p - 1) * p)}
 
 
 def test_pagerank_finds_imports_of_every_form() -> None:
