@@ -7,7 +7,8 @@ Supersteps, for n vertices and E edges:
 
     names       processor 0 tells all which modules there are: `collectives.broadcast.cost` of the names; none for p = 1
     edges       w = the parsing of n/p sources; h <= 2 * the edges that a processor finds, or owns
-    iterate     w = n/p + the edges that a processor owns, for the shares, and 6 * n/p + arrivals, for the ranks;
+    iterate     w = n/p + the edges that a processor owns, for the shares, and 6 * n/p + arrivals, for the ranks,
+                with 2 * (p - 1) for the totals;
                 h <= 2 * (p - 1) + 2 * the distinct ends of a processor's edges, or 2 * (p - 1) + 2 * arrivals.
                 One superstep an iteration: the totals by which all decide whether to stop ride with the next shares
     check       all ranks and edges go to processor 0: h <= n + 2 * E

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
@@ -117,6 +118,20 @@ def together(bsp: pybsp.BSP) -> None:
     baselines.prefix_pipelined(bsp, [1, 2], operator.add)
 
 
+def riding(bsp: pybsp.BSP) -> int:
+    """Collectives that ride: the types of values are those of the plain calls."""
+    total: pybsp.Ride[Any] = collectives.allreduce.start(bsp, 1.0, np.add, degree=max(bsp.p, 2))
+    values: pybsp.Ride[list[Any] | None] = collectives.gather.start(bsp, bsp.pid)
+    spread = collectives.broadcast.start(bsp, bsp.pid, like=0)
+    left: int | None = spread.supersteps
+    while not (total.done and values.done and spread.done):
+        bsp.sync()
+    found = values.value
+    text: str = f"{total.name} {total.value} {left}"
+    parts: tuple[NDArray[Any], NDArray[np.int64]] = collectives.allgather_blocks.start(bsp, np.ones(2)).finish()
+    return len(text) + int(parts[1].sum()) + (0 if found is None else len(found))
+
+
 def program(proc: logp.Processor) -> int:
     """A LogP program."""
     if proc.pid > 0:
@@ -132,7 +147,8 @@ def before() -> float:
     machine = pybsp.BSPMachine(p=16, g=1e-8, l=1e-5, r=1e9)
     machine.save("machine.json")
     array = pybsp.EBSPMachine.linear_array(16)
-    cost: pybsp.Cost = collectives.broadcast.cost(machine, words=1000) + ebsp.gossip.cost(array)
+    both = collectives.together(machine, (collectives.allreduce.plan(16), 1), (collectives.prefix.plan(16), 2.5))
+    cost: pybsp.Cost = both + collectives.broadcast.cost(machine, words=1000) + ebsp.gossip.cost(array)
     step: pybsp.Superstep = cost[0]
     plan: collectives.Plan = collectives.broadcast.plan(8, degree=4)
     first: collectives.Step = plan[0]
@@ -145,6 +161,7 @@ def everything() -> None:
     simulation: pybsp.Simulation = pybsp.simulate(main, 10, p=4, router=routing.hypercube_router(packet=256))
     pybsp.simulate(together, p=4, router=routing.two_phase_router(seed=1))
     pybsp.simulate(main, 10, p=2, router=routing.multibutterfly_router())
+    pybsp.simulate(riding, p=4)
     with pybsp.attach(MPI.COMM_WORLD, checked=True) as bsp:
         bsp.sync()
     machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
