@@ -88,7 +88,13 @@ class Step:
         return cls(rows[0], rows[1], rows[2], rows[3], work)
 
     def from_root(self, p: int, root: int) -> Step:
-        """The same with processors that count from a root, as numbers among p."""
+        """The same with processors that count from a root, as numbers among p.
+
+        Examples:
+            >>> from pybsp.collectives import Step
+            >>> Step.of(sources=[0], destinations=[1]).from_root(3, root=2).messages()
+            [(2, 0, range(0, 1))]
+        """
         return Step.of((self.sources + root) % p, (self.destinations + root) % p, self.first, self.last, self.work)
 
     def __len__(self) -> int:

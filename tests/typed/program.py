@@ -73,6 +73,12 @@ def main(bsp: pybsp.BSP, size: int) -> list[float]:
 def together(bsp: pybsp.BSP) -> None:
     """Every collective."""
     keys = np.arange(8.0)
+    plans = (collectives.allreduce.plan(bsp.p, 2), 1.0), (collectives.broadcast.plan(bsp.p, 2), 8.0)
+    seconds: float = collectives.together(bsp.machine, *plans).seconds
+    ticket = collectives.allreduce.start(bsp, seconds, np.add)
+    supersteps: int | None = ticket.supersteps
+    total: float = ticket.value if ticket.done else ticket.finish()
+    assert supersteps is None or total >= 0
     collectives.allgather(bsp, bsp.pid)
     collectives.allreduce(bsp, keys, np.add, order="fixed")
     collectives.bitonic_sort(bsp, bsp.pid)
