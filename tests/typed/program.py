@@ -153,8 +153,7 @@ def before() -> float:
     machine = pybsp.BSPMachine(p=16, g=1e-8, l=1e-5, r=1e9)
     machine.save("machine.json")
     array = pybsp.EBSPMachine.linear_array(16)
-    both = collectives.together(machine, (collectives.allreduce.plan(16), 1), (collectives.prefix.plan(16), 2.5))
-    cost: pybsp.Cost = both + collectives.broadcast.cost(machine, words=1000) + ebsp.gossip.cost(array)
+    cost: pybsp.Cost = collectives.broadcast.cost(machine, words=1000) + ebsp.gossip.cost(array)
     step: pybsp.Superstep = cost[0]
     plan: collectives.Plan = collectives.broadcast.plan(8, degree=4)
     first: collectives.Step = plan[0]
