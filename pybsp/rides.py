@@ -119,6 +119,16 @@ class Ride(Generic[Result_co]):
         name: of the function.
         done: whether it is over.
         supersteps: after how many in all it is, from its start; None where that depends on what arrives.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     ticket = collectives.allreduce.start(bsp, bsp.pid, np.add, degree=4)
+        ...     bsp.send(0, "beside it")
+        ...     bsp.sync()
+        ...     return ticket.supersteps, ticket.done, int(ticket.value), len(bsp.inbox)
+        >>> pybsp.simulate(main, p=4).results[0]
+        (1, True, 6, 4)
     """
 
     def __init__(self, rides: Rides, name: str, steps: Supersteps[Result_co]) -> None:
@@ -134,6 +144,16 @@ class Ride(Generic[Result_co]):
 
         Raises:
             TicketError: it is not over.
+
+        Examples:
+            >>> from pybsp import collectives
+            >>> def main(bsp):
+            ...     return collectives.allreduce.start(bsp, bsp.pid, np.add, degree=4).value
+            >>> try:
+            ...     pybsp.simulate(main, p=4)
+            ... except pybsp.TicketError as error:
+            ...     print(str(error).partition("; ")[2])
+            its value is there after 1 more superstep; call bsp.sync() first
         """
         if not self.done:
             left = "more supersteps"
@@ -154,6 +174,20 @@ class Ride(Generic[Result_co]):
         Raises:
             ProcessorError, SyncError: as `BSP.sync`.
             UsageError: another processor called something else, or with other arguments.
+
+        Examples:
+            >>> from pybsp import collectives
+            >>> def main(bsp):
+            ...     tickets = [collectives.allreduce.start(bsp, bsp.pid, op, degree=2) for op in (np.add, np.maximum)]
+            ...     bsp.send(0, "waits")
+            ...     return [int(ticket.finish()) for ticket in tickets], bsp.pending
+            >>> def ended(bsp):
+            ...     found = main(bsp)
+            ...     bsp.sync()
+            ...     return found
+            >>> simulation = pybsp.simulate(ended, p=4)
+            >>> simulation.results[0], len(simulation.ledger)
+            (([6, 3], 'bsp.send'), 3)
         """
         while not self.done:
             self._rides.sync(self)
