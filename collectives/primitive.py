@@ -7,10 +7,11 @@ an error that names the primitive and the argument, and none is left waiting.
 
 from __future__ import annotations
 
+import math
 import operator
 import pickle
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from typing import (
     Any,
     Concatenate,
@@ -315,8 +316,14 @@ class Descriptor(NamedTuple):
 def descriptor(value: Any) -> Descriptor:
     """The descriptor of a value that all processors have one of."""
     if is_array(value):
-        return Descriptor(f"{value.dtype}{list(value.shape)}", -(-value.nbytes // 8))
+        return _of_array(value.dtype, value.shape)
     return Descriptor("number" if is_number(value) else "object", 1)
+
+
+@lru_cache(maxsize=1024)
+def _of_array(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Descriptor:
+    # Kept: numpy takes microseconds to name a dtype.
+    return Descriptor(f"{dtype}{list(shape)}", -(-dtype.itemsize * math.prod(shape) // 8))
 
 
 def is_array(value: Any) -> bool:
