@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .gather_blocks import gather_blocks
     from .group_by import group_by
     from .histogram import histogram
-    from .plan import Plan, Step
+    from .plan import Plan, Step, together
     from .prefix import prefix
     from .prefix_2d import prefix_2d
     from .random_permutation import random_permutation
@@ -97,6 +97,7 @@ __all__ = [
     "scatter_blocks",
     "segmented_prefix",
     "sort",
+    "together",
     "top_k",
     "total_exchange",
     "total_exchange_blocks",
@@ -123,10 +124,7 @@ if not TYPE_CHECKING:
             ".gather_blocks": ("gather_blocks",),
             ".group_by": ("group_by",),
             ".histogram": ("histogram",),
-            ".plan": (
-                "Plan",
-                "Step",
-            ),
+            ".plan": ("Plan", "Step", "together"),
             ".prefix": ("prefix",),
             ".prefix_2d": ("prefix_2d",),
             ".random_permutation": ("random_permutation",),

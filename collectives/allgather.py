@@ -57,6 +57,7 @@ def allgather(bsp: BSP, value: Any) -> Supersteps[list[Any]]:
         ['a', 'b', 'c']
     """
     call = Call(bsp, "allgather")
+    call.takes(int(bsp.p > 1))
     value = own_argument(value)
     mine = packed(value, "allgather") if bsp.p > 1 else value
     # 1. All send their values to all others.

@@ -221,6 +221,7 @@ def allreduce(
     call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given, algorithm=algorithm)
     own = taken(value, "allreduce")
     choice = ("trees", given) if given else choose(bsp.machine, own.nbytes / 8 if items else words, items, order, asked)
+    call.takes(len(by_blocks.plan(bsp.p, items) if choice[0] == "blocks" else trees(bsp.p, choice[1], order)))
     return detached((yield from run(call, own, op, choice, words, order)), value)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
+from ..errors import UsageError
 from ..rides import Supersteps
 from . import broadcast_groups, dissemination, tree
 from .algorithms import named
@@ -17,7 +18,18 @@ from .counted.broadcast_groups import counted as counted_groups
 from .counted.broadcast_items import counted as counted_items
 from .dissemination import Carry, Held
 from .plan import Plan, Step, joined
-from .primitive import NOT_SMALL, Call, fan_out, integer, primitive, processor
+from .primitive import (
+    NOT_SMALL,
+    Call,
+    descriptor,
+    fan_out,
+    integer,
+    is_array,
+    is_number,
+    primitive,
+    processor,
+    sources,
+)
 from .small import spread
 
 ALGORITHMS = ("trees", "2d", "groups")
@@ -113,8 +125,15 @@ def cost(
     return _cost(machine, words, *choose(machine, words, True, asked, fan_out("broadcast.cost", degree)), root)
 
 
-def _small(bsp: BSP, value: Any, root: int = 0, degree: int | None = None, algorithm: str | None = None) -> Any:
-    if degree is not None or algorithm is not None or type(root) is not int:
+def _small(
+    bsp: BSP,
+    value: Any,
+    root: int = 0,
+    degree: int | None = None,
+    algorithm: str | None = None,
+    like: Any = None,
+) -> Any:
+    if degree is not None or algorithm is not None or like is not None or type(root) is not int:
         return NOT_SMALL
     found = bsp.prepared.get(("broadcast", root))
     if found is not None:
@@ -130,7 +149,12 @@ def _small(bsp: BSP, value: Any, root: int = 0, degree: int | None = None, algor
 
 @primitive(cost, plan, _small)
 def broadcast(
-    bsp: BSP, value: Any, root: int = 0, degree: int | None = None, algorithm: str | None = None
+    bsp: BSP,
+    value: Any,
+    root: int = 0,
+    degree: int | None = None,
+    algorithm: str | None = None,
+    like: Any = None,
 ) -> Supersteps[Any]:
     """Give all processors the value of one; collective.
 
@@ -144,6 +168,8 @@ def broadcast(
         algorithm: "trees", of whole values; "2d", 2D-BCAST as `broadcast_items` has it; "groups", c pieces to c groups
             of processors, with the cheapest c (broadcast_groups.py); degree is that of their trees. None: the cheapest,
             or a tree where a degree is given. Equal on all processors.
+        like: a number, or an array of the dtype and shape of the root's value, on all processors: then all know from
+            the start what comes, and `start` gives every one of them a ticket that knows its supersteps.
 
     Returns:
         On the root its own object (of a read-only array a copy, as what arrives ends with the next sync); elsewhere a
@@ -174,23 +200,43 @@ def broadcast(
     root = processor("broadcast", "root", root, bsp.p)
     given = fan_out("broadcast", degree)
     asked = named("broadcast", algorithm, ALGORITHMS)
-    call = Call(bsp, "broadcast", root=root, degree=given, algorithm=asked)
+    if like is not None:
+        _check_like(value, like, bsp.pid == root)
+    more = {} if like is None else {"like": descriptor(like).kind}
+    call = Call(bsp, "broadcast", root=root, degree=given, algorithm=asked, **more)
 
     def choice(words: int, divisible: bool) -> tuple[str, Any]:
         return choose(bsp.machine, words, divisible, asked, given)
 
-    return (yield from dissemination.run(call, value, root, choice, _WAYS))
+    return (yield from dissemination.run(call, value, root, choice, _WAYS, like))
+
+
+def _check_like(value: Any, like: Any, is_root: bool) -> None:
+    """The argument like, and on the root the value that is to be like it."""
+    if not (is_number(like) or (is_array(like) and like.dtype.itemsize)):
+        raise UsageError(
+            f"broadcast: argument like: expected a number or an array of plain data, as the root's value, got "
+            f"{type(like).__name__}; without it the value may be anything"
+        )
+    if is_root and (is_number(value), descriptor(value).kind) != (is_number(like), descriptor(like).kind):
+        raise UsageError(
+            f"broadcast: argument value: expected {descriptor(like).kind}, as argument like says, got "
+            f"{descriptor(value).kind}"
+        )
 
 
 def run(call: Call, held: Held, root: int) -> Supersteps[None]:
-    """The tree, from where this processor has the value."""
+    """The tree, from where this processor has the value, or waits for it at its place."""
     levels = trees(call.bsp.p, held.header.by, root)
+    if not held.superstep:
+        call.takes(len(levels))
     dissemination.began(call, held, levels)
     for level in levels[held.superstep :]:
         # A processor that has the value makes d - 1 copies of it, and sends one to each of its children.
         for child, _, _ in level.sends(call.bsp.pid):
             call.send(child, held.part(0, 1), held.note)
-        yield from call.sync([])  # nothing comes to who has the value
+        due = level.receives(call.bsp.pid)  # nothing, to who has the value
+        held.take((yield from call.sync(sources(due))), due)
 
 
 _WAYS: dict[str, Carry] = {"trees": run, "2d": run_items, "groups": broadcast_groups.run}

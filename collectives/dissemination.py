@@ -80,7 +80,7 @@ class Held:
         if is_array(value) and value.dtype.itemsize:
             # Copies only where the array is not contiguous.
             data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-            descriptor = (value.dtype if value.dtype.names else value.dtype.str, value.shape)
+            descriptor = _array_descriptor(value)
         else:
             data = np.frombuffer(packed(value, name), np.uint8)
             descriptor = "object"
@@ -92,6 +92,14 @@ class Held:
         header = Header.read(letters[0].note)
         content: Any = None if header.descriptor == "number" else np.empty(header.nbytes, np.uint8)
         return cls(header, content, superstep, letters)
+
+    @classmethod
+    def expected(cls, like: Any, choose: Choice) -> Held:
+        """That of a processor that knows beforehand what comes: a number, or an array of that dtype and shape."""
+        if is_number(like):
+            return cls(Header(*choose(1, False), 8, "number"), None)
+        header = Header(*choose(-(-like.nbytes // 8), True), like.nbytes, _array_descriptor(like))
+        return cls(header, np.empty(like.nbytes, np.uint8))
 
     @property
     def words(self) -> int:
@@ -122,13 +130,26 @@ class Held:
         return self.content.view(dtype).reshape(shape)
 
 
+def _array_descriptor(array: Any) -> tuple[Any, tuple[int, ...]]:
+    return array.dtype if array.dtype.names else array.dtype.str, array.shape
+
+
 Carry = Callable[[Call, Held, int], Supersteps[None]]  # an algorithm from a root, from where a processor has something
 
 
-def run(call: Call, value: Any, root: int, choose: Choice, algorithms: Mapping[str, Carry]) -> Supersteps[Any]:
-    """Broadcast a value by the algorithm that the root chooses."""
+def run(
+    call: Call,
+    value: Any,
+    root: int,
+    choose: Choice,
+    algorithms: Mapping[str, Carry],
+    like: Any = None,
+) -> Supersteps[Any]:
+    """Broadcast a value by the algorithm that the root chooses, or all do where they know what the value is like."""
     p, pid = call.bsp.p, call.bsp.pid
-    if pid == root:
+    if like is not None and pid != root:
+        held = Held.expected(like, choose)
+    elif pid == root:
         value = own_argument(value)
         held = Held.opened(call.name, value, choose)
     else:
@@ -154,6 +175,8 @@ def _heard(call: Call, root: int, most: int) -> Supersteps[Held]:
 def follow(call: Call, held: Held, plan: Plan) -> Supersteps[None]:
     """Send and receive what a plan says, from where this processor has something."""
     pid = call.bsp.pid
+    if not held.superstep:
+        call.takes(len(plan))
     began(call, held, plan)
     for step in plan[held.superstep :]:
         for dest, first, last in step.sends(pid):

@@ -60,6 +60,7 @@ def gather(bsp: BSP, value: Any, root: int = 0) -> Supersteps[list[Any] | None]:
     """
     root = processor("gather", "root", root, bsp.p)
     call = Call(bsp, "gather", root=root)
+    call.takes(int(bsp.p > 1))
     value = own_argument(value)
     # 1. All send their values to the root.
     came = yield from run(call, plan(bsp.p, root), bsp.pid, lambda _: packed(value, "gather"))

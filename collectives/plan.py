@@ -88,7 +88,13 @@ class Step:
         return cls(rows[0], rows[1], rows[2], rows[3], work)
 
     def from_root(self, p: int, root: int) -> Step:
-        """The same with processors that count from a root, as numbers among p."""
+        """The same with processors that count from a root, as numbers among p.
+
+        Examples:
+            >>> from pybsp.collectives import Step
+            >>> Step.of(sources=[0], destinations=[1]).from_root(3, root=2).messages()
+            [(2, 0, range(0, 1))]
+        """
         return Step.of((self.sources + root) % p, (self.destinations + root) % p, self.first, self.last, self.work)
 
     def __len__(self) -> int:
@@ -209,6 +215,52 @@ class Plan(Sequence[Step]):
             lines += [f"  {s} -> {d}: {_named(items)}" for s, d, items in shown]
             lines += ["  ..."] * (len(step) > len(shown))
         return "\n".join(lines)
+
+
+def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
+    """What collectives cost that are started together and ride in the same supersteps, as many as the longest has.
+
+    Words, messages and operations of each processor add up; then the largest of them counts.
+
+    Args:
+        machine: its p is that of the plans.
+        started: the plan of each, and the words of an item.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> m = pybsp.BSPMachine.nominal(4)
+        >>> sums, news = collectives.allreduce.plan(4, degree=4), collectives.broadcast.plan(4, degree=4)
+        >>> [(step.h_out, step.h_in, step.messages) for step in collectives.together(m, (sums, 1), (news, 10))]
+        [(33, 13, 6)]
+    """
+    p = machine.p
+    length = max((len(plan) for plan, _ in started), default=0)
+    counts = np.zeros((length, 4, p), np.int64)  # words out and in, messages out and in
+    work, total, far = np.zeros((length + 1, p)), np.zeros(length, np.int64), np.zeros(length, np.int64)
+    for plan, words in started:
+        size = round(8 * words)
+        for k, step in enumerate(plan):
+            of_each = -(-(step.last - step.first).astype(np.int64) * size // 8)
+            ends = (step.sources, step.destinations)
+            for row, (end, weights) in enumerate(zip((*ends, *ends), (of_each, of_each, None, None), strict=True)):
+                counts[k, row] += np.bincount(end, weights, p).astype(np.int64)
+            total[k] += of_each.sum()
+            far[k] = max(far[k], np.abs(step.destinations - step.sources).max(initial=0))
+            if plan.steps[k + 1].work if k + 1 < len(plan) else plan.after:
+                # What comes is combined with what is there: an operation for each item.
+                work[k + 1] += np.bincount(step.destinations, step.last - step.first, p) * words
+    steps = [
+        Superstep(
+            int(counts[k, 0].max()),
+            int(counts[k, 1].max()),
+            int(counts[k, 2:].max()),
+            int(total[k]),
+            float(work[k].max()),
+            int(far[k]),
+        )
+        for k in range(length)
+    ]
+    return Cost(machine, steps, float(work[length].max()) if p else 0.0)
 
 
 def _named(items: range) -> str:

@@ -220,6 +220,8 @@ def prefix(
     own = taken(value, "prefix")
     size = own.nbytes / 8 if items else words
     choice = (asked, given) if asked and given else choose(bsp.machine, size, items, order, asked)
+    how, by = choice
+    call.takes(len(plan_2d(bsp.p, items, by, order) if how == "2d" else plan(bsp.p, by, order)))
     return detached((yield from run(call, own, op, choice, words, order)), value)
 
 

@@ -7,10 +7,11 @@ an error that names the primitive and the argument, and none is left waiting.
 
 from __future__ import annotations
 
+import math
 import operator
 import pickle
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from typing import (
     Any,
     Concatenate,
@@ -97,7 +98,8 @@ def primitive(
             return bsp.ride(name, steps(bsp, *args, **kwargs)).finish()
 
         def start(bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result]:
-            return bsp.ride(name, steps(bsp, *args, **kwargs))
+            mine = [_copied(one) for one in args]  # the program goes on with its arrays
+            return bsp.ride(name, steps(bsp, *mine, **{key: _copied(one) for key, one in kwargs.items()}))
 
         returned = collective.__annotations__["return"]
         collective.__annotations__["return"] = returned.removeprefix("Supersteps[").removesuffix("]")
@@ -105,6 +107,15 @@ def primitive(
         return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", collective)
 
     return carry
+
+
+def _copied(argument: Any) -> Any:
+    """An argument of a collective that the program may change while it rides: arrays, also in lists of them."""
+    if isinstance(argument, np.ndarray):
+        return argument.copy()
+    if type(argument) in (list, tuple):
+        return type(argument)(map(_copied, argument))
+    return argument
 
 
 class Call:
@@ -123,6 +134,7 @@ class Call:
         self.bsp, self.name, self._agreed = bsp, name, agreed
         self._stream = bsp.stream(name, **agreed)
         self.send = self._stream.send  # to a processor, data, and perhaps a note that counts no words
+        self.takes = self._stream.takes  # so many supersteps in all, where that is known
 
     def sync(self, expected: Sequence[int] | None = None) -> Supersteps[list[Letter]]:
         """End the superstep.
@@ -304,8 +316,14 @@ class Descriptor(NamedTuple):
 def descriptor(value: Any) -> Descriptor:
     """The descriptor of a value that all processors have one of."""
     if is_array(value):
-        return Descriptor(f"{value.dtype}{list(value.shape)}", -(-value.nbytes // 8))
+        return _of_array(value.dtype, value.shape)
     return Descriptor("number" if is_number(value) else "object", 1)
+
+
+@lru_cache(maxsize=1024)
+def _of_array(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Descriptor:
+    # Kept: numpy takes microseconds to name a dtype.
+    return Descriptor(f"{dtype}{list(shape)}", -(-dtype.itemsize * math.prod(shape) // 8))
 
 
 def is_array(value: Any) -> bool:

@@ -233,6 +233,8 @@ def reduce(
     own = taken(value, "reduce")
     size = own.nbytes / 8 if items else words
     choice = ("trees", given) if given else choose(bsp.machine, size, items, order, root, asked)
+    how, by = choice
+    call.takes(len(by_blocks.plan(bsp.p, items, root) if how == "blocks" else trees(bsp.p, by, root, order)))
     total = yield from run(call, own, op, root, choice, words, order)
     return detached(total, value) if bsp.pid == root else None
 

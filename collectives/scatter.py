@@ -66,6 +66,7 @@ def scatter(bsp: BSP, values: Any, root: int = 0) -> Supersteps[Any]:
 
 def dealt(call: Call, values: Any, root: int) -> Supersteps[Any]:
     """Run it under the name of `call`."""
+    call.takes(int(call.bsp.p > 1))
     bsp = call.bsp
     own: Any = None
     if bsp.pid == root:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import pickle
 from collections.abc import Callable, Sequence
+from functools import reduce
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from ..errors import UsageError
 from ..rides import OF_SUPERSTEP, Ride, signature
 from ..shown import NOT_SHOWN, Counts, Shown
 from .plan import Step
-from .primitive import NOT_SMALL, Fold, Operator, Order, is_number, own_argument, own_result, packed
+from .primitive import NOT_SMALL, Fold, Operator, Order, in_turn, is_number, own_argument, own_result, packed
 
 # A record: the signature of the call, what it is, and the data.
 HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
@@ -111,8 +112,14 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> C
                     value = applied(name, pid, op, a, b)
                 work(words)
             elif len(members) > 1:
-                parts = [(k, value if k == pid else read(shown.parts[k], at)) for k in members]
-                value = applied(name, pid, fold, parts, op)
+                found = [value if k == pid else read(shown.parts[k], at) for k in members]
+                total = None
+                if quick is not None and fold is in_turn and all(type(one) is float for one in found):
+                    total = reduce(quick, found)
+                if total is not None and total - total == 0.0:
+                    value = float64(total)
+                else:
+                    value = applied(name, pid, fold, list(zip(members, found, strict=True)), op)
                 work(words * (len(members) - 1))
         return value
 

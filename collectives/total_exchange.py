@@ -61,6 +61,7 @@ def total_exchange(bsp: BSP, values: Any) -> Supersteps[list[Any]]:
         [[0, 10, 20], [1, 11, 21], [2, 12, 22]]
     """
     call = Call(bsp, "total_exchange")
+    call.takes(int(bsp.p > 1))
     values = one_for_each("total_exchange", values, bsp.p)
     own = own_argument(values[bsp.pid])
     # 1. All send each other their values.

@@ -1,13 +1,13 @@
 """The heat equation on a square plate, by explicit (Jacobi) steps on an n * n grid whose top edge is hot.
 
-The rows are distributed in blocks. Above and below its block a processor has a halo: a copy of its neighbours' nearest
-rows (at the ends, of the plate's edge), which they put there at the end of each step.
+The grid is cut into blocks, one a processor, as is cheapest on the machine (`ebsp.stencil_grid`); in each step
+neighbours exchange the edges of their blocks.
 
-Supersteps:
+Supersteps, where p > 1 (a collective takes none on one processor):
 
-    arrays      registers the grid: h = 0
-    step        w = 6 * ceil(n/p) * n; h = 2 * n words, sent and received by a block between two others (0 for p = 1,
-                n where there are two blocks); one superstep a step
+    step        h = the edges that a block has in common with others: 2 * n between two others where blocks are of whole
+                rows; the points, w = 6 * n * n / p, are the work of the superstep that follows. One superstep a step;
+                `ebsp.stencil.cost` has it exactly
     gather      all blocks go to processor 0: h = n * n less its own block
 
 Run it:
@@ -25,38 +25,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pybsp
+from pybsp import collectives
+from pybsp.collectives import ebsp
+
+Plate = NDArray[np.float64]  # of temperatures
 
 DIFFUSION = 0.2  # k * dt / dx**2; the scheme is stable up to 0.25
 HOT = 100.0
+AROUND = HOT, 0.0, 0.0, 0.0  # what lies around the plate, in the north, south, west and east
 
 
-def main(bsp: pybsp.BSP, n: int = 128, steps: int = 100) -> NDArray[np.float64] | None:
+def main(bsp: pybsp.BSP, n: int = 128, steps: int = 100) -> Plate | None:
     """The n * n temperatures after that many steps, on processor 0."""
-    blocks = min(bsp.p, n)  # processors beyond the rows own none
-    rows = (bsp.pid + 1) * n // blocks - bsp.pid * n // blocks if bsp.pid < blocks else 0
-    above = bsp.pid - 1 if 0 < bsp.pid < blocks else None
-    below = bsp.pid + 1 if bsp.pid + 1 < blocks else None
-
-    with bsp.superstep("arrays"):
-        grid = bsp.array((rows + 2, n + 2))
-        u = grid.local
-        if bsp.pid == 0:
-            u[0] = HOT
-
-    for _ in range(steps):
-        with bsp.superstep("step"):
-            advance(u)
-            bsp.work(6 * rows * n)
-            if above is not None:
-                grid.put(above, u[1, 1:-1], at=(-1, slice(1, n + 1)))
-            if below is not None:
-                grid.put(below, u[-2, 1:-1], at=(0, slice(1, n + 1)))
-
-    with bsp.superstep("gather"):
-        bsp.send(0, u[1:-1, 1:-1])
-    if bsp.pid != 0:
+    grid = ebsp.stencil_grid(bsp.machine, (n, n), flops=6, boundary=AROUND)
+    start = np.zeros((n, n))[grid.block((n, n), bsp.pid)]
+    with bsp.label("step"):
+        block = ebsp.stencil(bsp, start, steps, (n, n), advanced, boundary=AROUND, flops=6)
+    with bsp.label("gather"):
+        blocks = collectives.gather(bsp, block)
+    if blocks is None:
         return None
-    result = np.concatenate([message.payload for message in bsp.inbox])
+    result = np.empty((n, n))
+    for pid, part in enumerate(blocks):
+        result[grid.block((n, n), pid)] = part
     if not np.array_equal(result, sequential(n, steps)):
         raise ArithmeticError("heat: differs from the sequential result")
     print(f"p = {bsp.p}, {n} * {n} points, {steps} steps: mean temperature {result.mean():.6f}")
@@ -64,18 +55,18 @@ def main(bsp: pybsp.BSP, n: int = 128, steps: int = 100) -> NDArray[np.float64] 
     return result
 
 
-def advance(u: NDArray[np.float64]) -> None:
-    """One step of all points that have four neighbours: 6 flops a point."""
-    around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
-    u[1:-1, 1:-1] = (1 - 4 * DIFFUSION) * u[1:-1, 1:-1] + DIFFUSION * around
+def advanced(centre: Plate, north: Plate, south: Plate, west: Plate, east: Plate) -> Plate:
+    """Points after a step, of them and their neighbours: 6 flops a point."""
+    around = north + south + west + east
+    return (1 - 4 * DIFFUSION) * centre + DIFFUSION * around
 
 
-def sequential(n: int, steps: int) -> NDArray[np.float64]:
+def sequential(n: int, steps: int) -> Plate:
     """The same on one processor."""
     u = np.zeros((n + 2, n + 2))
     u[0] = HOT
     for _ in range(steps):
-        advance(u)
+        u[1:-1, 1:-1] = advanced(u[1:-1, 1:-1], u[:-2, 1:-1], u[2:, 1:-1], u[1:-1, :-2], u[1:-1, 2:])
     return u[1:-1, 1:-1]
 
 

@@ -3,12 +3,11 @@
 A is distributed by block rows, vectors in blocks alike. (R. H. Bisseling, Parallel Scientific Computation, sections 1.3
 and 4.3, of which this is the one-dimensional case.)
 
-Supersteps:
+Supersteps, where p > 1 (a collective takes none on one processor):
 
-    vector      registers x: h = 0
-    matvec      each processor gets the other blocks of x: h = (p - 1) * ceil(n/p); the product with the whole of x,
+    matvec      all get all blocks of x: h = (p - 1) * ceil(n/p); the product with the whole of x,
                 w = 2 * ceil(n/p) * n, is the work of the superstep that follows
-    dot         w = 2 * ceil(n/p); each sends its partial sum to all: h = p - 1
+    dot         w = 2 * ceil(n/p); all get the sum of the partial ones: `collectives.allreduce.cost` of a number
     check       all blocks of y go to processor 0: h = n less its own block
 
 Run it:
@@ -27,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pybsp
+from pybsp import collectives
 
 Vector = NDArray[np.float64]
 
@@ -41,41 +41,32 @@ class Products(NamedTuple):
 def main(bsp: pybsp.BSP, n: int = 1000) -> Products:
     """A x and x . A x for the Hilbert matrix and x = (1, 1/2, ... 1/n)."""
     mine = np.arange(bsp.pid * n // bsp.p, (bsp.pid + 1) * n // bsp.p)
-    a = hilbert(mine, n)
-    with bsp.superstep("vector"):
-        x = bsp.array(mine.size)
-        x.local[:] = 1 / (mine + 1)
+    x = 1 / (mine + 1)
+    y = matrix_vector(bsp, hilbert(mine, n), x)
+    product = dot(bsp, x, y)
 
-    y = matrix_vector(bsp, a, x)
-    product = dot(bsp, x.local, y)
-
-    with bsp.superstep("check"):
-        bsp.send(0, y)
-    if bsp.pid == 0:
-        whole_y = np.concatenate([message.payload for message in bsp.inbox])
-        check(n, whole_y, product)
+    with bsp.label("check"):
+        whole_y = collectives.gather_blocks(bsp, y)
+    if whole_y is not None:
+        check(n, whole_y[0], product)
         print(f"p = {bsp.p}, n = {n}: x . A x = {product:.12f}")
         print("agrees with numpy")
     return Products(y, product)
 
 
-def matrix_vector(bsp: pybsp.BSP, a: Vector, x: pybsp.Array) -> Vector:
-    """This processor's block of A x, of its rows of A."""
-    with bsp.superstep("matvec"):
-        tickets = [x.get(source) for source in range(bsp.p)]
-    whole_x = np.concatenate([ticket.value for ticket in tickets])
+def matrix_vector(bsp: pybsp.BSP, a: Vector, x: Vector) -> Vector:
+    """This processor's block of A x, of its rows of A and its block of x."""
+    with bsp.label("matvec"):
+        whole_x, _ = collectives.allgather_blocks(bsp, x)
     bsp.work(2 * a.size)
     return np.asarray(a @ whole_x)
 
 
 def dot(bsp: pybsp.BSP, x: Vector, y: Vector) -> float:
     """x . y, of this processor's blocks of both."""
-    with bsp.superstep("dot"):
-        partial = float(x @ y)
-        bsp.work(2 * x.size)
-        for dest in range(bsp.p):
-            bsp.send(dest, partial)
-    return float(sum(message.payload for message in bsp.inbox))
+    bsp.work(2 * x.size)
+    with bsp.label("dot"):
+        return float(collectives.allreduce(bsp, x @ y, np.add))
 
 
 def hilbert(rows: NDArray[np.intp], n: int) -> Vector:

@@ -5,11 +5,12 @@ out-edges (L. Page et al., The PageRank citation ranking, 1999; ranks of modules
 
 Supersteps, for n vertices and E edges:
 
-    names       processor 0 tells all which modules there are: h = (p - 1) * the names
+    names       processor 0 tells all which modules there are: `collectives.broadcast.cost` of the names; none for p = 1
     edges       w = the parsing of n/p sources; h <= 2 * the edges that a processor finds, or owns
-    iterate     w = n/p + the edges that a processor owns, for the shares, and 6 * n/p + arrivals, for the ranks;
+    iterate     w = n/p + the edges that a processor owns, for the shares, and 6 * n/p + arrivals, for the ranks,
+                with 2 * (p - 1) for the totals;
                 h <= 2 * (p - 1) + 2 * the distinct ends of a processor's edges, or 2 * (p - 1) + 2 * arrivals.
-                One superstep an iteration: the totals by which all decide whether to stop travel with the next shares
+                One superstep an iteration: the totals by which all decide whether to stop ride with the next shares
     check       all ranks and edges go to processor 0: h <= n + 2 * E
 
 Run it:
@@ -35,13 +36,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pybsp
+from pybsp import collectives
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
 
 EDGE = np.dtype([("source", np.int64), ("target", np.int64)])
 SHARE = np.dtype([("vertex", np.int64), ("share", np.float64)])
-TOTALS = np.dtype([("dangling", np.float64), ("change", np.float64)])
 
 
 class Ranking(NamedTuple):
@@ -55,13 +56,10 @@ class Ranking(NamedTuple):
 
 def main(bsp: pybsp.BSP, modules: int | None = None, damping: float = 0.85, tolerance: float = 1e-10) -> Ranking | None:
     """PageRank of the first `modules` modules (None: all), until the ranks change by less than `tolerance` in all."""
-    edge_queue, shares, totals = bsp.queue(EDGE), bsp.queue(SHARE), bsp.queue(TOTALS)
+    edge_queue, shares = bsp.queue(EDGE), bsp.queue(SHARE)
 
-    with bsp.superstep("names"):
-        if bsp.pid == 0:
-            for dest in range(bsp.p):
-                bsp.send(dest, source_files()[:modules])
-    paths: list[str] = bsp.inbox[0].payload
+    with bsp.label("names"):
+        paths: list[str] = collectives.broadcast(bsp, source_files()[:modules] if bsp.pid == 0 else None)
     names = [module_name(path) for path in paths]
     n = len(names)
     starts = np.arange(bsp.p + 1) * n // bsp.p
@@ -92,24 +90,25 @@ def main(bsp: pybsp.BSP, modules: int | None = None, damping: float = 0.85, tole
             outgoing["share"] = np.bincount(slot, given[source], targets.size)
             bsp.work(count + source.size)
             shares.send(target_owners, outgoing)
-            totals.send(np.arange(bsp.p), np.array((rank[degree == 0].sum(), change), TOTALS))
-        if totals.values["change"].sum() < tolerance:
+            # To p - 1 others at once: their sums are there with the shares, after one superstep.
+            mine = np.array((rank[degree == 0].sum(), change))
+            totals = collectives.allreduce.start(bsp, mine, np.add, degree=max(bsp.p, 2))
+        dangling, changed = totals.value
+        if changed < tolerance:
             break
         arrived = shares.values
         received = np.bincount(arrived["vertex"] - first, arrived["share"], count)
-        new = (1 - damping) / n + damping * (received + totals.values["dangling"].sum() / n)
+        new = (1 - damping) / n + damping * (received + dangling / n)
         change = np.abs(new - rank).sum()
         bsp.work(arrived.size + 6 * count)
         rank = new
         iterations += 1
 
     with bsp.superstep("check"):
-        bsp.send(0, rank, tag="rank")
-        bsp.send(0, edges, tag="edges")
+        all_ranks, all_edges = (collectives.gather_blocks.start(bsp, block) for block in (rank, edges))
     ranking = None
-    if bsp.pid == 0:
-        ranks = np.concatenate([m.payload for m in bsp.inbox if m.tag == "rank"])
-        graph = np.concatenate([m.payload for m in bsp.inbox if m.tag == "edges"])
+    if all_ranks.value and all_edges.value:  # on processor 0
+        ranks, graph = all_ranks.value[0], all_edges.value[0]
         expected = sequential(n, graph["source"], graph["target"], damping, tolerance)
         difference = float(np.abs(ranks - expected).max())
         if not difference <= tolerance:

@@ -4,9 +4,9 @@ Each processor counts the words of its share of the files; then each word's coun
 that is the same in every process (Python's own hash of a string is not), and the owners send on their most frequent
 words.
 
-Supersteps, for D distinct words in a processor's share (pickled with its count: about 1.6 words each):
+Supersteps, where p > 1, for D distinct words in a processor's share (pickled with its count: about 1.6 words each):
 
-    files       processor 0 deals out the names: h = the names
+    files       processor 0 deals out the names: h = the names but its own
     count       w = the reading and counting; h = about 1.6 * D * (p - 1)/p, to the owners
     top         w = the adding of arrivals; at processor 0 h = (p - 1) * (TOP words and counts)
 
@@ -29,6 +29,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pybsp
+from pybsp import collectives
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
@@ -37,32 +38,24 @@ TOP = 20
 
 def main(bsp: pybsp.BSP, files: int | None = None) -> list[tuple[str, int]] | None:
     """The most frequent words and their counts in the first `files` files (None: all), on processor 0."""
-    paths: list[str] = []
-    with bsp.superstep("files"):
-        if bsp.pid == 0:
-            paths = source_files()[:files]
-            for dest in range(bsp.p):
-                bsp.send(dest, paths[dest :: bsp.p])
-    share: list[str] = bsp.inbox[0].payload
+    paths = source_files()[:files] if bsp.pid == 0 else []
+    with bsp.label("files"):
+        share: list[str] = collectives.scatter(bsp, [paths[k :: bsp.p] for k in range(bsp.p)])
 
-    with bsp.superstep("count"):
-        parts: dict[int, dict[str, int]] = {}
-        for word, count in count_words(share).items():
-            parts.setdefault(zlib.crc32(word.encode()) % bsp.p, {})[word] = count
-        for owner, part in parts.items():
-            bsp.send(owner, part)
+    parts: list[dict[str, int]] = [{} for _ in range(bsp.p)]
+    for word, count in count_words(share).items():
+        parts[zlib.crc32(word.encode()) % bsp.p][word] = count
+    mine: Counter[str] = Counter()
+    with bsp.label("count"):
+        for part in collectives.total_exchange(bsp, parts):
+            mine.update(part)
 
-    with bsp.superstep("top"):
-        mine: Counter[str] = Counter()
-        for message in bsp.inbox:
-            mine.update(message.payload)
-        bsp.send(0, (mine.total(), len(mine), most_frequent(mine)))
-
-    if bsp.pid != 0:
+    with bsp.label("top"):
+        found = collectives.gather(bsp, (mine.total(), len(mine), most_frequent(mine)))
+    if found is None:
         return None
-    parts_of_all = [message.payload for message in bsp.inbox]
-    total, distinct = (sum(part[k] for part in parts_of_all) for k in (0, 1))
-    top = most_frequent(Counter({word: count for part in parts_of_all for word, count in part[2]}))
+    total, distinct = (sum(part[k] for part in found) for k in (0, 1))
+    top = most_frequent(Counter({word: count for part in found for word, count in part[2]}))
     expected = count_words(paths)
     if (total, distinct, top) != (expected.total(), len(expected), most_frequent(expected)):
         raise ArithmeticError(f"wordcount: differs from a sequential count, {most_frequent(expected)}: got {top}")

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .machine import BSPMachine, EBSPMachine, LogPMachine
     from .mail import Inbox, Message
     from .queues import Queue
+    from .rides import Ride
     from .simulation import Simulation, simulate
 
 __all__ = [
@@ -86,6 +87,7 @@ __all__ = [
     "ProcessorError",
     "Queue",
     "Record",
+    "Ride",
     "RoutingError",
     "Simulation",
     "Superstep",
@@ -115,6 +117,7 @@ if not TYPE_CHECKING:
             ".machine": ("BSPMachine", "EBSPMachine", "LogPMachine"),
             ".mail": ("Inbox", "Message"),
             ".queues": ("Queue",),
+            ".rides": ("Ride",),
             ".simulation": ("Simulation", "simulate"),
         },
     )

@@ -103,24 +103,28 @@ def difference(said: Sequence[Any]) -> UsageError:
     found = next((pid for pid, mine in enumerate(said) if isinstance(mine, Explained) and mine.complaint), 0)
     of_each = [{call.number: call for call in mine.calls} if isinstance(mine, Explained) else {} for mine in said]
     text = said[found].complaint
-    for number, mine in of_each[found].items():
-        other = next((pid for pid, theirs in enumerate(of_each) if theirs.get(number) != mine), None)
+    for number in sorted(set().union(*of_each)):
+        here = found if number in of_each[found] else next(pid for pid, calls in enumerate(of_each) if number in calls)
+        mine = of_each[here][number]
+        # Each processor has its last calls: what is older is equal.
+        other = next(
+            (p for p, calls in enumerate(of_each) if calls.get(number) != mine and number >= min(calls, default=0)),
+            None,
+        )
         if other is None:
             continue
         theirs = of_each[other].get(number)
-        if theirs is None and number < min(of_each[other], default=number):
-            continue  # it was too long ago there
         if theirs is None or theirs.name != mine.name:
             what = f"is in {theirs.described()}" if theirs else f"has not called {mine.name}"
             text = (
-                f"{mine.name}: processor {other} {what} where processor {found} is in {mine.name}; all processors must "
+                f"{mine.name}: processor {other} {what} where processor {here} is in {mine.name}; all processors must "
                 f"call it together, and with equal arguments (here {mine.described()})"
             )
         else:
             argument = next(a for a in mine.arguments | theirs.arguments if mine[2].get(a) != theirs[2].get(a))
             text = (
                 f"{mine.name}: argument {argument}: expected the same on all processors, got "
-                f"{mine.arguments.get(argument)} on processor {found} and {theirs.arguments.get(argument)} on "
+                f"{mine.arguments.get(argument)} on processor {here} and {theirs.arguments.get(argument)} on "
                 f"processor {other}"
             )
         break

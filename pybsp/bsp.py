@@ -402,6 +402,21 @@ class BSP:
         Args:
             name: of the function.
             **arguments: of the call that are equal on all processors; where they are not, an error on all says so.
+
+        Examples:
+            >>> def largest(bsp, value, scale):
+            ...     stream = bsp.stream("largest", scale=scale)
+            ...     for dest in range(bsp.p):
+            ...         stream.send(dest, scale * value)
+            ...     yield
+            ...     return max(letter.payload for letter in stream.arrived)
+            >>> pybsp.simulate(lambda bsp: bsp.ride("largest", largest(bsp, bsp.pid, 10)).finish(), p=3).results
+            [20, 20, 20]
+            >>> try:
+            ...     pybsp.simulate(lambda bsp: bsp.ride("largest", largest(bsp, 1, bsp.pid)).finish(), p=2)
+            ... except pybsp.UsageError as error:
+            ...     print(error)
+            largest: argument scale: expected the same on all processors, got 0 on processor 0 and 1 on processor 1
         """
         return self._superstep.rides.stream(name, {key: str(value) for key, value in arguments.items()})
 

@@ -68,9 +68,10 @@ class Stream:
         arrived: what came with the last superstep; arrays are read-only views, until the next one ends.
     """
 
-    __slots__ = ("_mail", "_rides", "_signature", "arrived", "pid", "superstep")
+    __slots__ = ("_mail", "_name", "_rides", "_signature", "arrived", "pid", "superstep")
 
-    def __init__(self, rides: Rides, mine: int) -> None:
+    def __init__(self, rides: Rides, name: str, mine: int) -> None:
+        self._name = name
         self._rides, self._mail = rides, rides.mail
         self.pid, self.superstep = rides.pid, 0
         self.arrived: list[Letter] = []
@@ -89,6 +90,10 @@ class Stream:
         else:
             mine = self._signature
             self._mail.send(dest, payload, f"{mine}|{note}" if type(note) is str else (mine, note))
+
+    def takes(self, supersteps: int) -> None:
+        """The function that rides is over after so many supersteps in all."""
+        self._rides.takes(self._name, supersteps)
 
     def differ(self, complaint: str) -> NoReturn:
         """What arrived is not what the call expects: all processors say what they called, and get the error.
@@ -114,6 +119,16 @@ class Ride(Generic[Result_co]):
         name: of the function.
         done: whether it is over.
         supersteps: after how many in all it is, from its start; None where that depends on what arrives.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     ticket = collectives.allreduce.start(bsp, bsp.pid, np.add, degree=4)
+        ...     bsp.send(0, "beside it")
+        ...     bsp.sync()
+        ...     return ticket.supersteps, ticket.done, int(ticket.value), len(bsp.inbox)
+        >>> pybsp.simulate(main, p=4).results[0]
+        (1, True, 6, 4)
     """
 
     def __init__(self, rides: Rides, name: str, steps: Supersteps[Result_co]) -> None:
@@ -129,12 +144,25 @@ class Ride(Generic[Result_co]):
 
         Raises:
             TicketError: it is not over.
+
+        Examples:
+            >>> from pybsp import collectives
+            >>> def main(bsp):
+            ...     return collectives.allreduce.start(bsp, bsp.pid, np.add, degree=4).value
+            >>> try:
+            ...     pybsp.simulate(main, p=4)
+            ... except pybsp.TicketError as error:
+            ...     print(str(error).partition("; ")[2])
+            its value is there after 1 more superstep; call bsp.sync() first
         """
         if not self.done:
-            left = "some" if self.supersteps is None else str(self.supersteps - self._ended)
+            left = "more supersteps"
+            if self.supersteps is not None:
+                more = self.supersteps - self._ended + 1
+                left = f"{more} more superstep{'s' * (more > 1)}"
             raise TicketError(
                 f"ticket.value: {self.name} was started in {describe(self._started, '')}; its value is there after "
-                f"{left} more supersteps; call bsp.sync() first"
+                f"{left}; call bsp.sync() first"
             )
         return self._value
 
@@ -146,6 +174,20 @@ class Ride(Generic[Result_co]):
         Raises:
             ProcessorError, SyncError: as `BSP.sync`.
             UsageError: another processor called something else, or with other arguments.
+
+        Examples:
+            >>> from pybsp import collectives
+            >>> def main(bsp):
+            ...     tickets = [collectives.allreduce.start(bsp, bsp.pid, op, degree=2) for op in (np.add, np.maximum)]
+            ...     bsp.send(0, "waits")
+            ...     return [int(ticket.finish()) for ticket in tickets], bsp.pending
+            >>> def ended(bsp):
+            ...     found = main(bsp)
+            ...     bsp.sync()
+            ...     return found
+            >>> simulation = pybsp.simulate(ended, p=4)
+            >>> simulation.results[0], len(simulation.ledger)
+            (([6, 3], 'bsp.send'), 3)
         """
         while not self.done:
             self._rides.sync(self)
@@ -202,7 +244,7 @@ class Rides(Participant):
         """The stream of a call of the function whose generator runs."""
         assert self._starting is not None
         arguments = dict(arguments)
-        stream = Stream(self, self.begin(name, arguments, signature(name, arguments)))
+        stream = Stream(self, name, self.begin(name, arguments, signature(name, arguments)))
         self._starting.streams.append(stream)
         return stream
 
@@ -216,6 +258,11 @@ class Rides(Participant):
         """The call that began last rides instead, and begins again."""
         self._number -= 1
         self._calls.pop()
+
+    def takes(self, name: str, supersteps: int) -> None:
+        """See `Stream.takes`; a part of another function does not know it of that one."""
+        if self._starting is not None and self._starting.name == name:
+            self._starting.supersteps = supersteps
 
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 
@@ -256,6 +303,8 @@ class Rides(Participant):
                 ride.advance()
             except BaseException as error:
                 failed = failed or error
+                if self._engine.gate.failed is not None:
+                    raise  # all know of it, and nothing more is exchanged
             finally:
                 self._starting = before
             if not ride.done:

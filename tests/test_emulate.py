@@ -395,14 +395,19 @@ def test_one_cluster_runs_at_a_time(tmp_path: Path) -> None:
 
 
 WAITS = """
-import os, sys, time
+import os, signal, sys, time
 from mpi4py import MPI
+
+def once(number, frame):  # it comes twice: by the group, and from the launcher
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 if os.fork() == 0:  # a process that nobody waits for, and that no signal to the job reaches
     os.setsid()
     os.closerange(0, 1000)
     time.sleep(600)
     os._exit(0)
+signal.signal(signal.SIGINT, once)
 MPI.COMM_WORLD.Barrier()
 try:
     if MPI.COMM_WORLD.rank == 0:

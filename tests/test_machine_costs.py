@@ -418,8 +418,8 @@ def test_pending_says_what_was_sent_since_the_last_sync() -> None:
         bsp.sync()
         said.append(bsp.pending)
         bsp.send(0, 2)
-        with pytest.raises(UsageError, match=r"broadcast: .*bsp.send.*call bsp.sync\(\) first"):
-            broadcast(bsp, 1)
+        broadcast(bsp, 1)
+        assert bsp.pending == "bsp.send"  # a collective leaves it to the program's own sync
         bsp.sync()
         return said
 

@@ -52,8 +52,8 @@ def test_the_page_has_the_bits_of_words() -> None:
         f"{wire.BYTES_SHIFT} to 62",
     ]
     board = list(rows("The board"))
-    bits = [wire.KIND_AND_FLAGS.bit_length() - 1, wire.SOMETHING.bit_length() - 1, wire.BORROWS.bit_length() - 1]
-    assert board[-4:] == [f"0 to {bits[0]}", str(bits[1]), str(bits[2]), f"{wire.STATUS_EPOCH_SHIFT} to 62"]
+    bits = [word.bit_length() - 1 for word in (wire.KIND_AND_FLAGS, wire.SOMETHING, wire.BORROWS, wire.SHOWS)]
+    assert board[-5:] == [f"0 to {bits[0]}", *map(str, bits[1:]), f"{wire.STATUS_EPOCH_SHIFT} to 62"]
     assert (
         f"shifted by {wire.TAG_EPOCH_SHIFT}, and whether there is a manifest (bit {wire.HAS.bit_length() - 1})" in PAGE
     )

@@ -12,7 +12,6 @@ Plain data (the JSON) goes from what measures to what prints and draws.
     state.py        the state of the machine: memory bandwidth, latency, load
     guidelines.py   collectives against the same by other means: --guidelines
     growth.py       what grows with p: virtual processors, and counts
-    counts.py       messages of a sparse exchange, counted in this process
     figures.py      the figures that are wanted, and which of them a run has measured
     report.py       tables of what was found
     plots.py        the same, drawn

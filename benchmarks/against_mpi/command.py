@@ -16,11 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 import pybsp
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
-from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, library, on_ranks
+from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, Study, library, on_ranks
 from pybsp.errors import BSPError, UsageError
 from pybsp.transport.launcher import under_launcher
 
@@ -39,6 +37,7 @@ from .works.fine import BY_HAND
 FORMAT = "pybsp-compare"
 FAMILIES = {"mpich": MPICH, "openmpi": OPEN_MPI}
 GROWTH = "growth"
+THREADS = ("single", "funneled", "serialized", "multiple")
 PACE = Pace(rounds=41, budget=8.0, batch=0.01)
 LATENCIES = 20  # that a batch lasts at least, between hosts
 GUIDELINES = Pace(rounds=21, budget=0.8, batch=0.002)
@@ -58,60 +57,52 @@ NAME=0 is a number. They neither fill nor read what they send.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit status: 0, 1 after a failure, 2 for wrong usage."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    study = _study()
+    options = study.begin(arguments)
     try:
         _complete(options)
         if options.show:
-            show(Console(), joined([_read(path) for path in options.show]))
+            show(study, joined([_read(path) for path in options.show]))
             return 0
-        return _measure(options, arguments)
+        return _measure(study, arguments)
     except BSPError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        print(f"{study.prog}: {error}", file=sys.stderr)
         return 2
     except subprocess.CalledProcessError as error:
-        print(f"{parser.prog}: the ranks failed: exit status {error.returncode}", file=sys.stderr)
+        print(f"{study.prog}: the ranks failed: exit status {error.returncode}", file=sys.stderr)
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    works = dict.fromkeys(work.name for work in catalogue("all"))
-    parser = argparse.ArgumentParser(
-        prog="python -m pybsp.benchmarks.against_mpi",
-        description="pybsp against raw mpi4py at the same work, interleaved in one run.",
-        epilog=EPILOGUE.format(works=", ".join(works), guided=", ".join(guidelines.GUIDED)),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def _study() -> Study:
+    study = Study(
+        "pybsp against raw mpi4py at the same work, interleaved in one run.",
+        keep="--json",
+        plot="it",
+        quick="few sizes and rounds: to see that it works",
     )
-    parser.add_argument("-n", type=int, nargs="+", metavar="P", help="processors, one run for each (default 2)")
-    parser.add_argument("--only", nargs="+", metavar="NAME[=SIZE]", help="these works (default: all)")
-    parser.add_argument(
+    study.prog = "python -m pybsp.benchmarks.against_mpi"
+    study.epilog = EPILOGUE.format(
+        works=", ".join(dict.fromkeys(work.name for work in catalogue("all"))), guided=", ".join(guidelines.GUIDED)
+    )
+    study.add_argument("-n", type=int, nargs="+", metavar="P", help="processors, one run for each (default 2)")
+    study.add_argument("--only", nargs="+", metavar="NAME[=SIZE]", help="these works (default: all)")
+    study.add_argument(
         "--guidelines",
         action="store_true",
         help="not MPI: each collective against the same by send and sync, and by other collectives",
     )
-    parser.add_argument("--quick", action="store_true", help="few sizes and rounds: to see that it works")
-    parser.add_argument("--rounds", type=int, help=f"of each work (default {PACE.rounds}, quick: {QUICK.rounds})")
-    parser.add_argument(
-        "--seconds", type=float, help=f"that the rounds of a work take at most (default {PACE.budget:g})"
-    )
-    parser.add_argument("--hosts", type=int, metavar="N", help="run on so many emulated hosts")
-    parser.add_argument("--ranks-per-host", type=int, default=1, metavar="R", help="default 1")
-    parser.add_argument("--latency", default="1ms", help="between the hosts, one way (default 1ms)")
-    parser.add_argument("--rate", default="200mbit", help="of each host's line (default 200mbit)")
-    parser.add_argument(
-        "--emulator", choices=EMULATORS, default="pybsp", help="pybsp's own, or the script that PYBSP_CLUSTER names"
-    )
-    parser.add_argument("--mpi", choices=tuple(FAMILIES), help="refuse to run with another MPI library")
-    parser.add_argument(
-        "--threads",
-        choices=("single", "funneled", "serialized", "multiple"),
-        help="what MPI is asked for, for both sides (default: what pybsp asks for)",
-    )
-    parser.add_argument("--json", metavar="FILE", help="keep everything, all samples as well")
-    parser.add_argument("--plot", metavar="FILE", help="draw it (.pdf, .png, .svg); needs matplotlib")
-    parser.add_argument("--show", nargs="+", metavar="FILE", help="print what --json kept, of several runs together")
-    parser.add_argument("--verbose", action="store_true", help="say what is being measured")
-    return parser
+    study.add_argument("--rounds", type=int, help=f"of each work (default {PACE.rounds}, quick: {QUICK.rounds})")
+    study.add_argument("--seconds", type=float, help=f"that a work's rounds take at most (default {PACE.budget:g})")
+    study.add_argument("--hosts", type=int, metavar="N", help="run on so many emulated hosts")
+    study.add_argument("--ranks-per-host", type=int, default=1, metavar="R", help="ranks of each")
+    study.add_argument("--latency", default="1ms", help="between the hosts, one way")
+    study.add_argument("--rate", default="200mbit", help="of each host's line")
+    study.add_argument("--emulator", choices=EMULATORS, default="pybsp", help="or the script that PYBSP_CLUSTER names")
+    study.add_argument("--mpi", choices=tuple(FAMILIES), help="refuse to run with another MPI library")
+    study.add_argument("--threads", choices=THREADS, help="what MPI is asked for, for both sides (default: as pybsp)")
+    study.add_argument("--show", nargs="+", metavar="FILE", help="print what --json kept, of several runs together")
+    study.add_argument("--verbose", action="store_true", help="say what is being measured")
+    return study
 
 
 def _complete(options: argparse.Namespace) -> None:
@@ -143,14 +134,8 @@ def _complete(options: argparse.Namespace) -> None:
     options.n = options.n or [2]
     if min(options.n) < 1:
         raise UsageError(f"-n: expected numbers of at least 1, got {options.n}")
-    for name in ("json", "plot"):
-        path = getattr(options, name)
-        if path is not None and not Path(path).resolve().parent.is_dir():
-            raise UsageError(f"--{name}: expected a file that can be written, got {path}: there is no such folder")
-    if options.plot is not None:
-        if options.guidelines:
-            raise UsageError("--plot: --guidelines are not drawn; leave one of them out")
-        plots.usable(options.plot)
+    if options.guidelines and options.plot is not None:
+        raise UsageError("--plot: --guidelines are not drawn; leave one of them out")
     sizes = _sizes(options)
     options.works = chosen(options.only, list(guidelines.works(sizes)) if options.guidelines else catalogue(sizes))
 
@@ -180,7 +165,8 @@ def chosen(only: Sequence[str] | None, works: list[Work]) -> list[Work]:
     return sorted(picked, key=works.index)
 
 
-def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+def _measure(study: Study, arguments: Sequence[str]) -> int:
+    options = study.options
     if under_launcher():
         run = on_these(options)
         if run is None:
@@ -194,11 +180,8 @@ def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     growing = not options.guidelines if options.only is None else GROWTH in options.only
     grown = growth(options.quick) if growing else []
     content = joined([{"format": FORMAT, "runs": runs, "growth": grown}])
-    show(Console(), content)
-    if options.json:
-        Path(options.json).write_text(json.dumps(content, indent=1) + "\n")
-    if options.plot:
-        plots.draw(content, options.plot)
+    show(study, content)
+    study.end(content, lambda pyplot: plots.draw(pyplot, content))
     return 0
 
 
@@ -224,7 +207,7 @@ def started(p: int, options: argparse.Namespace, arguments: Sequence[str]) -> di
 
 def asked(arguments: list[str]) -> dict[str, Any] | None:
     """What the ranks of this job find that were started with some arguments; collective."""
-    options = _parser().parse_args(arguments)
+    options = _study().parse_args(arguments)
     _complete(options)
     return on_these(options)
 
@@ -263,7 +246,7 @@ def program(bsp: pybsp.BSP, options: argparse.Namespace) -> dict[str, Any] | Non
     job.comm.Free()
     if bsp.pid:
         return None
-    names = {getattr(MPI, f"THREAD_{name.upper()}"): name for name in ("single", "funneled", "serialized", "multiple")}
+    names = {getattr(MPI, f"THREAD_{name.upper()}"): name for name in THREADS}
     run = {
         "p": bsp.p,
         "network": options.network,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .variants import OURS
+from .works import collective
 from .works.access import ALLTOALLV as INTO_PLACE
 from .works.access import NUMPY, SCATTERED
 from .works.blocks import ALLTOALLV, KIB, MIB
@@ -89,6 +90,7 @@ FIGURES = (
     Figure("rooms", 16 * MIB, ALLTOALLV, 0.85, command="-n 2"),
     Figure("relation", 100_000, BY_HAND, 1.0, command="-n 2"),
     Figure("scattered put", SCATTERED, NUMPY, 3.0, command="-n 2"),
+    Figure("sort", collective.SORT["all"], collective.NUMPY, 1.0, command="-n 2 --only sort"),
     Figure("empty", 0, COUNTS, 0.4, p=8, family=MPICH, crowded=True, command="-n 8 --only empty, on 2 cores"),
     Figure("allreduce number", 1, ALLREDUCE, 0.5, p=8, crowded=True, command=_EIGHT_RANKS),
     *(

@@ -2,8 +2,8 @@
 
 In every pattern what a processor sends does not depend on p, and neither should what it costs: the words that the
 ledger counts, the time that the superstep takes here, divided by the processors that this one process played, and the
-messages that a processor sends where each is on a host of its own: p - 1 heads in a direct exchange; counted in a
-sparse one.
+messages that a processor sends where each is on a host of its own: p - 1 heads in a direct exchange; in a sparse one
+those to partners, and the rounds of a dissemination, as tests count them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 import pybsp
-
-from .counts import messages
+from pybsp.transport.sparse import rounds
 
 PROCESSORS = {True: (4, 16, 64), False: (4, 16, 64, 256, 1024)}
 PATTERNS = {"nothing": 0, "a word to 1 other": 1, "a word to each of 4 others": 4, "a word to each of 16 others": 16}
@@ -65,7 +64,7 @@ def growth(quick: bool) -> list[dict[str, Any]]:
                     "h": record.h,
                     "M": record.M,
                     "direct": p - 1,
-                    "sparse": messages(p, partners),
+                    "sparse": partners + rounds(p),
                 }
             )
     return rows

@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from pybsp.errors import UsageError
 
 from .works.fine import BY_HAND
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-KINDS = (".pdf", ".png", ".svg")
 
-
-def usable(path: str) -> None:
-    """Whether it can be drawn there, before anything is measured.
-
-    Raises:
-        UsageError: another kind of file, or matplotlib is missing.
-    """
-    if Path(path).suffix not in KINDS:
-        raise UsageError(f"--plot: expected a file that ends in one of {', '.join(KINDS)}, got {path}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise UsageError("--plot needs matplotlib: pip install 'pybsp[plot]'") from None
-
-
-def draw(content: Mapping[str, Any], path: str) -> None:
+def draw(pyplot: Any, content: Mapping[str, Any]) -> Any:
     """One page: for each run blocks, messages and ratios to bars; then growth over p."""
-    from matplotlib.figure import Figure
-
     runs, grown = content["runs"], content["growth"]
     height = len(runs) + bool(grown)
-    page = Figure(figsize=(15, 4.5 * height), layout="constrained")
-    axes = page.subplots(height, 3, squeeze=False)
+    page, axes = pyplot.subplots(height, 3, figsize=(15, 4.5 * height), layout="constrained", squeeze=False)
     for run, (left, middle, right) in zip(runs, axes, strict=False):
         where = f"p = {run['p']}, {run['family']}" + (", emulated hosts" if run["network"] else "")
         _over_size(left, run, "blocks", "bytes_per_second", 1e-9)
@@ -50,7 +28,7 @@ def draw(content: Mapping[str, Any], path: str) -> None:
         _growth(axes[-1][0], grown)
         for spare in axes[-1][1:]:
             spare.set_axis_off()
-    page.savefig(path, dpi=130)
+    return page
 
 
 def _over_size(axis: Axes, run: Mapping[str, Any], work: str, what: str, unit: float) -> None:

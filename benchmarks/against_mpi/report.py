@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
+
+from pybsp.benchmarks.studies.frame import Study, heads, table
 
 from .variants import OURS
 from .works import catalogue
 
-WIDTH = 175  # where the output is no terminal
 CHANGED = 0.2  # relative: a machine whose bandwidth or latency moves by more is another one
 CROWDED = 0.75  # of the bandwidth of one process, in cache: below it, two disturb each other there
 BUSY = 0.5  # load for each core, beside which figures say little
@@ -59,25 +59,17 @@ def verdict(found: Mapping[str, Any]) -> str:
     return "reached" if found["high"] <= found["bar"] else "reached, its interval not"
 
 
-def show(console: Console, content: Mapping[str, Any]) -> None:
+def show(study: Study, content: Mapping[str, Any]) -> None:
     """All tables."""
-    if not console.is_terminal:
-        console.width = WIDTH
     for run in content["runs"]:
-        for line in heading(run):
-            console.print(line, highlight=False)
         if run.get("guidelines"):
-            console.print(guidelines(run))
-            for line in violated(run):
-                console.print(line, highlight=False)
+            study.show(*heading(run), guidelines(run), *violated(run))
             continue
-        console.print(rows(run))
-        if run["over_h"]:
-            console.print(over_h(run))
+        study.show(*heading(run), rows(run), *([over_h(run)] if run["over_h"] else []))
     if content["growth"]:
-        console.print(over_p(content["growth"]))
-    if not all(run.get("guidelines") for run in content["runs"]) or not content["runs"]:
-        console.print(figures(content))
+        study.show(over_p(content["growth"]))
+    if not content["runs"] or not all(run.get("guidelines") for run in content["runs"]):
+        study.show(figures(content))
 
 
 def heading(run: Mapping[str, Any]) -> Iterator[str]:
@@ -138,30 +130,25 @@ def _states(states: Mapping[str, Any], cores: int, p: int) -> Iterator[str]:
 
 def rows(run: Mapping[str, Any]) -> Table:
     """The comparison of one run."""
-    table = Table(
-        title="time of a repetition, median (quartiles); rate of a processor, and over a copy's; ratio, ours over "
-        "theirs, median of the rounds' (95 %)"
-    )
-    for name in ("what", "form", "time", "rate", "of memory", "ratio", "at most", "rounds"):
-        table.add_column(name, no_wrap=name in ("time", "rate", "ratio"))
+    cells: list[tuple[object, ...]] = []
     for row in run["works"]:
-        table.add_section()
         if "skipped" in row:
-            table.add_row(row["title"], f"skipped: {row['skipped']}")
+            cells.append((row["title"], f"skipped: {row['skipped']}", *[None] * 6))
             continue
-        what, rounds = row["title"], str(row["rounds"])
         ratios = {found["against"]: found for found in row["ratios"]}
+        what, rounds = row["title"], row["rounds"]
         for name, variant in row["forms"].items():
             found = ratios.get(name)
-            bar = ""
-            if found is not None and "bar" in found:
-                bar = f"{found['bar']:g}: {verdict(found)}"
-            memory = f"{variant['of_memory']:.2g}" if "of_memory" in variant else ""
-            table.add_row(
-                what, name, spread(variant), rate(variant), memory, _ratio_cell(found), bar, rounds if what else ""
-            )
-            what = ""
-    return table
+            bar = f"{found['bar']:g}: {verdict(found)}" if found is not None and "bar" in found else None
+            times = (spread(variant), rate(variant), variant.get("of_memory"))
+            cells.append((what, name, *times, _ratio_cell(found), bar, rounds))
+            what = rounds = None  # once for all forms
+    return table(
+        "time of a repetition, median (quartiles); rate of a processor, and over a copy's; ratio, ours over theirs, "
+        "median of the rounds' (95 %)",
+        "what | form | time | rate | of memory [.2g] | ratio | at most | rounds",
+        cells,
+    )
 
 
 def _ratio_cell(found: Mapping[str, Any] | None) -> str:
@@ -172,23 +159,22 @@ def _ratio_cell(found: Mapping[str, Any] | None) -> str:
 
 def guidelines(run: Mapping[str, Any]) -> Table:
     """Collectives against the same by other means."""
-    table = Table(
-        title="self-consistent guidelines: time of a call, median (quartiles); ratio, the collective over the same by "
-        "other means, median of the rounds' (95 %)"
-    )
-    for name in ("what", "by", "time", "ratio", "", "rounds"):
-        table.add_column(name, no_wrap=name in ("time", "ratio"))
+    lines: list[tuple[Any, ...]] = []
     for row in run["works"]:
-        table.add_section()
         if "skipped" in row:
-            table.add_row(row["title"], f"skipped: {row['skipped']}")
+            lines.append((row["title"], f"skipped: {row['skipped']}", "", "", "", ""))
             continue
-        table.add_row(row["title"], "itself", spread(row["forms"][OURS]), "", "", str(row["rounds"]))
+        lines.append((row["title"], "itself", spread(row["forms"][OURS]), "", "", row["rounds"]))
         for found in row["ratios"]:
             name = found["against"]
             said = "violated" if found["slower"] else ""
-            table.add_row("", name, spread(row["forms"][name]), ratio(found), said, "")
-    return table
+            lines.append(("", name, spread(row["forms"][name]), ratio(found), said, ""))
+    return table(
+        "self-consistent guidelines: time of a call, median (quartiles); ratio, the collective over the same by other "
+        "means, median of the rounds' (95 %)",
+        "what | by | time | ratio | verdict | rounds",
+        lines,
+    )
 
 
 def violated(run: Mapping[str, Any]) -> Iterator[str]:
@@ -202,57 +188,40 @@ def violated(run: Mapping[str, Any]) -> Iterator[str]:
 
 def over_h(run: Mapping[str, Any]) -> Table:
     """Cost over h: what a word takes."""
-    table = Table(title=f"cost over h, p = {run['p']}: time of a superstep, and of it for each word")
-    for name in ("work", "words to others", "pybsp", "a word", "by raw MPI", "a word", "ratio"):
-        table.add_column(name)
-    for row in run["over_h"]:
-        table.add_row(
-            row["work"],
-            f"{row['h']:,.0f}",
-            seconds(row["ours"]),
-            seconds(row["ours"] / row["h"]),
-            seconds(row["raw"]),
-            seconds(row["raw"] / row["h"]),
-            f"{row['ratio']:.3g}",
-        )
-    return table
+
+    def each(seconds_of: float, h: float) -> tuple[str, str]:
+        return seconds(seconds_of), seconds(seconds_of / h)
+
+    return table(
+        f"cost over h, p = {run['p']}: time of a superstep, and of it for each word",
+        "work | words to others [,.0f] | pybsp | a word | by raw MPI | a word | ratio [.3g]",
+        (
+            (row["work"], row["h"], *each(row["ours"], row["h"]), *each(row["raw"], row["h"]), row["ratio"])
+            for row in run["over_h"]
+        ),
+    )
 
 
 def over_p(growth: Sequence[Mapping[str, Any]]) -> Table:
     """Cost over p: virtual processors."""
-    table = Table(
-        title="cost over p: each sends in a superstep; messages of a processor between hosts; virtual processors"
-    )
-    for name in (
-        "sent",
-        "p",
-        "h",
-        "words in all",
-        "messages, direct",
-        "messages, sparse",
+    return table(
+        "cost over p: each sends in a superstep; messages of a processor between hosts; virtual processors",
+        f"sent | {heads(('p', 'h', 'words in all', 'messages, direct', 'messages, sparse'), ',')} | "
         "time here, for each processor",
-    ):
-        table.add_column(name)
-    pattern = ""
-    for row in growth:
-        if row["pattern"] != pattern:
-            table.add_section()
-        shown = row["pattern"] if row["pattern"] != pattern else ""
-        pattern = row["pattern"]
-        table.add_row(shown, *(f"{row[key]:,}" for key in ("p", "h", "M", "direct", "sparse")), seconds(row["seconds"]))
-    return table
+        (
+            (*(row[name] for name in ("pattern", "p", "h", "M", "direct", "sparse")), seconds(row["seconds"]))
+            for row in growth
+        ),
+    )
 
 
 def figures(content: Mapping[str, Any]) -> Table:
     """Every figure that is wanted, and what these runs say of it."""
     titles = {(work.name, work.size): work.title for sizes in ("hosts", "all") for work in catalogue(sizes)}
-    table = Table(title="figures to reach: times as long as the other")
-    for name in ("what", "against", "where", "at most", "found", ""):
-        table.add_column(name, overflow="fold")
-    for figure in content["figures"]:
-        cells = [titles[figure["work"], figure["size"]], figure["against"], figure["where"], f"{figure['bar']:g}"]
-        if not figure["found"]:
-            table.add_row(*cells, "not in this run", figure["command"])
-        for found in figure["found"]:
-            table.add_row(*cells, ratio(found), verdict({**found, "bar": figure["bar"]}))
-    return table
+    rows = []
+    for of in content["figures"]:
+        wanted = (titles[of["work"], of["size"]], of["against"], of["where"], of["bar"])
+        found = [(ratio(one), verdict({**one, "bar": of["bar"]})) for one in of["found"]]
+        rows += [(*wanted, *one) for one in found or [("not in this run", of["command"])]]
+    head = "what | against | where | at most [g] | found | verdict, or what measures it"
+    return table("figures to reach: times as long as the other", head, rows)

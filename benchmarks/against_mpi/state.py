@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..calibration.placement import processor
+from ..studies.frame.study import about
 from .variants import ComparisonJob
 
 SIZES = {"256 KiB": 1 << 18, "64 MiB": 1 << 26}
@@ -96,18 +97,12 @@ def machine() -> dict[str, Any]:
     """What does not change: of this host, and of what runs here."""
     import mpi4py
 
-    import pybsp
-
     return {
-        "host": platform.node(),
+        **about(),
         "processor": processor(),
         "cores": os.cpu_count() or 1,
         "system": platform.system(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
         "mpi4py": mpi4py.__version__,
-        "pybsp": pybsp.__version__,
-        "date": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
 
 

@@ -7,7 +7,7 @@ next, and every variant that is compared with another does the same work: `got` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -124,6 +124,24 @@ class ComparisonJob:
 def against(*others: str) -> list[tuple[str, str]]:
     """pybsp's variant against others."""
     return [(OURS, other) for other in others]
+
+
+def compared(
+    runs: Mapping[str, Callable[[int], object]],
+    got: Callable[[], Sequence[Array]],
+    silent: Sequence[str] = (),
+    sent: int = 0,
+    items: int = 0,
+) -> Prepared:
+    """Functions of the repetition's number, the first of them pybsp's, against which all others are.
+
+    Args:
+        runs: by variant.
+        got: what each of them has read, but those that are silent.
+        sent, items: see `Prepared`.
+    """
+    variants = {name: Variant(each(run), None if name in silent else got) for name, run in runs.items()}
+    return Prepared(variants, against(*list(runs)[1:]), sent, items)
 
 
 def values(words: int, seed: int) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import importlib
 import json
 import math
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pybsp.errors import BSPError, UsageError
 from pybsp.failures import quiet
@@ -137,7 +138,8 @@ def _on_these(options: argparse.Namespace, first: bool) -> int:
 
     ignore_settings()
     job = pybsp.run(agreed)
-    with _progress() as tell, _saying(f"\npybsp calibrate: {_resumable(job.raw)}" if first else ""):
+    text = f"\npybsp calibrate: {_resumable(job.raw)}" if first else ""
+    with _progress() as tell, _interrupted_by(signal.SIGINT, text=text):
         launch_on_ranks(job, tell if first else None)
     if not first:
         return 0
@@ -147,19 +149,20 @@ def _on_these(options: argparse.Namespace, first: bool) -> int:
 
 
 @contextlib.contextmanager
-def _saying(text: str) -> Iterator[None]:
-    """Say this when Ctrl-C comes: what follows it is the end of the job."""
+def _interrupted_by(*numbers: int, text: str = "") -> Iterator[None]:
+    """These signals end this as Ctrl-C does; a text says so, as what follows Ctrl-C is the end of the job."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if text:
             print(text, file=sys.stderr, flush=True)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _resumable(raw: str) -> str:
@@ -186,10 +189,10 @@ def _start(options: argparse.Namespace) -> int:
     status = 0
     with _progress() as tell:
         for number in range(job.launch, job.launches):
-            this = _replaced(job, launch=number, goes_on=job.goes_on or number > 0)
+            this = dataclasses.replace(job, launch=number, goes_on=job.goes_on or number > 0)
             if this.budget is not None:
                 left = this.budget - (time.monotonic() - begun)
-                this = _replaced(this, seconds=max(left / (job.launches - number) - STARTING, 0.5))
+                this = dataclasses.replace(this, seconds=max(left / (job.launches - number) - STARTING, 0.5))
             status = _launch([*command, sys.executable, "-m", _WORKER], this, tell)
             if status != 0:
                 break
@@ -219,7 +222,7 @@ def _launch(command: list[str], job: Job, tell: Callable[[float, float], None]) 
     )
     assert child.stdout is not None
     try:
-        with _terminated():
+        with _interrupted_by(signal.SIGTERM, signal.SIGHUP):
             for line in child.stdout:
                 with contextlib.suppress(ValueError, TypeError):
                     done, left = json.loads(line)
@@ -242,21 +245,6 @@ def _end(child: subprocess.Popen[str]) -> None:
             os.killpg(child.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(GRACE)
-
-
-@contextlib.contextmanager
-def _terminated() -> Iterator[None]:
-    """SIGTERM and SIGHUP end this as Ctrl-C does."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # -- what is common ----------------------------------------------------------------------------------------------------
@@ -318,12 +306,6 @@ def _job(options: argparse.Namespace, launches: int) -> Job:
 
 def _share(seconds: float, launches: int) -> float:
     return max(seconds / launches, 0.5)
-
-
-def _replaced(job: Job, **change: Any) -> Job:
-    import dataclasses
-
-    return dataclasses.replace(job, **change)
 
 
 def _finish(raw: Raw, options: argparse.Namespace, partial: bool = False) -> int:

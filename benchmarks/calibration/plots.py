@@ -114,6 +114,13 @@ def _looks(names: Sequence[str]) -> Mapping[str, Any]:
     }
 
 
+def _by_pattern(axes: Axes, places: Mapping[Point, tuple[float, float]]) -> None:
+    """A mark for each point, by what its pattern looks like."""
+    for pattern, look in _looks(sorted({point.pattern for point in places})).items():
+        found = [place for point, place in places.items() if point.pattern == pattern]
+        axes.plot(*zip(*found, strict=True), linestyle="", markersize=4, alpha=0.8, label=pattern, **look)
+
+
 def _predictor(calibration: Calibration) -> Callable[[float, float], float] | None:
     """Seconds of a superstep of h words and so many messages, as programs predict it."""
     fit = calibration.bsp
@@ -129,10 +136,7 @@ def _against_h(axes: Axes, calibration: Calibration, samples: Sequence[Sample]) 
     sending = {point: seconds for point, seconds in medians.items() if point.h}
     if not sending:
         return _nothing(axes, "T against h: there are no samples of supersteps that send anything")
-    looks = _looks(sorted({point.pattern for point in sending}))
-    for pattern, look in looks.items():
-        found = [(point.h, seconds) for point, seconds in sending.items() if point.pattern == pattern]
-        axes.plot(*zip(*found, strict=True), linestyle="", markersize=4, alpha=0.8, label=pattern, **look)
+    _by_pattern(axes, {point: (point.h, seconds) for point, seconds in sending.items()})
     if predict is not None:
         _lines(axes, calibration, list(sending), predict)
     axes.set(xscale="log", yscale="log", xlabel="h [words]", ylabel="T [s]")
@@ -180,13 +184,11 @@ def _residuals(axes: Axes, calibration: Calibration, samples: Sequence[Sample]) 
     sending = {point: seconds for point, seconds in medians.items() if point.h and point.busiest}
     if predict is None or not sending:
         return _nothing(axes, "Residuals: there are no samples of supersteps that send anything, or no fit")
-    for pattern, look in _looks(sorted({point.pattern for point in sending})).items():
-        found = [
-            (point.h / point.busiest, predict(point.h, point.busiest) / seconds - 1)
-            for point, seconds in sending.items()
-            if point.pattern == pattern
-        ]
-        axes.plot(*zip(*found, strict=True), linestyle="", markersize=4, alpha=0.8, label=pattern, **look)
+    points = {
+        point: (point.h / point.busiest, predict(point.h, point.busiest) / seconds - 1)
+        for point, seconds in sending.items()
+    }
+    _by_pattern(axes, points)
     axes.axhline(0, color="black", linewidth=0.8)
     _quarter(axes)
     axes.set(

@@ -1,7 +1,6 @@
 """Studies: each makes the tables of a page in docs/, and is run by `python -m pybsp.benchmarks.studies.NAME`.
 
 collectives.py  what the collectives choose, and MPI's own collectives, on an emulated cluster
-sorting.py      sample sort against numpy's sort in one process
 theorems.py     the papers' bounds, by exact counts
 
 router_experiment.py        random h-relations, a*h + b, beside the paper's tables

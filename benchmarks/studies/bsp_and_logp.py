@@ -23,7 +23,8 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,10 +129,13 @@ def stalling(setting: Setting) -> Slowdown:
 def relation(p: int, h: int, seed: int = 0) -> Ints:
     """A random h-relation without messages to oneself: the destinations of each processor's messages, shape (p, h)."""
     rng = np.random.default_rng((seed, p, h))
+    return rng.permuted(shifted(p, h, rng), axis=1)
+
+
+def shifted(p: int, h: int, rng: np.random.Generator) -> Ints:
+    """h permutations, shifts around a random ring: destinations, shape (p, h)."""
     names = rng.permutation(p)
-    places = np.argsort(names)
-    dests = names[(places[:, None] + rng.integers(1, p, size=h)) % p]  # h permutations: shifts around a random ring
-    return rng.permuted(dests, axis=1)
+    return np.asarray(names[(np.argsort(names)[:, None] + rng.integers(1, p, h)) % p])
 
 
 def _on_logp(setting: Setting, program: Callable[..., Any]) -> Simulation:
@@ -221,23 +225,16 @@ class Point(NamedTuple):
     slowdown: Slowdown
 
 
-def settings(axis: str, values: Sequence[int], middle: Setting) -> Iterator[tuple[int, Setting]]:
-    """The middle, with one of its parameters varied."""
-    for value in values:
-        yield value, middle._replace(**{AXES[axis]: value})
-
-
 def compare(values: dict[str, tuple[int, ...]], middle: Setting) -> list[Point]:
-    """All simulations, along all axes."""
-    known: dict[tuple[str, Setting], Slowdown] = {}
-    points = []
-    for axis in AXES:
-        for value, setting in settings(axis, values[axis], middle):
-            for name, simulation in SIMULATIONS.items():
-                if (name, setting) not in known:
-                    known[name, setting] = simulation(setting)
-                points.append(Point(name, axis, value, setting, known[name, setting]))
-    return points
+    """All simulations, with one parameter of the middle varied along each axis."""
+    simulated = cache(lambda name, setting: SIMULATIONS[name](setting))
+    return [
+        Point(name, axis, value, setting, simulated(name, setting))
+        for axis, parameter in AXES.items()
+        for value in values[axis]
+        for setting in (middle._replace(**{parameter: value}),)
+        for name in SIMULATIONS
+    ]
 
 
 # -- what is shown ------------------------------------------------------------------------------------------------
@@ -246,26 +243,26 @@ def compare(values: dict[str, tuple[int, ...]], middle: Setting) -> list[Point]:
 def axis_table(points: Sequence[Point], axis: str, middle: Setting) -> Table:
     """Slowdowns along one axis: simulated, and the bound."""
     rest = ", ".join(f"{name} = {getattr(middle, field)}" for name, field in AXES.items() if name != axis)
-    rows: dict[int, list[str]] = {}
+    rows: dict[int, list[object]] = {}
     for point in points:
         if point.axis == axis:
             cell = f"{point.slowdown.simulated:.2f} ({point.slowdown.predicted:.2f})"
-            rows.setdefault(point.value, [str(point.value)]).append(cell)
+            rows.setdefault(point.value, [point.value]).append(cell)
     title = f"Slowdown over {axis}, simulated (bound); {rest}, G = {G}, o = {o}"
-    return table(title, cells((axis, *SIMULATIONS)), map(cells, rows.values()))
+    return table(title, cells((axis, *SIMULATIONS)), rows.values())
 
 
 def constants_table(points: Sequence[Point]) -> Table:
-    """The largest of slowdown over the paper's expression, and over the bound."""
+    """The largest of slowdown over the paper's expression, and over the bound, rounded up."""
     rows = []
     for name in SIMULATIONS:
-        of = [point for point in points if point.simulation == name]
-        worst = max(of, key=lambda point: point.slowdown.simulated / point.slowdown.expression)
-        constant = worst.slowdown.simulated / worst.slowdown.expression
-        bound = max(point.slowdown.simulated / point.slowdown.predicted for point in of)
-        where = f"p = {worst.setting.p}, L/G = {worst.setting.ratio}, h = {worst.setting.h}"
-        rows.append(f"{name} | {math.ceil(100 * constant) / 100:.2f} | {where} | {math.ceil(100 * bound) / 100:.2f}")
-    return table("Largest ratios", "simulation | over the paper's expression | where | over the bound", rows)
+        of = [(point.slowdown, point.setting) for point in points if point.simulation == name]
+        constant, worst = max(((it.simulated / it.expression, at) for it, at in of), key=lambda pair: pair[0])
+        bound = max(it.simulated / it.predicted for it, _ in of)
+        where = f"p = {worst.p}, L/G = {worst.ratio}, h = {worst.h}"
+        rows.append((name, math.ceil(100 * constant) / 100, where, math.ceil(100 * bound) / 100))
+    head = "simulation | over the paper's expression [.2f] | where | over the bound [.2f]"
+    return table("Largest ratios", head, rows)
 
 
 def draw(pyplot: Any, points: Sequence[Point], middle: Setting) -> Any:
@@ -285,7 +282,6 @@ def draw(pyplot: Any, points: Sequence[Point], middle: Setting) -> Any:
             panel.set(title=f"{direction}: {others}", xlabel=axis, xscale="log", yscale="log")
             panel.set_xticks(values, labels=[str(value) for value in values])
             panel.minorticks_off()
-            panel.grid(alpha=0.3)
         low, high = row[0].get_ylim()
         ticks = [tick for power in (1, 10, 100, 1000) for tick in (power, 2 * power, 5 * power) if low <= tick <= high]
         row[0].set_yticks(ticks, labels=[str(tick) for tick in ticks])

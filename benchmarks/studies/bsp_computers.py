@@ -25,14 +25,14 @@ from pybsp import BSPMachine, LogPMachine
 from pybsp.benchmarks.studies.theory.efficiency import PACKETS, Computer, instruction_time, required_ratio
 from pybsp.errors import UsageError
 
-from .frame import Study, cells, table
+from .frame import Study, cells, heads, table
 
 EFFICIENCIES = (0.2, 0.4, 0.6, 0.8)
 L = 20  # instructions of a superstep in figures 4 and 5
 PACKET = 8  # bytes
 CRAY = 2667e6  # instructions/s of the CRAY-YMP/8, as the paper counts
 T_M = PACKET / 20e6  # seconds of a packet on a link of the T9000
-DIMENSIONS = tuple(range(1, 15))
+SIZES = tuple(2**n for n in range(1, 15))  # N
 ARCHITECTURES = {"DMA": 1.0, "crossbar": 0.0}  # t_d/t_m in figures 4 and 5
 
 
@@ -176,8 +176,8 @@ def ratios_table(figure: int, architecture: str) -> Table:
     delay = ARCHITECTURES[architecture]
     return table(
         f"Figure {figure} ({architecture}): C/t_m that N nodes need for an efficiency, L = {L}, t_d = {delay:g} t_m",
-        cells(("N", *(f"E = {E}" for E in EFFICIENCIES))),
-        (cells((str(2**n), *(f"{required_ratio(E, 2**n, L, delay):.2f}" for E in EFFICIENCIES))) for n in DIMENSIONS),
+        f"N | {heads((f'E = {E}' for E in EFFICIENCIES), '.2f')}",
+        ((N, *(required_ratio(E, N, L, delay) for E in EFFICIENCIES)) for N in SIZES),
     )
 
 
@@ -195,52 +195,25 @@ def cray_table() -> Table:
     )
 
 
-def places_table(found: Sequence[Place]) -> Table:
-    """Machines in figures 4 and 5."""
-    rows = []
-    for place in found:
-        one = place.computer
-        times = cells((1e9 * seconds for seconds in (one.C, one.t_m, one.t_d)), ".2f")
-        efficiencies = cells((place.shown, place.own, place.switched), ".3g")
-        rows.append(
-            f"{place.machine} | {place.packets} | {times} | {one.ratio:.2g} | {place.N} | {efficiencies} | "
-            f"{place.needed:.2f} | {place.needed / one.ratio:.3g} | {place.nodes:.1f}"
-        )
-    return table(
-        f"Machines in figures 4 and 5, L = {L}",
-        "machine | packets as | C, ns | t_m, ns | t_d, ns | C/t_m | N | figure 4: E | E with its t_d | figure 5: E | "
-        "C/t_m for E = 0.8 | that is too low by | nodes for the Cray",
-        rows,
-    )
-
-
-def supersteps_table(found: Sequence[SuperstepEfficiency]) -> Table:
-    """Machines as they are."""
-    return table(
-        "The superstep of the model on machines as they are: E over its L",
-        f"machine | packets as | {cells(f'L = {length:g}' for length in LENGTHS)} | at most | half of it from L",
-        (
-            f"{step.machine} | {step.packets} | {cells((*step.efficiencies, step.limit), '.3g')} | "
-            f"2^{math.log2(step.half):.0f}"
-            for step in found
-        ),
-    )
+def place_cells(place: Place) -> tuple[object, ...]:
+    """A machine in figures 4 and 5."""
+    one = place.computer
+    times = (1e9 * one.C, 1e9 * one.t_m, 1e9 * one.t_d, one.ratio)
+    return *place[:2], *times, place.N, *place[4:8], place.needed / one.ratio, place.nodes
 
 
 def draw(pyplot: Any, found: Sequence[Place]) -> Any:
     """Figures 4 and 5, with the machines in them."""
     figure, axes = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True, layout="constrained")
-    sizes = [2**n for n in DIMENSIONS]
     for axis, number, (name, delay) in zip(axes, (4, 5), ARCHITECTURES.items(), strict=True):
         for E in EFFICIENCIES:
-            axis.plot(sizes, [required_ratio(E, N, L, delay) for N in sizes], "o-", markersize=3, label=f"E = {E}")
+            axis.plot(SIZES, [required_ratio(E, N, L, delay) for N in SIZES], "o-", markersize=3, label=f"E = {E}")
         for machine, packets in dict.fromkeys((place.machine, place.packets) for place in found):
             mine = [place for place in found if (place.machine, place.packets) == (machine, packets)]
             marker = "^:" if packets == "words" else "v:"
             label = f"{machine}, {packets}"
             axis.plot([place.N for place in mine], [place.computer.ratio for place in mine], marker, label=label)
         axis.set(title=f"Figure {number}: {name}, t_d = {delay:g} t_m", xlabel="N", xscale="log", yscale="log")
-        axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
     axes[0].set_ylabel("C / t_m")
     return figure
@@ -255,17 +228,30 @@ def main() -> None:
         placed, steps = list(places(options.machine)), list(supersteps(options.machine))
     except UsageError as error:
         study.error(str(error))
-    stated = (f"{claim.what} | {claim.paper:g} | {claim.here:.2f} | {claim.unit}" for claim in claims())
-    study.show(
-        ratios_table(4, "DMA"),
-        ratios_table(5, "crossbar"),
-        cray_table(),
-        table("Section 3, its figures and what its formulas give", "what | paper | here | unit", stated),
-    )
+    study.show(ratios_table(4, "DMA"), ratios_table(5, "crossbar"), cray_table())
+    title = "Section 3, its figures and what its formulas give"
+    study.rows("claims", title, "what | paper [g] | here [.2f] | unit", claims())
+    study.results["places"] = [
+        {**of._asdict(), "computer": {name: getattr(of.computer, name) for name in TIMES}} for of in placed
+    ]
+    study.results["supersteps"] = steps
     if options.machine:
-        study.show(places_table(placed), supersteps_table(steps))
-    entries = [{**of._asdict(), "computer": {name: getattr(of.computer, name) for name in TIMES}} for of in placed]
-    study.end({"claims": claims(), "places": entries, "supersteps": steps}, lambda pyplot: draw(pyplot, placed))
+        study.show(
+            table(
+                f"Machines in figures 4 and 5, L = {L}",
+                f"machine | packets as | {heads(('C, ns', 't_m, ns', 't_d, ns'), '.2f')} | C/t_m [.2g] | N | "
+                "figure 4: E [.3g] | E with its t_d [.3g] | figure 5: E [.3g] | C/t_m for E = 0.8 [.2f] | "
+                "that is too low by [.3g] | nodes for the Cray [.1f]",
+                map(place_cells, placed),
+            ),
+            table(
+                "The superstep of the model on machines as they are: E over its L",
+                f"machine | packets as | {heads((*(f'L = {length:g}' for length in LENGTHS), 'at most'), '.3g')} | "
+                "half of it from L",
+                ((*of[:2], *of.efficiencies, of.limit, f"2^{math.log2(of.half):.0f}") for of in steps),
+            ),
+        )
+    study.end(draw=lambda pyplot: draw(pyplot, placed))
 
 
 if __name__ == "__main__":

@@ -50,12 +50,6 @@ DISTURBED = frozenset({"shared-core", "slow-processor", "uneven-rates", "noisy",
 
 
 @contextlib.contextmanager
-def nothing(token: str) -> Iterator[None]:
-    """No fault."""
-    yield
-
-
-@contextlib.contextmanager
 def hogged(token: str, core: int | None = None) -> Iterator[None]:
     """Another process computes all the time, on one core: the first that there is."""
     core = min(os.sched_getaffinity(0)) if core is None else core
@@ -126,7 +120,7 @@ class Fault(NamedTuple):
 
     expected: frozenset[str]
     processors: int
-    beside: Callable[[str], AbstractContextManager[None]] = nothing
+    beside: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     changes: tuple[str, ...] = ()
 
 

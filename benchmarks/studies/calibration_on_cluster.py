@@ -47,7 +47,7 @@ from pybsp.benchmarks.calibration.samples import read as read_samples
 from pybsp.benchmarks.studies.emulator import FRAME, PAYLOAD
 from pybsp.errors import BSPError
 
-from .frame import EMULATORS, EmulatedNetwork, Study, cells, table
+from .frame import EMULATORS, EmulatedNetwork, Study, bounded, table
 from .frame.ranks import environment
 
 LATENCIES = (500, 1000, 3000, 5000)  # microseconds
@@ -181,22 +181,13 @@ def both(found: dict[Setting, Calibration]) -> Iterator[tuple[str, Setting, LogP
                 yield layer, setting, fit
 
 
-def _ns(estimate: Estimate) -> str:
-    return _scaled(estimate, 1e9)
-
-
-def _us(estimate: Estimate) -> str:
-    return _scaled(estimate, 1e6)
-
-
-def _scaled(estimate: Estimate, factor: float) -> str:
-    return f"{factor * estimate.value:.4g} ({factor * estimate.low:.4g} to {factor * estimate.high:.4g})"
+NS, US = 1e-9, 1e-6
 
 
 def _table(title: str, head: str, rows: Iterable[Sequence[str]]) -> Table:
     """Rows may end before the last columns."""
     width = len(head.split(" | "))
-    return table(title, head, (cells((*row, *[""] * (width - len(row)))) for row in rows))
+    return table(title, head, ((*row, *[""] * (width - len(row))) for row in rows))
 
 
 def show_logp(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
@@ -206,8 +197,8 @@ def show_logp(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
         row = [str(setting), LAYERS[layer], "-", f"{1e9 * setting.line:.1f}", "-"]
         if fit.G_word is not None:
             error = fit.G_word.value / setting.line - 1
-            row[2], row[4] = _ns(fit.G_word), verdict(abs(error) <= G_BAR, f"{error:+.1%}")
-        row += [_us(fit.L_low), _us(fit.L_high)]
+            row[2], row[4] = bounded(fit.G_word, NS), verdict(abs(error) <= G_BAR, f"{error:+.1%}")
+        row += [bounded(fit.L_low, US), bounded(fit.L_high, US)]
         base = found.get(setting._replace(latency=0))
         software = None if base is None else signature(base, layer)
         if setting.latency and software is not None:
@@ -245,14 +236,14 @@ def show_bsp(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
             continue
         fit, errors = calibration.bsp, calibration.held_out.all
         row = [str(setting), str(len(fit.segments))]
-        row += [_us(fit.l), _ns(fit.g), f"{fit.g.value / setting.line - 1:+.1%}"]
+        row += [bounded(fit.l, US), bounded(fit.g, NS), f"{fit.g.value / setting.line - 1:+.1%}"]
         row.append(verdict(errors.median <= MEDIAN_BAR, f"{errors.median:.1%}"))
         row += [verdict(errors.p95 <= P95_BAR, f"{errors.p95:.1%}"), f"{errors.bias:+.1%}"]
         unbalanced = calibration.ebsp
         if unbalanced is not None and unbalanced.g1 is not None:
             zero = unbalanced.g1.low <= 0 <= unbalanced.g1.high
             model = "E-BSP" if unbalanced.kept else "BSP"
-            row += [_ns(unbalanced.g1), verdict(zero and not unbalanced.kept, f"{model} kept")]
+            row += [bounded(unbalanced.g1, NS), verdict(zero and not unbalanced.kept, f"{model} kept")]
         elif unbalanced is not None:
             row += ["refused", f"condition {unbalanced.condition:.0f}"]
         rows.append(row)
@@ -272,9 +263,9 @@ def show_classes(found: dict[Setting, Calibration], verdict: Verdicts) -> Table:
                 continue
             for name, mine, theirs in _pairs(calibration, found[other], where):
                 error = mine.value / theirs.value - 1 if theirs.value else float("inf")
-                show = _ns if name.split()[0] in ("g", "G_word") else _us
+                unit = NS if name.split()[0] in ("g", "G_word") else US
                 cell = verdict(abs(error) <= CLASS_BAR, f"{error:+.1%}")
-                rows.append((str(setting), f"{where}: {name}", show(mine), show(theirs), cell))
+                rows.append((str(setting), f"{where}: {name}", bounded(mine, unit), bounded(theirs, unit), cell))
     return _table("Two ranks a host", "setting, hosts | parameter | within or between | one class alone | 10 %", rows)
 
 

@@ -19,11 +19,9 @@ percentile.
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +32,7 @@ import pybsp
 from pybsp.collectives import broadcast, broadcast_items, prefix, prefix_2d
 from pybsp.collectives.tree import degrees
 
-from .frame import EmulatedNetwork, Study, library, on_ranks, spread, table
+from .frame import Study, in_turns, kernel, library, on_ranks, spread, table, wait_until
 
 Variant = Callable[[], Any]
 
@@ -44,43 +42,23 @@ RELATIONS = (1 << 16, 1 << 17)  # words
 HEAD_START = 0.04  # seconds in which all ranks learn when to begin, and what was still under way arrives
 
 
-class CommonStart:
-    """A moment at which all ranks begin."""
-
-    def __init__(self, comm: Any) -> None:
-        boot = Path("/proc/sys/kernel/random/boot_id")
-        mine = boot.read_text() if boot.exists() else platform.node()
-        self.shared = len(set(comm.allgather(mine))) == 1  # processes of one kernel have one monotonic clock
-        self._comm = comm
-
-    def begin(self) -> float:
-        """Wait for it; returns it."""
-        from mpi4py import MPI
-
-        if not self.shared:
-            self._comm.Barrier()
-            return time.perf_counter()
-        moment = float(self._comm.allreduce(time.perf_counter(), MPI.MAX)) + HEAD_START
-        time.sleep(max(0.0, moment - time.perf_counter()))  # not spinning: ranks may share cores
-        return moment
-
-
 def measured(comm: Any, variants: Mapping[str, Variant], rounds: int) -> dict[str, list[float]]:
     """Seconds of each variant in each round: from the common beginning to the end of the last rank."""
     from mpi4py import MPI
 
-    start = CommonStart(comm)
-    samples: dict[str, list[float]] = {name: [] for name in variants}
-    names = list(variants)
-    for number in range(rounds + 1):
-        shift = number % len(names)
-        for name in names[shift:] + names[:shift]:
-            begin = start.begin()
-            variants[name]()
-            seconds = comm.allreduce(time.perf_counter() - begin, MPI.MAX)
-            if number:  # the first round makes connections
-                samples[name].append(seconds)
-    return samples
+    shared = len(set(comm.allgather(kernel()))) == 1
+
+    def timed(run: Variant) -> float:
+        begin = float(comm.allreduce(time.perf_counter(), MPI.MAX)) + HEAD_START
+        if shared:
+            wait_until(begin)
+        else:
+            comm.Barrier()
+            begin = time.perf_counter()
+        run()
+        return float(comm.allreduce(time.perf_counter() - begin, MPI.MAX))
+
+    return in_turns({name: partial(timed, run) for name, run in variants.items()}, rounds)
 
 
 def choice(bsp: pybsp.BSP, comm: Any, rounds: int) -> dict[str, Any]:
@@ -105,9 +83,10 @@ def ways_to_broadcast(bsp: pybsp.BSP, data: Any) -> dict[str, tuple[Variant, pyb
     """All degrees, 2D-BCAST, and groups, with what they cost."""
     given = data if bsp.pid == 0 else None
     machine, words = bsp.machine, data.size
-    ways: dict[str, tuple[Variant, pybsp.Cost]] = {}
-    for d in range(2, bsp.p + 1):
-        ways[f"degree {d}"] = (partial(broadcast, bsp, given, degree=d), broadcast.cost(machine, words, d))
+    ways: dict[str, tuple[Variant, pybsp.Cost]] = {
+        f"degree {d}": (partial(broadcast, bsp, given, degree=d), broadcast.cost(machine, words, d))
+        for d in range(2, bsp.p + 1)
+    }
     ways["2D-BCAST"] = (partial(broadcast_items, bsp, given), broadcast_items.cost(machine, words))
     grouped = broadcast.cost(machine, words, algorithm="groups")
     ways["groups"] = (partial(broadcast, bsp, given, algorithm="groups"), grouped)
@@ -117,9 +96,10 @@ def ways_to_broadcast(bsp: pybsp.BSP, data: Any) -> dict[str, tuple[Variant, pyb
 def ways_to_prefix(bsp: pybsp.BSP, data: Any) -> dict[str, tuple[Variant, pybsp.Cost]]:
     """All degrees that can be the cheapest, and 2D-PREFIX, with what they cost."""
     machine, words = bsp.machine, data.size
-    ways: dict[str, tuple[Variant, pybsp.Cost]] = {}
-    for d in degrees(bsp.p):
-        ways[f"degree {d}"] = (partial(prefix, bsp, data, np.add, degree=d), prefix.cost(machine, words, d))
+    ways: dict[str, tuple[Variant, pybsp.Cost]] = {
+        f"degree {d}": (partial(prefix, bsp, data, np.add, degree=d), prefix.cost(machine, words, d))
+        for d in degrees(bsp.p)
+    }
     ways["2D-PREFIX"] = (partial(prefix_2d, bsp, data, np.add), prefix_2d.cost(machine, words))
     return ways
 
@@ -145,31 +125,22 @@ def machine(bsp: pybsp.BSP, comm: Any, rounds: int) -> dict[str, Any]:
 
 def against_mpi(bsp: pybsp.BSP, comm: Any, rounds: int) -> dict[str, Any]:
     """`broadcast` against Bcast, `prefix` against Scan."""
+    from mpi4py import MPI
+
     found: dict[str, Any] = {}
     for words in MPI_WORDS:
         data = np.random.default_rng(bsp.pid).random(words)
         given, into, sums = data if bsp.pid == 0 else None, data.copy(), np.empty_like(data)
-        ours, theirs = partial(broadcast, bsp, given), partial(_bcast, comm, into)
+        buffer, out = [into, words, MPI.DOUBLE], [sums, words, MPI.DOUBLE]
+        ours, theirs = partial(broadcast, bsp, given), partial(comm.Bcast, buffer)
         found[f"broadcast, {words} words"] = measured(comm, {"ours": ours, "mpi": theirs}, rounds)
         if not np.array_equal(ours(), into):
             raise RuntimeError(f"broadcast and Bcast of {words} words differ")
-        ours, theirs = partial(prefix, bsp, data, np.add), partial(_scan, comm, data, sums)
+        ours, theirs = partial(prefix, bsp, data, np.add), partial(comm.Scan, [data, words, MPI.DOUBLE], out)
         found[f"prefix, {words} words"] = measured(comm, {"ours": ours, "mpi": theirs}, rounds)
         if not np.allclose(ours(), sums, rtol=1e-12):  # they may add in other orders
             raise RuntimeError(f"prefix and Scan of {words} words differ")
     return found
-
-
-def _bcast(comm: Any, into: Any) -> None:
-    from mpi4py import MPI
-
-    comm.Bcast([into, into.size, MPI.DOUBLE])
-
-
-def _scan(comm: Any, data: Any, sums: Any) -> None:
-    from mpi4py import MPI
-
-    comm.Scan([data, data.size, MPI.DOUBLE], [sums, data.size, MPI.DOUBLE])
 
 
 PARTS: dict[str, Callable[[pybsp.BSP, Any, int], dict[str, Any]]] = {
@@ -239,8 +210,7 @@ def main() -> None:
     study = Study(__doc__, keep="--output")
     study.add_argument("part", choices=PARTS)
     study.add_argument("-n", type=int, default=8, help="ranks")
-    study.add_argument("--latency", type=int, help="of the emulated cluster, in microseconds")
-    study.add_argument("--rate", type=int, help="of its lines, in Mbit/s")
+    study.add_network()
     study.add_argument("--g", type=float, default=1e-9, help="seconds a word")
     study.add_argument("--l", type=float, default=1e-5, help="seconds a superstep")
     study.add_argument("--r", type=float, default=1e9, help="flop/s")
@@ -248,10 +218,8 @@ def main() -> None:
     study.add_argument("--rounds", type=int, default=9, help="samples of each variant")
     options = study.begin()
     parameters = {name: getattr(options, name) for name in ("g", "l", "r", "o_msg")}
-    network, where = None, "under mpiexec, one host"
-    if options.latency is not None and options.rate is not None:
-        network = EmulatedNetwork(options.n, options.latency, options.rate)
-        where = f"-l {options.latency} -b {options.rate}"
+    network = study.network(options.n)
+    where = "under mpiexec, one host" if network is None else f"-l {options.latency} -b {options.rate}"
     content = on_ranks(on_these, options.part, options.rounds, parameters, n=options.n, network=network)
     given = "" if options.part == "machine" else f"; g = {options.g:g} s, l = {options.l:g} s"
     study.show(f"{options.n} ranks {where}{given}; {content['library']}", SHOWN[options.part](content["found"]))

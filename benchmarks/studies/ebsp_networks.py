@@ -13,11 +13,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
 from pybsp import BSPMachine, EBSPMachine
 from pybsp.benchmarks.studies.theory.linear_array_steps import least_steps
@@ -48,7 +47,7 @@ from pybsp.routing.networks.network import Network
 from pybsp.routing.relation import Relation
 from pybsp.routing.relations import local
 
-from .frame import Study, cells, table
+from .frame import Study, cells, heads, table
 
 Ints = NDArray[np.int64]
 ARRAY, MESH_KIND = "linear array", "mesh"
@@ -111,17 +110,8 @@ def theorem_3(family: str, relations: Iterable[Relation]) -> Tightness:
             raise AssertionError(f"{steps} steps, {fifo} with FIFO, against {bound}: {relation.sources}")
         rows.append((steps / bound, fifo / bound, steps / sharper))
     ratios = np.array(rows)
-    largest, equal = ratios.max(axis=0), (ratios == 1).sum(axis=0)
-    return Tightness(
-        family,
-        len(rows),
-        float(largest[0]),
-        float(np.median(ratios[:, 0])),
-        int(equal[0]),
-        float(largest[1]),
-        int(equal[1]),
-        float(largest[2]),
-    )
+    (furthest, fifo, sharper), (equal, fifo_equal, _) = ratios.max(axis=0).tolist(), (ratios == 1).sum(axis=0).tolist()
+    return Tightness(family, len(rows), furthest, float(np.median(ratios[:, 0])), equal, fifo, fifo_equal, sharper)
 
 
 def nearest_first(p: int, k: int) -> Relation:
@@ -456,164 +446,68 @@ def bsp_product(kind: str, p: int, power: float) -> Plan:
     return joined(p, [Step.of(ends[0], ends[1], 0, words) for ends in (factors, exchanged(2))])
 
 
-class Algorithm(NamedTuple):
-    """A plan, and what the paper says that it takes: a text, and a function of P and of g."""
-
-    name: str
-    plan: Callable[[str, int], Plan]
-    claim: str
-    claimed: Callable[[float, float], float]
-
-
-class Problem(NamedTuple):
-    """The paper's algorithm, and others beside it; the P that are tried."""
-
-    name: str
-    kind: str
-    sizes: Sequence[int]
-    algorithms: Sequence[Algorithm]
-
-
+# A name, a plan, and what the paper says that it takes: a text, and a function of P and of g.
+Algorithm = tuple[str, Callable[[str, int], Plan], str, Callable[[float, float], float]]
 LINE, SQUARES = (32, 64, 128, 256, 512, 1024), (16, 64, 256, 1024, 4096)
+log = math.log2
 
-
-def log(p: float) -> float:
-    """log2."""
-    return math.log2(p)
-
-
-PROBLEMS = (
-    Problem(
-        "broadcast",
-        ARRAY,
-        LINE,
-        (
-            Algorithm("tree_broadcast", ebsp_broadcast, "P", lambda p, g: p),
-            Algorithm("BSP: broadcast", bsp_broadcast, "P log P", lambda p, g: g * log(p)),
-        ),
-    ),
-    Problem(
-        "broadcast",
-        MESH_KIND,
-        SQUARES,
-        (
-            Algorithm("mesh_broadcast", ebsp_broadcast, "sqrt(P)", lambda p, g: g),
-            Algorithm("BSP: broadcast", bsp_broadcast, "sqrt(P) log P", lambda p, g: g * log(p)),
-        ),
-    ),
-    Problem("scatter", ARRAY, LINE, (Algorithm("personalised_broadcast", scatter, "P", lambda p, g: p),)),
-    Problem(
-        "broadcast of sqrt(P) items",
-        ARRAY,
-        LINE,
-        (
-            Algorithm("items_broadcast", partial(ebsp_items, power=0.5), "P log N", lambda p, g: p * log(p)),
-            Algorithm("BSP: broadcast_items", partial(bsp_items, power=0.5), "P N", lambda p, g: g * p**0.5),
-        ),
-    ),
-    Problem(
-        "broadcast of sqrt(P) items",
-        MESH_KIND,
-        SQUARES,
-        (
-            Algorithm("items_broadcast", partial(ebsp_items, power=0.5), "sqrt(N P)", lambda p, g: p**0.75),
-            Algorithm(
-                "BSP: broadcast_items",
-                partial(bsp_items, power=0.5),
-                "sqrt(P) (N + log P)",
-                lambda p, g: g * (p**0.5 + log(p)),
-            ),
-        ),
-    ),
-    Problem(
-        "broadcast of P items",
-        ARRAY,
-        LINE[:5],
-        (
-            Algorithm("items_broadcast", partial(ebsp_items, power=1), "N log P", lambda p, g: p * log(p)),
-            Algorithm("BSP: broadcast_items", partial(bsp_items, power=1), "P N", lambda p, g: g * p),
-        ),
-    ),
-    Problem(
-        "broadcast of P items",
-        MESH_KIND,
-        SQUARES[:4],
-        (
-            Algorithm("items_broadcast", partial(ebsp_items, power=1), "N", lambda p, g: p),
-            Algorithm("BSP: broadcast_items", partial(bsp_items, power=1), "sqrt(P) N", lambda p, g: g * p),
-        ),
-    ),
-    Problem(
-        "gossip, N = P",
-        ARRAY,
-        (8, 16, 32, 64),
-        (
-            Algorithm("gossip", partial(ebsp_gossip, power=1), "P (N + P)", lambda p, g: 2 * p**2),
-            Algorithm("BSP: allgather", partial(bsp_gossip, power=1), "P^2 N", lambda p, g: p**3),
-        ),
-    ),
-    Problem(
-        "gossip, N = sqrt(P)",
-        MESH_KIND,
-        SQUARES[:3],
-        (
-            Algorithm("gossip", partial(ebsp_gossip, power=0.5), "P (N + sqrt(P))", lambda p, g: 2 * p * g),
-            Algorithm("BSP: allgather", partial(bsp_gossip, power=0.5), "P^(3/2) N", lambda p, g: p**2),
-        ),
-    ),
-    Problem(
-        "stencil, N = P",
-        ARRAY,
-        LINE,
-        (
-            Algorithm("stencil", ebsp_stencil, "N + P", lambda p, g: 2 * p),
-            Algorithm("BSP: blocked", bsp_stencil, "sqrt(P) N + P", lambda p, g: p**1.5 + p),
-        ),
-    ),
-    Problem(
-        "stencil, N = P",
-        MESH_KIND,
-        SQUARES,
-        (
-            Algorithm("stencil", ebsp_stencil, "N/P^(1/3) + sqrt(P)", lambda p, g: p ** (2 / 3) + g),
-            Algorithm("stencil, q1 = P^(1/3)", hybrid_stencil, "N/P^(1/3) + sqrt(P)", lambda p, g: p ** (2 / 3) + g),
-            Algorithm("BSP: blocked", bsp_stencil, "N + sqrt(P)", lambda p, g: p + g),
-        ),
-    ),
-    Problem(
-        "matrix product, N = P",
-        ARRAY,
-        LINE[:3],
-        (
-            Algorithm("matrix_multiplication", partial(ebsp_product, power=1), "N^2", lambda p, g: p**2),
-            Algorithm("BSP: blocks in a box", partial(bsp_product, power=1), "P^(1/3) N^2", lambda p, g: p ** (7 / 3)),
-        ),
-    ),
-    Problem(
-        "matrix product, N = P",
-        MESH_KIND,
-        SQUARES[:3],
-        (
-            Algorithm(
-                "matrix_multiplication", partial(ebsp_product, power=1), "N^2/P^(1/3)", lambda p, g: p ** (5 / 3)
-            ),
-            Algorithm("BSP: blocks in a box", partial(bsp_product, power=1), "N^2/P^(1/6)", lambda p, g: p ** (11 / 6)),
-        ),
-    ),
-    Problem(
-        "matrix product, N = 4 sqrt(P)",
-        MESH_KIND,
-        SQUARES,
-        (
-            Algorithm(
-                "matrix_multiplication", partial(ebsp_product, power=0.5), "N^2/P^(1/3)", lambda p, g: p ** (2 / 3)
-            ),
-            Algorithm(
-                "BSP: blocks in a box", partial(bsp_product, power=0.5), "N^2/P^(1/6)", lambda p, g: p ** (5 / 6)
-            ),
-        ),
-    ),
-)
+# A problem, a kind of network, and the P that are tried: the paper's algorithm, and others beside it.
+PROBLEMS: dict[tuple[str, str, Sequence[int]], list[Algorithm]] = {
+    ("broadcast", ARRAY, LINE): [
+        ("tree_broadcast", ebsp_broadcast, "P", lambda p, g: p),
+        ("BSP: broadcast", bsp_broadcast, "P log P", lambda p, g: g * log(p)),
+    ],
+    ("broadcast", MESH_KIND, SQUARES): [
+        ("mesh_broadcast", ebsp_broadcast, "sqrt(P)", lambda p, g: g),
+        ("BSP: broadcast", bsp_broadcast, "sqrt(P) log P", lambda p, g: g * log(p)),
+    ],
+    ("scatter", ARRAY, LINE): [("personalised_broadcast", scatter, "P", lambda p, g: p)],
+    ("broadcast of sqrt(P) items", ARRAY, LINE): [
+        ("items_broadcast", partial(ebsp_items, power=0.5), "P log N", lambda p, g: p * log(p)),
+        ("BSP: broadcast_items", partial(bsp_items, power=0.5), "P N", lambda p, g: g * p**0.5),
+    ],
+    ("broadcast of sqrt(P) items", MESH_KIND, SQUARES): [
+        ("items_broadcast", partial(ebsp_items, power=0.5), "sqrt(N P)", lambda p, g: p**0.75),
+        ("BSP: broadcast_items", partial(bsp_items, power=0.5), "sqrt(P) (N + log P)", lambda p, g: g * (g + log(p))),
+    ],
+    ("broadcast of P items", ARRAY, LINE[:5]): [
+        ("items_broadcast", partial(ebsp_items, power=1), "N log P", lambda p, g: p * log(p)),
+        ("BSP: broadcast_items", partial(bsp_items, power=1), "P N", lambda p, g: g * p),
+    ],
+    ("broadcast of P items", MESH_KIND, SQUARES[:4]): [
+        ("items_broadcast", partial(ebsp_items, power=1), "N", lambda p, g: p),
+        ("BSP: broadcast_items", partial(bsp_items, power=1), "sqrt(P) N", lambda p, g: g * p),
+    ],
+    ("gossip, N = P", ARRAY, (8, 16, 32, 64)): [
+        ("gossip", partial(ebsp_gossip, power=1), "P (N + P)", lambda p, g: 2 * p**2),
+        ("BSP: allgather", partial(bsp_gossip, power=1), "P^2 N", lambda p, g: p**3),
+    ],
+    ("gossip, N = sqrt(P)", MESH_KIND, SQUARES[:3]): [
+        ("gossip", partial(ebsp_gossip, power=0.5), "P (N + sqrt(P))", lambda p, g: 2 * p * g),
+        ("BSP: allgather", partial(bsp_gossip, power=0.5), "P^(3/2) N", lambda p, g: p**2),
+    ],
+    ("stencil, N = P", ARRAY, LINE): [
+        ("stencil", ebsp_stencil, "N + P", lambda p, g: 2 * p),
+        ("BSP: blocked", bsp_stencil, "sqrt(P) N + P", lambda p, g: p**1.5 + p),
+    ],
+    ("stencil, N = P", MESH_KIND, SQUARES): [
+        ("stencil", ebsp_stencil, "N/P^(1/3) + sqrt(P)", lambda p, g: p ** (2 / 3) + g),
+        ("stencil, q1 = P^(1/3)", hybrid_stencil, "N/P^(1/3) + sqrt(P)", lambda p, g: p ** (2 / 3) + g),
+        ("BSP: blocked", bsp_stencil, "N + sqrt(P)", lambda p, g: p + g),
+    ],
+    ("matrix product, N = P", ARRAY, LINE[:3]): [
+        ("matrix_multiplication", partial(ebsp_product, power=1), "N^2", lambda p, g: p**2),
+        ("BSP: blocks in a box", partial(bsp_product, power=1), "P^(1/3) N^2", lambda p, g: p ** (7 / 3)),
+    ],
+    ("matrix product, N = P", MESH_KIND, SQUARES[:3]): [
+        ("matrix_multiplication", partial(ebsp_product, power=1), "N^2/P^(1/3)", lambda p, g: p ** (5 / 3)),
+        ("BSP: blocks in a box", partial(bsp_product, power=1), "N^2/P^(1/6)", lambda p, g: p ** (11 / 6)),
+    ],
+    ("matrix product, N = 4 sqrt(P)", MESH_KIND, SQUARES): [
+        ("matrix_multiplication", partial(ebsp_product, power=0.5), "N^2/P^(1/3)", lambda p, g: p ** (2 / 3)),
+        ("BSP: blocks in a box", partial(bsp_product, power=0.5), "N^2/P^(1/6)", lambda p, g: p ** (5 / 6)),
+    ],
+}
 
 
 class Row(NamedTuple):
@@ -636,13 +530,12 @@ def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def row(problem: Problem, algorithm: Algorithm, quick: bool) -> Row:
+def row(problem: str, kind: str, sizes: Sequence[int], algorithm: Algorithm) -> Row:
     """Route an algorithm's plans."""
-    sizes = problem.sizes[: -1 if quick else None]
-    found = [routed(problem.kind, algorithm.plan(problem.kind, p)) for p in sizes]
-    claimed = [algorithm.claimed(p, gap(problem.kind, p)) for p in sizes]
-    grown = (exponent(sizes, values) for values in (claimed, *list(zip(*found, strict=True))[1:]))
-    return Row(problem.name, problem.kind, algorithm.name, algorithm.claim, sizes, found, *grown)
+    name, plan, claim, claimed = algorithm
+    found = [routed(kind, plan(kind, p)) for p in sizes]
+    grown = ([claimed(p, gap(kind, p)) for p in sizes], *list(zip(*found, strict=True))[1:])
+    return Row(problem, kind, name, claim, sizes, found, *(exponent(sizes, values) for values in grown))
 
 
 # -- tables -------------------------------------------------------------------------------------------------------
@@ -651,121 +544,83 @@ def row(problem: Problem, algorithm: Algorithm, quick: bool) -> Row:
 FACTORS = (64, 256, 1024, 4096)
 
 
-def theorem_3_table(found: Sequence[Tightness]) -> Table:
-    """Steps over Theorem 3's bound."""
-    return table(
-        "Theorem 3: steps over min{k_min L, M} + P - 2",
-        "relations | number | furthest first: largest | median | equal | FIFO: largest | equal | "
-        "furthest first over min{k_min L, M + L - 1}: largest",
-        (
-            f"{t.family} | {t.relations} | {t.furthest_first:.3f} | {t.median:.3f} | {t.equal} | {t.fifo:.3f} | "
-            f"{t.fifo_equal} | {t.sharper:.3f}"
-            for t in found
-        ),
-    )
-
-
-def distances_table(found: Sequence[Distance]) -> Table:
-    """The Peano property."""
-    rows = []
-    for d in found:
-        broken = "none" if d.broken is None else "{}, {}".format(*d.broken)
-        rows.append(f"{d.indexing} | {d.p} | {d.constant:.4f} | {d.where[0]}, {d.where[1]} | {broken}")
-    return table(
-        "Distance over sqrt(d), all pairs of numbers that differ by d",
-        "indexing | P | largest | d, distance | first d with distance > 3 sqrt(d), distance",
-        rows,
-    )
-
-
-def lemma_4_table(found: Sequence[Constant]) -> Table:
-    """Constants by order."""
-    rows = (f"{c.p} | {c.k1} | {c.k2} | {cells(c.ratios.values(), '.2f')}" for c in found)
-    head = f"P | k1 | k2 | {cells(found[0].ratios)}"
-    return table("Lemma 4: steps over sqrt(k1 k2 P), the largest", head, rows)
-
-
-def theorem_5_table(found: Sequence[Locality]) -> Table:
-    """Constants by indexing."""
-    return table(
-        "Theorem 5: steps over min{sqrt(k1 k2 P), k_max sqrt(L) + sqrt(P)}",
-        "indexing | P | relations | number | largest | median | largest where the second is less",
-        (
-            f"{c.indexing} | {c.p} | {c.kind} | {c.relations} | {cells((c.largest, c.median, c.local), '.2f')}"
-            for c in found
-        ),
-    )
-
-
-def corner_table(found: Sequence[Corner]) -> Table:
+def corner_rows(found: Sequence[Corner]) -> Iterator[tuple[object, ...]]:
     """The Y-PRAM's charge against the steps, and their growth."""
-    sizes = [c.p for c in found]
     of: dict[str, list[float]] = {
         "Y-PRAM's charge": [c.y_pram for c in found],
         "the paper's lower bound": [c.bound for c in found],
         "Theorem 5, constants 1": [c.theorem_5 for c in found],
         **{f"steps, {order}": [c.steps[order] for c in found] for order in ORDERS},
     }
-    return table(
-        "sqrt(P) processors in the corner send to all outside",
-        cells(("", *(f"P = {p}" for p in sizes), "exponent")),
-        (f"{name} | {cells(values, '.0f')} | {exponent(sizes, values):.3f}" for name, values in of.items()),
-    )
+    return ((name, *values, exponent([c.p for c in found], values)) for name, values in of.items())
 
 
-def algorithms_table(found: Sequence[Row]) -> Table:
-    """Steps and exponents."""
-    rows = []
-    for r in found:
-        last = r.routed[-1]
-        counts = cells((last.supersteps, last.steps, last.with_barriers, round(last.charge)))
-        exponents = cells((r.claimed, r.steps, r.with_barriers, r.charge), ".2f")
-        case = f"{r.problem} | {r.kind} | {r.algorithm} | {r.claim} | {r.sizes[0]} to {r.sizes[-1]}"
-        rows.append(f"{case} | {counts} | {exponents}")
-    return table(
-        "Algorithms: steps, superstep by superstep",
-        "problem | network | algorithm | claim | P | supersteps | steps | with barriers | BSP charge | "
-        "exponents: claim | steps | with barriers | BSP charge",
-        rows,
-    )
-
-
-def factors_table(found: Sequence[Row]) -> Table:
+def factor_rows(found: Sequence[Row]) -> Iterator[tuple[object, ...]]:
     """How many times as many steps the BSP algorithm takes."""
-    lines = []
-    for problem in PROBLEMS:
-        rows = [r for r in found if (r.problem, r.kind) == (problem.name, problem.kind)]
+    for name, kind, _ in PROBLEMS:
+        rows = [r for r in found if (r.problem, r.kind) == (name, kind)]
         pairs = {
             p: f"{b.with_barriers / e.with_barriers:.2f}, {b.charge / e.with_barriers:.2f}"
             for p, b, e in zip(rows[0].sizes, rows[-1].routed, rows[0].routed, strict=True)
         }
-        lines.append(cells((problem.name, problem.kind, *(pairs.get(p, "") for p in FACTORS))))
-    return table(
-        "Over the paper's algorithm, with barriers: the BSP algorithm, BSP's charge for it",
-        cells(("problem", "network", *(f"P = {p}" for p in FACTORS))),
-        lines,
-    )
+        yield name, kind, *(pairs.get(p, "") for p in FACTORS)
 
 
 def main() -> None:
     """Route, and print the tables."""
     study = Study(__doc__, keep="--json", quick="fewer relations, and without the largest P")
     quick = study.begin().quick
-    content: dict[str, Any] = {}
-
-    def show(name: str, found: Sequence[Any], *tables: Callable[[Any], Table]) -> None:
-        content[name] = found
-        study.show(*(make(found) for make in tables))
-
-    show("theorem 3", theorem_3_families(quick), theorem_3_table)
+    study.rows(
+        "theorem 3",
+        "Theorem 3: steps over min{k_min L, M} + P - 2",
+        "relations | number | furthest first: largest [.3f] | median [.3f] | equal | FIFO: largest [.3f] | equal | "
+        "furthest first over min{k_min L, M + L - 1}: largest [.3f]",
+        theorem_3_families(quick),
+    )
     pairs = [("peano", 4**n) for n in (2, 4, 6)] + [("true peano", 9**n) for n in (2, 3, 4)] + [("snake", 4**6)]
-    show("distances", [distances(*pair) for pair in pairs], distances_table)
-    show("lemma 4", lemma_4_constants(quick), lemma_4_table)
-    show("theorem 5", theorem_5_kinds(quick), theorem_5_table)
-    show("corner", [corner(16**n) for n in ((1, 2, 3) if quick else (1, 2, 3, 4))], corner_table)
-    asked = [(problem, algorithm) for problem in PROBLEMS for algorithm in problem.algorithms]
-    show("algorithms", [row(*one, quick) for one in study.each(asked)], algorithms_table, factors_table)
-    study.end(content)
+    study.rows(
+        "distances",
+        "Distance over sqrt(d), all pairs of numbers that differ by d",
+        "indexing | P | largest [.4f] | d, distance | first d with distance > 3 sqrt(d), distance",
+        [distances(*pair) for pair in pairs],
+        lambda d: (*d[:3], "{}, {}".format(*d.where), "{}, {}".format(*d.broken) if d.broken else "none"),
+    )
+    study.rows(
+        "lemma 4",
+        "Lemma 4: steps over sqrt(k1 k2 P), the largest",
+        f"P | k1 | k2 | {heads((*ORDERS, 'two-phase'), '.2f')}",
+        lemma_4_constants(quick),
+        lambda c: (*c[:3], *c.ratios.values()),
+    )
+    study.rows(
+        "theorem 5",
+        "Theorem 5: steps over min{sqrt(k1 k2 P), k_max sqrt(L) + sqrt(P)}",
+        "indexing | P | relations | number | largest [.2f] | median [.2f] | largest where the second is less [.2f]",
+        theorem_5_kinds(quick),
+    )
+    corners = [corner(16**n) for n in ((1, 2, 3) if quick else (1, 2, 3, 4))]
+    head = cells(("", heads((f"P = {c.p}" for c in corners), ".0f"), "exponent [.3f]"))
+    title = "sqrt(P) processors in the corner send to all outside"
+    study.tell("corner", corners, table(title, head, corner_rows(corners)))
+    asked = [(*problem, algorithm) for problem, algorithms in PROBLEMS.items() for algorithm in algorithms]
+    found = [row(name, kind, sizes[: -1 if quick else None], one) for name, kind, sizes, one in study.each(asked)]
+    exponents = heads(("exponents: claim", "steps", "with barriers", "BSP charge"), ".2f")
+    head = "problem | network | algorithm | claim | P | supersteps | steps | with barriers | BSP charge [.0f]"
+    study.rows(
+        "algorithms",
+        "Algorithms: steps, superstep by superstep",
+        f"{head} | {exponents}",
+        found,
+        lambda r: (*r[:4], f"{r.sizes[0]} to {r.sizes[-1]}", *r.routed[-1], *r[6:]),
+    )
+    study.show(
+        table(
+            "Over the paper's algorithm, with barriers: the BSP algorithm, BSP's charge for it",
+            cells(("problem", "network", *(f"P = {p}" for p in FACTORS))),
+            factor_rows(found),
+        ),
+    )
+    study.end()
 
 
 if __name__ == "__main__":

@@ -107,12 +107,8 @@ def rows_table(found: Sequence[Row]) -> Table:
     """Relations on routers."""
     return table(
         "h_i in packets; words over those of direct",
-        "p | relation | h | router | rounds | largest h_i | over h | sum of h_i | over h | words",
-        (
-            f"{r.p} | {r.relation} | {r.h} | {r.router} | {r.rounds} | {r.most} | {r.most / r.h:.2f} | {r.total} | "
-            f"{r.total / r.h:.2f} | {r.words:.2f}"
-            for r in found
-        ),
+        "p | relation | h | router | rounds | largest h_i | over h [.2f] | sum of h_i | over h [.2f] | words [.2f]",
+        ((*r[:6], r.most / r.h, r.total, r.total / r.h, r.words) for r in found),
     )
 
 
@@ -120,11 +116,8 @@ def balance_table(found: Sequence[Balance]) -> Table:
     """With the limits."""
     return table(
         f"sum of h_i over h, by packets of a processor; mean of {SEEDS} seeds",
-        "p | packets | two-phase | 2(1 - 1/p) | hypercube | n",
-        (
-            f"{p} | {packets} | {both:.2f} | {2 - 2 / p:.2f} | {cube:.2f} | {p.bit_length() - 1}"
-            for p, packets, both, cube in found
-        ),
+        "p | packets | two-phase [.2f] | 2(1 - 1/p) [.2f] | hypercube [.2f] | n",
+        ((p, packets, both, 2 - 2 / p, cube, p.bit_length() - 1) for p, packets, both, cube in found),
     )
 
 

@@ -25,22 +25,15 @@ from pybsp.logp import Processor
 from pybsp.routing import logp_on_bsp
 from pybsp.routing.logp_on_bsp import ending
 
-from .frame import Study, cells, table
+from .frame import Study, table
 
 STALLING_LIMIT = 24.0  # what the constant for programs that stall is below, for every point of the grid
 PROCESSORS = (2, 3, 5, 8, 13, 16, 32, 64)
 # (L, o, G): ceil(L/G) = 1, 1, 2, 2, 3, 4, 8, 16, 32; L odd and even; overheads of none, and up to a gap.
 PARAMETERS = (
-    (4, 0, 4),
-    (3, 3, 3),
-    (5, 1, 4),
-    (3, 0, 2),
-    (7, 1, 3),
-    (16, 4, 4),
-    (64, 5, 8),
-    (31, 2, 2),
-    (256, 3, 8),
-)
+    (4, 0, 4), (3, 3, 3), (5, 1, 4), (3, 0, 2), (7, 1, 3),
+    (16, 4, 4), (64, 5, 8), (31, 2, 2), (256, 3, 8),
+)  # fmt: skip
 RATIOS = (0.0, 0.25, 1.0, 4.0, 16.0)  # of g/G and l/L
 LONG = 10  # times the end of the run
 
@@ -213,12 +206,11 @@ def show(study: Study, title: str, sizes: list[int], stalls: bool) -> Point:
         points = list(grid(p, stalls))
         worst = max(points, key=lambda point: point.constant)
         most: list[Any] = [max(point[k] for point in points) for k in range(1, 5)]
-        figures = cells(f"{value:.2f}" if value else "" for value in most[1 : 4 if stalls else 3])
-        rows.append(f"{p} | {len(points)} | {most[0]:.3f} | {figures} | {worst.where}")
+        rows.append((p, len(points), most[0], *(value or None for value in most[1 : 4 if stalls else 3]), worst.where))
         largest = Point(worst.where, *(max(pair) for pair in zip(largest[1:], most, strict=True)))
-    of_paper = " | of the paper's" if stalls else ""
+    of_paper = " | of the paper's [.2f]" if stalls else ""
     study.show(
-        table(title, f"p | runs | time / bound | constant | of T alone{of_paper} | where", rows),
+        table(title, f"p | runs | time / bound [.3f] | constant [.2f] | of T alone [.2f]{of_paper} | where", rows),
         f"largest time / bound {largest.share:.3f}, constant {largest.constant:.2f}, of T alone {largest.alone:.2f}\n",
     )
     return largest

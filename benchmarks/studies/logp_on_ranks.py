@@ -35,7 +35,7 @@ from pybsp import LogPMachine, logp
 from pybsp.logp.departures import Departures
 from pybsp.logp.ranks import RankProcessor
 
-from .frame import EMULATORS, EmulatedNetwork, Study, on_ranks, spread, table
+from .frame import Study, in_turns, on_ranks, spread, table
 
 TURNS = 2000  # of a ping-pong
 FLOOD = 20_000
@@ -151,17 +151,13 @@ def messages(rounds: int) -> dict[str, Any]:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD.Dup()
-    measured = variants(comm)
-    samples: dict[str, list[float]] = {name: [] for name in measured}
-    names = list(measured)
-    for number in range(rounds + 1):
-        shift = number % len(names)
-        for name in names[shift:] + names[:shift]:
-            logp.run(lambda _: None)  # all are here: ranks that would wait in a collective of MPI's would spin
-            seconds = comm.bcast(measured[name](), 0) if comm.size == 2 else measured[name]()
-            if number:  # the first round makes connections
-                samples[name].append(seconds)
-    return samples
+
+    def timed(sample: Sample) -> float:
+        logp.run(lambda _: None)  # all are here: ranks that would wait in a collective of MPI's would spin
+        seconds = sample()
+        return float(comm.bcast(seconds, 0)) if comm.size == 2 else seconds
+
+    return in_turns({name: partial(timed, sample) for name, sample in variants(comm).items()}, rounds)
 
 
 def messages_table(found: dict[str, dict[str, Any]]) -> Table:
@@ -260,13 +256,12 @@ def cluster_table(found: dict[str, Any], n: int, latency: int) -> Table:
     for one in found.values():
         every = 1e6 * one["seconds"] / (one["messages"] - 1)
         G, L = (one[name] * STEP * 1e6 for name in ("G", "L"))
-        above = " ABOVE" if one["in flight"] > one["capacity"] else ""
-        rows.append(
-            f"{G:.4g} | {L:.4g} | {one['capacity']} | {one['in flight']}{above} | {one['messages']} | {every:.1f} | "
-            f"{every / G:.3f} | {max(G, 2 * latency / min(one['capacity'], n - 1)):.4g} | "
-            f"{one['stalls'] / one['messages']:.0%}"
-        )
-    head = "G | L | capacity | most in flight | messages | one message every | of G | bound | stalled"
+        flight = f"{one['in flight']}{' ABOVE' if one['in flight'] > one['capacity'] else ''}"
+        bound = max(G, 2 * latency / min(one["capacity"], n - 1))
+        stalled = one["stalls"] / one["messages"]
+        rows.append((G, L, one["capacity"], flight, one["messages"], every, every / G, bound, stalled))
+    head = "G [.4g] | L [.4g] | capacity | most in flight | messages | one message every [.1f] | of G [.3f] | "
+    head += "bound [.4g] | stalled [.0%]"
     return table("many to one, microseconds", head, rows)
 
 
@@ -275,27 +270,20 @@ def main() -> None:
     study = Study(__doc__, keep="--output")
     study.add_argument("part", choices=("messages", "many-to-one"))
     study.add_argument("-n", type=int, default=8, help="ranks of many-to-one")
-    study.add_argument("--latency", type=int, help="of the emulated cluster, in microseconds")
-    study.add_argument("--rate", type=int, help="of its lines, in Mbit/s")
-    study.add_argument("--emulator", choices=EMULATORS, default="script")
+    study.add_network()
     study.add_argument("--gaps", type=float, nargs="+", default=[0.5, 1 / 3, 0.25, 0.125], help="G, in latencies")
     study.add_argument("--held", type=float, default=3.0, help="L, in latencies")
     study.add_argument("--messages", type=int, default=10_000, help="for each gap")
     study.add_argument("--rounds", type=int, default=21, help="samples of each variant")
     options = study.begin()
 
-    def network(p: int) -> EmulatedNetwork | None:
-        if options.latency is None or options.rate is None:
-            return None
-        return EmulatedNetwork(p, options.latency, options.rate, emulator=options.emulator)
-
     if options.part == "messages":
-        found = {str(p): on_ranks(messages, options.rounds, n=p, network=network(p)) for p in (2, 3)}
+        found = {str(p): on_ranks(messages, options.rounds, n=p, network=study.network(p)) for p in (2, 3)}
         study.show(messages_table(found))
     else:
         n, latency = options.n, options.latency or 100
         asked = (latency, options.held, options.gaps, options.messages)
-        found = {str(n): on_ranks(cluster, *asked, n=n, network=network(n))}
+        found = {str(n): on_ranks(cluster, *asked, n=n, network=study.network(n))}
         where = "under mpiexec, one host" if options.latency is None else f"-l {options.latency} -b {options.rate}"
         study.show(
             f"{n} ranks {where}",

@@ -28,7 +28,8 @@ from pybsp.routing import decompose
 from pybsp.routing.logp.phases import Phases
 from pybsp.routing.logp.random import batches_of, cost, failure, rounds, route_random, theorem_beta, worst_case
 
-from .frame import Study, cells, table
+from .bsp_and_logp import shifted
+from .frame import Study, heads, table
 
 Ints = NDArray[np.int64]
 Case = tuple[int, int, int, int, int]  # p, h, L, o, G
@@ -40,28 +41,16 @@ PARAMETERS = ((16, 1, 4), (32, 4, 4), (64, 0, 2), (64, 3, 4), (63, 5, 8), (128, 
 PROCESSORS = (8, 16, 31, 64, 128, 256)
 
 
-class BalancedRelation(NamedTuple):
+def balanced(p: int, h: int, seed: int = 0) -> Ints:
     """h from each processor, and h to each, none to itself: destinations, shape (p, h)."""
-
-    destinations: Ints
-
-    @classmethod
-    def balanced(cls, p: int, h: int, seed: int = 0) -> BalancedRelation:
-        """Shifts of renamed processors."""
-        rng = np.random.default_rng((p, h, seed))
-        name, shifts = rng.permutation(p), rng.integers(1, p, h)
-        destinations = np.empty((p, h), np.int64)
-        destinations[name] = name[(np.arange(p)[:, None] + shifts) % p]
-        return cls(destinations)
+    return shifted(p, h, np.random.default_rng((p, h, seed)))
 
 
-def program(
-    proc: Processor, relation: BalancedRelation, seed: int, beta: float | None, expected: int | None
-) -> list[Message]:
+def program(proc: Processor, dests: Ints, seed: int, beta: float | None, expected: int | None) -> list[Message]:
     """All begin at time 0; `expected` None: they find out that all has come."""
-    h = relation.destinations.shape[1]
-    packets = [(int(dest), k) for k, dest in enumerate(relation.destinations[proc.pid])]
-    return route_random(Phases(proc), packets, h, expected=expected, beta=beta, seed=seed, start=proc.machine.o)
+    packets = [(dest, k) for k, dest in enumerate(dests[proc.pid].tolist())]
+    start = proc.machine.o
+    return route_random(Phases(proc), packets, dests.shape[1], expected=expected, beta=beta, seed=seed, start=start)
 
 
 class Events(NamedTuple):
@@ -71,12 +60,12 @@ class Events(NamedTuple):
     possible: bool
 
 
-def drawn(relation: BalancedRelation, capacity: int, R: int, seed: int) -> Events:
+def drawn(dests: Ints, capacity: int, R: int, seed: int) -> Events:
     """What happens in a run, by the batches that the processors draw in their first phase."""
-    p, h = relation.destinations.shape
+    p, h = dests.shape
     batches = np.stack([batches_of(seed, pid, 1, R, h) for pid in range(p)])
     sent = np.bincount((np.arange(p)[:, None] * R + batches).ravel(), minlength=p * R)
-    received = np.bincount((relation.destinations * R + batches).ravel(), minlength=p * R)
+    received = np.bincount((dests * R + batches).ravel(), minlength=p * R)
     return Events(bool(sent.max() > capacity), bool(received.max() > capacity))
 
 
@@ -102,7 +91,7 @@ def sweep(case: Case, runs: int, simulated: int) -> Iterator[Swept]:
         AssertionError: an execution that the counts do not admit.
     """
     p, h, L, o, G = case
-    machine, relation = LogPMachine(p=p, L=L, o=o, G=G), BalancedRelation.balanced(p, h)
+    machine, relation = LogPMachine(p=p, L=L, o=o, G=G), balanced(p, h)
     for beta in BETAS:
         R = rounds(machine, h, beta)
         events = [drawn(relation, machine.capacity, R, seed) for seed in range(runs)]
@@ -117,17 +106,15 @@ def sweep(case: Case, runs: int, simulated: int) -> Iterator[Swept]:
                     assert sim.time <= worst_case(machine, h, beta)
                 else:
                     assert (sim.stalled, sim.time) == (0, cost(machine, h, beta))
+        left_over, possible, either = (sum(of) / runs for of in zip(*((*e, any(e)) for e in events), strict=True))
         yield Swept(
             beta,
             R,
-            sum(event.left_over for event in events) / runs,
-            sum(event.possible for event in events) / runs,
-            sum(any(event) for event in events) / runs,
+            left_over,
+            possible,
+            either,
             failure(machine, h, beta),
-            {
-                schedule: count / (runs if schedule == "latest" else max(simulated, 1))
-                for schedule, count in stalled.items()
-            },
+            {name: count / (runs if name == "latest" else max(simulated, 1)) for name, count in stalled.items()},
             cost(machine, h, beta) / (G * h),
             longest / (G * h),
             4 * (1 + beta),
@@ -160,12 +147,9 @@ def grid(most: int) -> Iterator[Point]:
             C = machine.capacity
             degrees = sorted({h for h in (C + 1, 2 * C, p // 2, p - 1) if C < h < p and p * h <= most})
             for h in degrees:
-                relation = BalancedRelation.balanced(p, h)
-                ended = [
-                    simulate(program, machine=machine, schedule=schedule, args=(relation, 1, None, h))
-                    for schedule in SCHEDULES
-                ]
-                until_known = simulate(program, machine=machine, args=(relation, 1, None, None))
+                relation, args = balanced(p, h), (1, None)
+                ended = [simulate(program, machine=machine, schedule=s, args=(relation, *args, h)) for s in SCHEDULES]
+                until_known = simulate(program, machine=machine, args=(relation, *args, None))
                 yield Point(
                     p,
                     (L, o, G),
@@ -202,15 +186,12 @@ def decomposed(sources: Ints, destinations: Ints, p: int) -> tuple[int, int, flo
 
 def sweep_table(case: Case, found: Sequence[Swept], runs: int, simulated: int) -> Table:
     p, h, L, o, G = case
-    rows = []
-    for r in found:
-        shares = (r.left_over, r.possible, r.either, r.bound, *(r.stalled.get(s, 0.0) for s in SCHEDULES))
-        rows.append(f"{r.beta:g} | {r.R} | {cells(shares, '.3g')} | {cells((r.time, r.longest, r.alpha), '.2f')}")
     return table(
         f"p = {p}, h = {h}, L = {L}, o = {o}, G = {G}, C = ceil(L/G) = {-(-L // G)}: shares of {runs} runs; "
         f"stalled, by schedule: under latest of all, else of {simulated}",
-        f"beta | R | left over | Y > C | either | bound | {cells(SCHEDULES)} | 2(L+o)R/Gh | longest/Gh | alpha",
-        rows,
+        f"beta [g] | R | {heads(('left over', 'Y > C', 'either', 'bound', *SCHEDULES), '.3g')} | "
+        f"{heads(('2(L+o)R/Gh', 'longest/Gh', 'alpha'), '.2f')}",
+        ((*r[:6], *(r.stalled.get(s, 0.0) for s in SCHEDULES), *r[7:]) for r in found),
     )
 
 
@@ -219,15 +200,14 @@ def grid_table(points: Sequence[Point]) -> Table:
     for p in sorted({point.p for point in points}):
         mine = [point for point in points if point.p == p]
         worst = max(mine, key=lambda point: point.time / point.alpha)
-        rows.append(
-            f"{p} | {len(mine)} | {sum(point.stalled > 0 for point in mine)} | {worst.time / worst.alpha:.3f} | "
-            f"{max(point.share for point in mine):.3f} | {worst.parameters}, {worst.h} | "
-            f"{cells((worst.c1, worst.alpha, worst.time, worst.until_known), '.2f')}"
-        )
+        most = (worst.time / worst.alpha, max(point.share for point in mine))
+        figures = (worst.c1, worst.alpha, worst.time, worst.until_known)
+        stalled = sum(point.stalled > 0 for point in mine)
+        rows.append((p, len(mine), stalled, *most, f"{worst.parameters}, {worst.h}", *figures))
     return table(
         "Theorem 3, beta for c2 = 1: time over Gh beside alpha, worst of each p",
-        "p | points | stalled | time/(alpha Gh) | time/((alpha+4)Gh) | where: (L, o, G), h | c1 | alpha | time/Gh | "
-        "told/Gh",
+        "p | points | stalled | time/(alpha Gh) [.3f] | time/((alpha+4)Gh) [.3f] | where: (L, o, G), h | "
+        f"{heads(('c1', 'alpha', 'time/Gh', 'told/Gh'), '.2f')}",
         rows,
     )
 
@@ -253,7 +233,6 @@ def draw(pyplot: Any, found: dict[Case, list[Swept]], points: Sequence[Point]) -
     right.set(xlabel="alpha = 4(1+beta)", ylabel="time / Gh", xscale="log", yscale="log", title="Longest of all runs")
     for axis in (left, right):
         axis.legend(fontsize=8)
-        axis.grid(alpha=0.3)
     return figure
 
 
@@ -267,23 +246,25 @@ def main() -> None:
     options = study.begin()
     if not 0 <= options.simulated <= options.runs or options.runs < 1 or options.messages < 10:
         study.error("expected --runs of at least 1, --simulated of 0 to --runs, --messages of at least 10")
+    study.results = {"runs": options.runs, "simulated": options.simulated}
+    title = f"decompose, {options.messages:,} messages"
     times = list(decompositions(options.messages))
-    rows = (f"{name} | {p} | {h} | {seconds:.2f}" for name, p, h, seconds in times)
-    study.show(table(f"decompose, {options.messages:,} messages", "relation | p | h | seconds", rows))
+    study.rows("decompose", title, "relation | p | h | seconds [.2f]", times)
     found: dict[Case, list[Swept]] = {}
     for case in study.each(SWEPT):
         found[case] = list(sweep(case, options.runs, options.simulated))
         study.show(sweep_table(case, found[case], options.runs, options.simulated))
+    study.results["sweep"] = [{"case": case, "rows": of} for case, of in found.items()]
     points = list(grid(options.most))
     share = max(point.share for point in points)
     above = sum(point.time > point.alpha for point in points)
-    study.show(
+    study.tell(
+        "grid",
+        points,
         grid_table(points),
         f"{len(points)} points: largest time / (alpha + 4)Gh {share:.3f}; above alpha Gh: {above}",
     )
-    swept = [{"case": case, "rows": of} for case, of in found.items()]
-    content = {"runs": options.runs, "simulated": options.simulated, "decompose": times, "sweep": swept, "grid": points}
-    study.end(content, lambda pyplot: draw(pyplot, found, points))
+    study.end(draw=lambda pyplot: draw(pyplot, found, points))
     if share > 1:
         sys.exit("a point beyond the constant of Theorem 3")
 

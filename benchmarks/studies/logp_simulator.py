@@ -163,11 +163,10 @@ def main() -> None:
         seconds = time.perf_counter() - start
         done._check()
         checked = time.perf_counter() - start - seconds
-        figures = f"{len(done.trace)} | {done.time} | {done.stalled / 1e6:.1f} | {seconds:.1f} | {checked:.1f}"
-        rows.append(f"{name} | {schedule} | {figures}")
+        rows.append((name, schedule, len(done.trace), done.time, done.stalled / 1e6, seconds, checked))
     title = f"{p} processors, L = {machine.L}, o = {machine.o}, G = {machine.G}; wanted: {BAR:.0f} s; "
     where = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
-    head = "traffic | schedule | messages | steps | stalled/10^6 | seconds | check, s"
+    head = "traffic | schedule | messages | steps | stalled/10^6 [.1f] | seconds [.1f] | check, s [.1f]"
     study.show(table(title + where, head, rows))
     start = time.perf_counter()
     seen = random_programs(options.programs)

@@ -37,16 +37,9 @@ LIMIT = 8.0  # what the constant of Theorem 2 is below, for every point of the g
 PROCESSORS = (2, 3, 5, 8, 13, 16, 31, 32, 61, 64)
 # (L, o, G): ceil(L/G) = 1, 1, 1, 2, 3, 4, 8, 16, 50; overheads of none, below half a gap, and up to a gap.
 PARAMETERS = (
-    (4, 0, 4),
-    (4, 4, 4),
-    (40, 20, 40),
-    (8, 3, 4),
-    (12, 1, 4),
-    (16, 1, 4),
-    (64, 5, 8),
-    (32, 2, 2),
-    (1000, 10, 20),
-)
+    (4, 0, 4), (4, 4, 4), (40, 20, 40), (8, 3, 4), (12, 1, 4),
+    (16, 1, 4), (64, 5, 8), (32, 2, 2), (1000, 10, 20),
+)  # fmt: skip
 
 
 def uniform(p: int, h: int, rng: np.random.Generator) -> Pairs:
@@ -75,13 +68,8 @@ def unbalanced(p: int, h: int, rng: np.random.Generator) -> Pairs:
     return np.repeat(np.arange(p), sent), rng.integers(0, (p + 2) // 3, sent.sum())
 
 
-RELATIONS: tuple[Callable[[int, int, np.random.Generator], Pairs], ...] = (
-    uniform,
-    permutations,
-    all_to_one,
-    one_to_all,
-    unbalanced,
-)
+RELATIONS: tuple[Callable[[int, int, np.random.Generator], Pairs], ...]
+RELATIONS = (uniform, permutations, all_to_one, one_to_all, unbalanced)
 
 
 class Point(NamedTuple):
@@ -176,13 +164,13 @@ def main() -> None:
         most = max(points, key=lambda point: point.constant)
         within = max(point.share for point in points)
         where = f"{most.parameters}, {most.h}, {most.relation}, {most.plan}"
-        sorts = f"{most.sort:.1f} | {most.aks:.0f} | {most.cubesort:.1f}"
-        rows.append(f"{p} | {len(points)} | {within:.3f} | {most.constant:.2f} | {sorts} | {where}")
+        rows.append((p, len(points), within, most.constant, most.sort, most.aks, most.cubesort, where))
         share, constant = max(share, within), max(constant, most.constant)
     study.show(
         table(
             f"Theorem 2: supersteps on LogP, schedule {options.schedule}",
-            "p | supersteps | time / bound | constant | sort | AKS | Cubesort | where: (L, o, G), h, relation, plan",
+            "p | supersteps | time / bound [.3f] | constant [.2f] | sort [.1f] | AKS [.0f] | Cubesort [.1f] | "
+            "where: (L, o, G), h, relation, plan",
             rows,
         ),
         f"largest time / bound {share:.3f}, largest constant {constant:.2f}",

@@ -41,7 +41,7 @@ class Section(NamedTuple):
     """A table."""
 
     title: str
-    columns: list[str]
+    columns: str
     rows: list[Row]
 
 
@@ -55,22 +55,15 @@ def bounds(quick: bool) -> Section:
         ["Theorem 2: Z at least", "", repetitions(delta, d, R)],
         ["h-bar for h = 64", "", h_bar(64, d, R)],
     ]
-    return Section(
-        "The paper's example: d = 40, alpha = 1/(48 e^2), beta = 24, R = 8, delta = 1/33", ["", "paper", "here"], rows
-    )
+    title = "The paper's example: d = 40, alpha = 1/(48 e^2), beta = 24, R = 8, delta = 1/33"
+    return Section(title, " | paper | here", rows)
 
 
 def expansion(quick: bool) -> Section:
     """Splitters of random networks."""
     rows: list[Row] = []
-    for N, c, alpha in (
-        (16, 0, 1 / 4),
-        (16, 0, 1 / 8),
-        (1024, 0, 1 / 256),
-        (1024, 0, 1 / 128),
-        (1024, 0, 1 / 64),
-        (1024, 3, 1 / 32),
-    ):
+    for N, c, part in ((16, 0, 4), (16, 0, 8), (1024, 0, 256), (1024, 0, 128), (1024, 0, 64), (1024, 3, 32)):
+        alpha = 1 / part
         for d in (12, 16, 24, 40) if N > 16 else (12, 40):
             found = [
                 measure(Multibutterfly(N, d, seed).splitter(c), alpha, R, 20 if quick else 60) for seed in range(3)
@@ -78,8 +71,8 @@ def expansion(quick: bool) -> Section:
             beta, delta = min(one.beta for one in found), min(one.delta for one in found)
             lemma = max(least_delta(beta, d, R), 0.0)
             sets = "all" if found[0].exact else "sampled"
-            rows.append([f"{N >> c} to {N >> c}", d, f"1/{round(1 / alpha)}", sets, beta, lemma, delta])
-    columns = ["splitter", "d", "alpha", "sets", "beta", "delta by Lemma 1", "delta"]
+            rows.append([f"{N >> c} to {N >> c}", d, f"1/{part}", sets, beta, lemma, delta])
+    columns = "splitter | d | alpha | sets | beta | delta by Lemma 1 | delta"
     return Section("Expansion and the neighbour property (R = 8), the least of 3 networks", columns, rows)
 
 
@@ -118,6 +111,15 @@ def arrives(network: Multibutterfly, relation: Relation, spacing: int, parameter
     return True
 
 
+OUTCOME = "cases | delivered | Lemmas 2 and 3 hold | largest share left a stage on"
+
+
+def outcome(found: Sequence[Trial]) -> Row:
+    """What OUTCOME names."""
+    delivered, holds, decay = zip(*found, strict=True)
+    return [len(found), sum(delivered), sum(holds), max(decay)]
+
+
 def smallest(N: int, d: int, h: int, seeds: Iterable[int]) -> int:
     """The smallest L, a power of two, at which all is well, and at all larger ones that leave two ports; 0: none."""
     spacing = N // 2
@@ -134,7 +136,7 @@ def spacings(quick: bool) -> Section:
             found = [smallest(N, d, h, range(2 if quick else 4)) for h in HS]
             estimate = d / math.log(d / R) if d > R else math.inf
             rows.append([N, d, estimate, *(least or "none" for least in found)])
-    columns = ["N", "d", "d / ln(d/R)", *(f"L, h = {h}" for h in HS)]
+    columns = cells(("N", "d", "d / ln(d/R)", *(f"L, h = {h}" for h in HS)))
     title = "The smallest L (a power of two) at which every case is delivered, and Lemmas 2 (rho = R/(32 d)) and 3 hold"
     return Section(title, columns, rows)
 
@@ -154,22 +156,15 @@ def ends(quick: bool) -> Section:
         d = 40 if parameters.R == 16 else D
         for spacing in (16, 32) if quick else (8, 16, 32, 64):
             found = [one for h in HS for one in trials(N, d, spacing, h, range(2), parameters)]
-            delivered, holds = sum(one.delivered for one in found), sum(one.holds for one in found)
-            rows.append([name, d, spacing, len(found), delivered, holds, max(one.decay for one in found)])
-    columns = ["", "d", "L", "cases", "delivered", "Lemmas 2 and 3 hold", "largest share left a stage on"]
-    return Section(f"Cases delivered, by L and the parameters (N = {N})", columns, rows)
+            rows.append([name, d, spacing, *outcome(found)])
+    return Section(f"Cases delivered, by L and the parameters (N = {N})", f" | d | L | {OUTCOME}", rows)
 
 
 def fresh(quick: bool) -> Section:
     """The d and L that were chosen on a few networks, on others."""
-    rows: list[Row] = []
     N, seeds = (256, range(1000, 1004)) if quick else (1024, range(1000, 1020))
-    for h in (1, 7, 64):
-        found = list(trials(N, D, L, h, seeds, Parameters(R)))
-        delivered, holds = sum(one.delivered for one in found), sum(one.holds for one in found)
-        rows.append([N, h, len(seeds), len(found), delivered, holds, max(one.decay for one in found)])
-    columns = ["N", "h", "networks", "cases", "delivered", "Lemmas 2 and 3 hold", "largest share left a stage on"]
-    return Section(f"Networks that were not used to find d = {D} and L = {L}", columns, rows)
+    rows = [[N, h, len(seeds), *outcome(list(trials(N, D, L, h, seeds, Parameters(R))))] for h in (1, 7, 64)]
+    return Section(f"Networks that were not used to find d = {D} and L = {L}", f"N | h | networks | {OUTCOME}", rows)
 
 
 def permutations(quick: bool) -> Section:
@@ -188,7 +183,7 @@ def permutations(quick: bool) -> Section:
             estimate = N / outputs * pairs / math.comb(outputs, D)
             rows.append([N, spacing, len(done), len(done) - sum(done), estimate * len(done)])
     title = f"Random permutations, h = 1 (d = {D})"
-    return Section(title, ["N", "L", "permutations", "blocked", "estimate"], rows)
+    return Section(title, "N | L | permutations | blocked | estimate", rows)
 
 
 def waiting(quick: bool) -> Section:
@@ -212,7 +207,7 @@ def waiting(quick: bool) -> Section:
             bound = N.bit_length() + (math.log2(N) / math.log2(1 / decay) if decay else 0)  # log N + 1 + ...
             found = [waited, decay, max(stages), bound] if stages else ["-"] * 4
             rows.append([N, senders, Y, len(networks), len(stages), *found])
-    columns = ["N", "ports", "Y", "cases", "delivered", "stages waited", "rho", "stages", "by Theorem 2"]
+    columns = "N | ports | Y | cases | delivered | stages waited | rho | stages | by Theorem 2"
     title = f"Z = 1: ports that send {h} messages each to the upper half (d = {D}); of the cases delivered the most"
     return Section(title, columns, rows)
 
@@ -240,7 +235,7 @@ def all_rows(quick: bool) -> Section:
                 alone = f"blocked: {error.left} of {len(relation)} left"
             outcome = route(network, share(relation, L), L, lemmas=True)
             rows.append([N, name, alone, outcome.stages, int(outcome.through.max())])
-    columns = ["N", "relation", "a port in every row", f"{L} rows to a port: stages", "messages through a node"]
+    columns = f"N | relation | a port in every row | {L} rows to a port: stages | messages through a node"
     return Section(f"All rows send and receive (d = {D})", columns, rows)
 
 
@@ -260,21 +255,10 @@ def stages(quick: bool) -> Section:
             bar = max(h_bar(h, D, R) / h for h, _, _ in of)
             active = max(worst for _, _, worst in of)
             rows.append([N, h, len(of), most, most / network.n, W, bar, through, 2 * bar, active])
+    columns = "N | h | cases | stages | / log N | W/h | h-bar/h | messages at a node / h | 2 h-bar/h | |S(x)|/|U|"
     title = (
         f"Stages, weights and congestion (d = {D}, L = {L}), the most of all cases; all lemmas checked at every stage"
     )
-    columns = [
-        "N",
-        "h",
-        "cases",
-        "stages",
-        "/ log N",
-        "W/h",
-        "h-bar/h",
-        "messages at a node / h",
-        "2 h-bar/h",
-        "|S(x)|/|U|",
-    ]
     return Section(title, columns, rows)
 
 
@@ -296,7 +280,7 @@ def times(quick: bool) -> Section:
                 begin = time.perf_counter()
                 route(network, relation, L, lemmas=checked)
                 rows.append([N, d, name, len(relation), checked, built, time.perf_counter() - begin])
-    columns = ["N", "d", "relation", "messages", "lemmas checked", "network (s)", "routing (s)"]
+    columns = "N | d | relation | messages | lemmas checked | network (s) | routing (s)"
     return Section("Time", columns, rows)
 
 
@@ -318,7 +302,7 @@ def main(sections: Sequence[Callable[[bool], Section]] = SECTIONS, text: str | N
     for make in study.each(known[name] for name in known if name in options.only):
         section = make(options.quick)
         sections_shown.append(section)
-        study.show(table(section.title, cells(section.columns), (cells(map(cell, row)) for row in section.rows)))
+        study.show(table(section.title, section.columns, (list(map(cell, row)) for row in section.rows)))
     study.end(sections_shown)
 
 

@@ -66,9 +66,9 @@ def bits(quick: bool) -> Section:
         found, bound = most(N, h, size), h * (size + math.log2(N))
         row = [N, h, size, found.heads, found.stages, found.congestion, found.used, found.provisioned]
         rows.append([*row, found.used / bound, found.provisioned / bound])
-    columns = ["N", "h", "X", "stages: heads", "all", "messages on an edge", "steps used", "provisioned"]
+    columns = "N | h | X | stages: heads | all | messages on an edge | steps used | provisioned"
     title = f"Bit model: steps, and over h(X + log N) (d = {D}, R = 8, L = {L}, Z = {PARAMETERS.Z}, Y = {PARAMETERS.Y})"
-    return Section(title, [*columns, "used / bound", "provisioned / bound"], rows)
+    return Section(title, f"{columns} | used / bound | provisioned / bound", rows)
 
 
 def words(quick: bool) -> Section:
@@ -79,9 +79,9 @@ def words(quick: bool) -> Section:
         found, bound = most(N, h, size, rate), h * -(-size // word) + word
         row = [N, h, size, rate, found.stages, found.words_used, found.words_provisioned]
         rows.append([*row, found.words_used / bound, found.words_provisioned / bound])
-    columns = ["N", "h", "X", "bits a repetition", "stages", "steps used", "provisioned"]
+    columns = "N | h | X | bits a repetition | stages | steps used | provisioned"
     title = "Word model: steps, and over h ceil(X/log N) + log N (a word has log N bits)"
-    return Section(title, [*columns, "used / bound", "provisioned / bound"], rows)
+    return Section(title, f"{columns} | used / bound | provisioned / bound", rows)
 
 
 def constants(quick: bool) -> Section:
@@ -105,7 +105,7 @@ def constants(quick: bool) -> Section:
         errors = np.abs(matrix @ found - 1)
         formula = " + ".join(f"{a:.3g} {term}" for a, term in zip(found, terms, strict=True))
         rows.append([name, formula, f"{np.median(errors):.0%}", f"{errors.max():.0%}"])
-    return Section("Constants, fitted over both tables", ["", "steps", "median error", "largest"], rows)
+    return Section("Constants, fitted over both tables", " | steps | median error | largest", rows)
 
 
 def streams(quick: bool) -> Section:
@@ -127,9 +127,9 @@ def streams(quick: bool) -> Section:
                 row: Row = [N, h, f"{size // word} words", worms.words_used, streamed.select, used]
                 row += [worms.words_provisioned, provisioned, used / bound, provisioned / bound]
                 rows.append([*row, streamed.local / bound])
-    columns = ["N", "h", "X", "worms: used", "paths: used", "and stream", "worms: provisioned", "paths and stream"]
+    columns = "N | h | X | worms: used | paths: used | and stream | worms: provisioned | paths and stream"
     title = "Word model, long messages: paths first, then streams; over h ceil(X/log N) + log N"
-    return Section(title, [*columns, "used / bound", "provisioned / bound", "local / bound"], rows)
+    return Section(title, f"{columns} | used / bound | provisioned / bound | local / bound", rows)
 
 
 def small_buffers(quick: bool) -> Section:
@@ -147,18 +147,8 @@ def small_buffers(quick: bool) -> Section:
                 storage = max(level.took.storage for level in levels)
                 row = [N, h, epsilon, *(", ".join(str(level[k]) for level in levels) for k in (1, 3, 4))]
                 rows.append([*row, steps, steps / plain.provisioned, storage, storage / plain.storage])
-    columns = [
-        "N",
-        "h",
-        "epsilon",
-        "groups",
-        "messages a parcel",
-        "h of parcels",
-        "bit steps",
-        "/ plain",
-        "bits a node",
-    ]
-    return Section(f"Small buffers: X = {size}, level by level; steps provisioned", [*columns, "/ plain"], rows)
+    columns = "N | h | epsilon | groups | messages a parcel | h of parcels | bit steps | / plain | bits a node"
+    return Section(f"Small buffers: X = {size}, level by level; steps provisioned", f"{columns} | / plain", rows)
 
 
 def over_the_processors(quick: bool) -> Section:
@@ -186,9 +176,9 @@ def over_the_processors(quick: bool) -> Section:
                 congestion = max(one.congestion for one, _, _ in done)
                 row = [p, router.rows(p), words_h, took.h, name, took.stages, 1 + took.supersteps]
                 rows.append([*row, words, moved, moved / words, congestion])
-    columns = ["p", "N", "h in words", "h in packets", "data", "stages", "supersteps", "words sent", "moved", "/ sent"]
+    columns = "p | N | h in words | h in packets | data | stages | supersteps | words sent | moved | / sent"
     title = "Over the processors: a superstep of a program (random destinations; packets of 1 KiB)"
-    return Section(title, [*columns, "most words of a processor in a superstep"], rows)
+    return Section(title, f"{columns} | most words of a processor in a superstep", rows)
 
 
 if __name__ == "__main__":

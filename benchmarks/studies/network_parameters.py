@@ -290,41 +290,11 @@ def parameters(rows: Sequence[Row], of: str) -> Table:
     )
 
 
-def residuals(rows: Sequence[Row]) -> Table:
-    """How straight T(h) is."""
-    worst = [(row, *max((line.worst, p) for line, p in zip(row.lines, row.p, strict=True))) for row in rows]
-    return table(
-        "T(h) against its line, for all p",
-        "network | routing | largest residual | at p",
-        (f"{row.topology.title} | {row.how} | {most:.0%} | {p}" for row, most, p in worst),
-    )
-
-
-def bad_table(rows: Sequence[Row]) -> Table:
-    """A permutation that is bad for greedy routing, by both."""
-    return table(
-        "gamma(p) for h copies of a bad permutation (* the nearer of two forms)",
-        "network | routing | a p^e | a (log p)^e | at the largest p",
-        (f"{r.topology.title} | {r.how} | {_forms(r.growth(r.gamma))} | {r.gamma[-1]:.2f}" for r in rows),
-    )
-
-
-def observation(found: Sequence[tuple[Row, Sequence[Observed]]]) -> Table:
+def observation(row: Row, points: Sequence[Observed]) -> tuple[object, ...]:
     """Observation 1: the figures at the largest p, and the ratios over all p."""
-    lines = []
-    for row, points in found:
-        last = points[-1].best
-        ratios = np.array([point.best.ratios for point in points])
-        lines.append(
-            f"{row.topology.title} | {row.how} | {points[-1].p} | {last.g:.2f} | {last.l:.1f} | {last.c} | {last.G:.2f}"
-            f" | {last.L:.1f} | {_range(ratios[:, 0])} | {_range(ratios[:, 1])} | "
-            f"{_range([point.longest for point in points])}"
-        )
-    return table(
-        "Observation 1: figures at the largest p, ratios over all p",
-        "network | routing | p | g* | l* | ceil(L/G) | G* | L* | G*/g* | L*/(l* + g*) | c-relations, / L*",
-        lines,
-    )
+    of_G, of_L = zip(*(point.best.ratios for point in points), strict=True)
+    longest = [point.longest for point in points]
+    return row.topology.title, row.how, points[-1].p, *points[-1].best, *map(_range, (of_G, of_L, longest))
 
 
 def as_dict(row: Row) -> dict[str, Any]:
@@ -353,8 +323,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [measure(topology, two, False, seeds, most) for topology, two in study.each(phases)]
     bad = [measure(topology, two, True, 1, min(most, BAD)) for topology, two in phases if topology.two_phase]
     found = [(row, observe(row, 3)) for row in rows if row.two_phase == row.topology.two_phase]
-    study.show(parameters(rows, "gamma"), parameters(rows, "delta"), residuals(rows), bad_table(bad))
-    study.show(observation(found))
+    study.show(
+        parameters(rows, "gamma"),
+        parameters(rows, "delta"),
+        table(
+            "T(h) against its line, for all p",
+            "network | routing | largest residual [.0%] | at p",
+            (
+                (r.topology.title, r.how, *max((line.worst, p) for line, p in zip(r.lines, r.p, strict=True)))
+                for r in rows
+            ),
+        ),
+        table(
+            "gamma(p) for h copies of a bad permutation (* the nearer of two forms)",
+            "network | routing | a p^e | a (log p)^e | at the largest p",
+            (f"{r.topology.title} | {r.how} | {_forms(r.growth(r.gamma))} | {r.gamma[-1]:.2f}" for r in bad),
+        ),
+        table(
+            "Observation 1: figures at the largest p, ratios over all p",
+            "network | routing | p | g* [.2f] | l* [.1f] | ceil(L/G) | G* [.2f] | L* [.1f] | G*/g* | L*/(l* + g*) | "
+            "c-relations, / L*",
+            (observation(*one) for one in found),
+        ),
+    )
     observed = [
         {"network": row.topology.name, "ports": row.topology.ports, "p": point.p, **point.best._asdict(),
          "longest": point.longest}

@@ -25,10 +25,8 @@ Source: the paper on a BSP router for transputers, sections 2.2 and 2.3.
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,30 +38,21 @@ from pybsp.benchmarks.calibration.estimates import Estimate
 from pybsp.benchmarks.calibration.fits.bootstrap import REPLICATES, interval
 from pybsp.benchmarks.calibration.fits.least_squares import relative
 from pybsp.benchmarks.calibration.sampling import timer
-from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, Study, on_ranks, table
+from pybsp.benchmarks.studies.frame import Study, bounded, kernel, on_ranks, table, wait_until
+from pybsp.benchmarks.studies.valiant_brebner import LENGTHS, PAPER_D, PAPER_MEASURED, PAPER_R, T_D, B
 from pybsp.errors import BSPError
 from pybsp.routing import named
 from pybsp.transport.launcher import under_launcher
 
-BYTES = (8, 16, 32, 64)
+BYTES = LENGTHS
 DEGREES = (1, 2, 5, 10, 20, 50, 100, 150, 200, 300, 400)
 REPETITIONS = 20
 HEAD_START = 1e-3  # seconds, and twice a superstep, in which all learn when to begin
 SPUN = 3e-4  # seconds before the common beginning that are waited for awake
 RATE_AT = 100  # packets, where the paper states effective rates
 
-# The paper's router: bandwidth of a link (bytes/s), time to route a packet (s), and its measured a and b (us).
-B, T_D = 0.625e6, 14.5e-6
-MEASURED = {
-    (4, 8): (42.2, 183),
-    (4, 16): (55.8, 227),
-    (4, 32): (88.7, 348),
-    (4, 64): (149.0, 534),
-    (8, 8): (53.4, 255),
-    (8, 16): (83.1, 372),
-    (8, 32): (102.5, 506),
-    (8, 64): (157.3, 747),
-}
+# The paper's measured a and b (us), by p and the bytes of a packet.
+MEASURED = {(1 << n, m): line for n, lines in PAPER_MEASURED.items() for m, line in zip(BYTES, lines, strict=True)}
 
 Floats = NDArray[np.float64]
 RunSuperstep = Callable[[], None]
@@ -110,7 +99,7 @@ class Experiment:
         self._bsp, self._asked = bsp, asked
         self._queues = {size: bsp.queue(f"V{size}") for size in asked.sizes} if "queue" in asked.by else {}
         self._real = timer(bsp.time).runs  # else time is virtual: all are always at the same moment
-        self._shared = self._real and len(set(self._all(_kernel()))) == 1
+        self._shared = self._real and len(set(self._all(kernel()))) == 1  # one clock
         crowd = bsp.p > (os.cpu_count() or 1)
         self._spun = 0.0 if crowd else SPUN  # whoever waits awake keeps others from their core
         self._ahead = HEAD_START
@@ -171,9 +160,7 @@ class Experiment:
             superstep()
             return self._bsp.time() - begin
         moment = float(max(self._all(time.perf_counter()))) + self._ahead
-        time.sleep(max(0.0, moment - self._spun - time.perf_counter()))
-        while time.perf_counter() < moment:
-            pass
+        wait_until(moment, self._spun)
         superstep()
         return time.perf_counter() - moment
 
@@ -195,12 +182,6 @@ class Experiment:
             self._bsp.send(dest, value)
         self._bsp.sync()
         return [message.payload for message in self._bsp.inbox]
-
-
-def _kernel() -> str:
-    """Processes for which this is the same have one monotonic clock."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return boot.read_text() if boot.exists() else platform.node()
 
 
 def experiment(bsp: pybsp.BSP, asked: Asked) -> dict[str, dict[str, list[list[float]]]]:
@@ -230,7 +211,9 @@ def line(degrees: Sequence[int], times: Floats, seed: int = 0, centre: Centre = 
 def model(p: int, size: int) -> tuple[float, float]:
     """The paper's model of its router: a and b, seconds; p is a power of two."""
     n = p.bit_length() - 1
-    return 1.22 * size / B + (1.1 + 0.7 * n) * T_D, 1.6 * n * size / B
+    of_h, of_n = PAPER_R
+    through, more = PAPER_D
+    return 1e-6 * (of_h * size / B + (through + more * n) * T_D), 1e-6 * of_n * n * size / B
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------
@@ -253,10 +236,6 @@ def on_these(routers: Sequence[str], asked: Sequence[Any]) -> dict[str, Any]:
 # -- for people --------------------------------------------------------------------------------------------------------
 
 
-def _us(estimate: Estimate) -> str:
-    return f"{1e6 * estimate.value:.4g} ({1e6 * estimate.low:.4g} to {1e6 * estimate.high:.4g})"
-
-
 def lines_table(runs: Sequence[dict[str, Any]], asked: Asked) -> Table:
     """All lines, and the paper's."""
     rows = []
@@ -265,19 +244,19 @@ def lines_table(runs: Sequence[dict[str, Any]], asked: Asked) -> Table:
         for router, by, text, times in each_size(run):
             size, found = int(text), line(asked.degrees, times, asked.seed)
             middle = line(asked.degrees, times, asked.seed, np.median)
-            theirs, paper = MEASURED.get((p, size)), " |  | "
-            if theirs is not None:
-                a, b = model(p, size)
-                rate = size * RATE_AT / (theirs[0] * RATE_AT + theirs[1])
-                paper = f"{1e6 * a:.1f}h + {1e6 * b:.0f} | {theirs[0]:.1f}h + {theirs[1]:.0f} | {rate:.3f}"
-            ours = 1e-6 * size * RATE_AT / (found.a.value * RATE_AT + found.b.value)
-            rows.append(
-                f"{p} | {router} | {by} | {text} | {_us(found.a)} | {_us(found.b)} | {found.misfit:.0%} | "
-                f"{1e6 * middle.a.value:.4g}h + {1e6 * middle.b.value:.4g} | {ours:.3g} | {paper}"
-            )
+            ours = size * RATE_AT / (found.a.value * RATE_AT + found.b.value)
+            medians = f"{1e6 * middle.a.value:.4g}h + {1e6 * middle.b.value:.4g}"
+            both = (bounded(found.a, 1e-6), bounded(found.b, 1e-6))
+            row = [p, router, by, text, *both, found.misfit, medians, 1e-6 * ours, None, None, None]
+            if (p, size) in MEASURED:
+                (a, b), (c, d) = model(p, size), MEASURED[p, size]
+                rate = size * RATE_AT / (c * RATE_AT + d)
+                row[-3:] = f"{1e6 * a:.1f}h + {1e6 * b:.0f}", f"{c:.1f}h + {d:.0f}", rate
+            rows.append(row)
     return table(
         "T = a*h + b, microseconds (95 % interval), rates in MB/s; the paper's on as many transputers",
-        "p | router | by | bytes | a | b | misfit | of medians | rate | paper's model | measured | rate",
+        "p | router | by | bytes | a | b | misfit [.0%] | of medians | rate [.3g] | paper's model | measured | "
+        "rate [.3f]",
         rows,
     )
 
@@ -320,9 +299,7 @@ def main() -> None:
     study.add_argument("--h", type=int, nargs="+", default=DEGREES, help="packets")
     study.add_argument("--repetitions", type=int, default=REPETITIONS, help="of each")
     study.add_argument("--seed", type=int, default=0, help="of relations and orders")
-    study.add_argument("--latency", type=int, help="of emulated hosts, in microseconds")
-    study.add_argument("--rate", type=int, help="of their lines, in Mbit/s")
-    study.add_argument("--emulator", choices=EMULATORS, default="script")
+    study.add_network()
     options = study.begin()
     if (options.latency is None) != (options.rate is None):
         study.error("--latency and --rate go together")
@@ -341,14 +318,10 @@ def main() -> None:
         if runs[0]["pid"]:
             return
     else:
-        runs, where = [], f"under mpiexec, {os.cpu_count()} cores"
+        where = f"under mpiexec, {os.cpu_count()} cores"
         if options.latency is not None:
             where = f"emulated hosts, {options.latency} us, {options.rate} Mbit/s"
-        for p in options.n:
-            network = None
-            if options.latency is not None:
-                network = EmulatedNetwork(p, options.latency, options.rate, emulator=options.emulator)
-            runs.append(on_ranks(on_these, options.router, asked, n=p, network=network))
+        runs = [on_ranks(on_these, options.router, asked, n=p, network=study.network(p)) for p in options.n]
     study.show(
         f"{where}; h = {', '.join(map(str, asked.degrees))}; {asked.repetitions} repetitions; load "
         f"{os.getloadavg()[0]:.1f}",

@@ -34,7 +34,7 @@ from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, LogPMachine
-from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, Study, cells, on_ranks, table
+from pybsp.benchmarks.studies.frame import Study, cells, heads, on_ranks, table
 from pybsp.errors import RoutingError
 from pybsp.routing import (
     Relation,
@@ -150,26 +150,23 @@ def figures(name: str, each: Sequence[Any], relation: Relation) -> dict[str, Any
     if name == "direct":
         return {"supersteps": 1, "moved": 1.0, "most": 1.0}
     if name.startswith("logp-"):
-        done = each[0].executions
+        done = [one for one in each[0].executions if one.sent]
         return {
-            "moved": sum(one.messages for one in done if one.sent) / max(moving.M, 1),
-            "steps": sum(one.steps for one in done if one.sent),
-            "stalled": sum(one.stalled for one in done if one.sent),
-            "in_transit": max((one.in_transit for one in done if one.sent), default=0),
+            "moved": sum(one.messages for one in done) / max(moving.M, 1),
+            "steps": sum(one.steps for one in done),
+            "stalled": sum(one.stalled for one in done),
+            "in_transit": max((one.in_transit for one in done), default=0),
         }
     if name == "multibutterfly":
-        done = [of.executions for of in each]
-        return {
-            "supersteps": 1 + sum(one.supersteps for one in done[0]),
-            "moved": sum(one.words for of in done for one in of) / words,
-            "most": max((one.congestion for of in done for one in of), default=0) / h,
-            "stages": sum(one.stages for one in done[0]),
+        parts = [one for of in each for one in of.executions]
+        counted = {
+            "supersteps": 1 + sum(one.supersteps for one in each[0].executions),
+            "stages": sum(one.stages for one in each[0].executions),
         }
-    return {
-        "supersteps": each[0].rounds,
-        "moved": sum(of.words for of in each) / words,
-        "most": max(of.congestion for of in each) / h,
-    }
+    else:
+        parts, counted = list(each), {"supersteps": each[0].rounds}
+    congestion = max((one.congestion for one in parts), default=0)
+    return {**counted, "moved": sum(one.words for one in parts) / words, "most": congestion / h}
 
 
 def on_routers(machine: BSPMachine, name: str, relation: Relation) -> list[Row]:
@@ -255,30 +252,31 @@ def machine_of(hosts: int, latency: int, rate: int) -> BSPMachine:
 # -- for people --------------------------------------------------------------------------------------------------------
 
 
-def _keyed(rows: Sequence[Any], column: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of one p, relation and h, by a column; with the cells of these three before."""
-    found: dict[tuple[int, int, str], dict[str, Any]] = {}
+def _keyed(rows: Sequence[Any], column: str) -> Iterator[tuple[tuple[object, ...], dict[str, Any]]]:
+    """Rows of one p, relation and h, after the cells of these three, by a column."""
+    found: dict[tuple[object, ...], dict[str, Any]] = {}
     for row in rows:
-        found.setdefault((row.p, row.h, row.relation), {})[getattr(row, column)] = row
-    return ((f"{p} | {relation} | {h}", of) for (p, h, relation), of in found.items())
+        found.setdefault((row.p, row.relation, row.h), {})[getattr(row, column)] = row
+    return iter(found.items())
 
 
 def router_tables(rows: Sequence[Row], machine: BSPMachine) -> Iterator[Table]:
     """Three tables: those that exchange, those by LogP messages, and times."""
-    exchanging = [name for name in routers(machine) if not name.startswith("logp-") and name != "direct"]
-    by_messages = [name for name in routers(machine) if name.startswith("logp-")]
+    names = list(routers(machine))
+    exchanging = [name for name in names if not name.startswith("logp-") and name != "direct"]
+    by_messages = [name for name in names if name.startswith("logp-")]
     first, second, third = [], [], []
     for case, of in _keyed(rows, "router"):
-        counts = cells(f"{of[r].supersteps} / {of[r].moved:.2f} / {of[r].most:.2f}" for r in exchanging)
-        first.append(f"{case} | {counts} | {of['multibutterfly'].stages}")
-        done = cells(f"{of[r].steps} / {of[r].moved:.2f} / {of[r].in_transit} / {of[r].stalled}" for r in by_messages)
-        second.append(f"{case} | {done}")
-        over = cells((of[name].over for name in (*exchanging, *by_messages)), ".2f")
-        third.append(f"{case} | {1e6 * of['direct'].time:.1f} | {over}")
+        counts = (f"{of[r].supersteps} / {of[r].moved:.2f} / {of[r].most:.2f}" for r in exchanging)
+        first.append((*case, *counts, of["multibutterfly"].stages))
+        done = (f"{of[r].steps} / {of[r].moved:.2f} / {of[r].in_transit} / {of[r].stalled}" for r in by_messages)
+        second.append((*case, *done))
+        third.append((*case, 1e6 * of["direct"].time, *(of[name].over for name in (*exchanging, *by_messages))))
     head = "p | relation | h"
     yield table("supersteps / moved / most; stages", cells((head, *exchanging, "its stages")), first)
     yield table("LogP: steps / messages over packets / in transit / stalled", cells((head, *by_messages)), second)
-    yield table("virtual time of direct (us), and over it", cells((head, *routers(machine))), third)
+    times = f"{head} | direct [.1f] | {heads((*exchanging, *by_messages), '.2f')}"
+    yield table("virtual time of direct (us), and over it", times, third)
 
 
 def networks_table(rows: Sequence[Routed]) -> Table:
@@ -287,7 +285,7 @@ def networks_table(rows: Sequence[Routed]) -> Table:
     def cell(row: Routed | None) -> str:
         return f"{row.steps} / {row.max_queue} / {row.max_link_load}" if row else ""
 
-    lines = (cells((case, *map(cell, map(of.get, NETWORKS)))) for case, of in _keyed(rows, "network"))
+    lines = ((*case, *(cell(of.get(network)) for network in NETWORKS)) for case, of in _keyed(rows, "network"))
     return table("steps / longest queue / busiest link", cells(("p | relation | h", *NETWORKS)), lines)
 
 
@@ -299,7 +297,7 @@ def cluster_table(rows: Sequence[dict[str, Any]], virtual: dict[tuple[str, str],
         head = [row["relation"], str(row["h"])]
         found.setdefault(row["relation"], head).append(f"{times[0]:.1f} ({times[1]:.1f})")
     names = dict.fromkeys(row["router"] for row in rows)
-    return table("milliseconds, median (virtual)", cells(("relation", "h", *names)), map(cells, found.values()))
+    return table("milliseconds, median (virtual)", cells(("relation", "h", *names)), found.values())
 
 
 def draw(pyplot: Any, rows: Sequence[Row], routed: Sequence[Routed]) -> Any:
@@ -323,14 +321,17 @@ def draw(pyplot: Any, rows: Sequence[Row], routed: Sequence[Routed]) -> Any:
         axis.set(title=f"p = {p}: {title}", yscale="log")
         axis.set_ylim(top=6 * axis.get_ylim()[1])
         axis.set_xticks(range(len(names)), labels=names, rotation=20)
-        axis.grid(alpha=0.3, axis="y")
         if those:
             axis.legend(fontsize=8, ncols=3, loc="upper center")
 
-    bars(axes[0, 0], rows, p, "router", "over", False, "virtual time over that of direct")
-    bars(axes[0, 1], rows, p, "router", "supersteps", False, "supersteps")
-    bars(axes[1, 0], rows, p, "router", "moved", False, "moved, over what the program sends")
-    bars(axes[1, 1], rows, p, "router", "most", False, "most words of a processor in a superstep, over h packets")
+    panels = {
+        "over": "virtual time over that of direct",
+        "supersteps": "supersteps",
+        "moved": "moved, over what the program sends",
+        "most": "most words of a processor in a superstep, over h packets",
+    }
+    for axis, (what, title) in zip(axes.flat, panels.items(), strict=False):
+        bars(axis, rows, p, "router", what, False, title)
     for column, size in enumerate((p, largest)):
         bars(axes[2, column], routed, size, "network", "steps", True, "steps over h")
         bars(axes[3, column], routed, size, "network", "max_link_load", True, "packets over the busiest link, over h")
@@ -347,10 +348,8 @@ def main() -> None:
     study.add_argument("--l", type=float, default=1e-5, help="seconds a superstep")
     study.add_argument("--cluster", action="store_true", help="on emulated hosts instead")
     study.add_argument("-n", type=int, default=4, metavar="P", help="hosts")
-    study.add_argument("--latency", type=int, default=5000, help="of emulated hosts, in microseconds")
-    study.add_argument("--rate", type=int, default=50, help="of their lines, in Mbit/s")
+    study.add_network(latency=5000, rate=50)
     study.add_argument("--repetitions", type=int, default=REPETITIONS, help="on hosts")
-    study.add_argument("--emulator", choices=EMULATORS, default="script")
     options = study.begin()
     if min(*options.p, *options.h, *options.sizes, options.n, options.repetitions, options.rate) < 1:
         study.error("-p, --h, --sizes, -n, --rate and --repetitions are whole numbers of at least 1")
@@ -360,9 +359,8 @@ def main() -> None:
         options.p, options.h, options.sizes = [5, 16], [4], [16, 64]
     if options.cluster:
         n, latency, rate, h = options.n, options.latency, options.rate, max(options.h)
-        network = EmulatedNetwork(n, latency, rate, emulator=options.emulator)
         load = os.getloadavg()[0]
-        timed = on_ranks(on_these, n, latency, rate, h, options.repetitions, n=n, network=network)
+        timed = on_ranks(on_these, n, latency, rate, h, options.repetitions, n=n, network=study.network(n))
         virtual = virtual_times(machine_of(n, latency, rate), h)
         study.show(
             f"{n} emulated hosts, {latency} us, {rate} Mbit/s; {options.repetitions} repetitions; load {load:.1f}",
@@ -370,24 +368,19 @@ def main() -> None:
         )
         study.end({"cluster": [{**row, "virtual": virtual[row["relation"], row["router"]]} for row in timed]})
         return
-    machines = [BSPMachine(p=p, g=options.g, l=options.l, r=1e9) for p in options.p]
-    rows = [
-        row
-        for machine, h in study.each(itertools.product(machines, options.h))
-        for name, relation in studied(machine.p, h).items()
-        for row in on_routers(machine, name, relation)
-    ]
-    routed = [
-        row
-        for p, h in study.each(itertools.product(options.sizes, options.h))
-        for name, relation in studied(p, h).items()
-        for row in on_networks(p, name, relation)
-    ]
-    logp = LogPMachine.from_bsp(machines[0], -(-PACKET // 8))
+    rows, routed = [], []
+    for p, h in study.each(itertools.product(options.p, options.h)):
+        for name, relation in studied(p, h).items():
+            rows += on_routers(BSPMachine(p=p, g=options.g, l=options.l, r=1e9), name, relation)
+    for p, h in study.each(itertools.product(options.sizes, options.h)):
+        for name, relation in studied(p, h).items():
+            routed += on_networks(p, name, relation)
+    machine = BSPMachine(p=options.p[0], g=options.g, l=options.l, r=1e9)
+    logp = LogPMachine.from_bsp(machine, -(-PACKET // 8))
     study.show(
         f"g = {1e9 * options.g:g} ns, l = {1e6 * options.l:g} us; LogP: L = {logp.L}, o = {logp.o}, "
         f"G = {logp.G} steps of {1e9 * logp.step:g} ns",
-        *router_tables(rows, machines[0]),
+        *router_tables(rows, machine),
         networks_table(routed),
     )
     study.end({"routers": rows, "networks": routed}, lambda pyplot: draw(pyplot, rows, routed))

@@ -70,9 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if pid == 0:
         rows = []
         for name, seconds in phases.items():
-            low, median, high = (1e6 * np.percentile(seconds, q) for q in (5, 50, 95))
-            rows.append(f"{name} | {median:.2f} | {low:.2f} to {high:.2f}")
-        study.show(table(f"{options.words} words to the next processor", "phase | us | 5 to 95 %", rows))
+            low, median, high = 1e6 * np.percentile(seconds, (5, 50, 95))
+            rows.append((name, median, f"{low:.2f} to {high:.2f}"))
+        study.show(table(f"{options.words} words to the next processor", "phase | us [.2f] | 5 to 95 %", rows))
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
 from pybsp import BSPMachine, Cost
 from pybsp.collectives.baselines.bitonic_sort_few import bitonic_sort_few
@@ -33,7 +33,7 @@ from pybsp.collectives.prefix import choose as choose_prefix
 from pybsp.collectives.prefix import prefix
 from pybsp.collectives.prefix_2d import prefix_2d
 
-from .frame import Study, cells, table
+from .frame import Study, cells, heads, table
 
 LIMIT = 8.0  # what every constant must be below
 # L/g; with these and these P the constants are, to two decimals but a unit, those of all L/g to 256 and all P to 300.
@@ -104,31 +104,12 @@ class Copies(NamedTuple):
 
     def lists(self) -> list[NDArray[np.int64]]:
         """The copies of the items; where only one processor has items that are copied, the others' are left out."""
-        p, n = self.p, self.n
-        rng = np.random.default_rng(p + n)
-        if self.how in OF_ONE:
-            own = np.zeros(n, np.int64)
-            if self.how == "4 P of one item":
-                own[0] = 4 * p
-            elif self.how == "1 of each of one processor's":
-                own[:] = 1
-            elif self.how == "P of each of one processor's":
-                own[:] = p
-            else:  # as even as can be
-                own = np.diff(np.arange(n + 1) * p // n)
-            lists = [np.empty(0, np.int64)] * p
-            lists[p // 2] = own
-            return lists
-        matrix = np.zeros((p, n), np.int64)
-        if self.how == "1 of each":
-            matrix[:] = 1
-        elif self.how == "5 of each of every fourth processor's":
-            matrix[::4] = 5
-        elif self.how == "0 to 7":
-            matrix[:] = rng.integers(0, 8, matrix.shape)
-        elif self.how == "Pareto":
-            matrix[:] = np.minimum(rng.pareto(0.7, matrix.shape), 1e6)
-        return list(matrix)
+        counts = COPIES[self.how](self.p, self.n)
+        if counts.ndim == 2:
+            return list(counts)
+        lists = [np.empty(0, np.int64)] * self.p
+        lists[self.p // 2] = counts
+        return lists
 
     def case(self) -> Case:
         """The case, with (N + M)/P."""
@@ -136,13 +117,23 @@ class Copies(NamedTuple):
         return Case(f"{self.n} items a processor, copies: {self.how}", self, self.n + total / self.p)
 
 
-OF_ONE = (
-    "4 P of one item",
-    "1 of each of one processor's",
-    "P of each of one processor's",
-    "P of one processor's items",
-)
-OF_ALL = ("none", "1 of each", "5 of each of every fourth processor's", "0 to 7", "Pareto")
+def _drawn(p: int, n: int) -> np.random.Generator:
+    return np.random.default_rng(p + n)
+
+
+# Of the items of one processor, shape (n,), or of all, (p, n).
+COPIES: dict[str, Callable[[int, int], NDArray[np.int64]]] = {
+    "4 P of one item": lambda p, n: 4 * p * (np.arange(n) == 0),
+    "1 of each of one processor's": lambda p, n: np.full(n, 1),
+    "P of each of one processor's": lambda p, n: np.full(n, p),
+    "P of one processor's items": lambda p, n: np.diff(np.arange(n + 1) * p // n),  # as even as can be
+    "none": lambda p, n: np.full((p, n), 0),
+    "1 of each": lambda p, n: np.full((p, n), 1),
+    "5 of each of every fourth processor's": lambda p, n: np.repeat(5 * (np.arange(p)[:, None] % 4 == 0), n, axis=1),
+    "0 to 7": lambda p, n: _drawn(p, n).integers(0, 8, (p, n)),
+    "Pareto": lambda p, n: np.minimum(_drawn(p, n).pareto(0.7, (p, n)), 1e6).astype(np.int64),
+}
+OF_ONE, OF_ALL = tuple(COPIES)[:4], tuple(COPIES)[4:]
 
 
 def copies_cases(p: int) -> list[Case]:
@@ -173,18 +164,11 @@ def duplicate_cost(machine: BSPMachine, case: Case) -> Cost:
 
 
 THEOREMS = (
-    Theorem("broadcast", "L log P / log d", lambda machine, _: broadcast.cost(machine), one_case),
-    Theorem(
-        "broadcast_items",
-        "g k + L log P / log d",
-        lambda machine, case: broadcast_items.cost(machine, case.argument),
-        k_cases,
-    ),
-    Theorem("prefix", "L log P / log d", lambda machine, _: prefix.cost(machine), one_case),
-    Theorem(
-        "prefix_2d", "g k + L log P / log d", lambda machine, case: prefix_2d.cost(machine, case.argument), k_cases
-    ),
-    Theorem("bitonic_sort", "L log^2 P / log d", lambda machine, _: bitonic_sort.cost(machine), one_case, 2),
+    Theorem("broadcast", "L log P / log d", lambda on, _: broadcast.cost(on), one_case),
+    Theorem("broadcast_items", "g k + L log P / log d", lambda on, k: broadcast_items.cost(on, k.argument), k_cases),
+    Theorem("prefix", "L log P / log d", lambda on, _: prefix.cost(on), one_case),
+    Theorem("prefix_2d", "g k + L log P / log d", lambda on, k: prefix_2d.cost(on, k.argument), k_cases),
+    Theorem("bitonic_sort", "L log^2 P / log d", lambda on, _: bitonic_sort.cost(on), one_case, 2),
     Theorem("duplicate", "g (N+M)/P + L log P / log d", duplicate_cost, copies_cases),
 )
 
@@ -241,43 +225,12 @@ class Statement(NamedTuple):
     value: Callable[[BSPMachine], float]
 
 
-STATEMENTS = (
-    Statement(
-        "prefix",
-        "w / (d log_d P), with the d that it took",
-        lambda machine: prefix.cost(machine).w / _tree(choose_prefix(machine, 1)[1], machine.p),
-    ),
-    Statement(
-        "prefix",
-        "w / (d log_d P), with d = min{L/g, P}",
-        lambda machine: prefix.cost(machine).w / _tree(min(machine.l, machine.p), machine.p),
-    ),
-    Statement(
-        "bitonic_sort",
-        "w of a superstep / (L/g)",
-        lambda machine: _busiest(bitonic_sort.cost(machine)) / machine.l,
-    ),
-    Statement(
-        "bitonic_sort",
-        "h of a superstep / (L/g)",
-        lambda machine: max((step.h for step in bitonic_sort.cost(machine)), default=0) / machine.l,
-    ),
-)
+class Stated(NamedTuple):
+    """The largest of a statement's ratios."""
 
-
-def statements(most: int = 4096) -> list[Constant]:
-    """The constant of each of STATEMENTS, over the same sweep."""
-    found = [Constant()] * len(STATEMENTS)
-    for p in processors(most):
-        for ratio in RATIOS:
-            for speed in SPEEDS:
-                machine = bsp_machine(p, ratio, speed)
-                values = [statement.value(machine) for statement in STATEMENTS]
-                found = [
-                    largest.or_else(value, p, ratio, speed, Case(""))
-                    for largest, value in zip(found, values, strict=True)
-                ]
-    return found
+    primitive: str
+    ratio: str
+    largest: Constant
 
 
 def _busiest(cost: Cost) -> float:
@@ -285,10 +238,32 @@ def _busiest(cost: Cost) -> float:
     return max((*(step.w for step in cost), cost.after))
 
 
-def _tree(degree: float, p: int) -> float:
-    """d log_d P, for d of at least 2."""
+def _largest_h(cost: Cost) -> float:
+    return max((step.h for step in cost), default=0)
+
+
+def _work(machine: BSPMachine, degree: float) -> float:
+    """w of a prefix over d log_d P, for d of at least 2."""
     d = max(2.0, degree)
-    return d * max(1.0, log(p) / log(d))
+    return prefix.cost(machine).w / (d * max(1.0, log(machine.p) / log(d)))
+
+
+STATEMENTS = (
+    Statement("prefix", "w / (d log_d P), with the d that it took", lambda on: _work(on, choose_prefix(on, 1)[1])),
+    Statement("prefix", "w / (d log_d P), with d = min{L/g, P}", lambda on: _work(on, min(on.l, on.p))),
+    Statement("bitonic_sort", "w of a superstep / (L/g)", lambda on: _busiest(bitonic_sort.cost(on)) / on.l),
+    Statement("bitonic_sort", "h of a superstep / (L/g)", lambda on: _largest_h(bitonic_sort.cost(on)) / on.l),
+)
+
+
+def statements(most: int = 4096) -> list[Constant]:
+    """The constant of each of STATEMENTS, over the same sweep."""
+    found = [Constant()] * len(STATEMENTS)
+    for p, ratio, speed in product(processors(most), RATIOS, SPEEDS):
+        machine = bsp_machine(p, ratio, speed)
+        for k, statement in enumerate(STATEMENTS):
+            found[k] = found[k].or_else(statement.value(machine), p, ratio, speed, Case(""))
+    return found
 
 
 def rounded_up(value: float) -> str:
@@ -389,13 +364,13 @@ def _some_copies(p: int) -> Case:
     return Copies(p, 4, "0 to 7").case()
 
 
+_OF_K = ((0.25, "k = P/4"), (4, "k = 4 P"))
 PROBLEMS = (
-    Problem("broadcast", _BY_NAME["broadcast"], _nothing, _ONE),
-    Problem("prefix", _BY_NAME["prefix"], _nothing, _ONE),
-    Problem("broadcast_items, k = P/4", _BY_NAME["broadcast_items"], partial(_k, 0.25), _MANY),
-    Problem("broadcast_items, k = 4 P", _BY_NAME["broadcast_items"], partial(_k, 4), _MANY),
-    Problem("prefix_2d, k = P/4", _BY_NAME["prefix_2d"], partial(_k, 0.25), _MANY),
-    Problem("prefix_2d, k = 4 P", _BY_NAME["prefix_2d"], partial(_k, 4), _MANY),
+    *(Problem(name, _BY_NAME[name], _nothing, _ONE) for name in ("broadcast", "prefix")),
+    *(
+        Problem(f"{name}, {text}", _BY_NAME[name], partial(_k, multiple), _MANY)
+        for name, (multiple, text) in product(("broadcast_items", "prefix_2d"), _OF_K)
+    ),
     Problem("bitonic_sort", _BY_NAME["bitonic_sort"], _nothing, _SORT),
     Problem("duplicate, N = 4 P, 0 to 7 copies", _BY_NAME["duplicate"], _some_copies, _COPY),
 )
@@ -445,53 +420,6 @@ def figure_5(most: int = 4096) -> Iterator[Counted]:
 # -- what is shown ------------------------------------------------------------------------------------------------
 
 
-def constants_table(found: dict[str, dict[str, Constant]]) -> Table:
-    """The constants, rounded up."""
-    rows = []
-    for theorem in THEOREMS:
-        of = found[theorem.name]
-        values = cells(rounded_up(of[name].value) for name in QUANTITIES)
-        rows.append(f"{theorem.name} | {theorem.bound} | {values} | {of[QUANTITIES[0]].where}")
-    head = f"primitive | bound | {cells(QUANTITIES)} | where g h + L is that large"
-    return table("Cost over bound, the largest", head, rows)
-
-
-def statements_table(found: Sequence[Constant]) -> Table:
-    """The constants of STATEMENTS, rounded up."""
-    pairs = zip(STATEMENTS, found, strict=True)
-    rows = (f"{one.primitive} | {one.ratio} | {rounded_up(most.value)} | {most.where}" for one, most in pairs)
-    return table("Computing, and h in a superstep of the sort", "primitive | ratio | largest | where", rows)
-
-
-def comparisons_table(found: Sequence[Comparison]) -> Table:
-    """Factors, and over L/g where that is what the paper promises."""
-    p, k = COMPARED
-    rows = []
-    for row in found:
-        factors = (row.one_at_a_time, row.pipelined, row.pipelined / row.ratio, row.few, row.few_work)
-        rows.append(f"{row.ratio:g} | {cells(factors, '.2f')}")
-    return table(
-        "How much cheaper than what the paper argues against",
-        f"L/g | broadcast_items: one at a time, P = {p}, k = {k} | prefix_2d: pipelined, P = {p}, k = {k} | "
-        f"that over L/g | bitonic_sort: few processors, P = {SORTED} | its w at equal levels",
-        rows,
-    )
-
-
-def figure_5_table(found: Sequence[Counted], most: int) -> Table:
-    """The table of results, with the ratio of each count to the paper's expression."""
-    shown, rows = sizes(most), []
-    for row in found:
-        ratios = cells((*row.ratios, row.growth, row.last_doubling), ".2f")
-        rows.append(f"{row.problem} | {row.architecture} | {row.time} | {row.steps[-1]:.0f} | {ratios}")
-    return table(
-        "Figure 5: steps counted over the paper's running time",
-        f"problem | network | running time, O of | steps, P = {shown[-1]} | {cells(f'P = {p}' for p in shown)} | "
-        "growth | last doubling",
-        rows,
-    )
-
-
 def draw(pyplot: Any, most: int) -> Any:
     """g h + L over the bound against L/g: a panel for each primitive, a curve for each P and k."""
     figure, axes = pyplot.subplots(2, 3, figsize=(15, 8), sharex=True, layout="constrained")
@@ -512,7 +440,6 @@ def draw(pyplot: Any, most: int) -> Any:
         axis.set(title=f"{theorem.name}: over {theorem.bound}", xscale="log", ylim=(0, LIMIT))
         axis.set_xticks(ticks := [2**k for k in range(9)], labels=[str(tick) for tick in ticks])
         axis.legend(fontsize=8, ncols=2)
-        axis.grid(alpha=0.3)
     for axis in axes[-1]:
         axis.set_xlabel("L/g")
     for axis in axes[:, 0]:
@@ -542,24 +469,44 @@ def main() -> None:
     if options.most < 1:
         study.error(f"--most must be at least 1, got {options.most}")
     found = {theorem.name: constants(theorem, options.most) for theorem in study.each(THEOREMS)}
-    work, compared, counted = statements(options.most), list(comparisons()), list(figure_5(options.most))
+    counted, shown = list(figure_5(options.most)), sizes(options.most)
+    study.results = {"processors": processors(options.most), "ratios": RATIOS, "speeds": SPEEDS, "constants": found}
     study.show(
-        constants_table(found),
-        statements_table(work),
-        comparisons_table(compared),
-        figure_5_table(counted, options.most),
+        table(
+            "Cost over bound, the largest",
+            f"primitive | bound | {cells(QUANTITIES)} | where g h + L is that large",
+            (
+                (of.name, of.bound, *(rounded_up(most.value) for most in largest.values()), largest["g h + L"].where)
+                for of, largest in zip(THEOREMS, found.values(), strict=True)
+            ),
+        )
     )
-    stated = zip(STATEMENTS, work, strict=True)
-    content = {
-        "processors": processors(options.most),
-        "ratios": RATIOS,
-        "speeds": SPEEDS,
-        "constants": found,
-        "statements": [{"primitive": s.primitive, "ratio": s.ratio, "largest": c} for s, c in stated],
-        "comparisons": compared,
-        "figure 5": {"P": sizes(options.most), "rows": counted},
-    }
-    study.end(content, lambda pyplot: draw(pyplot, options.most))
+    study.rows(
+        "statements",
+        "Computing, and h in a superstep of the sort",
+        "primitive | ratio | largest | where",
+        [Stated(*one[:2], most) for one, most in zip(STATEMENTS, statements(options.most), strict=True)],
+        lambda row: (*row[:2], rounded_up(row.largest.value), row.largest.where),
+    )
+    p, k = COMPARED
+    study.rows(
+        "comparisons",
+        "How much cheaper than what the paper argues against",
+        f"L/g [g] | broadcast_items: one at a time, P = {p}, k = {k} [.2f] | prefix_2d: pipelined, P = {p}, k = {k} "
+        f"[.2f] | that over L/g [.2f] | bitonic_sort: few processors, P = {SORTED} [.2f] | its w at equal levels [.2f]",
+        list(comparisons()),
+        lambda row: (*row[:3], row.pipelined / row.ratio, *row[3:]),
+    )
+    study.rows(
+        "figure 5",
+        "Figure 5: steps counted over the paper's running time",
+        f"problem | network | running time, O of | steps, P = {shown[-1]} [.0f] | "
+        + heads((*(f"P = {p}" for p in shown), "growth", "last doubling"), ".2f"),
+        counted,
+        lambda row: (*row[:3], row.steps[-1], *row.ratios, row.growth, row.last_doubling),
+    )
+    study.results["figure 5"] = {"P": shown, "rows": counted}
+    study.end(draw=lambda pyplot: draw(pyplot, options.most))
     exceeded = [name for name, of in found.items() for key in QUANTITIES[:3] if of[key].value >= LIMIT]
     if exceeded:
         sys.exit(f"not below {LIMIT:g}: {', '.join(dict.fromkeys(exceeded))}")

@@ -16,7 +16,7 @@ Steps are packet steps; a step of a link takes m/B seconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ from pybsp.routing.relation import Relation
 from pybsp.routing.relations import bit_reversal, random_relation, transpose, uniform_destinations
 from pybsp.routing.seeds import Seed
 
-from .frame import Study, cells, table
+from .frame import Study, cells, heads, table
 
 Floats = NDArray[np.float64]
 
@@ -146,18 +146,15 @@ class Fits(NamedTuple):
 def fits(points: Sequence[Point], ns: tuple[int, int], hs: tuple[int, int]) -> Fits:
     """Fit r and d; each point counts the same, of d after division by h."""
     used = [at for at in points if ns[0] <= at.n <= ns[1] and hs[0] <= at.h <= hs[1]]
-    n, h, steps, busiest, mean = (
-        np.array([float(getattr(at, name)) for at in used]) for name in ("n", "h", "steps", "busiest", "mean")
-    )
+    n, h, steps, busiest, mean = columns(used)
     one = np.ones(len(used))
-    return Fits(
-        ns,
-        hs,
-        fit((h, n), steps, PAPER_R),
-        fit((h, n, one), steps, PAPER_R),
-        fit((one, n), busiest / h, PAPER_D),
-        fit((one, n), mean / h, PAPER_D),
-    )
+    r, shifted = fit((h, n), steps, PAPER_R), fit((h, n, one), steps, PAPER_R)
+    return Fits(ns, hs, r, shifted, fit((one, n), busiest / h, PAPER_D), fit((one, n), mean / h, PAPER_D))
+
+
+def columns(points: Sequence[Point]) -> Iterator[Floats]:
+    """n, h, steps, busiest and mean of points."""
+    return (np.array([float(getattr(at, name)) for at in points]) for name in ("n", "h", "steps", "busiest", "mean"))
 
 
 # -- seconds ------------------------------------------------------------------------------------------------------
@@ -186,10 +183,7 @@ def seconds(points: Sequence[Point]) -> list[Seconds]:
     """From simulated steps on the paper's network, for its n and packets."""
     found = []
     for n in FEW:
-        mine = [at for at in points if at.n == n]
-        h, steps, busiest, mean = (
-            np.array([float(getattr(at, name)) for at in mine]) for name in ("h", "steps", "busiest", "mean")
-        )
+        _, h, steps, busiest, mean = columns([at for at in points if at.n == n])
         barrier = 2 * n * (UNIT / B + T_D)
         for i, m in enumerate(LENGTHS):
             lines, rates = [], []
@@ -316,16 +310,19 @@ def _line(coefficients: Sequence[float], *names: str) -> str:
 
 def fits_table(name: str, found: Sequence[Fits]) -> Table:
     """The fits of a setting."""
+
+    def cell(fitted: Fit, digits: int, *names: str, paper: int | None = None) -> str:
+        beside = "" if paper is None else f" ({fitted.paper:.{paper}f})"
+        return f"{_line(fitted.coefficients, *names)} | {fitted.residual:.{digits}f}{beside}"
+
     return table(
         f"{name}: fits, and roots of mean squares of their residuals (in brackets: of the paper's constants)",
         "n | h | r, steps | residual | r with a constant | residual | d/h, busiest node | residual | "
         "d/h, mean | residual",
         (
-            f"{row.ns[0]} to {row.ns[1]} | {row.hs[0]} to {row.hs[1]} | {_line(row.r.coefficients, ' h', ' n')} | "
-            f"{row.r.residual:.1f} ({row.r.paper:.1f}) | {_line(row.shifted.coefficients, ' h', ' n', '')} | "
-            f"{row.shifted.residual:.1f} | {_line(row.busiest.coefficients, '', ' n')} | "
-            f"{row.busiest.residual:.2f} ({row.busiest.paper:.2f}) | {_line(row.mean.coefficients, '', ' n')} | "
-            f"{row.mean.residual:.3f} ({row.mean.paper:.2f})"
+            f"{row.ns[0]} to {row.ns[1]} | {row.hs[0]} to {row.hs[1]} | {cell(row.r, 1, ' h', ' n', paper=1)} | "
+            f"{cell(row.shifted, 1, ' h', ' n', '')} | {cell(row.busiest, 2, '', ' n', paper=2)} | "
+            f"{cell(row.mean, 3, '', ' n', paper=2)}"
             for row in found
         ),
     )
@@ -337,75 +334,65 @@ def points_table(name: str, points: Sequence[Point]) -> Table:
     for at in points:
         rows.setdefault(at.n, [f"{at.n}"]).append(f"{at.steps:.1f} / {at.busiest / at.h:.2f}")
     head = cells(("n", *(f"h = {h}" for h in sorted({at.h for at in points}))))
-    return table(f"{name}: steps r / packets d/h through the busiest node", head, map(cells, rows.values()))
+    return table(f"{name}: steps r / packets d/h through the busiest node", head, rows.values())
 
 
 def seconds_table(found: Sequence[Seconds]) -> Table:
     """T and rates."""
     rows = []
     for row in found:
-        beyond = row.measured[1] - row.model[1]
-        lines = cells(f"{a:.1f} h + {b:.0f}" for a, b in (row.model, row.measured, row.busiest, row.mean))
-        rows.append(
-            f"{row.n} | {row.m} | {lines} | {beyond:.0f} | {beyond / (2 * row.n):.0f} | "
-            f"{beyond / (row.measured[0] * 50 + row.measured[1]):.1%} | {row.barrier:.0f} | "
-            f"{cells((rate / 1e5 for rate in row.rates), '.2f')}"
-        )
+        beyond, at_50 = row.measured[1] - row.model[1], row.measured[0] * 50 + row.measured[1]
+        lines = (f"{a:.1f} h + {b:.0f}" for a, b in (row.model, row.measured, row.busiest, row.mean))
+        rates = (rate / 1e5 for rate in row.rates)
+        rows.append((row.n, row.m, *lines, beyond, beyond / (2 * row.n), beyond / at_50, row.barrier, *rates))
     return table(
         "T(n, m, h) = a h + b, us, of phase 2 on the paper's network; rates of external links at h = 100, 10^5 bytes/s",
-        "n | m | paper's model | measured | simulated, busiest node | simulated, mean node | b measured - model | "
-        "each of 2 n | of T(50) | barrier | rate: paper | busiest | mean",
+        "n | m | paper's model | measured | simulated, busiest node | simulated, mean node | b measured - model "
+        "[.0f] | each of 2 n [.0f] | of T(50) [.1%] | barrier [.0f] | rate: paper [.2f] | busiest [.2f] | mean [.2f]",
         rows,
     )
 
 
 def slopes_table(found: Sequence[Seconds]) -> Table:
     """How far models are from the slopes that the paper measured, and how far these are from straight lines over m."""
-    rows = []
-    for name, of in (
-        ("paper's model", "model"),
-        ("simulated, busiest node", "busiest"),
-        ("simulated, mean node", "mean"),
-    ):
-        rows.append(cells((name, *(f"{getattr(row, of)[0] / row.measured[0]:.2f}" for row in found))))
+    names = {"model": "paper's model", "busiest": "simulated, busiest node", "mean": "simulated, mean node"}
+    rows = [(name, *(getattr(row, of)[0] / row.measured[0] for row in found)) for of, name in names.items()]
     lines = []
     for row in found:
         others = [(other.m, other.measured[0]) for other in found if other.n == row.n and other.m != row.m]
         slope, constant = np.polyfit([m for m, _ in others], [a for _, a in others], 1)
-        lines.append(f"{float(slope * row.m + constant) / row.measured[0]:.2f}")
-    rows.append(cells(("line through the measured ones of the other m", *lines)))
-    head = cells(("of", *(f"n = {row.n}, m = {row.m}" for row in found)))
+        lines.append(float(slope * row.m + constant) / row.measured[0])
+    rows.append(("line through the measured ones of the other m", *lines))
+    head = f"of | {heads((f'n = {row.n}, m = {row.m}' for row in found), '.2f')}"
     return table("Slopes a over the paper's measured ones", head, rows)
 
 
 def permuted_table(name: str, rows: Sequence[Permuted]) -> Table:
     """Steps over n."""
-    lines = []
-    for row in rows:
-        means = cells((row.drawn, row.busiest_node, row.two_phase, row.two_phase_drawn), ".1f")
-        over = row.greedy / row.two_phase
-        lines.append(f"{row.n} | {row.greedy:.0f} | {row.busiest_link} | {means} | {over:.2f}")
+    lines: list[tuple[object, ...]] = [
+        (r.n, r.greedy, r.busiest_link, r.drawn, r.busiest_node, r.two_phase, r.two_phase_drawn, r.greedy / r.two_phase)
+        for r in rows
+    ]
     for what, of in zip(("s of 2^(s n), n >= 6", "steps a dimension, n >= 6"), growth(rows), strict=True):
-        lines.append(f"{what} | {of[0]:.2f} |  | {of[1]:.2f} |  | {cells(of[2:], '.2f')} | ")
+        greedy, *others = (f"{value:.2f}" for value in of)
+        lines.append((what, greedy, None, others[0], None, *others[1:], None))
     return table(
         f"{name}: steps on the bare cube",
-        "n | greedy | its busiest link | drawn order | its busiest node | two phases | two phases, drawn | "
-        "greedy / two phases",
+        "n | greedy [.0f] | its busiest link | drawn order [.1f] | its busiest node [.1f] | two phases [.1f] | "
+        "two phases, drawn [.1f] | greedy / two phases [.2f]",
         lines,
     )
 
 
-def tails_table(title: str, scale: str, rows: Sequence[Tail]) -> Table:
+def show_tails(study: Study, name: str, title: str, scale: str, rows: Sequence[Tail]) -> None:
     """Shares of runs."""
-    beyond = cells(f"> {constant:g} ({scale})" for constant in CONSTANTS)
-    return table(
+    beyond = heads((f"> {constant:g} ({scale})" for constant in CONSTANTS), ".3g")
+    study.rows(
+        name,
         title,
-        f"n | h | runs | median | over {scale} | most | over {scale} | {beyond}",
-        (
-            f"{row.n} | {row.h} | {row.runs} | {row.median:g} | {row.median / row.scale:.2f} | {row.most} | "
-            f"{row.most / row.scale:.2f} | {cells(row.beyond, '.3g')}"
-            for row in rows
-        ),
+        f"n | h | runs | median [g] | over {scale} [.2f] | most | over {scale} [.2f] | {beyond}",
+        rows,
+        lambda r: (r.n, r.h, r.runs, r.median, r.median / r.scale, r.most, r.most / r.scale, *r.beyond),
     )
 
 
@@ -429,7 +416,6 @@ def draw(pyplot: Any, points: Sequence[Point], found: dict[str, list[Permuted]])
             right.plot([row.n for row in rows], [getattr(row, route) for row in rows], f"{colour}.{style}", label=label)
     right.set(title="Permutations", xlabel="n", ylabel="steps", yscale="log")
     for axis in (left, middle, right):
-        axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
     return figure
 
@@ -466,21 +452,20 @@ def main() -> None:
     expected = ", ".join(f"{through_zero(n):.0f} (n = {n})" for n in range(10, 31, 4))
     slope = growth(routed["transpose"]).slopes[ROUTES.index("two_phase")]
     beyond = next(n for n in range(2, 100, 2) if through_zero(n) / n > slope * n)
-    first, second = theorem_1(min(most, 10), many), theorem_2(6, many // 2)
     study.show(
-        f"transpose, drawn order: through node 0 {expected}; a link more than {slope:.1f} n from n = {beyond} on\n",
-        tails_table("Theorem 1: bit reversal in two phases", "n", first),
-        tails_table("Theorem 2: exact h-relations in two phases", "h + n", second),
+        f"transpose, drawn order: through node 0 {expected}; a link more than {slope:.1f} n from n = {beyond} on\n"
     )
-    content = {
+    study.results = {
         "points": swept,
         "fits": fitted,
         "paper's n and h": {"points": long, "fits": of_paper, "seconds": times},
         "permutations": routed,
-        "theorem 1": first,
-        "theorem 2": second,
     }
-    study.end(content, lambda pyplot: draw(pyplot, next(iter(swept.values())), routed))
+    title = "Theorem 1: bit reversal in two phases"
+    show_tails(study, "theorem 1", title, "n", theorem_1(min(most, 10), many))
+    title = "Theorem 2: exact h-relations in two phases"
+    show_tails(study, "theorem 2", title, "h + n", theorem_2(6, many // 2))
+    study.end(draw=lambda pyplot: draw(pyplot, next(iter(swept.values())), routed))
 
 
 if __name__ == "__main__":

@@ -170,15 +170,16 @@ class Board:
         alike = posted == word
         for status in self._theirs:
             tries = self._waiter.tries
-            while (found := status[parity]) < word:  # of the exchange before, or says less
+            while status[parity] != word:
                 tries -= 1
                 if not tries:
+                    alike = False
                     break
-            alike = alike and found == word
         if not alike:
             self.wait()
-            self.finish()
-            return all(found & ~BORROWS == word for found in self.words)
+            if posted != word or any(status[parity] != word for status in self._theirs):
+                self.finish()
+                return all(found & ~BORROWS == word for found in self.words)
         if self._fence:
             self._fence()
         if self._lending:

@@ -1,13 +1,15 @@
-"""Samples of supersteps whose parameters are known."""
+"""Samples of machines whose parameters are known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from pybsp.benchmarks.calibration.fits.logp import words
 from pybsp.benchmarks.calibration.patterns import counted
 from pybsp.benchmarks.calibration.samples import Point, Sample
+from pybsp.benchmarks.studies.theory.synthetic import SIZES, LogGP, Noise, logp_points, noisy, played
 
 Seconds = Callable[[Point], float]
 
@@ -80,3 +82,19 @@ def jumping(*segments: tuple[float, float, float, float]) -> Seconds:
         return l + o_msg * point.busiest + g * point.h
 
     return seconds
+
+
+def exchanges(p: int, sizes: Sequence[int] = SIZES, messages: Sequence[int] = (1, 2, 4, 8, 16, 64)) -> list[Point]:
+    """Total exchanges: each processor sends m messages of a size, to all others in turn; and the empty superstep."""
+    found = [Point("bsp", "exchange", "bsp")]
+    for size in sizes:
+        for m in messages:
+            h = m * words(size)
+            found.append(Point("bsp", "exchange", "bsp", "", size, m, 0.0, h, h, p * h, m))
+    return found
+
+
+def logp_samples(machine: LogGP, noise: Noise, seed: int = 0, points: Iterable[Point] | None = None) -> list[Sample]:
+    """Of the LogP signature."""
+    chosen = logp_points(machine) if points is None else points
+    return noisy({point: played(machine, point) for point in chosen}, noise, seed)

@@ -10,7 +10,9 @@ import pytest
 from pybsp.benchmarks.calibration.fits.logp import fit_logp
 from pybsp.benchmarks.calibration.results import LogPFit
 from pybsp.benchmarks.calibration.samples import Point, Sample
-from pybsp.benchmarks.studies.theory.synthetic import LogGP, Noise, logp_points, logp_samples, noisy, played
+from pybsp.benchmarks.studies.theory.synthetic import LogGP, Noise, logp_points, noisy, played
+
+from .generated import logp_samples
 
 US = 1e-6
 PLAIN = LogGP(L=50 * US, o_s=2 * US, o_r=3 * US, g=5 * US, G_word=0.01 * US)

@@ -8,8 +8,10 @@ from pybsp.benchmarks.calibration.design import all_points
 from pybsp.benchmarks.calibration.fits.methods import METHODS, bspbench, bsponmpi
 from pybsp.benchmarks.calibration.samples import Point, Sample
 from pybsp.benchmarks.studies import calibration_methods
-from pybsp.benchmarks.studies.theory.synthetic import Noise, SyntheticSupersteps, exchanges, noisy
+from pybsp.benchmarks.studies.theory.synthetic import Noise, SyntheticSupersteps, noisy
 from pybsp.errors import UsageError
+
+from .generated import exchanges
 
 LINE = SyntheticSupersteps(l=1e-4, o_msg=5e-6, g=1e-8)
 

@@ -117,7 +117,8 @@ def test_n_items_on_the_mesh_take_order_n_where_bsp_charges_order_n_root_p() -> 
 def test_the_study_prints_its_tables_and_keeps_all_figures(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    few = [problem._replace(sizes=(4, 16, 64)) for problem in study.PROBLEMS if problem.name == "broadcast"]
+    broadcasts = [problem for problem in study.PROBLEMS if problem[0] == "broadcast"]
+    few = {(name, kind, (4, 16, 64)): study.PROBLEMS[name, kind, sizes] for name, kind, sizes in broadcasts}
     monkeypatch.setattr(study, "PROBLEMS", few)
     monkeypatch.setattr(study, "theorem_3_families", lambda quick: [study.theorem_3("two", [study.shift(2, 1, 3)])])
     monkeypatch.setattr(study, "lemma_4_constants", lambda quick: [study.lemma_4(16, 1, 4)])

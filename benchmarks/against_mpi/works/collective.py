@@ -10,7 +10,7 @@ import numpy as np
 
 from pybsp.collectives import allreduce, broadcast, prefix, reduce, sample_sort
 
-from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Variant, Work, against, each, layout, values
+from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Work, compared, layout, values
 
 BROADCAST = {"quick": (1, 1 << 13), "all": (1, 1 << 9, 1 << 13, 1 << 17, 1 << 20), "hosts": (1, 16, 1 << 9, 1 << 15)}
 PREFIX = {"quick": (1, 1000), "all": (1, 1000, 100_000), "hosts": (1, 16, 1000, 30_000)}
@@ -73,13 +73,8 @@ def broadcasting(job: ComparisonJob, words: int) -> Prepared:
         read[0] = comm.bcast(data if pid == root else None, root)
         read[0].sum()
 
-    got = lambda: [read[0].copy()]  # noqa: E731
-    variants = {
-        OURS: Variant(each(ours), got),
-        BCAST: Variant(each(raw), got),
-        "pickle bcast": Variant(each(pickled), got),
-    }
-    return Prepared(variants, against(BCAST, "pickle bcast"), sent=WORD * words if words > 1000 else 0)
+    runs = {OURS: ours, BCAST: raw, "pickle bcast": pickled}
+    return compared(runs, lambda: [read[0].copy()], sent=WORD * words if words > 1000 else 0)
 
 
 def prefixing(job: ComparisonJob, words: int) -> Prepared:
@@ -106,13 +101,8 @@ def prefixing(job: ComparisonJob, words: int) -> Prepared:
         read[0] = comm.scan(data, MPI.SUM)
         read[0].sum()
 
-    got = lambda: [read[0].copy()]  # noqa: E731
-    variants = {
-        OURS: Variant(each(ours), got),
-        SCAN: Variant(each(raw), got),
-        "pickle scan": Variant(each(pickled), got),
-    }
-    return Prepared(variants, against(SCAN, "pickle scan"), sent=WORD * words if words > 1000 else 0)
+    runs = {OURS: ours, SCAN: raw, "pickle scan": pickled}
+    return compared(runs, lambda: [read[0].copy()], sent=WORD * words if words > 1000 else 0)
 
 
 def allreducing(job: ComparisonJob, words: int) -> Prepared:
@@ -139,13 +129,8 @@ def allreducing(job: ComparisonJob, words: int) -> Prepared:
         read[0] = comm.allreduce(data, MPI.SUM)
         read[0].sum()
 
-    got = lambda: [read[0].copy()]  # noqa: E731
-    variants = {
-        OURS: Variant(each(ours), got),
-        ALLREDUCE: Variant(each(raw), got),
-        "pickle allreduce": Variant(each(pickled), got),
-    }
-    return Prepared(variants, against(ALLREDUCE, "pickle allreduce"), sent=WORD * words if words > 1000 else 0)
+    runs = {OURS: ours, ALLREDUCE: raw, "pickle allreduce": pickled}
+    return compared(runs, lambda: [read[0].copy()], sent=WORD * words if words > 1000 else 0)
 
 
 def reducing(job: ComparisonJob, words: int) -> Prepared:
@@ -178,13 +163,10 @@ def reducing(job: ComparisonJob, words: int) -> Prepared:
             found.sum()
         read[0] = found
 
-    got = lambda: [found.copy() for found in read if found is not None]  # noqa: E731
-    variants = {
-        OURS: Variant(each(ours), got),
-        REDUCE: Variant(each(raw), got),
-        "pickle reduce": Variant(each(pickled), got),
-    }
-    return Prepared(variants, against(REDUCE, "pickle reduce"), sent=WORD * words if words > 1000 else 0)
+    runs = {OURS: ours, REDUCE: raw, "pickle reduce": pickled}
+    return compared(
+        runs, lambda: [found.copy() for found in read if found is not None], sent=WORD * words if words > 1000 else 0
+    )
 
 
 def sorting(job: ComparisonJob, count: int) -> Prepared:
@@ -220,8 +202,7 @@ def sorting(job: ComparisonJob, count: int) -> Prepared:
         parts: Sequence[Array] = comm.allgather(read[0])
         return [np.concatenate(parts)]
 
-    variants = {OURS: Variant(each(ours), got), SORT_BY_HAND: Variant(each(raw), got), NUMPY: Variant(each(alone), got)}
-    return Prepared(variants, against(SORT_BY_HAND, NUMPY), sent=WORD * count, items=count)
+    return compared({OURS: ours, SORT_BY_HAND: raw, NUMPY: alone}, got, sent=WORD * count, items=count)
 
 
 class SampleSort:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Variant, Work, against, each, values
+from ..variants import OURS, WORD, Array, ComparisonJob, Prepared, Work, compared, values
 
 COUNTS = {
     "quick": (1, 1000, 100_000),
@@ -71,10 +71,5 @@ def relation(job: ComparisonJob, count: int) -> Prepared:
         read[0] = np.array([value for part in comm.alltoall(lists) for value in part])
         read[0].sum()
 
-    got = lambda: [read[0].copy()]  # noqa: E731
-    variants = {
-        OURS: Variant(each(ours), got),
-        BY_HAND: Variant(each(by_hand), got),
-        PICKLE: Variant(each(pickled), got),
-    }
-    return Prepared(variants, against(BY_HAND, PICKLE), sent=WORD * count, items=count)
+    runs = {OURS: ours, BY_HAND: by_hand, PICKLE: pickled}
+    return compared(runs, lambda: [read[0].copy()], sent=WORD * count, items=count)

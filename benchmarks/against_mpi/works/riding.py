@@ -56,7 +56,7 @@ def riding(job: ComparisonJob, count: int) -> Prepared:
         send(number)
         value, root = first + number, number % p
         tickets = [allreduce.start(bsp, value, op) for op in OPS]
-        tickets.append(broadcast.start(bsp, value if pid == root else None, root))
+        tickets.append(broadcast.start(bsp, value if pid == root else None, root, like=0.0))
         bsp.sync()
         receive()
         for _ in more:

@@ -242,18 +242,7 @@ def _of_items(table: Table, model: _Model, lines: Array, estimate: Estimate) -> 
     off = 1 - fitted / times
     worst = int(np.argmax(np.abs(off)))
     if abs(off[worst]) > RESIDUAL:
-        flags.append(
-            flag(
-                "residual queues",
-                "o_item",
-                count=int(np.sum(np.abs(off) > RESIDUAL)),
-                all=len(off),
-                most=RESIDUAL,
-                point=points[worst],
-                took=times[worst],
-                fitted=fitted[worst],
-            )
-        )
+        flags.append(_far_off("residual queues", "o_item", points[worst], off, times[worst], fitted[worst]))
     return Estimate(value, min(estimate.low, value), max(estimate.high, value)), flags
 
 
@@ -422,18 +411,7 @@ def _fit(table: Table, medians: Array, fitted: Array, parameters: int) -> list[F
     worst = int(np.nanargmax(np.abs(off)))
     if abs(off[worst]) > RESIDUAL:
         point = table.points[worst]
-        flags.append(
-            flag(
-                "residual",
-                point.pattern,
-                count=int(np.sum(np.abs(off) > RESIDUAL)),
-                all=len(off),
-                most=RESIDUAL,
-                point=point,
-                took=times[worst],
-                fitted=fitted[worst],
-            )
-        )
+        flags.append(_far_off("residual", point.pattern, point, off, times[worst], fitted[worst]))
     freedom = len(off) - parameters
     noise, within = _pure_error(table)
     if freedom > 0 and within > 0 and noise > 0:
@@ -445,6 +423,7 @@ def _fit(table: Table, medians: Array, fitted: Array, parameters: int) -> list[F
 
 
 def _far_off(sentence: str, about: str, worst: Point, off: Array, took: float, fitted: float) -> Flag:
+    """A flag of the point that is furthest off, and of how many are."""
     count = int(np.sum(np.abs(off) > RESIDUAL))
     return flag(sentence, about, count=count, all=len(off), most=RESIDUAL, point=worst, took=took, fitted=fitted)
 

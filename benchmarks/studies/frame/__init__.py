@@ -4,6 +4,7 @@ study.py    a study's command: options, progress, tables, figures as JSON, pictu
 tables.py   tables as the docs have them, a line for each row
 ranks.py    functions on MPI ranks that are started for them: here, or on emulated hosts
 worker.py   what such ranks run
+turns.py    measuring there: variants in turns, a common beginning
 """
 
 from .ranks import EMULATORS as EMULATORS
@@ -11,6 +12,11 @@ from .ranks import EmulatedNetwork as EmulatedNetwork
 from .ranks import library as library
 from .ranks import on_ranks as on_ranks
 from .study import Study as Study
+from .tables import bounded as bounded
 from .tables import cells as cells
+from .tables import heads as heads
 from .tables import spread as spread
 from .tables import table as table
+from .turns import in_turns as in_turns
+from .turns import kernel as kernel
+from .turns import wait_until as wait_until

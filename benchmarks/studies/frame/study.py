@@ -18,7 +18,11 @@ from rich.progress import track
 
 import pybsp
 
+from .ranks import EMULATORS, EmulatedNetwork
+from .tables import table
+
 T = TypeVar("T")
+KINDS = (".pdf", ".png", ".svg")
 WIDTH = 320  # of what is not printed on a terminal: no table is cut
 
 
@@ -37,11 +41,17 @@ class Study(argparse.ArgumentParser):
         keep: the option that keeps all figures as JSON, "--json" or "--output"; "": there is none.
         plot: what --plot draws; "": nothing.
         quick: what --quick leaves out; "": there is no such option.
+
+    Attributes:
+        options: those that were read.
+        results: all figures, by name.
     """
 
     def __init__(self, text: str | None, *, keep: str = "", plot: str = "", quick: str = "") -> None:
         super().__init__(description=text, formatter_class=_Help)
+        self._keep = keep
         self.set_defaults(keep=None, plot=None)
+        self.results: dict[str, Any] = {}
         if quick:
             self.add_argument("--quick", action="store_true", help=quick)
         if plot:
@@ -52,10 +62,28 @@ class Study(argparse.ArgumentParser):
         if not self._console.is_terminal:
             self._console.width = WIDTH
 
+    def add_network(self, latency: int | None = None, rate: int | None = None) -> None:
+        """Options of emulated hosts, which `network` takes; None: without these options there are none."""
+        self.add_argument("--latency", type=int, default=latency, help="of emulated hosts, in microseconds")
+        self.add_argument("--rate", type=int, default=rate, help="of their lines, in Mbit/s")
+        self.add_argument("--emulator", choices=EMULATORS, default="script")
+
+    def network(self, hosts: int) -> EmulatedNetwork | None:
+        """So many emulated hosts, as the options have them; None: the ranks run here."""
+        latency, rate = self.options.latency, self.options.rate
+        if latency is None or rate is None:
+            return None
+        return EmulatedNetwork(hosts, latency, rate, emulator=self.options.emulator)
+
     def begin(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """Read the options; without matplotlib a study that is to draw ends here, before it has measured anything."""
+        """Read the options, and end here, before anything is measured, where a file cannot be written or drawn."""
         self.options = self.parse_args(arguments)
+        for option, path in ((self._keep, self.options.keep), ("--plot", self.options.plot)):
+            if path is not None and not Path(path).resolve().parent.is_dir():
+                self.error(f"{option}: expected a file that can be written, got {path}: there is no such folder")
         if self.options.plot:
+            if Path(self.options.plot).suffix not in KINDS:
+                self.error(f"--plot: expected a file that ends in one of {', '.join(KINDS)}, got {self.options.plot}")
             try:
                 importlib.import_module("matplotlib").use("agg")
             except ImportError:
@@ -72,31 +100,50 @@ class Study(argparse.ArgumentParser):
         for part in parts:
             self._console.print(part)
 
+    def tell(self, name: str, found: object, *parts: RenderableType) -> None:
+        """Put figures among the results, by name, and print the tables and lines that say what they are."""
+        self.results[name] = found
+        self.show(*parts)
+
+    def rows(
+        self,
+        name: str,
+        title: str,
+        head: str,
+        found: Sequence[T],
+        shown: Callable[[T], Sequence[object]] = lambda row: row,  # type: ignore[assignment, return-value]
+    ) -> None:
+        """Put rows among the results, and print them as a table; `shown` is what cells one has."""
+        self.tell(name, found, table(title, head, map(shown, found)))
+
     def end(self, results: Any = None, draw: Callable[[Any], Any] | None = None) -> None:
         """Keep the figures, and draw them, where that was asked for.
 
         Args:
-            results: what is written; an object also tells when and by what it was made.
+            results: what is written; an object also tells when and by what it was made; None: all `results`.
             draw: makes matplotlib's figure, of its pyplot.
         """
+        results = self.results if results is None else results
         if self.options.keep:
-            content = {**_about(), **results} if isinstance(results, dict) else results
+            content = {**about(), "arguments": sys.argv[1:], **results} if isinstance(results, dict) else results
             Path(self.options.keep).write_text(json.dumps(_plain(content), indent=1) + "\n")
         if self.options.plot and draw is not None:
             pyplot = importlib.import_module("matplotlib.pyplot")
             figure = draw(pyplot)
+            for axis in figure.axes:
+                axis.grid(alpha=0.3)
             figure.savefig(self.options.plot, dpi=130)
             pyplot.close(figure)
 
 
-def _about() -> dict[str, Any]:
+def about() -> dict[str, Any]:
+    """When and by what figures were made."""
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "host": platform.node(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "pybsp": pybsp.__version__,
-        "arguments": sys.argv[1:],
     }
 
 

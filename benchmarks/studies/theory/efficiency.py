@@ -21,18 +21,6 @@ from pybsp.errors import UsageError
 PACKETS = 0.32 * (0.75 * 2 + 0.25 * 1)  # per instruction: 0.56
 
 
-def _check(operation: str, **values: float) -> None:
-    for name, value in values.items():
-        if not (math.isfinite(value) and value > 0):
-            raise UsageError(f"{operation}: {name} must be finite and above 0, got {value!r}")
-
-
-def _log(operation: str, N: float) -> float:
-    if not (math.isfinite(N) and N >= 1):
-        raise UsageError(f"{operation}: N must be a number of nodes, at least 1, got {N!r}")
-    return math.log2(N)
-
-
 @dataclass(frozen=True)
 class Computer:
     """Nodes of a BSP computer.
@@ -51,9 +39,8 @@ class Computer:
     t_d: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("Computer", C=self.C, t_m=self.t_m)
-        if not (math.isfinite(self.t_d) and self.t_d >= 0):
-            raise UsageError(f"Computer: t_d must be finite and at least 0, got {self.t_d!r}")
+        if not (0 < self.C < math.inf and 0 < self.t_m < math.inf and 0 <= self.t_d < math.inf):
+            raise UsageError(f"expected C and t_m above 0 and t_d of at least 0, all finite, got {self}")
 
     @property
     def crossbar(self) -> Computer:
@@ -72,22 +59,24 @@ class Computer:
             N: nodes, at least 1.
             L: instructions of a processor in a superstep, which may be infinite; None: log N.
         """
-        return self._instruction("Computer.instruction", N, L)
+        n = math.log2(N)
+        latency = 1.0 if L is None else n / L
+        return self.C + (PACKETS + latency) * self.t_m + PACKETS / 2 * n * self.t_d
 
     def superstep(self, N: float, L: float) -> float:
         """Seconds of a superstep: L C + (0.56 L + log N) t_m + 0.28 L log N t_d."""
-        return L * self._instruction("Computer.superstep", N, L)
+        return L * self.instruction(N, L)
 
     def efficiency(self, N: float, L: float) -> float:
         """E, the share of a superstep that computes: 1 / (1 + 0.56/lambda + 0.28 log N/mu + log N/(lambda L)).
 
         lambda is C/t_m and mu is C/t_d.
         """
-        return self.C / self._instruction("Computer.efficiency", N, L)
+        return self.C / self.instruction(N, L)
 
     def rate(self, N: float, L: float | None = None) -> float:
         """Instructions/s of N nodes in supersteps of L instructions; L None: log N, as in the paper's comparison."""
-        return N / self._instruction("Computer.rate", N, L)
+        return N / self.instruction(N, L)
 
     def nodes(self, rate: float) -> float:
         """The least N at which `rate(N)` is so many instructions/s or more; no whole number, and at least 1.
@@ -95,7 +84,6 @@ class Computer:
         It is where N = rate (C + 1.56 t_m + 0.28 log N t_d). The right side is concave in N, and above N at N = 1 or
         1 is the answer: inserted again and again, N rises to the solution.
         """
-        _check("Computer.nodes", rate=rate)
         fixed, more = rate * (self.C + (PACKETS + 1) * self.t_m), rate * PACKETS / 2 * self.t_d
         N = max(1.0, fixed)
         while (higher := max(1.0, fixed + more * math.log2(N))) > N * (1 + 1e-15):
@@ -104,18 +92,10 @@ class Computer:
 
     def dimensions(self, rate: float) -> int:
         """The dimensions of the smallest hypercube that has this rate."""
-        _check("Computer.dimensions", rate=rate)
         n = 0
         while self.rate(2.0**n) < rate:
             n += 1
         return n
-
-    def _instruction(self, operation: str, N: float, L: float | None) -> float:
-        n = _log(operation, N)
-        if L is not None and not L > 0:
-            raise UsageError(f"{operation}: L must be above 0, got {L!r}")
-        latency = 1.0 if L is None else n / L
-        return self.C + (PACKETS + latency) * self.t_m + PACKETS / 2 * n * self.t_d
 
 
 def required_ratio(E: float, N: float, L: float, delay: float = 0.0) -> float:
@@ -127,13 +107,7 @@ def required_ratio(E: float, N: float, L: float, delay: float = 0.0) -> float:
         L: instructions of a processor in a superstep.
         delay: t_d/t_m: 1 in figure 4, 0 with crossbar switches (figure 5).
     """
-    n = _log("required_ratio", N)
-    if not L > 0:
-        raise UsageError(f"required_ratio: L must be above 0, got {L!r}")
-    if not 0 < E < 1:
-        raise UsageError(f"required_ratio: E must be between 0 and 1, got {E!r}")
-    if not (math.isfinite(delay) and delay >= 0):
-        raise UsageError(f"required_ratio: delay must be finite and at least 0, got {delay!r}")
+    n = math.log2(N)
     return E / (1 - E) * (PACKETS + n / L + PACKETS / 2 * n * delay)
 
 
@@ -142,6 +116,4 @@ def instruction_time(rate: float, N: float, t_m: float, t_d: float = 0.0) -> flo
 
     C = N/rate - 1.56 t_m - 0.28 log N t_d.
     """
-    n = _log("instruction_time", N)
-    _check("instruction_time", rate=rate, t_m=t_m)
-    return N / rate - (PACKETS + 1) * t_m - PACKETS / 2 * n * t_d
+    return N / rate - (PACKETS + 1) * t_m - PACKETS / 2 * math.log2(N) * t_d

@@ -11,7 +11,7 @@ factor of their own. A delay that the program chose itself has none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -187,12 +187,6 @@ def _chosen(point: Point) -> float:
     return (point.messages - 1) * point.delay if point.pattern == "train" else 0.0
 
 
-def logp_samples(machine: LogGP, noise: Noise, seed: int = 0, points: Iterable[Point] | None = None) -> list[Sample]:
-    """Of the LogP signature."""
-    chosen = logp_points(machine) if points is None else points
-    return noisy({point: played(machine, point) for point in chosen}, noise, seed)
-
-
 @dataclass(frozen=True)
 class SyntheticSupersteps:
     """T = l + o_msg*m + g*h, with larger o_msg and smaller g from `packed` bytes on if there are `large` ones.
@@ -212,13 +206,3 @@ class SyntheticSupersteps:
         """Seconds of a superstep."""
         o_msg, g = self.large if point.size >= self.packed else (self.o_msg, self.g)
         return self.l + o_msg * point.busiest + g * point.h
-
-
-def exchanges(p: int, sizes: Sequence[int] = SIZES, messages: Sequence[int] = (1, 2, 4, 8, 16, 64)) -> list[Point]:
-    """Total exchanges: each processor sends m messages of a size, to all others in turn; and the empty superstep."""
-    found = [Point("bsp", "exchange", "bsp")]
-    for size in sizes:
-        for m in messages:
-            h = m * words(size)
-            found.append(Point("bsp", "exchange", "bsp", "", size, m, 0.0, h, h, p * h, m))
-    return found

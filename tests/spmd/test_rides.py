@@ -1,0 +1,407 @@
+"""Collectives that ride in a program's supersteps, and what a program has that they leave alone."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import collectives
+from pybsp.collectives import allgather, allreduce, broadcast, gather, prefix, reduce, scatter, total_exchange
+from tests.conftest import Spmd
+
+from .programs import caught
+
+STARTS: dict[str, Callable[[pybsp.BSP], Any]] = {
+    "allreduce": lambda bsp: allreduce.start(bsp, bsp.pid, operator.add),
+    "allreduce in levels": lambda bsp: allreduce.start(bsp, np.arange(3.0) + bsp.pid, np.add, degree=2),
+    "prefix": lambda bsp: prefix.start(bsp, float(bsp.pid), np.add, degree=2),
+    "reduce": lambda bsp: reduce.start(bsp, [bsp.pid], operator.add, root=bsp.p - 1),
+    "broadcast": lambda bsp: broadcast.start(bsp, np.arange(20) * 3, like=np.arange(20)),
+    "broadcast of pieces": lambda bsp: broadcast.start(bsp, np.arange(9.0), like=np.zeros(9), algorithm="2d"),
+    "allgather": lambda bsp: allgather.start(bsp, "text" * bsp.pid),
+    "gather": lambda bsp: gather.start(bsp, bsp.pid),
+    "scatter": lambda bsp: scatter.start(bsp, list(range(bsp.p)) if bsp.pid == 0 else None),
+    "total exchange": lambda bsp: total_exchange.start(bsp, [bsp.pid * q for q in range(bsp.p)]),
+    "sort": lambda bsp: collectives.sort.start(bsp, np.array([7 - bsp.pid, bsp.pid])),
+}
+
+
+def plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_started_it_gives_what_the_plain_call_gives_beside_the_programs_messages(spmd: Spmd, name: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        ticket = STARTS[name](bsp)
+        supersteps = 0
+        while not ticket.done:
+            bsp.send((bsp.pid + 1) % bsp.p, supersteps, "own")
+            bsp.sync()
+            assert [(tag, payload) for _, tag, payload in bsp.inbox] == [("own", supersteps)]
+            supersteps += 1
+        assert ticket.supersteps == supersteps
+        again = STARTS[name](bsp)
+        assert again.supersteps in (None, supersteps)
+        return plain(ticket.value), plain(again.finish()), supersteps
+
+    for started, called, supersteps in spmd(main):
+        assert started == called
+        assert (supersteps == 0) == (spmd.p == 1)
+
+
+def test_what_has_arrived_and_what_is_pending_is_there_after_a_collective(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        p, pid = bsp.p, bsp.pid
+        queue, array = bsp.queue(np.int64), bsp.array(4)
+        bsp.sync()
+        bsp.send((pid + 1) % p, np.full(3000, pid))
+        bsp.send((pid + 1) % p, {"from": pid})
+        queue.send((pid + 1) % p, [pid, pid])
+        array.local[:] = pid
+        got = array.get((pid + 1) % p)
+        bsp.sync()
+        view = bsp.inbox[0].payload
+        before = (view[-1], bsp.inbox[1].payload, queue.values.tolist(), got.value.tolist())
+        # Pending while the collectives go on:
+        bsp.send(pid, "later")
+        queue.send(pid, 9)
+        array.put((pid + 1) % p, 5.0, at=0)
+        asked = array.get((pid + 1) % p, at=1)
+        pending = bsp.pending
+        for _ in range(3):
+            total = allreduce(bsp, 1, operator.add)
+            spread = broadcast(bsp, np.arange(5000) if pid == 0 else None)
+            upto = prefix(bsp, np.full(2, 1.0), np.add, degree=2)
+        after = (view[-1], bsp.inbox[1].payload, queue.values.tolist(), got.value.tolist())
+        assert before == after
+        assert (view == (pid - 1) % p).all()
+        assert bsp.pending == pending == "bsp.send, queue.send, array.put, array.get"
+        assert array.local[0] == pid
+        bsp.sync()
+        arrived = [message.payload for message in bsp.inbox], queue.values.tolist(), array.local[0], asked.value.item()
+        return total, int(spread.sum()), upto.tolist(), arrived
+
+    for pid, (total, spread, upto, arrived) in enumerate(spmd(main)):
+        assert (total, spread, upto) == (spmd.p, 12497500, [pid + 1.0] * 2)
+        assert arrived == (["later"], [9], 5.0, (pid + 1) % spmd.p)
+
+
+def test_several_started_together_take_the_supersteps_of_the_longest(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        queue = bsp.queue()
+        tickets = [allreduce.start(bsp, float(k + bsp.pid), np.add, degree=2) for k in range(3)]
+        tickets += [prefix.start(bsp, 1, operator.add, degree=2), broadcast.start(bsp, 2.5, like=0.0)]
+        tickets.append(allgather.start(bsp, bsp.pid))
+        longest = max(ticket.supersteps or 0 for ticket in tickets)
+        for k in range(longest):
+            assert not all(ticket.done for ticket in tickets)
+            queue.send(bsp.pid, float(k))
+            bsp.sync()
+            assert queue.values.tolist() == [float(k)]
+        return [plain(ticket.value) for ticket in tickets], longest, len(bsp.ledger)
+
+    p = spmd.p
+    sums = p * (p - 1) / 2
+    for pid, (values, longest, supersteps) in enumerate(spmd(main)):
+        assert values == [sums, sums + p, sums + 2 * p, pid + 1, 2.5, list(range(p))]
+        assert supersteps == longest
+
+
+def test_the_cost_of_several_together_is_what_the_ledger_counts(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        tickets = [
+            allreduce.start(bsp, np.ones(10), np.add, degree=2),
+            broadcast.start(bsp, np.ones(7), root=bsp.p - 1, like=np.ones(7), degree=2),
+            prefix.start(bsp, np.ones(3), np.add, degree=3),
+        ]
+        while not all(ticket.done for ticket in tickets):
+            bsp.sync()
+        return [(record.h_out, record.h_in, record.messages, record.M, record.work) for record in bsp.ledger]
+
+    p = spmd.p
+    plans = [
+        (allreduce.plan(p, 2), 10),
+        (broadcast.plan(p, 2, root=p - 1), 7),
+        (prefix.plan(p, 3), 3),
+    ]
+    cost = collectives.together(pybsp.BSPMachine.nominal(p), *plans)
+    for counted in spmd(main):
+        assert counted == [(s.h_out, s.h_in, s.messages, s.M, s.w) for s in cost]
+
+
+def test_arguments_are_copied_at_the_start(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        block, items = np.full(4, float(bsp.pid)), [np.full(2, bsp.pid) for _ in range(bsp.p)]
+        tickets = [allreduce.start(bsp, block, np.add, degree=2), total_exchange.start(bsp, items)]
+        tickets.append(broadcast.start(bsp, block, like=block))
+        block[:] = -1
+        for item in items:
+            item[:] = -1
+        while not all(ticket.done for ticket in tickets):
+            bsp.sync()
+        return [plain(ticket.value) for ticket in tickets[::2]], [item.tolist() for item in tickets[1].value]
+
+    p = spmd.p
+    for (total, spread), exchanged in spmd(main):
+        assert total == [p * (p - 1) / 2] * 4
+        assert spread == [0.0] * 4
+        assert exchanged == [[q] * 2 for q in range(p)]
+
+
+def test_a_ticket_read_early_says_when_its_value_is_there(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("everything is over at once")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.sync()
+        ticket = allreduce.start(bsp, 1, operator.add, degree=2)
+        error = caught(lambda: ticket.value)
+        ticket.finish()
+        return error, ticket.supersteps
+
+    for error, supersteps in spmd(main):
+        assert error.kind is pybsp.TicketError
+        more = f"{supersteps} more superstep{'s' * (supersteps > 1)}"
+        assert error.text.startswith(
+            f"ticket.value: allreduce was started in superstep 1; its value is there after {more}; call bsp.sync()"
+        )
+
+
+@pytest.mark.parametrize("where", ["run", "part", "split"])
+def test_what_is_not_over_is_an_error_on_all(spmd: Spmd, where: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("everything is over at once")
+
+    def main(bsp: pybsp.BSP) -> None:
+        if where == "part":
+            with bsp.split(0) as part:
+                allreduce.start(part, 1, operator.add)
+        else:
+            allreduce.start(bsp, 1, operator.add)
+            if where == "split":
+                with bsp.split(0):
+                    pass
+
+    for error in spmd.errors(main):
+        assert isinstance(error, pybsp.UsageError), error
+        assert "allreduce: started, and not over" in str(error)
+
+
+@pytest.mark.parametrize("odd", [0, -1])
+@pytest.mark.parametrize("other", ["nothing", "another", "another order", "plain"])
+def test_one_that_differs_is_said_at_the_next_sync(spmd: Spmd, odd: int, other: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        starts: list[Callable[[], Any]] = [
+            lambda: allreduce.start(bsp, 1, operator.add),
+            lambda: allgather.start(bsp, 1),
+        ]
+        if bsp.pid == odd % bsp.p:
+            if other == "plain":
+                allreduce(bsp, 1, operator.add)
+            if other in ("nothing", "plain"):
+                starts = []
+            elif other == "another":
+                starts[0] = lambda: prefix.start(bsp, 1, operator.add)
+            else:
+                starts.reverse()
+        for start in starts:
+            start()
+        for _ in range(3):
+            bsp.sync()
+
+    for error in spmd.errors(main):
+        assert isinstance(error, (pybsp.UsageError, pybsp.SyncError, pybsp.ProcessorError)), error
+        assert "allreduce" in str(error), str(error)
+
+
+@pytest.mark.parametrize("doing", ["sync", "end", "ledger", "split"])
+def test_a_processor_that_does_something_else_than_a_collective_is_named(spmd: Spmd, doing: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid:
+            allreduce(bsp, 1.0, np.add)
+        elif doing == "sync":
+            bsp.sync()
+        elif doing == "ledger":
+            len(bsp.ledger)
+        elif doing == "split":
+            with bsp.split(0):
+                pass
+
+    for error in spmd.errors(main):
+        assert isinstance(error, pybsp.SyncError), error
+        assert "is in allreduce(value=number, op=add, degree=None" in str(error)
+
+
+def test_an_op_that_raises_does_so_in_the_sync(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is combined")
+
+    def main(bsp: pybsp.BSP) -> None:
+        def bad(a: Any, b: Any) -> Any:
+            raise ArithmeticError("no such sum")
+
+        ticket = allreduce.start(bsp, 1, bad)
+        assert not ticket.done
+        bsp.sync()
+
+    for error in spmd.errors(main):
+        assert "allreduce: argument op: raised ArithmeticError: no such sum" in str(error)
+
+
+def test_after_an_op_that_raises_on_all_the_program_goes_on(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is combined")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        def bad(a: Any, b: Any) -> Any:
+            raise ArithmeticError("no such sum")
+
+        other = allreduce.start(bsp, 5, operator.add, degree=2)
+        found = [caught(allreduce, bsp, value, bad) for value in (1.0, np.ones(3), "text")]
+        while not other.done:
+            bsp.sync()
+        return (
+            [error is None or "no such sum" in error.text for error in found],
+            other.value,
+            allreduce(bsp, 1.0, np.add),
+        )
+
+    assert spmd(main) == [([True] * 3, 5 * spmd.p, float(spmd.p))] * spmd.p
+
+
+def test_they_ride_in_the_two_halves_of_a_superstep_and_in_parts(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        whole = allreduce.start(bsp, 1, operator.add)
+        bsp.begin()
+        bsp.end()
+        while not whole.done:
+            bsp.sync()
+        with bsp.split(bsp.pid % 2) as part:
+            ticket = allreduce.start(part, part.pid, max)
+            part.sync()
+            while not ticket.done:
+                part.sync()
+            mine = allreduce(part, 1.0, np.add)
+        return whole.value, ticket.value, mine, allreduce(bsp, 2.0, np.add)
+
+    p = spmd.p
+    for pid, found in enumerate(spmd(main)):
+        size = len(range(pid % 2, p, 2))
+        assert found == (p, size - 1, float(size), 2.0 * p)
+
+
+def test_the_programs_label_stays_beside_what_rides(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> list[str]:
+        ticket = allreduce.start(bsp, 1, operator.add)
+        bsp.label("shares")
+        bsp.sync()
+        while not ticket.done:
+            bsp.sync()
+        return [record.label for record in bsp.ledger][:1]
+
+    assert spmd(main) == [["shares"]] * spmd.p
+
+
+def test_numbers_of_all_kinds_have_the_bits_and_types_that_ride(spmd: Spmd) -> None:
+    values: list[Any] = [
+        0.1,
+        -0.0,
+        float("inf"),
+        float("nan"),
+        3,
+        -(2**63),
+        2**63 - 1,
+        2**63,
+        -(2**200),
+        True,
+        2 + 1j,
+        np.float64(0.1),
+        np.float32(0.1),
+        np.int8(100),
+        np.uint64(2**63),
+        np.datetime64("2026-11-22"),
+        1e308,
+    ]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for value in values:
+            ops: list[Any] = [np.maximum, np.add, max, operator.add]
+            if isinstance(value, complex):
+                ops.remove(max)
+            elif isinstance(value, np.datetime64):
+                ops = [max]
+            elif type(value) is int and not -(2**63) < value < 2**63 - 1:
+                ops = [max, operator.add]  # numpy's have no such numbers
+            for op in ops:
+                with np.errstate(all="ignore"):
+                    small = allreduce(bsp, value, op), prefix(bsp, value, op), reduce(bsp, value, op)
+                    riding = [
+                        allreduce.start(bsp, value, op).finish(),
+                        prefix.start(bsp, value, op).finish(),
+                        reduce.start(bsp, value, op).finish(),
+                    ]
+                found.append((repr(small), repr(tuple(riding))))
+            found.append((repr(broadcast(bsp, value)), repr(broadcast.start(bsp, value).finish())))
+        return found
+
+    for found in spmd(main):
+        for small, riding in found:
+            assert small == riding
+
+
+def test_small_arrays_have_the_bits_that_ride_whatever_their_size(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        rng = np.random.default_rng(bsp.pid)
+        for size in (0, 1, 3, 511, 4000, 5000):
+            for dtype in ("f8", "f4", "i2", "c16", "?", ">f8"):
+                block = rng.normal(size=size).astype(dtype)
+                for small, riding in (
+                    (allreduce(bsp, block, np.add), allreduce.start(bsp, block, np.add).finish()),
+                    (prefix(bsp, block, np.add), prefix.start(bsp, block, np.add).finish()),
+                ):
+                    assert small.dtype == riding.dtype
+                    assert small.tobytes() == riding.tobytes()
+                    assert small.flags.writeable
+                given = block if bsp.pid == 0 else None
+                got, rode = broadcast(bsp, given), broadcast.start(bsp, given).finish()
+                assert (got.dtype, got.tobytes()) == (rode.dtype, rode.tobytes())
+                assert got.flags.writeable
+        return True
+
+    assert spmd(main) == [True] * spmd.p
+
+
+def test_the_ledger_is_the_same_whether_small_or_riding(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        def once(call: Callable[..., Any]) -> list[Any]:
+            before = len(bsp.ledger)
+            call()
+            bsp.sync()  # has the work after the last superstep
+            rows = bsp.ledger[before:]
+            return [(r.label, r.h_out, r.h_in, r.messages, r.M, r.work) for r in rows]
+
+        block = np.ones(50)
+        for small, riding in (
+            (lambda: allreduce(bsp, 1.0, np.add), lambda: allreduce.start(bsp, 1.0, np.add).finish()),
+            (lambda: prefix(bsp, block, np.add), lambda: prefix.start(bsp, block, np.add).finish()),
+            (lambda: reduce(bsp, 3, max), lambda: reduce.start(bsp, 3, max).finish()),
+            (lambda: broadcast(bsp, block), lambda: broadcast.start(bsp, block).finish()),
+            (lambda: broadcast(bsp, {"a": 1}), lambda: broadcast.start(bsp, {"a": 1}).finish()),
+        ):
+            assert once(small) == once(riding)
+        return True
+
+    assert spmd(main) == [True] * spmd.p
