@@ -101,9 +101,10 @@ def pid_of(token: str, rank: int) -> int | None:
     """The process of a rank that was started with a token in its environment, once it is there."""
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if not folder.name.isdigit() or token.encode() not in (content := (folder / "environ").read_bytes()):
+            if not folder.name.isdigit():
                 continue
-            if any(f"{name}={rank}".encode() in content.split(b"\0") for name in RANKS):
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            if f"{TOKEN}={token}".encode() in variables and any(f"{name}={rank}".encode() in variables for name in RANKS):
                 return int(folder.name)
     return None
 
