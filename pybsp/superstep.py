@@ -28,9 +28,12 @@ from .arrays import Array
 from .errors import BSPError, UsageError, describe, where
 from .failures import failure_of, label_of, note_label
 from .gate import Gate
+from .global_arrays import GlobalArray
+from .layouts import Layout
 from .ledger import COLUMNS, Log
 from .mail import SHORT, Inbox, Mail, arrays_of
 from .participant import Participant
+from .patterns import Patterns
 from .poison import poison
 from .queues import Queue
 from .registrations import Registrations
@@ -44,6 +47,7 @@ from .transport import (
     KIND,
     LETTERS,
     MAIL,
+    PATTERNS,
     PUTS,
     QUIET,
     REPLY,
@@ -62,7 +66,14 @@ _NONE: dict[int, Parcel] = {}
 _LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
 _NOTHING: Counted = (0, 0, 0)
 _SYNCED = "called bsp.sync()"
-_SENDING = ("bsp.send", "queue.send", "array.put", "array.get")  # in this order errors list them
+_SENDING = (
+    "bsp.send",
+    "queue.send",
+    "array.put",
+    "array.get",
+    "pattern.put",
+    "pattern.get",
+)  # in this order errors list them
 _CHUNK = Log.CHUNK
 
 
@@ -96,6 +107,7 @@ class SuperstepEngine:
         gate: whether something may be called.
         mail: the messages that go out with its end.
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
+        patterns: of arrays.
         rides: functions that ride in its supersteps.
         shown: the way of short records; None where there is none.
         inbox: the messages that arrived with the last one.
@@ -120,6 +132,7 @@ class SuperstepEngine:
         "p",
         "part",
         "participants",
+        "patterns",
         "pid",
         "pool",
         "registrations",
@@ -150,6 +163,7 @@ class SuperstepEngine:
         self.participants: dict[Participant, None] = {}
         self.registrations = Registrations()
         self._accesses = Accesses(self.pool, self.registrations.arrays)
+        self.patterns = Patterns(self)
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
         self._letters: list[tuple[int, Section]] = []  # for the rides
@@ -173,10 +187,11 @@ class SuperstepEngine:
         self.participants[self.registrations] = None
         return self.registrations
 
-    def array(self, local: NDArray[Any]) -> Array:
-        """Register an array; all processors alike."""
+    def array(self, local: NDArray[Any], layout: Layout | None = None) -> Array:
+        """Register an array, perhaps of a layout; all processors alike."""
         registrations, line = self.registering(), where()
-        array = Array(self, registrations.next_array(), local, line)
+        number = registrations.next_array()
+        array = Array(self, number, local, line) if layout is None else GlobalArray(self, number, local, line, layout)
         registrations.add_array(array, line)
         return array
 
@@ -444,6 +459,8 @@ class SuperstepEngine:
         if arrived:
             words, messages, items_in = self._deliver(arrival)
             words_in, messages_in = words_in + words, messages_in + messages
+        if self.patterns.awaited:
+            self.patterns.complete()
         if self.registrations.leaving and kind != RIDES:
             for queue in self.registrations.let_go():
                 self.participants[queue] = None  # what arrived for it goes with the next sync
@@ -472,6 +489,7 @@ class SuperstepEngine:
                 return section[1], section[2], 0
         mail: list[tuple[int, Section]] = []
         queued: dict[int, list[tuple[int, Section]]] | None = None
+        by_pattern: list[tuple[int, Section]] | None = None
         words = messages = items = 0
         own = self.pid
         for source, parcel in arrival[2]:
@@ -482,6 +500,9 @@ class SuperstepEngine:
                     self._letters.append((source, section))
                 elif stream == PUTS:
                     self._accesses.write(section)
+                elif stream == PATTERNS:
+                    by_pattern = by_pattern or []
+                    by_pattern.append((source, section))
                 elif stream >= JOINED:
                     if queued is None:
                         queued = {}
@@ -492,6 +513,8 @@ class SuperstepEngine:
                 if source != own:
                     words += section[1]
                     messages += section[2]
+        if by_pattern is not None:
+            self.patterns.deliver(by_pattern)
         if mail:
             self.inbox = Inbox(mail, self._outgoing)
         if queued is not None:

@@ -36,15 +36,17 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version convert decoding errors failures files lazy leftovers managed mpiexec process settings supervise", ""
+        "_version convert decoding errors failures files layouts lazy leftovers managed mpiexec places process "
+        "settings supervise",
+        "",
     ),
     "machines": Layer("cost machine", "ground"),
     "transport": Layer("transport", "ground machines"),
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate indices labels ledger participant parts queues registrations "
-        "rides shown superstep",
+        "accesses account arrays bsp combining gate global_arrays indices labels ledger participant parts patterns "
+        "queues registrations rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
@@ -63,8 +65,11 @@ LAYERS = {
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
-# For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown")}
+# For type checkers alone: what fills the pools, and the machine that they are pools of; and an array makes patterns.
+TYPES_ONLY = {
+    *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
+    ("arrays", "patterns"),
+}
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
 ELSEWHERE = ("mpi4py.MPI", "rich", "matplotlib", "hypothesis")  # what it never loads
