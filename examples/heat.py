@@ -27,27 +27,44 @@ from numpy.typing import NDArray
 import pybsp
 from pybsp import collectives
 from pybsp.collectives import ebsp
+from pybsp.layouts import Block
 
 Plate = NDArray[np.float64]  # of temperatures
 
 DIFFUSION = 0.2  # k * dt / dx**2; the scheme is stable up to 0.25
 HOT = 100.0
-AROUND = HOT, 0.0, 0.0, 0.0  # what lies around the plate, in the north, south, west and east
 
 
 def main(bsp: pybsp.BSP, n: int = 128, steps: int = 100) -> Plate | None:
     """The n * n temperatures after that many steps, on processor 0."""
-    grid = ebsp.stencil_grid(bsp.machine, (n, n), flops=6, boundary=AROUND)
-    start = np.zeros((n, n))[grid.block((n, n), bsp.pid)]
-    with bsp.label("step"):
-        block = ebsp.stencil(bsp, start, steps, (n, n), advanced, boundary=AROUND, flops=6)
+    layout = Block((n, n), ebsp.stencil_grid(bsp.machine, (n, n), flops=6, boundary=HOT))
+    rows, columns = layout.part(bsp.pid)
+    around = bsp.array((rows.stop - rows.start + 2, columns.stop - columns.start + 2))  # a block, and a frame
+    u = around.local
+    u[0] = HOT if rows.start == 0 else 0
+    centre, north, south, west, east = u[1:-1, 1:-1], u[:-2, 1:-1], u[2:, 1:-1], u[1:-1, :-2], u[1:-1, 2:]
+    with bsp.superstep("pattern"):
+        bsp.sync()
+        # The points of other blocks in the frame, without its corners.
+        i, j = np.indices(u.shape) + np.reshape((rows.start - 1, columns.start - 1), (2, 1, 1))
+        beside = ((i < rows.start) | (i >= rows.stop)) != ((j < columns.start) | (j >= columns.stop))
+        frame = np.nonzero(beside & (i >= 0) & (i < n) & (j >= 0) & (j < n) & (centre.size > 0))
+        points = i[frame], j[frame]
+        x, y = layout.local(points)
+        edges = around.pattern(layout.owner(points), (x + 1, y + 1))
+    for _ in range(steps):
+        with bsp.superstep("step"):
+            ticket = edges.get()
+        u[frame] = ticket.value
+        centre[:] = advanced(centre, north, south, west, east)
+        bsp.work(6 * centre.size)
     with bsp.label("gather"):
-        blocks = collectives.gather(bsp, block)
+        blocks = collectives.gather(bsp, centre)
     if blocks is None:
         return None
     result = np.empty((n, n))
     for pid, part in enumerate(blocks):
-        result[grid.block((n, n), pid)] = part
+        result[layout.part(pid)] = part
     if not np.array_equal(result, sequential(n, steps)):
         raise ArithmeticError("heat: differs from the sequential result")
     print(f"p = {bsp.p}, {n} * {n} points, {steps} steps: mean temperature {result.mean():.6f}")

@@ -26,23 +26,21 @@ from .arrays import Array, Ticket
 from .convert import as_array
 from .cost import Cost, Machine, Superstep
 from .errors import UsageError, where
-from .outgoing import Outgoing, words_of
+from .outgoing import words_of
 from .participant import Participant
 from .places import Places, as_places, by_group, take
 from .poison import poison
-from .transport import PATTERNS, Parcel, Section
-from .transport.memory import NOTHING, BufferPool
+from .transport import INDICES, PATTERNED, Parcel, Section, new_tuple
+from .transport.memory import NOTHING, BufferPool, Bytes
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
-# What a record says of a piece: (number of the pattern, one of these or the name of an operator, where the piece
-# begins, its items).
-_INDICES, _GET, _PUT = 0, 1, 2
 Asks = Sequence[tuple[int, Places, NDArray[np.int64]]]  # owner, which of the values, and which of the owner's items
+_PLAIN = "="  # in the place of an operator's name: the value itself is written
 
 
-class Pattern:
+class Pattern(Participant):
     """Who needs which items of whom; made by `Array.pattern` on all processors alike, and usable from the next sync on.
 
     Attributes:
@@ -63,28 +61,41 @@ class Pattern:
         ...     bsp.sync()
         ...     pattern.put(100.0, np.add)
         ...     bsp.sync()
-        ...     return ticket.value.tolist(), x.local.tolist(), pattern.shape, pattern.index_bytes
-        >>> pybsp.simulate(main, p=2).results
-        [([12.0, 10.0, 1.0], [100.0, 101.0, 102.0], (3,), 16), ([2.0, 0.0, 11.0], [110.0, 111.0, 112.0], (3,), 16)]
+        ...     pattern.free()
+        ...     bsp.sync()
+        ...     return ticket.value.tolist(), x.local.tolist(), pattern.shape, pattern.served, pattern.index_bytes
+        >>> pybsp.simulate(main, p=2).results[0]
+        ([12.0, 10.0, 1.0], [100.0, 101.0, 102.0], (3,), 3, 16)
     """
 
-    def __init__(self, patterns: Patterns, array: Array, shape: tuple[int, ...], asks: Asks, created: str) -> None:
-        self.array, self.shape, self.number = array, shape, patterns.next_number()
-        self._patterns, self._created = patterns, created
-        self._dtype = array.local.dtype
-        self._ready = self._freed = self._gone = False
+    def __init__(self, engine: SuperstepEngine, array: Array, shape: tuple[int, ...], asks: Asks, created: str) -> None:
+        self.array, self.shape, self.number = array, shape, engine.registrations.next_array()
+        self._engine, self._gate, self._pool = engine, engine.gate, engine.pool
+        self._participants, self._awaited = engine.participants, engine.patterns.awaited
+        self._created, self._dtype = created, array.local.dtype
+        self._ready = self._freed = False
         self._operators: dict[Any, str] = {}  # that fit, and their names
-        # Whom this processor asks, for which of its values; and who asks it, for which of its items.
-        self.asks = {owner: (places, indices.size) for owner, places, indices in asks}
-        self.serves: dict[int, tuple[Places, int]] = {}
-        self.index_bytes = sum(indices.nbytes for owner, _, indices in asks if owner != patterns.pid)
+        # Who sends what: owner or asker, the places of its values here or of its items, their number, and words.
+        self._asks = [(owner, places, *self._size(indices.size)) for owner, places, indices in asks]
+        self._serves: list[tuple[int, Places, int, int]] = []
+        self._asked, self._served = {owner: places for owner, places, _ in asks}, dict[int, Places]()
+        self.index_bytes = sum(indices.nbytes for owner, _, indices in asks if owner != engine.pid)
+        self.stream = PATTERNED - 2 * self.number  # of gets; that of puts is the next one
+        # Whether all values come from one processor, in their order.
+        self._one_piece = len(asks) == 1 and isinstance(asks[0][1], slice)
         self._told: Sequence[bytes] | None = None
-        self._repeated: dict[int, bool] = {}
-        # Of a get that is out: its ticket; whether it has gone out; where the values go; and who is still to send some.
+        # Puts that are out: the operator, and a piece for each owner. Of a get: its ticket; whether it has gone out;
+        # where the values go, and who has sent some.
+        self._puts: list[tuple[str, list[Bytes]]] = []
         self._ticket: Ticket | None = None
-        self.out = False
+        self._out = False
         self._result: NDArray[Any] | None = None
-        self._due: set[int] = set()
+        self._came: list[int] = []
+
+    def _size(self, count: int) -> tuple[int, int]:
+        """Bytes and words of so many values."""
+        size = count * self._dtype.itemsize
+        return size, words_of(size)
 
     # -- what a program calls -----------------------------------------------------------------------------------------
 
@@ -106,21 +117,24 @@ class Pattern:
 
         BSP cost: `cost(machine, "get")`: one message of ceil(bytes / 8) words from each owner; nothing is sent to ask.
         """
-        self._check("pattern.get")
+        array = self.array
+        if not (self._ready and self._gate.limit and array.whole()):
+            self._check("pattern.get")
         if self._ticket is not None:
             raise UsageError(
                 "pattern.get: expected one get of a pattern in a superstep, got a second one; use the first one's "
                 "ticket, or call bsp.sync() first"
             )
-        ticket = self._ticket = Ticket(self.array, self.shape, self.array.checked_into("pattern.get", into, self.shape))
-        self._patterns.get(self)
+        into = None if into is None else array.checked_into("pattern.get", into, self.shape)
+        ticket = self._ticket = Ticket(array, self.shape, into)
+        self._participants[self] = None
         return ticket
 
     def put(self, values: Any, op: np.ufunc | None = None) -> None:
         """Write values at their owners at the next sync, or combine them with what is there; they are copied now.
 
-        What all processors put is written by source, then by call, after what `array.put` writes; gets read before. A
-        processor that puts nothing changes nothing.
+        What all processors put is written by source, then by call (calls of one pattern together), after what
+        `array.put` writes; gets read before. A processor that puts nothing changes nothing.
 
         Args:
             values: what casts to the array's dtype (`same_kind`) and broadcasts to the pattern's shape.
@@ -132,7 +146,8 @@ class Pattern:
 
         BSP cost: `cost(machine, "put")`: one message of ceil(bytes / 8) words to each owner.
         """
-        self._check("pattern.put")
+        if not (self._ready and self._gate.limit and self.array.whole()):
+            self._check("pattern.put")
         items = as_array(values, self._dtype, "pattern.put")
         if items.shape != self.shape:
             try:
@@ -142,8 +157,16 @@ class Pattern:
                     f"pattern.put: argument values: expected shape {self.shape}, the pattern's, or what broadcasts to "
                     f"it, got {items.shape}"
                 ) from None
-        kind = _PUT if op is None else self._operators.get(op) or self._operator(op)
-        self._patterns.put(self, kind, items.reshape(-1))
+        kind = _PLAIN if op is None else self._operators.get(op) or self._operator(op)
+        if items.ndim != 1:
+            items = items.reshape(-1)
+        pieces = []
+        for _, places, size, _ in self._asks:
+            data = self._pool.take(size)
+            take(items, places, data.view(self._dtype))
+            pieces.append(data)
+        self._puts.append((kind, pieces))
+        self._participants[self] = None
 
     def cost(self, machine: Machine, operation: Literal["get", "put"] = "get") -> Cost:
         """What the superstep of a get, or of a put by all processors, costs on a machine, exactly; the same on all.
@@ -162,105 +185,126 @@ class Pattern:
         step = self._counted
         return Cost(machine, [step if operation == "get" else step._replace(h_out=step.h_in, h_in=step.h_out)])
 
+    @property
+    def served(self) -> int:
+        """Values, of all processors, that are items of this one: a put by all brings so many here."""
+        return sum(size for _, _, size, _ in self._serves) // self._dtype.itemsize
+
     def free(self) -> None:
         """Give the pattern up on all processors alike; takes effect at the next sync. Freeing its array does so too.
 
         Raises:
             UsageError: it is freed already.
         """
-        self._patterns.check("pattern.free")
+        self._gate.check("pattern.free")
         if self._freed:
             raise UsageError(f"pattern.free: the pattern made at {self._created} is freed already")
         self._freed = True
-        self._patterns.free(self)
+        self._engine.registering().free(self, "free of pattern")
 
-    # -- what Patterns calls ------------------------------------------------------------------------------------------
+    # -- registration -------------------------------------------------------------------------------------------------
 
     @property
     def told(self) -> bytes:
         """Whom this processor asks, for how many items: what all get to know."""
-        return np.array([(owner, count) for owner, (_, count) in self.asks.items()], np.int64).tobytes()
+        itemsize = self._dtype.itemsize
+        return np.array([(owner, size // itemsize) for owner, _, size, _ in self._asks], np.int64).tobytes()
 
     def accept(self, told: Sequence[bytes], arrays: dict[int, Array]) -> None:
         """All processors have made it; what each has told, by pid."""
         self._told = told
 
+    def serve(self, source: int, indices: NDArray[np.int64]) -> None:
+        """A processor will ask this one for these items; they come by source."""
+        places = self._served[source] = as_places(indices)
+        self._serves.append((source, places, *self._size(indices.size)))
+
     def leave(self) -> None:
         """All processors have freed it, or its array."""
-        self._gone = True
-        self._patterns.drop(self.number)
+        self._ready, self._freed = False, True
+        self._engine.patterns.drop(self)
 
-    def expect(self, pool: BufferPool, checked: bool) -> None:
-        """A get has gone out: the values are about to come."""
+    # -- supersteps ---------------------------------------------------------------------------------------------------
+
+    def sent(self) -> Sequence[str]:
+        return ["pattern.put"] * bool(self._puts) + ["pattern.get"] * (self._ticket is not None)
+
+    def pack(self, parcels: dict[int, Parcel]) -> None:
+        if self._puts:
+            self._pack_puts(parcels)
         ticket = self._ticket
-        assert ticket is not None
-        self.out, self._due, self._result = True, set(self.asks), None
-        if ticket.into is not None and np.may_share_memory(flat := ticket.into.reshape(-1), ticket.into):
+        if ticket is None:
+            return
+        items, stream = self.array.local.reshape(-1), self.stream
+        for dest, places, size, words in self._serves:
+            data = self._pool.take(size)
+            take(items, places, data.view(self._dtype))
+            parcels.setdefault(dest, {})[stream] = new_tuple(Section, (None, words, 1, data))
+        # The values are about to come.
+        self._out, self._came = True, []
+        into, self._result = ticket.into, None
+        if into is not None and np.may_share_memory(flat := into.reshape(-1), into):
             self._result = flat
-        elif checked or ticket.into is not None or not self._in_one_piece():
-            size = math.prod(self.shape)
-            self._result = np.ndarray(size, self._dtype, pool.take(size * self._dtype.itemsize))
+        elif into is not None or not self._one_piece or self._engine.checked:
+            room = self._engine.patterns.results.take(math.prod(self.shape) * self._dtype.itemsize)
+            self._result = room.view(self._dtype)
+        self._awaited.append(self)
 
-    def _in_one_piece(self) -> bool:
-        """Whether all values come from one processor, in their order."""
-        return len(self.asks) == 1 and all(isinstance(places, slice) for places, _ in self.asks.values())
+    def _pack_puts(self, parcels: dict[int, Parcel]) -> None:
+        puts, self._puts = self._puts, []
+        kinds = tuple(kind for kind, _ in puts)
+        for k, (owner, _, _, words) in enumerate(self._asks):
+            pieces = [of_owner[k] for _, of_owner in puts]
+            data = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            section = new_tuple(Section, (kinds, words * len(kinds), len(kinds), data))
+            parcels.setdefault(owner, {})[self.stream - 1] = section
 
-    def bring(self, source: int, piece: NDArray[Any]) -> bool:
-        """Values that an owner sends; False where none are waited for."""
-        if not self.out or source not in self._due:
+    def bring(self, source: int, data: Bytes) -> bool:
+        """What an owner sends for a get; False where this processor does not wait for it."""
+        if not self._out:
             return False
-        self._due.remove(source)
+        self._came.append(source)
+        values = data.view(self._dtype)
         if self._result is None:
-            self._result = piece  # read where it lies
+            self._result = values  # read where it lies
         else:
-            self._result[self.asks[source][0]] = piece
+            self._result[self._asked[source]] = values
         return True
 
-    def complete(self) -> NDArray[Any] | None:
-        """The superstep has ended: the pattern is there, or its get's values are; returns what holds these, of its own.
-
-        None where that is the program's.
+    def complete(self) -> int:
+        """The superstep has ended: the pattern is there, or its get's values are; returns a processor that did not send
+        any, or -1.
         """
         ticket, result = self._ticket, self._result
-        if not self.out or self._due:
+        if not self._out:
             self._ready = True
-            return None
-        self.out, self._ticket, self._result = False, None, None
+            return -1
+        if len(self._came) != len(self._asks):
+            return next(owner for owner, *_ in self._asks if owner not in self._came)
+        self._out, self._ticket, self._result = False, None, None
         assert ticket is not None
         assert result is not None
-        value = result.reshape(self.shape)
-        return None if ticket.give(value) else result
+        program_has_it = ticket.give(result if len(self.shape) == 1 else result.reshape(self.shape))
+        if self._engine.checked and not program_has_it:
+            self._engine.patterns.kept.append(result)
+            self._participants[self._engine.patterns] = None  # until it is forgotten
+        return -1
 
-    @property
-    def due(self) -> Sequence[int]:
-        """Who is still to send something for a get."""
-        return sorted(self._due) if self.out else ()
-
-    def write(self, source: int, piece: NDArray[Any], kind: int | str) -> bool:
-        """Write what a processor has put; False where the array has another size than it had."""
-        if not self.array.whole():
-            return False
-        items = self.array.local.reshape(-1)
-        places, _ = self.serves[source]
-        if isinstance(kind, int):
-            items[places] = piece
-            return True
-        op: np.ufunc = getattr(np, kind)
-        if isinstance(places, slice):
-            there = items[places]
-            op(there, piece, out=there, casting="same_kind")
-        elif self._repeats(source, places):
-            op.at(items, places, piece)
-        else:
-            items[places] = op(items[places], piece)
-        return True
-
-    def _repeats(self, source: int, places: NDArray[np.intp]) -> bool:
-        """Whether a processor puts several values in one place."""
-        found = self._repeated.get(source)
-        if found is None:
-            found = self._repeated[source] = np.unique(places).size < places.size
-        return found
+    def write(self, source: int, kinds: Sequence[str], data: Bytes) -> None:
+        """Write what a processor has put, by one or more calls."""
+        items, places = self.array.local.reshape(-1), self._served[source]
+        rounds = [data] if len(kinds) == 1 else np.split(data, len(kinds))
+        for kind, piece in zip(kinds, rounds, strict=True):
+            values = piece.view(self._dtype)
+            if kind == _PLAIN:
+                items[places] = values
+                continue
+            op: np.ufunc = getattr(np, kind)
+            if isinstance(places, slice):
+                there = items[places]
+                op(there, values, out=there, casting="same_kind")
+            else:
+                op.at(items, places, values)  # one after the other, also where places are equal
 
     def _operator(self, op: np.ufunc) -> str:
         """The name of a ufunc by which values can be combined, which all processors know it by.
@@ -277,6 +321,7 @@ class Pattern:
         there = np.ones(1, self._dtype)
         try:
             op(there, there, out=there, casting="same_kind")
+            op.at(there, [0], there)
         except (TypeError, ValueError) as error:
             raise UsageError(
                 f"pattern.put: argument op: expected one that makes {self._dtype} of two {self._dtype}, got np.{name} "
@@ -304,9 +349,9 @@ class Pattern:
 
     def _check(self, operation: str) -> None:
         """Refuse what cannot be executed now."""
-        self._patterns.check(operation)
+        self._gate.check(operation)
         self.array.check(operation)
-        if self._gone:
+        if self._freed and not self._ready:
             raise UsageError(f"{operation}: the pattern made at {self._created} was freed; make another")
         if not self._ready:
             raise UsageError(self._early(operation))
@@ -322,22 +367,22 @@ class Pattern:
 
 
 class Patterns(Participant):
-    """The patterns of one processor, and what goes out and arrives for them.
+    """The patterns of one processor: their making, and what arrives for them.
 
     Attributes:
         awaited: patterns that were made, or whose get went out, with the sync that goes on.
+        results: memory for what gets bring.
+        kept: when checked, values that are to be poisoned.
     """
 
-    __slots__ = ("_by_number", "_engine", "_gets", "_kept", "_new", "_out", "_results", "awaited", "pid")
+    __slots__ = ("_by_stream", "_engine", "_new", "awaited", "kept", "results")
 
     def __init__(self, engine: SuperstepEngine) -> None:
-        self._engine, self.pid = engine, engine.pid
-        self._by_number: dict[int, Pattern] = {}
+        self._engine = engine
+        self._by_stream: dict[int, Pattern] = {}  # by that of their gets
         self._new: list[tuple[Pattern, Asks]] = []
-        self._gets: list[Pattern] = []
-        self._out: dict[int, Outgoing] = {}
-        self._results = BufferPool()
-        self._kept: list[NDArray[Any]] = []  # when checked: values that are to be poisoned
+        self.results = BufferPool()
+        self.kept: list[NDArray[Any]] = []
         self.awaited: list[Pattern] = []
 
     def make(self, array: Array, owners: NDArray[np.intp], items: NDArray[np.int64], shape: tuple[int, ...]) -> Pattern:
@@ -350,122 +395,70 @@ class Patterns(Participant):
         """
         line = where()
         asks = [(owner, as_places(chosen), items[chosen]) for owner, chosen in by_group(owners)]
-        pattern = Pattern(self, array, shape, asks, line)
-        self._by_number[pattern.number] = pattern
+        pattern = Pattern(self._engine, array, shape, asks, line)
+        self._by_stream[pattern.stream] = pattern
         self._engine.registering().add_pattern(pattern, line)
         self._new.append((pattern, asks))
         self._engine.participants[self] = None
         return pattern
 
-    def next_number(self) -> int:
-        """The number of the next pattern: arrays and patterns are counted together."""
-        return self._engine.registrations.next_array()
-
-    def check(self, operation: str) -> None:
-        """Refuse what may not be called now."""
-        self._engine.gate.check(operation)
-
-    def free(self, pattern: Pattern) -> None:
-        """All processors free it, at this line."""
-        self._engine.registering().free(pattern, "free of pattern")
-
-    def drop(self, number: int) -> None:
+    def drop(self, pattern: Pattern) -> None:
         """A pattern is gone."""
-        self._by_number.pop(number, None)
+        self._by_stream.pop(pattern.stream, None)
 
     def drop_all(self, array: Array) -> None:
         """An array is gone, and its patterns with it."""
-        for pattern in [one for one in self._by_number.values() if one.array is array]:
+        for pattern in [one for one in self._by_stream.values() if one.array is array]:
             pattern.leave()
 
-    # -- what goes out ------------------------------------------------------------------------------------------------
-
-    def _piece(self, dest: int, record: tuple[int, int | str], count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Room for a piece that goes out."""
-        out = self._out.get(dest)
-        if out is None:
-            out = self._out[dest] = Outgoing(self._engine.pool)
-        size = count * dtype.itemsize
-        offset = out.reserve(size)
-        out.records.append((*record, offset, count))
-        if record[1] != _INDICES:
-            out.words += words_of(size)
-        return np.ndarray(count, dtype, out.array, offset)
-
-    def put(self, pattern: Pattern, kind: int | str, values: NDArray[Any]) -> None:
-        """Copy what is put, shape (m,)."""
-        record = (pattern.number, kind)
-        for owner, (places, count) in pattern.asks.items():
-            take(values, places, self._piece(owner, record, count, values.dtype))
-        self._engine.participants[self] = None
-
-    def get(self, pattern: Pattern) -> None:
-        """A get goes out with the next sync."""
-        self._gets.append(pattern)
-        self._engine.participants[self] = None
-
-    def sent(self) -> Sequence[str]:
-        return ["pattern.put"] * bool(self._out) + ["pattern.get"] * bool(self._gets)
-
     def pack(self, parcels: dict[int, Parcel]) -> None:
+        going: dict[int, list[tuple[int, NDArray[np.int64]]]] = {}
         for pattern, asks in self._new:
             for owner, _, items in asks:
-                self._piece(owner, (pattern.number, _INDICES), items.size, items.dtype)[...] = items
+                going.setdefault(owner, []).append((pattern.stream, items))
             self.awaited.append(pattern)
-        for pattern in self._gets:
-            items, record = pattern.array.local.reshape(-1), (pattern.number, _GET)
-            for source, (places, count) in pattern.serves.items():
-                take(items, places, self._piece(source, record, count, items.dtype))
-            pattern.expect(self._results, self._engine.checked)
-            self.awaited.append(pattern)
-        self._new, self._gets = [], []
-        for dest, out in self._out.items():
-            messages = sum(record[1] != _INDICES for record in out.records)
-            parcels.setdefault(dest, {})[PATTERNS] = Section(out.records, out.words, messages, out.filled())
-        self._out = {}
+        self._new = []
+        for dest, lists in going.items():
+            found = np.concatenate([items for _, items in lists])
+            counts = [(stream, items.size) for stream, items in lists]
+            parcels.setdefault(dest, {})[INDICES] = Section(counts, 0, 0, found.view(np.uint8))
 
-    # -- what arrives -------------------------------------------------------------------------------------------------
-
-    def deliver(self, arrived: Sequence[tuple[int, Section]]) -> None:
-        """What arrived: by source."""
-        for source, section in arrived:
-            data = NOTHING if section.data is None else section.data
-            for number, kind, offset, count in section.descriptors:
-                pattern = self._by_number[number]
-                if kind == _INDICES:
-                    items: NDArray[np.int64] = np.ndarray(count, np.int64, data, offset)
-                    pattern.serves[source] = as_places(items), count
-                    continue
-                piece: NDArray[Any] = np.ndarray(count, pattern.array.local.dtype, data, offset)
-                if kind != _GET:
-                    if not pattern.write(source, piece, kind):
-                        self._differ(f"pattern.put: {pattern.array.resized()} on processor {self.pid}")
-                else:
-                    piece.flags.writeable = False
-                    if not pattern.bring(source, piece):
-                        self._differ(
-                            f"pattern.get: processor {source} called it and processor {self.pid}, to which it sends "
-                            "values, did not; all processors call it in the same superstep"
-                        )
+    def deliver(self, arrived: Sequence[tuple[int, int, Section]]) -> None:
+        """What arrived: (source, stream, section), by source."""
+        for source, stream, (descriptors, _, _, data) in arrived:
+            if data is None:
+                data = NOTHING
+            if stream == INDICES:
+                items = data.view(np.int64)
+                for of, count in descriptors:
+                    self._by_stream[of].serve(source, items[:count])
+                    items = items[count:]
+            elif stream & 1:  # even numbers are those of gets
+                pattern = self._by_stream[stream + 1]
+                if not pattern.array.whole():
+                    self._differ(f"pattern.put: {pattern.array.resized()} on processor {self._engine.pid}")
+                pattern.write(source, descriptors, data)
+            elif not self._by_stream[stream].bring(source, data):
+                self._differ(
+                    f"pattern.get: processor {source} called it and processor {self._engine.pid}, to which it sends "
+                    "values, did not; all processors call it in the same superstep"
+                )
 
     def complete(self) -> None:
         """The superstep has ended, and what came was delivered."""
-        awaited, self.awaited = self.awaited, []
-        for pattern in awaited:
-            if pattern.due:
+        for pattern in self.awaited:
+            missing = pattern.complete()
+            if missing >= 0:
                 self._differ(
-                    f"pattern.get: processor {self.pid} called it and processor {pattern.due[0]}, which has values for "
-                    "it, did not; all processors call it in the same superstep"
+                    f"pattern.get: processor {self._engine.pid} called it and processor {missing}, which has values "
+                    "for it, did not; all processors call it in the same superstep"
                 )
-            own = pattern.complete()
-            if own is not None and self._engine.checked:
-                self._kept.append(own)
-                self._engine.participants[self] = None  # until it is forgotten
+        self.awaited.clear()
 
     def forget(self) -> None:
-        for values in self._kept:
+        for values in self.kept:
             poison(values.view(np.uint8), [values])
-        self._kept = []
+        self.kept.clear()
 
     def _differ(self, complaint: str) -> NoReturn:
         self._engine.agreement.differ(complaint)

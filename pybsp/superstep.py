@@ -43,11 +43,11 @@ from .shown import Shown
 from .transport import (
     END,
     FLAG_GETS,
+    INDICES,
     JOINED,
     KIND,
     LETTERS,
     MAIL,
-    PATTERNS,
     PUTS,
     QUIET,
     REPLY,
@@ -489,7 +489,7 @@ class SuperstepEngine:
                 return section[1], section[2], 0
         mail: list[tuple[int, Section]] = []
         queued: dict[int, list[tuple[int, Section]]] | None = None
-        by_pattern: list[tuple[int, Section]] | None = None
+        patterned: list[tuple[int, int, Section]] | None = None
         words = messages = items = 0
         own = self.pid
         for source, parcel in arrival[2]:
@@ -500,9 +500,10 @@ class SuperstepEngine:
                     self._letters.append((source, section))
                 elif stream == PUTS:
                     self._accesses.write(section)
-                elif stream == PATTERNS:
-                    by_pattern = by_pattern or []
-                    by_pattern.append((source, section))
+                elif stream < 0 or stream == INDICES:
+                    if patterned is None:
+                        patterned = []
+                    patterned.append((source, stream, section))
                 elif stream >= JOINED:
                     if queued is None:
                         queued = {}
@@ -513,8 +514,8 @@ class SuperstepEngine:
                 if source != own:
                     words += section[1]
                     messages += section[2]
-        if by_pattern is not None:
-            self.patterns.deliver(by_pattern)
+        if patterned is not None:
+            self.patterns.deliver(patterned)
         if mail:
             self.inbox = Inbox(mail, self._outgoing)
         if queued is not None:
