@@ -1,14 +1,15 @@
 """The heat equation on a square plate, by explicit (Jacobi) steps on an n * n grid whose top edge is hot.
 
-The grid is cut into blocks, one a processor, as is cheapest on the machine (`ebsp.stencil_grid`); in each step
-neighbours exchange the edges of their blocks.
+The grid is cut into blocks, one a processor, as is cheapest on the machine (`ebsp.stencil_grid`); in each step every
+processor gets the points around its block, by a pattern.
 
-Supersteps, where p > 1 (a collective takes none on one processor):
+Supersteps:
 
+    pattern     2 with h = 0: the array is registered, and who needs which points of whom is settled once
     step        h = the edges that a block has in common with others: 2 * n between two others where blocks are of whole
                 rows; the points, w = 6 * n * n / p, are the work of the superstep that follows. One superstep a step;
-                `ebsp.stencil.cost` has it exactly
-    gather      all blocks go to processor 0: h = n * n less its own block
+                `Pattern.cost` has it exactly
+    gather      all blocks go to processor 0: h = n * n less its own block; none where p = 1
 
 Run it:
 
@@ -38,28 +39,29 @@ HOT = 100.0
 def main(bsp: pybsp.BSP, n: int = 128, steps: int = 100) -> Plate | None:
     """The n * n temperatures after that many steps, on processor 0."""
     layout = Block((n, n), ebsp.stencil_grid(bsp.machine, (n, n), flops=6, boundary=HOT))
-    rows, columns = layout.part(bsp.pid)
-    around = bsp.array((rows.stop - rows.start + 2, columns.stop - columns.start + 2))  # a block, and a frame
-    u = around.local
-    u[0] = HOT if rows.start == 0 else 0
-    centre, north, south, west, east = u[1:-1, 1:-1], u[:-2, 1:-1], u[2:, 1:-1], u[1:-1, :-2], u[1:-1, 2:]
+    plate = bsp.array(layout)
+    i, j = (np.arange(part.start - 1, part.stop + 1) for part in layout.part(bsp.pid))
+    u = np.zeros((i.size, j.size))  # this processor's block, in a frame of what lies around it
+    u[0] = HOT * (i[0] < 0)
+    views = u[1:-1, 1:-1], u[:-2, 1:-1], u[2:, 1:-1], u[1:-1, :-2], u[1:-1, 2:]
+
     with bsp.superstep("pattern"):
         bsp.sync()
-        # The points of other blocks in the frame, without its corners.
-        i, j = np.indices(u.shape) + np.reshape((rows.start - 1, columns.start - 1), (2, 1, 1))
-        beside = ((i < rows.start) | (i >= rows.stop)) != ((j < columns.start) | (j >= columns.stop))
-        frame = np.nonzero(beside & (i >= 0) & (i < n) & (j >= 0) & (j < n) & (centre.size > 0))
-        points = i[frame], j[frame]
-        x, y = layout.local(points)
-        edges = around.pattern(layout.owner(points), (x + 1, y + 1))
+        # The points of other blocks in the frame; its corners are not needed.
+        near = np.ix_(np.clip(i, 0, n - 1), np.clip(j, 0, n - 1))
+        others = (layout.owner(near) != bsp.pid) & (plate.local.size > 0)
+        others[np.ix_([0, -1], [0, -1])] = False
+        frame = others.nonzero()
+        edges = plate.global_pattern(tuple(axis[frame] for axis in np.broadcast_arrays(*near)))
     for _ in range(steps):
         with bsp.superstep("step"):
             ticket = edges.get()
         u[frame] = ticket.value
-        centre[:] = advanced(centre, north, south, west, east)
-        bsp.work(6 * centre.size)
+        views[0][:] = plate.local[:] = advanced(*views)
+        bsp.work(6 * plate.local.size)
+
     with bsp.label("gather"):
-        blocks = collectives.gather(bsp, centre)
+        blocks = collectives.gather(bsp, plate.local)
     if blocks is None:
         return None
     result = np.empty((n, n))

@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 
 from .errors import BoundsError, UsageError
 
+__all__ = ["Block", "BlockCyclic", "Cyclic", "Layout"]
+
 Ints = NDArray[np.intp]
 Index = slice | Ints
 SHOWN = 8  # sizes that a layout's text has
