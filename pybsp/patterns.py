@@ -284,7 +284,7 @@ class Pattern(Participant):
         self._out, self._ticket, self._result = False, None, None
         assert ticket is not None
         assert result is not None
-        program_has_it = ticket.give(result if len(self.shape) == 1 else result.reshape(self.shape))
+        program_has_it = ticket.give(result.reshape(self.shape))
         if self._engine.checked and not program_has_it:
             self._engine.patterns.kept.append(result)
             self._participants[self._engine.patterns] = None  # until it is forgotten
