@@ -31,7 +31,10 @@ def layouts(draw: st.DrawFn, axes: int | None = None) -> Layout:
         return BlockCyclic(shape, grid, tuple(draw(st.sampled_from([1, 2, 3, 100])) for _ in range(axes)))
     if kind == "block":
         return Block(shape, grid)
-    cuts = [sorted(draw(st.lists(st.integers(0, n), min_size=q - 1, max_size=q - 1))) for n, q in zip(shape, grid, strict=True)]
+    cuts = [
+        sorted(draw(st.lists(st.integers(0, n), min_size=q - 1, max_size=q - 1)))
+        for n, q in zip(shape, grid, strict=True)
+    ]
     return Block(shape, grid, sizes=tuple(np.diff([0, *cut, n]) for n, cut in zip(shape, cuts, strict=True)))
 
 
