@@ -89,7 +89,7 @@ def test_maps_are_kept_for_a_few_layouts_alone() -> None:
         (lambda m: collectives.redistribute.cost(m, Block(8, 3), Block(8, 2)), "from_layout"),
         (lambda m: collectives.redistribute.cost(m, Block(8, 2), Block(9, 2)), "to_layout"),
         (lambda m: collectives.redistribute.cost(m, Block(8, 2), Block((2, 4), (1, 2))), "to_layout"),
-        (lambda m: collectives.redistribute.cost(m, 8, Block(8, 2)), "from_layout"),
+        (lambda m: collectives.redistribute.cost(m, 8, Block(8, 2)), "from_layout"),  # type: ignore[arg-type]
         (lambda m: collectives.redistribute.cost(m, Block(8, 2), Cyclic(8, 2), -1), "words"),
     ],
 )

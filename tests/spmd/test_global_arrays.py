@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.conftest import Spmd
 
 from .programs import caught, plain
 
-LAYOUTS = {
+LAYOUTS: dict[str, Callable[[int], Layout]] = {
     "block": lambda p: Block(11, p),
     "cyclic": lambda p: Cyclic(11, p),
     "fewer": lambda p: BlockCyclic(11, (p + 1) // 2, block=2),
@@ -43,9 +44,9 @@ def test_items_are_found_by_their_global_indices(spmd: Spmd, layout: str) -> Non
         indices = some_of(x.layout, bsp.pid)
         pattern = x.global_pattern(indices)
         into = np.zeros(whole[indices].shape)
-        tickets = x.global_get(indices), x.global_get(indices, into=into)
+        tickets = [x.global_get(indices), x.global_get(indices, into=into)]
         bsp.sync()
-        tickets = (*tickets, pattern.get())
+        tickets.append(pattern.get())
         bsp.sync()
         expected = whole[indices].tolist()
         found = [ticket.value.tolist() == expected for ticket in tickets], tickets[1].value is into
@@ -64,7 +65,8 @@ def test_slices_numbers_and_nothing_are_indices_too(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.register(np.arange(9.0)[Cyclic(9, bsp.p).part(bsp.pid)].copy(), Cyclic(9, bsp.p))
         bsp.sync()
-        tickets = [x.global_get(at) for at in (slice(2, 9, 3), 4, [], np.array([7]), slice(None))]
+        indices: list[Any] = [slice(2, 9, 3), 4, [], np.array([7]), slice(None)]
+        tickets = [x.global_get(at) for at in indices]
         early = caught(lambda: tickets[0].value).kind
         x.global_put(slice(0, 0), [])
         bsp.sync()
@@ -240,7 +242,7 @@ def test_an_array_is_redistributed(spmd: Spmd, to: str) -> None:
     assert spmd(main) == [(True, plain(whole[layout.part(pid)])) for pid in range(spmd.p)]
 
 
-WRONG = {
+WRONG: dict[str, Callable[..., Any]] = {
     "array": lambda bsp, one, other: (np.zeros(99), one, other),
     "objects": lambda bsp, one, other: (np.array([None]), one, other),
     "list": lambda bsp, one, other: ([1.0], one, other),

@@ -164,7 +164,7 @@ def test_costs_are_those_of_the_ledger(spmd: Spmd) -> None:
         costs = [
             (step.h_out, step.h_in, step.messages, step.M, step.items)
             for operation in ("get", "put")
-            for step in pattern.cost(bsp.machine, operation)  # type: ignore[arg-type]
+            for step in pattern.cost(bsp.machine, operation)
         ]
         asked, _ = wanted(bsp.pid, bsp.p, [5] * bsp.p, False)
         indices = pattern.index_bytes == 8 * (asked != bsp.pid).sum()
@@ -254,7 +254,7 @@ def refused(spmd: Spmd, main: Any, *texts: str) -> None:
         assert text in found, found
 
 
-CALLS = {
+CALLS: dict[str, tuple[Any, str]] = {
     "owner": (lambda x, p: x.pattern([0, p], [0, 0]), "argument owners: expected a processor"),
     "index": (lambda x, p: x.pattern([0, p - 1], [0, 3]), "argument at: expected an index within shape (3,)"),
     "negative": (lambda x, p: x.pattern([0, 0], [0, -4]), "index -4 on axis 0"),
@@ -281,7 +281,7 @@ def test_what_does_not_fit_the_array_is_refused(spmd: Spmd, call: str) -> None:
     refused(spmd, main, text)
 
 
-USES = {
+USES: dict[str, tuple[Any, str]] = {
     "shape": (lambda pattern: pattern.put([1.0, 2.0]), "argument values: expected shape (3,), the pattern's"),
     "dtype": (lambda pattern: pattern.put(["a", "b", "c"]), "argument values: expected float64"),
     "op": (lambda pattern: pattern.put(1.0, max), "argument op: expected None, or a ufunc of numpy's own"),
