@@ -40,19 +40,14 @@ def main(bsp: pybsp.BSP, n: int = 128, steps: int = 100) -> Plate | None:
     """The n * n temperatures after that many steps, on processor 0."""
     layout = Block((n, n), ebsp.stencil_grid(bsp.machine, (n, n), flops=6, boundary=HOT))
     plate = bsp.array(layout)
-    i, j = (np.arange(part.start - 1, part.stop + 1) for part in layout.part(bsp.pid))
-    u = np.zeros((i.size, j.size))  # this processor's block, in a frame of what lies around it
-    u[0] = HOT * (i[0] < 0)
+    frame, points = layout.beside(bsp.pid)
+    u = np.zeros(np.add(plate.local.shape, 2))  # this processor's block, in a frame of what lies around it
+    u[0] = HOT * (layout.part(bsp.pid)[0].start == 0)
     views = u[1:-1, 1:-1], u[:-2, 1:-1], u[2:, 1:-1], u[1:-1, :-2], u[1:-1, 2:]
 
     with bsp.superstep("pattern"):
         bsp.sync()
-        # The points of other blocks in the frame; its corners are not needed.
-        near = np.ix_(np.clip(i, 0, n - 1), np.clip(j, 0, n - 1))
-        others = (layout.owner(near) != bsp.pid) & (plate.local.size > 0)
-        others[np.ix_([0, -1], [0, -1])] = False
-        frame = others.nonzero()
-        edges = plate.global_pattern(tuple(axis[frame] for axis in np.broadcast_arrays(*near)))
+        edges = plate.global_pattern(points)
     for _ in range(steps):
         with bsp.superstep("step"):
             ticket = edges.get()

@@ -234,6 +234,47 @@ class Layout:
             return tuple(found)
         return np.ix_(*(np.arange(n)[one] for n, one in zip(self.shape, found, strict=True)))
 
+    def beside(self, pid: int, width: int = 1) -> tuple[tuple[Ints, ...], Any]:
+        """The items beside a processor's block, which a stencil needs: those that differ from it on one axis alone.
+
+        Args:
+            pid: the processor, whose part is a block.
+            width: how far from the block they are, at most.
+
+        Returns:
+            (places, indices): where they belong in an array that is wider than the part by `width` on each side, as an
+                index of it; and their global indices.
+
+        Raises:
+            UsageError: no processor, or one whose part is no block of neighbouring items; a width below 0.
+
+        Examples:
+            >>> from pybsp.layouts import Block
+            >>> places, indices = Block((4, 4), (2, 2)).beside(1)
+            >>> indices
+            (array([0, 1, 2, 2]), array([1, 1, 2, 3]))
+            >>> framed = np.zeros((4, 4), int)
+            >>> framed[places] = 1
+            >>> framed
+            array([[0, 0, 0, 0],
+                   [1, 0, 0, 0],
+                   [1, 0, 0, 0],
+                   [0, 1, 1, 0]])
+        """
+        (width,) = _numbers("layout.beside", "width", width, 0)
+        parts = self.part(pid)
+        if not all(isinstance(part, slice) and part.step in (None, 1) for part in parts):
+            raise UsageError(f"layout.beside: argument pid: expected one whose part is a block, got {pid} of {self}")
+        frame = np.ix_(*(np.arange(part.start - width, part.stop + width) for part in parts))
+        outside: Any = 0
+        inside: Any = all(self.local_shape(pid))  # beside nothing there is nothing
+        for axis, part, n in zip(frame, parts, self.shape, strict=True):
+            outside = outside + ((axis < part.start) | (axis >= part.stop))
+            inside = inside & (axis >= 0) & (axis < n)
+        places = np.nonzero((outside == 1) & inside)
+        found = tuple(axis.ravel()[place] for axis, place in zip(frame, places, strict=True))
+        return places, found if len(found) > 1 else found[0]
+
     def _place(self, name: str, pid: Any) -> tuple[int, ...] | None:
         """A processor's place in the grid; None beyond it."""
         try:
@@ -431,7 +472,7 @@ def _integers(name: str, argument: str, given: Any) -> Ints:
     try:
         found = np.asarray(given)
     except ValueError:
-        found = np.empty(0, object)  # ragged: refused below
+        found = np.empty((), object)  # ragged: refused below
     if found.shape == (0,) and not isinstance(given, np.ndarray):
         found = found.astype(np.intp)  # of no dtype of its own
     if found.dtype.kind not in "iu":

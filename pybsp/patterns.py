@@ -157,7 +157,7 @@ class Pattern(Participant):
                     f"pattern.put: argument values: expected shape {self.shape}, the pattern's, or what broadcasts to "
                     f"it, got {items.shape}"
                 ) from None
-        kind = _PLAIN if op is None else self._operators.get(op) or self._operator(op)
+        kind = _PLAIN if op is None else self._operator(op)
         if items.ndim != 1:
             items = items.reshape(-1)
         pieces = []
@@ -312,6 +312,8 @@ class Pattern(Participant):
         Raises:
             UsageError: it is none.
         """
+        if isinstance(op, np.ufunc) and op in self._operators:
+            return self._operators[op]
         name = str(getattr(op, "__name__", ""))
         if getattr(np, name, None) is not op or not isinstance(op, np.ufunc) or (op.nin, op.nout) != (2, 1):
             raise UsageError(

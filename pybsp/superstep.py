@@ -500,10 +500,6 @@ class SuperstepEngine:
                     self._letters.append((source, section))
                 elif stream == PUTS:
                     self._accesses.write(section)
-                elif stream < 0 or stream == INDICES:
-                    if patterned is None:
-                        patterned = []
-                    patterned.append((source, stream, section))
                 elif stream >= JOINED:
                     if queued is None:
                         queued = {}
@@ -511,6 +507,10 @@ class SuperstepEngine:
                     if source != own:
                         messages += 1 - section[2]
                         items += section[2]
+                elif stream < 0 or stream == INDICES:
+                    if patterned is None:
+                        patterned = []
+                    patterned.append((source, stream, section))
                 if source != own:
                     words += section[1]
                     messages += section[2]

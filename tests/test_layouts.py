@@ -100,6 +100,36 @@ def test_what_parts_have_in_common_is_counted_item_by_item(axes: int) -> None:
     count()
 
 
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("layout", [Block(7, 3), Block((5, 6), (2, 3)), Cyclic((5, 4), (1, 1)), Block((3, 2), (4, 2))])
+def test_a_stencil_finds_what_it_needs_beside_a_block(layout: Layout, width: int) -> None:
+    numbers = np.arange(np.prod(layout.shape)).reshape(layout.shape)
+    around = np.pad(numbers, width, constant_values=-1)
+    for pid in range(layout.p):
+        places, indices = layout.beside(pid, width)
+        block = numbers[layout.part(pid)]
+        framed = np.full(np.add(block.shape, 2 * width), -2)
+        framed[places] = numbers[indices]
+        assert (layout.owner(indices) != pid).all()
+        if not block.size:
+            assert not framed.size or (framed == -2).all()
+            continue
+        first = [part.start or 0 for part in layout.part(pid)]
+        window = around[tuple(slice(k, k + n) for k, n in zip(first, framed.shape, strict=True))]
+        for axis in range(block.ndim):  # all that is straight beside the block, and in the array
+            straight = tuple(slice(None) if k == axis else slice(width, -width) for k in range(block.ndim))
+            there, needed = framed[straight], window[straight]
+            assert ((there == needed) | (needed == -1) | np.isin(needed, block)).all()
+        assert np.count_nonzero(framed >= 0) == len(places[0])
+
+
+def test_what_is_dealt_out_has_nothing_beside_it() -> None:
+    with pytest.raises(pybsp.UsageError, match="argument pid: expected one whose part is a block, got 1"):
+        Cyclic(7, 2).beside(1)
+    with pytest.raises(pybsp.UsageError, match="argument width"):
+        Block(7, 2).beside(1, -1)
+
+
 def test_layouts_are_equal_where_they_say_the_same() -> None:
     assert Block(10, 3) == Block((10,), (3,)) != Block(10, 3, sizes=[3, 3, 4])
     assert Cyclic(10, 3) == BlockCyclic(10, 3, 1) != BlockCyclic(10, 3, 2)
