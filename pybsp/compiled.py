@@ -1,0 +1,18 @@
+"""The compiled core (core.c), where it was built: all that imports it does so here.
+
+It is left out where no compiler was found when pybsp was installed, and not used where PYBSP_COMPILED=0. What it does
+has a twin in Python, which gives the same bits; processors with it and without it work together.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+core: ModuleType | None = None
+
+if os.environ.get("PYBSP_COMPILED") != "0":
+    try:
+        from . import _core as core  # type: ignore[attr-defined, no-redef]
+    except ImportError:
+        core = None
