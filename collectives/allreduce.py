@@ -9,7 +9,7 @@ from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
-from ..rides import Supersteps
+from ..rides import Ride, Supersteps
 from . import by_blocks, fixed_order, groups, tree
 from .algorithms import divisible, named, only_trees
 from .counted.blocks import counted as counted_blocks
@@ -35,6 +35,7 @@ from .primitive import (
     primitive,
     taken,
 )
+from .riding import start
 from .small import Prepared, climb
 
 ALGORITHMS = ("trees", "blocks")
@@ -160,7 +161,20 @@ def _small(
     return climb(bsp, "allreduce", value, op, order, _prepare)
 
 
-@primitive(cost, plan, _small)
+def _riding(
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Ride[Any] | None:
+    if degree is not None or algorithm is not None:
+        return None
+    return start(bsp, "allreduce", value, op, order, _prepare)
+
+
+@primitive(cost, plan, _small, _riding)
 def allreduce(
     bsp: BSP,
     value: Any,

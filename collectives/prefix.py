@@ -8,7 +8,7 @@ from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
-from ..rides import Supersteps
+from ..rides import Ride, Supersteps
 from . import prefix_fixed, prefix_trees, tree
 from .algorithms import divisible, named
 from .counted.prefix_trees import counted as counted_trees
@@ -37,6 +37,7 @@ from .primitive import (
     primitive,
     taken,
 )
+from .riding import start
 from .small import Prepared, climb
 
 ALGORITHMS = ("trees", "2d")
@@ -165,7 +166,20 @@ def _small(
     return climb(bsp, "prefix", value, op, order, _prepare)
 
 
-@primitive(cost, plan, _small)
+def _riding(
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Ride[Any] | None:
+    if degree is not None or algorithm is not None:
+        return None
+    return start(bsp, "prefix", value, op, order, _prepare)
+
+
+@primitive(cost, plan, _small, _riding)
 def prefix(
     bsp: BSP,
     value: Any,

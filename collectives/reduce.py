@@ -10,7 +10,7 @@ import numpy as np
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..rides import Ride, Supersteps
 from . import by_blocks, fixed_order, tree
 from .algorithms import divisible, named, only_trees
 from .counted.blocks import counted as counted_blocks
@@ -36,6 +36,7 @@ from .primitive import (
     processor,
     taken,
 )
+from .riding import start
 from .small import Prepared, climb
 
 ALGORITHMS = ("trees", "blocks")
@@ -173,7 +174,21 @@ def _small(
     return found if found is NOT_SMALL or bsp.pid == root else None
 
 
-@primitive(cost, plan, _small)
+def _riding(
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    root: int = 0,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Ride[Any] | None:
+    if degree is not None or algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
+        return None
+    return start(bsp, "reduce", value, op, order, _prepare, root)
+
+
+@primitive(cost, plan, _small, _riding)
 def reduce(
     bsp: BSP,
     value: Any,

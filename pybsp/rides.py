@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 from .agreement import Called
 from .errors import TicketError, UsageError, describe
 from .mail import Inbox, Mail
+from .notes import Notes
 from .participant import Participant
 from .transport import LETTERS, MAIL, Parcel, Section
 
@@ -215,14 +216,16 @@ class Rides(Participant):
 
     Attributes:
         mail: what is sent on the streams.
+        notes: what is sent beside them.
         riding: what is under way, in the order in which it was started; the same on all processors.
     """
 
-    __slots__ = ("_calls", "_engine", "_number", "_starting", "mail", "p", "pid", "riding")
+    __slots__ = ("_calls", "_engine", "_number", "_starting", "mail", "notes", "p", "pid", "riding")
 
     def __init__(self, engine: SuperstepEngine) -> None:
         self._engine, self.p, self.pid = engine, engine.p, engine.pid
         self.mail = Mail(engine.pool, "collective")
+        self.notes = Notes(self)
         self.riding: list[Ride[Any]] = []
         self._starting: Ride[Any] | None = None  # whose generator runs
         self._calls: deque[tuple[int, str, dict[str, str]]] = deque(maxlen=REMEMBERED)  # as `Called`
@@ -267,15 +270,17 @@ class Rides(Participant):
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
-        for dest, parcel in self.mail.pack()[0].items():
-            parcels.setdefault(dest, {})[LETTERS] = parcel[MAIL]
+        if self.mail.outgoing:
+            for dest, parcel in self.mail.pack()[0].items():
+                parcels.setdefault(dest, {})[LETTERS] = parcel[MAIL]
+        self.notes.pack(parcels)
 
     def sync(self, ride: Ride[Any]) -> None:
         """End a superstep of what rides alone, for one of it."""
         self._engine.sync_rides(ride.name)
 
-    def deliver(self, arrived: Sequence[tuple[int, Section]]) -> None:
-        """Give what arrived to the streams, and let everything go on.
+    def deliver(self, arrived: Sequence[tuple[int, Section]], noted: Sequence[tuple[int, Section]]) -> None:
+        """Give what arrived to the streams, and the notes to who takes them, and let everything go on.
 
         The exchange is over: what raises here raises as the program itself would.
         """
@@ -291,8 +296,10 @@ class Rides(Participant):
             if stream is None:
                 self.differ(f"processor {source} sent what processor {self.pid} does not wait for")
             stream.arrived.append(Letter(source, note, payload))
+        self.notes.deliver(noted)
         riding, self.riding = self.riding, []
         self._advance(riding)
+        self.notes.all_taken()
 
     def _advance(self, rides: Sequence[Ride[Any]]) -> None:
         """One after the other, in the order of their starts; all of them, also where one raises."""
