@@ -30,7 +30,7 @@ from .primitive import (
     processor,
     sources,
 )
-from .riding import MOST
+from .riding import MOST, spread_again
 from .riding import spread as spread_riding
 from .small import spread
 
@@ -159,6 +159,10 @@ def _riding(
 ) -> Ride[Any] | None:
     if degree is not None or algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
         return None
+    if type(like) is float and (type(value) is float or bsp.pid != root):
+        ticket = spread_again(bsp, "broadcast", value, root)
+        if ticket is not None:
+            return ticket
     if not is_number(like) and not (is_array(like) and like.dtype.kind in "biufc" and 0 < like.nbytes <= MOST):
         return None
     kind, words = descriptor(like)

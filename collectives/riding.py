@@ -133,13 +133,19 @@ def reader(like: Array) -> Callable[[tuple[Any, ...]], Array]:
 
 def spread(bsp: BSP, name: str, value: Any, root: int, agreed: dict[str, Any], like: Any, words: int) -> Ride[Any]:
     """Start a broadcast of a number or an array of a known form to all in one superstep."""
-    key = ("start", name, root, *agreed.values())
+    key = ("start", name, root) if is_number(like) else ("start", name, root, like.dtype, like.shape)
     rider = bsp.prepared.get(key)
     if rider is None:
         if len(bsp.prepared) >= REMEMBERED:
             bsp.prepared.clear()
         rider = bsp.prepared[key] = spreader(bsp, name, root, agreed, like, words)
     return bsp.notes.ride(name, rider.steps(value), rider.supersteps)
+
+
+def spread_again(bsp: BSP, name: str, value: float, root: int) -> Ride[Any] | None:
+    """`spread` of a number, where it was called before; else None."""
+    rider = bsp.prepared.get(("start", name, root))
+    return None if rider is None else bsp.notes.ride(name, rider.steps(value), rider.supersteps)
 
 
 def spreader(bsp: BSP, name: str, root: int, agreed: dict[str, Any], like: Any, words: int) -> Rider:

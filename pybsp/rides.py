@@ -243,6 +243,15 @@ class Rides(Participant):
         self._advance([ride])
         return ride
 
+    def start_noted(self, name: str, steps: Supersteps[Result], supersteps: int) -> Ride[Result]:
+        """Start a function that sends notes alone, and is over after so many supersteps: at least one."""
+        ride = Ride(self, name, steps)
+        ride.supersteps = supersteps
+        next(steps)
+        self.riding.append(ride)
+        self._engine.participants[self] = None
+        return ride
+
     def stream(self, name: str, arguments: Mapping[str, str]) -> Stream:
         """The stream of a call of the function whose generator runs."""
         assert self._starting is not None
@@ -285,7 +294,7 @@ class Rides(Participant):
         The exchange is over: what raises here raises as the program itself would.
         """
         waiting = {stream.turn(): stream for ride in self.riding for stream in ride.streams}
-        for source, tag, payload in Inbox(arrived):
+        for source, tag, payload in Inbox(arrived) if arrived else ():
             note = None
             if type(tag) is str:
                 number, note = tag.split("|", 1)
