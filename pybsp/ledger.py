@@ -18,9 +18,10 @@ import os
 import platform
 import struct
 import sys
+import types
 from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from operator import itemgetter
@@ -50,6 +51,8 @@ from .decoding import (
 from .errors import UsageError
 from .files import replacing
 from .machine import BSPMachine, EBSPMachine
+
+NOTHING_KNOWN: Mapping[str, Sequence[float]] = types.MappingProxyType({})  # of where a run was
 
 FORMAT = "pybsp-ledger"
 UNITS = {"work": "flop", **dict.fromkeys(("h", "h_out", "h_in", "M"), "words of 8 bytes"), "all times": "s"}
@@ -484,8 +487,16 @@ class Ledger(_Records):
     def __repr__(self) -> str:
         return f"<ledger: {len(self)} supersteps, h = {self.h} words in all>"
 
-    def about(self, hosts: Sequence[str], router: str) -> dict[str, Any]:
-        """What one needs to know about where the ledger of a run was taken."""
+    def about(
+        self, hosts: Sequence[str], router: str, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN
+    ) -> dict[str, Any]:
+        """What one needs to know about where the ledger of a run was taken.
+
+        Args:
+            hosts: of each processor.
+            router: its name.
+            circumstances: of each processor its host's cores and load, and its threads, as CIRCUMSTANCES has them.
+        """
         machine = self.machine
         return {
             "p": machine.p,
@@ -493,6 +504,7 @@ class Ledger(_Records):
             "router": router,
             "virtual": self.virtual,
             "hosts": list(hosts),
+            **circumstances,
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "versions": versions(self.virtual),
             "units": UNITS,
@@ -518,8 +530,13 @@ def versions(virtual: bool) -> dict[str, str]:
         from mpi4py import MPI
 
         found["mpi4py"] = mpi4py.__version__
-        found["mpi"] = " ".join(MPI.Get_library_version().strip("\x00 \n").split("\n")[0].split())
+        found["mpi"] = mpi_library(MPI.Get_library_version())
     return found
+
+
+def mpi_library(version: str) -> str:
+    """The MPI library in a line, from what it says of its version."""
+    return " ".join(version.strip("\x00 \n").split("\n")[0].split())
 
 
 _COUNT, _FIGURE = whole(), number()
@@ -615,20 +632,36 @@ def _supersteps(value: Any) -> Supersteps:
     return found
 
 
-_RUN = fields(
+_OF_EACH = {"hosts": each(any_text), "cores": each(whole(1)), "threads": each(whole(1)), "load": each(number())}
+CIRCUMSTANCES = ("cores", "threads", "load")  # of each processor's host; threads that its libraries take
+_FIELDS = fields(
     {
         "p": whole(1),
         "machine": _MACHINE,
         "router": any_text,
         "virtual": flag,
-        "hosts": each(any_text),
+        "hosts": _OF_EACH["hosts"],
         "date": any_text,
         "versions": table(any_text),
         "supersteps": _supersteps,
     },
+    {name: _OF_EACH[name] for name in CIRCUMSTANCES},
     others=untouched,
 )
-_FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "runs": each(_RUN)}, others=untouched)
+
+
+def _run(value: Any) -> dict[str, Any]:
+    """The decoder of a run."""
+    found: dict[str, Any] = _FIELDS(value)
+    for name in _OF_EACH:
+        if name in found and len(found[name]) != found["p"]:
+            misfit = MisfitError(f"a list of p = {found['p']}, one of each processor", f"a list of {len(found[name])}")
+            misfit.steps.append(f".{name}")
+            raise misfit
+    return found
+
+
+_FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "runs": each(_run)}, others=untouched)
 _HEAD = f'{{"format": "{FORMAT}", "version": {VERSION}, "runs": ['
 _TAIL = "\n]}\n"
 
@@ -686,7 +719,14 @@ def _json(content: dict[str, Any]) -> str:
         )
 
 
-def record_run(path: str, ledger: Ledger, hosts: Sequence[str], router: str, first: bool) -> bool:
+def record_run(
+    path: str,
+    ledger: Ledger,
+    hosts: Sequence[str],
+    router: str,
+    first: bool,
+    circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
+) -> bool:
     """Add a run to a ledger file, or say on stderr why not: the run's result is worth more than its record.
 
     Returns:
@@ -694,7 +734,7 @@ def record_run(path: str, ledger: Ledger, hosts: Sequence[str], router: str, fir
     """
     records = (of_file(record) for record in ledger)
     try:
-        append_run(path, {**ledger.about(hosts, router), "supersteps": records}, first)
+        append_run(path, {**ledger.about(hosts, router, circumstances), "supersteps": records}, first)
     except (OSError, UsageError) as error:
         print(
             f"pybsp: the ledger of this run could not be written to {path} ({error}); what the file held is as it was, "
@@ -711,9 +751,16 @@ class Recording:
     def __init__(self) -> None:
         self._runs = 0
 
-    def add(self, path: str, ledger: Ledger, hosts: Sequence[str], router: str) -> None:
+    def add(
+        self,
+        path: str,
+        ledger: Ledger,
+        hosts: Sequence[str],
+        router: str,
+        circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
+    ) -> None:
         """Add a run, as `record_run`."""
-        self._runs += record_run(path, ledger, hosts, router, first=self._runs == 0)
+        self._runs += record_run(path, ledger, hosts, router, self._runs == 0, circumstances)
 
 
 def require_place(path: str, name: str) -> None:

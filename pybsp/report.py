@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .decoding import harmless
-from .ledger import Record, Supersteps, read
+from .ledger import CIRCUMSTANCES, Record, Supersteps, read
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
@@ -51,8 +51,32 @@ def ratio_of(total: Record) -> str:
     return f"{total.exchange_predicted / total.exchange:.3g}" if total.exchange > 0 else "-"
 
 
+def placed(run: dict[str, Any]) -> Iterator[str]:
+    """How the ranks of a run were placed, host by host: cores, threads and load, as far as the file has them."""
+    for host in dict.fromkeys(run["hosts"]):
+        ranks = [pid for pid, other in enumerate(run["hosts"]) if other == host]
+        cores, threads, load = (run.get(name, [0])[ranks[0] if name in run else 0] for name in CIRCUMSTANCES)
+        if not cores:
+            continue
+        line = (
+            f"{harmless(host)}: {counted(len(ranks), 'rank')} on {counted(cores, 'core')}, "
+            f"{counted(threads, 'thread')} a rank, load average {load:.3g} before"
+        )
+        if len(ranks) > cores:
+            line += "; more ranks than cores: they wait for their turns, which the exchange contains"
+        elif len(ranks) * threads > cores and len(ranks) > 1:
+            line += "; more threads than cores: they wait for their turns"
+        yield line
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of them: "1 rank", "2 ranks"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def _notes(run: dict[str, Any]) -> Iterator[str]:
     """What is to be said below a run's table."""
+    yield from placed(run)
     if any(run["machine"].get(key) is not None for key in BARS.values()):
         yield (
             "+- is the median and the 95th percentile of the errors of the machine file's predictions of supersteps "
@@ -106,7 +130,7 @@ def _columns(total: Record, predicted: bool, errors: dict[str, float]) -> dict[s
         errors: relative ones of its predictions, by the column's name.
     """
 
-    def counted(name: str) -> Callable[[Record], str]:
+    def whole(name: str) -> Callable[[Record], str]:
         return lambda record: f"{getattr(record, name):.0f}"
 
     def seconds(name: str) -> Callable[[Record], str]:
@@ -115,9 +139,9 @@ def _columns(total: Record, predicted: bool, errors: dict[str, float]) -> dict[s
     def bar(error: float) -> Callable[[Record], str]:
         return lambda record: f"{error * record.exchange_predicted:.2g}"
 
-    columns = {"h [words]": counted("h"), "M [words]": counted("M"), "messages": counted("messages")}
+    columns = {"h [words]": whole("h"), "M [words]": whole("M"), "messages": whole("messages")}
     if total.items:
-        columns["items"] = counted("items")
+        columns["items"] = whole("items")
     columns["computing [s]"] = seconds("seconds")
     if total.work:
         columns["by w/r [s]" if predicted else "w [flop]"] = seconds("charged" if predicted else "work")

@@ -248,7 +248,8 @@ def test_what_a_terminal_would_obey_is_shown_as_text(
 ) -> None:
     path = tmp_path / "ledger.json"
     run = copy.deepcopy(ledger["runs"][0])
-    run["hosts"] = ["[red]here[/red]", "\x1b[31mthere", "\ud800\u202e"]
+    run["p"], run["hosts"] = 3, ["[red]here[/red]", "\x1b[31mthere", "\ud800\u202e"]
+    run.update(cores=[2] * 3, threads=[1] * 3, load=[0.5] * 3)
     run["supersteps"][0]["label"] = "[bold]\x1b]0;title\x07[/]"
     append_run(path, run, first=True)
     for every in (False, True):
