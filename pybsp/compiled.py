@@ -6,13 +6,15 @@ has a twin in Python, which gives the same bits; processors with it and without 
 
 from __future__ import annotations
 
-import os
+import importlib
 from types import ModuleType
+
+from . import settings
 
 core: ModuleType | None = None
 
-if os.environ.get("PYBSP_COMPILED") != "0":
+if settings.text(settings.COMPILED) != "0":
     try:
-        from . import _core as core  # type: ignore[attr-defined, no-redef]
+        core = importlib.import_module("._core", __package__)
     except ImportError:
         core = None

@@ -36,14 +36,16 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version convert decoding errors failures files lazy leftovers managed mpiexec process settings supervise", ""
+        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec process settings "
+        "supervise",
+        "",
     ),
     "machines": Layer("cost machine", "ground"),
     "transport": Layer("transport", "ground machines"),
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate indices labels ledger participant parts queues registrations "
+        "accesses account arrays bsp combining gate indices labels ledger notes participant parts queues registrations "
         "rides shown superstep",
         "ground machines transport messages",
     ),
@@ -64,7 +66,9 @@ LAYERS = {
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
 # For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown")}
+TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown")} | {
+    ("notes", "rides")
+}
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
 ELSEWHERE = ("mpi4py.MPI", "rich", "matplotlib", "hypothesis")  # what it never loads

@@ -56,7 +56,7 @@ FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are 
 KIND = 15  # the mask of the kind without the flags
 
 # Streams: a parcel has at most one section of each. Queues have JOINED and up, one stream each.
-MAIL, PUTS, GETS, REPLIES, LETTERS = range(5)
+MAIL, PUTS, GETS, REPLIES, LETTERS, NOTES = range(6)
 JOINED = 8
 
 
