@@ -15,6 +15,7 @@ from .convert import as_array, what
 from .errors import BoundsError, TicketError, UsageError, describe
 from .indices import store
 from .outgoing import words_of
+from .shown import ELSEWHERE
 from .transport import Bytes
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Array:
         self._superstep, self._gate, self.number = superstep, superstep.gate, number
         self._local, self._created = local, created
         self._shapes: list[tuple[int, ...]] | None = None  # of all processors, known from the next sync
+        self._there: list[NDArray[Any] | None] = []  # the parts of others that lie where this processor sees them
         self._freed = self._gone = False  # whether `free` was called, and whether that has taken effect
 
     @property
@@ -213,7 +215,12 @@ class Array:
         source = self._processor(source, "array.get", "source")
         shape = self._check_index(source, at, "array.get")
         ticket = Ticket(self, shape, self.checked_into("array.get", into, shape))
-        self._superstep.accessing().get(source, ticket, self.number, at)
+        there = self._there[source] if self._there else None
+        accesses = self._superstep.accessing()
+        if there is None:
+            accesses.get(source, ticket, self.number, at)
+        else:
+            accesses.get_there(source, ticket, there, at)
         return ticket
 
     def __getitem__(self, pid: SupportsIndex) -> Remote:
@@ -339,9 +346,15 @@ class Array:
         """What is equal on all processors, in words."""
         return str(self._local.dtype)
 
-    def accept(self, shapes: list[tuple[int, ...]], arrays: dict[int, Array]) -> None:
-        """All processors have made it, with these shapes: it is one of the arrays now."""
-        self._shapes = shapes
+    def accept(self, told: list[tuple[tuple[int, ...], int]], arrays: dict[int, Array]) -> None:
+        """All processors have made it, with these shapes, at these places: it is one of the arrays now."""
+        self._shapes = [shape for shape, _ in told]
+        shown = self._superstep.shown
+        if shown is not None:
+            self._there = [
+                None if place == ELSEWHERE else np.ndarray(shape, self._local.dtype, part, place)
+                for (shape, place), part in zip(told, shown.parts, strict=True)
+            ]
         arrays[self.number] = self
 
     def leave(self) -> None:

@@ -221,7 +221,7 @@ class BSP:
                 "bsp.array: argument shape: expected an int or a tuple of ints of at least 0, or a layout, got "
                 f"{shape!r} ({error})"
             ) from None
-        return self._superstep.array(local, layout)
+        return self._superstep.new_array(local, layout)
 
     @overload
     def register(self, array: NDArray[Any]) -> Array: ...

@@ -48,10 +48,14 @@ class Registrations(Participant):
         self._array_count += 1
         return number
 
-    def add_array(self, array: Array, line: str) -> None:
-        """Register an array, made at that line; it can be reached from the next sync on."""
+    def add_array(self, array: Array, place: int, line: str) -> None:
+        """Register an array, made at that line; it can be reached from the next sync on.
+
+        Args:
+            place: where it lies in shared memory.
+        """
         self._new.append(array)
-        self.declared.append(("array of", array.kind, array.local.shape, line))
+        self.declared.append(("array of", array.kind, (array.local.shape, place), line))
 
     def add_pattern(self, pattern: Pattern, line: str) -> None:
         """Register a pattern, made at that line."""
@@ -76,7 +80,7 @@ class Registrations(Participant):
         """All have declared the same: it takes effect.
 
         Args:
-            shapes: of each new array, or what each new pattern tells, on each processor.
+            shapes: and places, of each new array, or what each new pattern tells, on each processor.
         """
         for one, of_all in zip(self._new, shapes, strict=True):
             one.accept(of_all, self.arrays)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .accesses import Accesses
+from .accesses import READ_THERE, Accesses
 from .account import COUNTS, Account, Counted, clock
 from .agreement import Agreement
 from .arrays import Array
@@ -39,7 +39,7 @@ from .queues import Queue
 from .registrations import Registrations
 from .rides import Rides, refuse_under_way
 from .settings import GRACE, seconds
-from .shown import Shown
+from .shown import ELSEWHERE, Shown
 from .transport import (
     END,
     FLAG_GETS,
@@ -164,7 +164,7 @@ class SuperstepEngine:
         self._outgoing = self.mail.outgoing
         self.participants: dict[Participant, None] = {}
         self.registrations = Registrations()
-        self._accesses = Accesses(self.pool, self.registrations.arrays)
+        self._accesses = Accesses(self.pool, self.registrations.arrays, self.pid)
         self.patterns = Patterns(self)
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
@@ -190,13 +190,27 @@ class SuperstepEngine:
         self.participants[self.registrations] = None
         return self.registrations
 
-    def array(self, local: NDArray[Any], layout: Layout | None = None) -> Array:
-        """Register an array, perhaps of a layout; all processors alike."""
+    def array(self, local: NDArray[Any], layout: Layout | None = None, place: int = ELSEWHERE) -> Array:
+        """Register an array, perhaps of a layout; all processors alike.
+
+        Args:
+            place: where its memory lies in this processor's part of shared memory.
+        """
         registrations, line = self.registering(), where()
         number = registrations.next_array()
         array = Array(self, number, local, line) if layout is None else GlobalArray(self, number, local, line, layout)
-        registrations.add_array(array, line)
+        registrations.add_array(array, place, line)
         return array
+
+    def new_array(self, local: NDArray[Any], layout: Layout | None = None) -> Array:
+        """Register an array of zeros that nobody has yet: where others can read it there, it lies in shared memory."""
+        place = ELSEWHERE
+        if self.shown is not None and 0 < local.nbytes <= READ_THERE:
+            place, memory = self.shown.memory(local.nbytes)
+            if place != ELSEWHERE:
+                local = np.ndarray(local.shape, local.dtype, memory)
+                local[...] = 0
+        return self.array(local, layout, place)
 
     def queue(self, dtype: np.dtype[Any]) -> Queue:
         """Make a queue; all processors alike."""
@@ -422,7 +436,7 @@ class SuperstepEngine:
             for one in self.participants:
                 one.pack(parcels)
             counts = _count(parcels.items(), self.pid)
-            if self._accesses.asked:
+            if self._accesses.asking:
                 flags = FLAG_GETS
         if declared or self.checked:
             note = (note, declared or None, (self.account.label, where()) if self.checked else None)
@@ -474,14 +488,17 @@ class SuperstepEngine:
 
     def _answer(self, arrived: Sequence[tuple[int, Parcel]]) -> tuple[int, int, int, int]:
         """Answer the gets, and fill this processor's tickets: the second exchange of a superstep with gets."""
-        parcels = self._accesses.replies(arrived)
+        parcels, (words_out, messages_out) = self._accesses.replies(arrived)
+        words_in, messages_in = self._accesses.read()
+        # Who reads in memory of others does so before this exchange, and nothing is written there before it.
         arrival = self.route(REPLY, None, parcels, Charge(0.0, counts=True))
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")
         if self.checked:
             self._fresh = self._accesses.values(arrival.parcels)
         self._accesses.fill(arrival.parcels)
-        return (*_count(parcels.items(), self.pid)[:2], *_count(arrival.parcels, self.pid)[:2])
+        sent, got = _count(parcels.items(), self.pid), _count(arrival.parcels, self.pid)
+        return words_out + sent[0], messages_out + sent[1], words_in + got[0], messages_in + got[1]
 
     def _deliver(self, arrival: Arrival) -> Counted:
         """Hand what arrived to the inbox, the arrays and the queues; returns what it counts, as `_count`."""
