@@ -57,7 +57,7 @@ KIND = 15  # the mask of the kind without the flags
 
 # Streams: a parcel has at most one section of each. Queues have JOINED and up, one stream each; patterns PATTERNED and
 # down, two each.
-MAIL, PUTS, GETS, REPLIES, LETTERS, INDICES = range(6)
+MAIL, PUTS, GETS, REPLIES, LETTERS, NOTES, INDICES = range(7)
 JOINED = 8
 PATTERNED = -2
 
