@@ -22,11 +22,35 @@ KEPT = 16  # pairs of layouts whose index maps a processor keeps
 
 
 class _Piece(NamedTuple):
-    """What a processor has in common with another one: for each axis the places in its own part."""
+    """What a processor has in common with another one: an index of its own part."""
 
     other: int
-    places: tuple[Places, ...]
-    shape: tuple[int, ...]
+    index: Any
+
+
+class _Maps(NamedTuple):
+    """What a processor does.
+
+    own, new: shapes of its parts.
+    stays: whether it keeps all it has, as all do.
+    leaving, coming: for whom what is, and from whom; sources: of the latter, all others.
+    """
+
+    own: tuple[int, ...]
+    new: tuple[int, ...]
+    stays: bool
+    leaving: list[_Piece]
+    coming: list[_Piece]
+    sources: list[int]
+
+    @classmethod
+    def of(cls, from_layout: Layout, to_layout: Layout, pid: int, p: int) -> _Maps:
+        shapes = from_layout.local_shape(pid), to_layout.local_shape(pid)
+        if p == 1 or from_layout == to_layout:
+            return cls(*shapes, True, [], [], [])
+        coming = _pieces(to_layout, from_layout, pid)
+        sources = [piece.other for piece in coming if piece.other != pid]
+        return cls(*shapes, False, _pieces(from_layout, to_layout, pid), coming, sources)
 
 
 @lru_cache(maxsize=64)
@@ -94,37 +118,46 @@ def redistribute(bsp: BSP, array: Any, from_layout: Layout, to_layout: Layout) -
         >>> collectives.redistribute.cost(pybsp.BSPMachine.nominal(3), block, cyclic).h
         2
     """
-    p, pid, name = bsp.p, bsp.pid, "redistribute"
-    _fitting(name, from_layout, to_layout, p)
-    own, rows = from_layout.local_shape(pid), len(from_layout.shape)
-    if not is_array(array) or array.shape[:rows] != own:
-        raise UsageError(
-            f"redistribute: argument array: expected a numpy array of plain data of shape {own}, that of processor "
-            f"{pid}'s part of {from_layout}, or with more axes behind, got {what(array)}"
-        )
-    row = array.shape[rows:]
-    call = Call(bsp, name, from_layout=from_layout, to_layout=to_layout, array=f"{array.dtype} items of shape {row}")
-    if p == 1 or from_layout == to_layout:
-        return np.array(array)
-    call.takes(1)
+    pid, name = bsp.pid, "redistribute"
     kept, key = bsp.prepared.setdefault(name, {}), (from_layout, to_layout)
-    if key not in kept:
+    try:
+        maps = kept.get(key)
+    except TypeError:  # what cannot be hashed is no layout
+        maps = None
+    if maps is None:
+        _fitting(name, from_layout, to_layout, bsp.p)
         if len(kept) >= KEPT:
             del kept[next(iter(kept))]
-        kept[key] = _pieces(from_layout, to_layout, pid), _pieces(to_layout, from_layout, pid)
-    leaving, coming = kept[key]
+        maps = kept[key] = _Maps.of(from_layout, to_layout, pid, bsp.p)
+    rows = len(maps.own)
+    if not is_array(array) or array.shape[:rows] != maps.own:
+        raise UsageError(
+            f"redistribute: argument array: expected a numpy array of plain data of shape {maps.own}, that of "
+            f"processor {pid}'s part of {from_layout}, or with more axes behind, got {what(array)}"
+        )
+    row = array.shape[rows:]
+    call = Call(bsp, name, from_layout=from_layout, to_layout=to_layout, array=_kind(array.dtype, row))
+    if maps.stays:
+        return np.array(array)
+    call.takes(1)
     # 1. Each processor sends each other one the items that are to be its.
-    result = np.empty(to_layout.local_shape(pid) + row, array.dtype)
-    for piece in leaving:
-        chosen = array[_index(piece)]
+    result = np.empty(maps.new + row, array.dtype)
+    for piece in maps.leaving:
+        chosen = array[piece.index]
         if piece.other == pid:
             mine = chosen.copy()  # the caller may change it once the others are sent
         else:
             call.send(piece.other, chosen)
-    letters = iter((yield from call.sync([piece.other for piece in coming if piece.other != pid])))
-    for piece in coming:
-        result[_index(piece)] = mine if piece.other == pid else next(letters).payload
+    letters = iter((yield from call.sync(maps.sources)))
+    for piece in maps.coming:
+        result[piece.index] = mine if piece.other == pid else next(letters).payload
     return result
+
+
+@lru_cache(maxsize=64)
+def _kind(dtype: np.dtype[Any], row: tuple[int, ...]) -> str:
+    """Items in words; kept, as numpy takes microseconds to name a dtype."""
+    return f"{dtype} items of shape {row}" if row else str(dtype)
 
 
 def _fitting(name: str, from_layout: Any, to_layout: Any, p: int) -> None:
@@ -148,18 +181,14 @@ def _pieces(layout: Layout, other: Layout, pid: int) -> list[_Piece]:
     """
     # For each axis: which row, column, ... of the other grid has which of this part's items.
     by_axis = [by_group(owners) for owners in owners_by_axis(other, owned(layout, pid))]
-    found: list[_Piece] = [_Piece(0, (), ())]
+    found: list[tuple[int, tuple[Places, ...]]] = [(0, ())]
     for parts, groups in zip(other.grid, by_axis, strict=True):
-        found = [
-            _Piece(piece.other * parts + k, (*piece.places, as_places(chosen)), (*piece.shape, chosen.size))
-            for piece in found
-            for k, chosen in groups
-        ]
-    return found
+        found = [(pid * parts + k, (*places, as_places(at))) for pid, places in found for k, at in groups]
+    return [_Piece(pid, _index(places)) for pid, places in found]
 
 
-def _index(piece: _Piece) -> Any:
-    """The index of a piece in the part."""
-    if len(piece.places) == 1 or all(isinstance(places, slice) for places in piece.places):
-        return piece.places
-    return np.ix_(*(np.arange(places.stop)[places] if isinstance(places, slice) else places for places in piece.places))
+def _index(places: tuple[Places, ...]) -> Any:
+    """The index of what is in these places on each axis."""
+    if len(places) == 1 or all(isinstance(one, slice) for one in places):
+        return places
+    return np.ix_(*(np.arange(one.stop)[one] if isinstance(one, slice) else one for one in places))

@@ -128,6 +128,7 @@ class Layout:
     p: int
     _text: str
     _axes: tuple[_Cut | _Dealt, ...]
+    _hash: int
 
     def _made(self, shape: Any, grid: Any, axis: Callable[[int, int, int], _Cut | _Dealt]) -> None:
         """What all layouts have; axis: makes one, of its items, its processors, and its number."""
@@ -141,6 +142,7 @@ class Layout:
             )
         self.p = math.prod(self.grid)
         self._axes = tuple(axis(n, q, k) for k, (n, q) in enumerate(zip(self.shape, self.grid, strict=True)))
+        self._hash = hash(self._axes)
 
     def owner(self, indices: Any) -> Ints:
         """The processors that own these items.
@@ -283,7 +285,13 @@ class Layout:
             number = -1
         if number < 0:
             raise UsageError(f"layout.{name}: argument pid: expected a processor, 0 or more, got {pid!r:.60}")
-        return None if number >= self.p else tuple(int(k) for k in np.unravel_index(number, self.grid))
+        if number >= self.p:
+            return None
+        place = []
+        for parts in reversed(self.grid):
+            number, k = divmod(number, parts)
+            place.append(k)
+        return tuple(reversed(place))
 
     def _checked(self, name: str, indices: Any) -> Sequence[Ints]:
         """Indices of each axis, all within the array."""
@@ -316,7 +324,7 @@ class Layout:
         return isinstance(other, Layout) and self._axes == other._axes
 
     def __hash__(self) -> int:
-        return hash(self._axes)
+        return self._hash
 
 
 class Block(Layout):

@@ -187,7 +187,7 @@ class Shown:
     def _refuse(self, arrival: Arrival) -> NoReturn:
         """Another processor did something else, or showed nothing."""
         engine = self._engine
-        call = engine.rides.called()[-1]
+        call = engine.rides.last()
         if arrival.kinds is not None:
             engine.settle(arrival, RIDES, f"is in {call.described()}")
         engine.agreement.differ(f"{call.name}: another processor calls it with other arguments than {engine.pid}")

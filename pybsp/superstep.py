@@ -350,7 +350,7 @@ class SuperstepEngine:
         if not label:
             account.label_this(name)
         try:
-            self._take(arrival, RIDES, f"is in {self.rides.called()[-1].described()}", seconds, sent)
+            self._take(arrival, RIDES, f"is in {self.rides.last().described()}", seconds, sent)
         except BaseException as error:
             note_label(error, account.label)
             self.agreement.leave(error)

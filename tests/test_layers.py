@@ -65,11 +65,12 @@ LAYERS = {
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
-# For type checkers alone: what fills the pools, and the machine that they are pools of; and an array makes patterns.
+# For type checkers alone: what fills the pools, and the machine that they are pools of; what rides, and an array's
+# patterns.
 TYPES_ONLY = {
     *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
-    ("arrays", "patterns"),
     ("notes", "rides"),
+    ("arrays", "patterns"),
 }
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most

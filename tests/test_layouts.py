@@ -15,7 +15,7 @@ from pybsp.places import as_places, by_group
 
 from .tiers import some
 
-PROPERTY = settings(max_examples=some(150), derandomize=True, database=None, phases=[Phase.generate])
+PROPERTY = settings(max_examples=some(60), derandomize=True, database=None, phases=[Phase.generate])
 
 
 @st.composite
