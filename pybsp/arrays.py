@@ -276,9 +276,11 @@ class Array:
             items = np.arange(math.prod(of_owner)).reshape(of_owner)[() if at is None else _plain(at)].reshape(-1)
             return self._superstep.patterns.make(self, np.full(items.size, owner), items, shape)
         target, *axes = self._checked_places(owners, at)
-        items, dims = np.zeros(target.size, np.int64), np.array(self._shapes, np.int64)
+        items = np.zeros(target.size, np.int64)
+        asked, which = np.unique(target, return_inverse=True)
+        dims = np.array([self._shapes[owner] for owner in asked], np.int64).reshape(asked.size, len(axes))
         for k, axis in enumerate(axes):
-            of_owner = dims[target.ravel(), k]
+            of_owner = dims[which.ravel(), k]
             index = axis.ravel()
             if index.size and not ((index >= -of_owner) & (index < of_owner)).all():
                 wrong = int(((index < -of_owner) | (index >= of_owner)).argmax())
