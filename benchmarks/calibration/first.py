@@ -89,12 +89,15 @@ def keep(raw: str, place: Place) -> None:
         path = place.path()
         path.parent.mkdir(parents=True, exist_ok=True)
         machine_file.write(calibration, path)
+        kept: str | Path = path
         said = f"kept in {path}"
     except (OSError, RuntimeError, UsageError) as failure:
         reason = str(failure) if isinstance(failure, UsageError) else f"machine file {path}: {failure}"
-        machine_file.write(calibration, Path(raw).with_suffix(".json"))
+        kept = Path(raw).with_suffix(".json")
+        machine_file.write(calibration, kept)
         said = f"it serves this run alone, as it cannot be kept: {reason}"
-    machine = pybsp.BSPMachine(**content["bsp"])
+    machine = pybsp.BSPMachine.load(kept)
+    machine = machine.exchange or machine
     error = "" if machine.error_median is None else f", {machine.error_median:.0%} off held-out supersteps (median)"
     print(f"pybsp run: g = {machine.g:.3g} s/word, l = {machine.l:.3g} s{error}; {said}", file=sys.stderr)
 

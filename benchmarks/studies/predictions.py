@@ -4,7 +4,7 @@
 
 Each program runs some times, in turns with the others, since machines change their state within minutes; a label's
 figure is the median over its runs of the sum over its supersteps. Bars (p = 2, a `--quick` calibration): the median of
-the errors at most 10 %, 90 % of the labels within 25 %..
+the errors at most 10 %, 90 % of the labels within 25 %.
 """
 
 from __future__ import annotations
