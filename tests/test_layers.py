@@ -225,6 +225,7 @@ def test_layers_are_in_order() -> None:
         assert set(LAYERS[layer].imports.split()) <= set(names[:place]), layer
 
 
+@pytest.mark.whole
 def test_links_are_followed() -> None:
     for module in ("collectives.broadcast", "routing.networks.mesh", "benchmarks.calibration.command", "bsp", ""):
         assert module in sources()
