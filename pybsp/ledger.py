@@ -464,7 +464,8 @@ class Ledger(_Records):
 
         Examples:
             >>> pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_csv("ledger.csv")
-            >>> print(open("ledger.csv").read().split(",")[:3])
+            >>> with open("ledger.csv") as file:
+            ...     file.readline().split(",")[:3]
             ['label', 'work', 'seconds']
         """
         try:
