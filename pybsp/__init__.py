@@ -11,6 +11,7 @@ What is where:
     participant.py  what else has a part in a sync; registrations.py: which arrays and queues there are
     gate.py         whether anything may be called now
     parts.py        split
+    groups.py       numberings of some processors, and grids; group_rides.py, group_shown.py: what is called on them
     agreement.py    do all processors do the same; failures.py: what is known of an exception
     account.py      what one processor notes of its supersteps; combining.py: of all of them
     ledger.py       what each superstep cost; report.py prints it
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from .arrays import Array, Ticket
     from .bsp import BSP
     from .cost import Cost, Superstep
+    from .groups import Grid, Group
     from .launch import attach, run
     from .ledger import Ledger, Record
     from .machine import BSPMachine, EBSPMachine, LogPMachine
@@ -79,6 +81,8 @@ __all__ = [
     "DeadlockError",
     "DeliveryError",
     "EBSPMachine",
+    "Grid",
+    "Group",
     "Inbox",
     "LauncherError",
     "Ledger",
@@ -112,6 +116,7 @@ if not TYPE_CHECKING:
             ".arrays": ("Array", "Ticket"),
             ".bsp": ("BSP",),
             ".cost": ("Cost", "Superstep"),
+            ".groups": ("Grid", "Group"),
             ".launch": ("attach", "run"),
             ".ledger": ("Ledger", "Record"),
             ".machine": ("BSPMachine", "EBSPMachine", "LogPMachine"),

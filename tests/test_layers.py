@@ -43,7 +43,8 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate indices labels ledger participant parts queues registrations "
+        "accesses account arrays bsp combining gate group_rides group_shown groups indices labels ledger participant "
+        "parts queues registrations "
         "rides shown superstep",
         "ground machines transport messages",
     ),
@@ -64,7 +65,10 @@ LAYERS = {
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
 # For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown")}
+TYPES_ONLY = {
+    (name, "superstep")
+    for name in ("arrays", "queues", "combining", "rides", "shown", "group_rides", "group_shown", "groups")
+}
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
 ELSEWHERE = ("mpi4py.MPI", "rich", "matplotlib", "hypothesis")  # what it never loads
