@@ -140,6 +140,10 @@ class Call:
         self.takes = self._stream.takes  # so many supersteps in all, where that is known
         self.follows = self._stream.follows  # or another processor knows
 
+    def ends(self, more: int) -> None:
+        """The function is over after so many more supersteps; none where p = 1."""
+        self.takes(self._stream.superstep + more if self.bsp.p > 1 else 0)
+
     def sync(self, expected: Sequence[int] | None = None) -> Supersteps[list[Letter]]:
         """End the superstep.
 

@@ -144,7 +144,7 @@ def _difference_of(members: tuple[int, ...], called: Calls, found: int) -> str:
         theirs = of_each[other].get(number)
         if theirs is None or theirs.name != mine.name:
             what = f"is in {theirs.described()}" if theirs else f"has not called {mine.name}{mine.place}"
-            if members and not theirs and called[other]:
+            if not theirs and called[other] and (members or called[other][-1].members):
                 what += f" (its last call: {called[other][-1].described()})"
             return (
                 f"{mine.name}: processor {other} {what} where processor {here} is in {mine.name}; all processors "
@@ -154,8 +154,8 @@ def _difference_of(members: tuple[int, ...], called: Calls, found: int) -> str:
         argument = next(a for a in mine.arguments | theirs.arguments if mine[2].get(a) != theirs[2].get(a))
         whom = "all processors" + mine.place.replace(" on", " of", 1)
         return (
-            f"{mine.name}: argument {argument}: expected the same on {whom}, got {mine.arguments.get(argument)} on processor {here} and {theirs.arguments.get(argument)} on "
-            f"processor {other}"
+            f"{mine.name}: argument {argument}: expected the same on {whom}, got {mine.arguments.get(argument)} on "
+            f"processor {here} and {theirs.arguments.get(argument)} on processor {other}"
         )
     return ""
 

@@ -270,11 +270,6 @@ def misuse(bsp: pybsp.BSP, how: str) -> None:
         collectives.allreduce(row, np.zeros(100_000 if last else 2), np.add)
     elif how == "other members":
         collectives.allreduce(bsp.group(range(bsp.p - 1, -1, -1)) if last else row, 1.0, np.add)
-    elif how == "one started":
-        if last:
-            collectives.allreduce.start(row, 1.0, np.add).finish()
-        else:
-            collectives.allreduce(row, 1.0, np.add)
     elif how == "one on the machine":
         collectives.allreduce(bsp if last else row, 1.0, np.add)
     elif how == "one syncs":
@@ -285,8 +280,9 @@ def misuse(bsp: pybsp.BSP, how: str) -> None:
     elif how == "one on another group":
         collectives.broadcast(bsp.group([bsp.pid]) if last else row, 1.0)
     elif how == "one ends":
-        if not last:
-            collectives.allgather(row, 1.0)
+        if last:
+            return
+        collectives.allgather(row, 1.0)
     else:
         assert how == "started in another order"
         starts = [collectives.allreduce.start, collectives.prefix.start]
@@ -304,7 +300,6 @@ MISUSES: dict[str, Sequence[str]] = {
     "another root": ("broadcast: argument root: expected the same on all processors of the group of processors 0",),
     "a much longer array": ("allreduce: argument value: expected the same",),
     "other members": ("on the group of processors", "allreduce"),
-    "one started": ("allreduce",),
     "one on the machine": ("allreduce", "on the group of processors"),
     "one syncs": ("allreduce", "bsp.sync()"),
     "one on another group": ("broadcast", "on the group of processor"),
