@@ -314,7 +314,7 @@ class SuperstepEngine:
             sent = _count(parcels.items(), self.pid)
             note, declared = None, self.registrations.declared
             if declared or self.checked:
-                label = account.label or ("" if on_groups else name)
+                label = account.label or ("collectives on groups" if on_groups else name)
                 note = (None, declared or None, (label, where()) if self.checked else None)
             flags = FLAG_MORE if on_groups and rides.go_on else 0
             if on_groups and self.shown is not None and note is None and not (parcels or flags):

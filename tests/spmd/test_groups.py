@@ -300,7 +300,7 @@ MISUSES: dict[str, Sequence[str]] = {
     "another root": ("broadcast: argument root: expected the same on all processors of the group of processors 0",),
     "a much longer array": ("allreduce: argument value: expected the same",),
     "other members": ("on the group of processors", "allreduce"),
-    "one on the machine": ("allreduce", "on the group of processors"),
+    "one on the machine": ("allreduce", "group"),
     "one syncs": ("allreduce", "bsp.sync()"),
     "one on another group": ("broadcast", "on the group of processor"),
     "one ends": ("allgather", "ended"),
