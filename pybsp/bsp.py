@@ -497,7 +497,8 @@ class BSP:
     def split(self, color: Any, key: Any = None) -> Split[BSP]:
         """A BSP machine of a subset of the processors, which synchronises independently: `with bsp.split(c) as part`.
 
-        Collective, and itself a superstep with h = 0. While the block lasts, only the part is used.
+        Collective, and itself a superstep with h = 0. While the block lasts, only the part is used. What it returns can
+        be kept, and entered again (`with halves as part:`) without a superstep; see `Split`.
 
         Args:
             color: processors with equal colors make one part; any hashable value. None: no part (`part` is None).

@@ -103,6 +103,8 @@ class SuperstepEngine:
         shown: the way of short records; None where there is none.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
+        kept: of all parts that there are; forgotten: of those that the program cannot enter again.
+        contexts: of this processor's transports, of whatever machine; one set for all of them.
         group_rides: what is called on groups; None before there is one.
     """
 
@@ -118,9 +120,12 @@ class SuperstepEngine:
         "agreement",
         "checked",
         "context",
+        "contexts",
+        "forgotten",
         "gate",
         "group_rides",
         "inbox",
+        "kept",
         "mail",
         "p",
         "part",
@@ -164,6 +169,9 @@ class SuperstepEngine:
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
         self._begun: _Begun | None = None
         self.part: SuperstepEngine | None = None
+        self.kept: list[SuperstepEngine] = []
+        self.forgotten: list[SuperstepEngine] = []
+        self.contexts = {context}
         self.group_rides: GroupRides | None = None
         self._fast = not (checked or account.virtual)
 
@@ -597,6 +605,18 @@ class SuperstepEngine:
             # a signal; or on the way in or out of a part, which others are in. Nobody knows then where this one was.
             self.transport.revoke(error)
         return self.agreement.tell(failure, grace)
+
+    def give_back(self, everything: bool = False) -> None:
+        """Give back the parts that the program has forgotten; all of them where this machine ends."""
+        for part in [*self.kept] if everything else self.forgotten:
+            if part in self.kept:
+                self.kept.remove(part)
+                part.give_back(everything=True)
+                if not part.transport.revoked:
+                    part.router.close()
+                    part.transport.free()
+                self.contexts.discard(part.context)
+        self.forgotten.clear()
 
     # -- where it is, for those that wait -----------------------------------------------------------------------------
 
