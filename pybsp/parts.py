@@ -53,6 +53,7 @@ class Split(Generic[Machine]):
         whole.give_back()
         if not whole.account.label:
             whole.account.label_this("split")
+        whole.watch_crossing()
         notes = whole.end(SPLIT, (color, key, max(whole.contexts)), "called bsp.split()")
         try:
             assert notes is not None
@@ -78,7 +79,7 @@ class Split(Generic[Machine]):
             context,
             [of_all[m] if of_all else m for m in members],
         )
-        part.contexts = whole.contexts
+        part.contexts, part.root = whole.contexts, whole.root
         part.contexts.add(context)
         whole.kept.append(part)
         part.gate.close(_OUTSIDE)

@@ -104,6 +104,7 @@ class SuperstepEngine:
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
         kept: of all parts that there are; forgotten: of those that the program cannot enter again.
+        root: that of the machine that this is a part of; itself where it is none.
         contexts: of this processor's transports, of whatever machine; one set for all of them.
         group_rides: what is called on groups; None before there is one.
     """
@@ -134,6 +135,7 @@ class SuperstepEngine:
         "pool",
         "registrations",
         "rides",
+        "root",
         "route",
         "router",
         "shown",
@@ -172,6 +174,7 @@ class SuperstepEngine:
         self.kept: list[SuperstepEngine] = []
         self.forgotten: list[SuperstepEngine] = []
         self.contexts = {context}
+        self.root = self
         self.group_rides: GroupRides | None = None
         self._fast = not (checked or account.virtual)
 
@@ -605,6 +608,10 @@ class SuperstepEngine:
             # a signal; or on the way in or out of a part, which others are in. Nobody knows then where this one was.
             self.transport.revoke(error)
         return self.agreement.tell(failure, grace)
+
+    def watch_crossing(self) -> None:
+        """Processors may wait for each other in different machines from now on."""
+        self.transport.watch_crossing(self.root.whereabouts)
 
     def give_back(self, everything: bool = False) -> None:
         """Give back the parts that the program has forgotten; all of them where this machine ends."""

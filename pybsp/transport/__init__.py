@@ -33,6 +33,7 @@ and beside exchanges
 
     launcher.py    the MPI library, and whether it belongs to the launcher
     revocation.py  what happens when an exception leaves an exchange
+    crossing.py    processors that wait for each other in different transports
     waiting.py     how an MPI rank waits without standing in the way of the others
     patience.py    what becomes of a wait that takes long
     memory.py      buffers that are used again when nobody holds on to them
@@ -157,6 +158,13 @@ class Transport(Protocol):
         """The transport of some of the processors (in the order given), of which this one is a member.
 
         `context` tells apart transports that share processors; equal on all members.
+        """
+
+    def watch_crossing(self, where: Callable[[], str]) -> None:
+        """Parts are entered without all others from now on: who waits for each other in different machines learns it.
+
+        Args:
+            where: this processor is, in words.
         """
 
     def time(self) -> float:

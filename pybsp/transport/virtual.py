@@ -246,6 +246,9 @@ class VirtualTransport:
             meeting.parts[key] = part
         return VirtualTransport(part, members.index(self.pid), self)
 
+    def watch_crossing(self, where: Callable[[], str]) -> None:
+        """The scheduler sees it: nobody can go on."""
+
     def time(self) -> float:
         return self._meeting.clock
 
