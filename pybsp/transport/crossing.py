@@ -24,7 +24,7 @@ from ..errors import SyncError
 from .wire import EPOCH_MASK, PROBE
 
 if TYPE_CHECKING:
-    from .revocation import Revocation
+    from mpi4py import MPI
 
 AFTER = 0.1  # seconds that a wait takes before it asks
 LONGEST = 2.0  # between two questions, at most
@@ -48,6 +48,18 @@ class Waiting(Protocol):
         """Ranks without which the exchange that goes on does not; none where none does."""
 
 
+class Control(Protocol):
+    """What the transports of a communicator are revoked by (revocation.py): probes go beside its notices."""
+
+    comm: MPI.Intracomm
+    pid: int
+    byte: Any
+    status: MPI.Status
+
+    @property
+    def members(self) -> Sequence[object]: ...
+
+
 class Wait(NamedTuple):
     """A wait: in an exchange of a transport, as `Waiting` has them, in the words of whoever waits."""
 
@@ -65,7 +77,7 @@ class Crossing:
         where: this processor is, in words.
     """
 
-    def __init__(self, revocation: Revocation, where: Callable[[], str]) -> None:
+    def __init__(self, revocation: Control, where: Callable[[], str]) -> None:
         self._revocation, self._where = revocation, where
         self._due, self._gap = 0.0, AFTER
         self._last: tuple[Any, ...] | None = None  # the wait at the last look
@@ -127,7 +139,7 @@ class Crossing:
             if isinstance(member, Waiting) and member.whose == wait.whose:
                 ahead: int = member.entered - wait.number & EPOCH_MASK
                 return ahead <= EPOCH_MASK // 2
-        return wait.whose[0] != "pair"  # a pair begins with its first swap; what else is not here has ended
+        return bool(wait.whose[0] != "pair")  # a pair begins with its first swap; what else is not here has ended
 
     def _send(self, rank: int, waits: Sequence[Wait]) -> None:
         self._sent = [request for request in self._sent if not request.Test()]

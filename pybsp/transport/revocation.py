@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BSPError, ProcessorError
 from ..failures import Failure, failure_of, processor_error
-from .crossing import Crossing
 from .wire import FAILURE, LAST, NOTICE, PROBE
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from .crossing import Crossing
     from .waiting import Waiter
 
 SLACK = 1.0  # seconds that one who only learned of a failure waits longer than the one that failed: that one speaks
