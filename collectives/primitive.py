@@ -76,6 +76,7 @@ def primitive(
     cost: Callable[CostArguments, Cost],
     plan: Callable[PlanArguments, Plan],
     small: Callable[..., Any] | None = None,
+    riding: Callable[..., Ride[Any] | None] | None = None,
 ) -> Callable[
     [Callable[Concatenate[BSP, Arguments], Supersteps[Result]]],
     Primitive[Arguments, Result, CostArguments, PlanArguments],
@@ -84,6 +85,7 @@ def primitive(
 
     Args:
         small: the shorter way of plain calls with small values (small.py), with the same arguments; or `NOT_SMALL`.
+        riding: that of started ones, and of plain ones elsewhere (riding.py); or None.
     """
 
     def carry(
@@ -97,9 +99,17 @@ def primitive(
                 found = small(bsp, *args, **kwargs)
                 if found is not NOT_SMALL:
                     return cast("Result", found)
+            if riding is not None and bsp.p > 1 and bsp.notes is not None:
+                ticket = riding(bsp, *args, **kwargs)
+                if ticket is not None:
+                    return cast("Result", ticket.finish())
             return bsp.carry_out(name, steps(cast("BSP", bsp), *args, **kwargs))
 
         def start(bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result]:
+            if riding is not None and bsp.p > 1 and bsp.notes is not None:
+                ticket = riding(bsp, *args, **kwargs)
+                if ticket is not None:
+                    return ticket
             mine = [_copied(one) for one in args]  # the program goes on with its arrays
             others = {key: _copied(one) for key, one in kwargs.items()}
             return bsp.ride(name, steps(cast("BSP", bsp), *mine, **others))

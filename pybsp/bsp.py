@@ -42,6 +42,7 @@ class BSP:
         machine: the parameters in force, equal bit for bit on all processors.
         inbox: the messages that arrived with the last sync.
         shown: for collectives: supersteps of short records; None where there are none (pybsp/shown.py).
+        notes: for collectives: numbers and short arrays that ride (pybsp/notes.py).
         prepared: for collectives: what they need not work out again, by what it depends on.
 
     Examples:
@@ -57,7 +58,7 @@ class BSP:
         self.p, self.pid, self.machine = superstep.p, superstep.pid, machine
         self._superstep, self._gate, self._account = superstep, superstep.gate, superstep.account
         self._mail, self._runs = superstep.mail, superstep.mail.runs
-        self.shown = superstep.shown
+        self.shown, self.notes = superstep.shown, superstep.rides.notes
         self.prepared: dict[Any, Any] = {}
         self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts and groups, by their size
         # In place of the method below, which calls it and does nothing else: an empty superstep is to take no longer.

@@ -83,7 +83,7 @@ class GroupRide(Ride[Result_co]):
     @property
     def goes_on(self) -> bool:  # type: ignore[override]
         """Whether it goes on after the next superstep, as far as this processor knows."""
-        return not self.told if self.supersteps is None else self.supersteps > self._ended
+        return not self.told if self.supersteps is None else self.supersteps > self.ended
 
     def finish(self) -> Result_co:
         if not self._group.singles:

@@ -36,7 +36,7 @@ class Group:
         pid: the number of this one among them, 0 to p - 1.
         members: their pids in the machine, by number, a tuple of ints.
         machine: the machine's parameters, with p processors.
-        shown, prepared: for collectives, as of `BSP`.
+        shown, notes, prepared: for collectives, as of `BSP`; there are no notes.
 
     Examples:
         >>> from pybsp import collectives
@@ -72,6 +72,7 @@ class Group:
         self._calls, self._gate = engine.group_rides, engine.gate
         self._send, self.work = send, work
         self.shown = GroupShown.on(engine, numbering)
+        self.notes = None
         self.prepared: dict[Any, Any] = {}
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 from .agreement import Called
 from .errors import TicketError, UsageError, describe
 from .mail import Inbox, Mail
+from .notes import Notes
 from .participant import Participant
 from .transport import LETTERS, MAIL, Arrival, Parcel, Section
 
@@ -158,6 +159,7 @@ class Ride(Generic[Result_co]):
         name: of the function.
         done: whether it is over.
         supersteps: after how many in all it is, from its start; None where that depends on what arrives.
+        ended: how often it went on.
 
     Examples:
         >>> from pybsp import collectives
@@ -175,7 +177,7 @@ class Ride(Generic[Result_co]):
 
     def __init__(self, rides: Rides, name: str, steps: Supersteps[Result_co]) -> None:
         self.name, self.done, self.supersteps = name, False, 0 if rides.p == 1 else None
-        self._rides, self._steps, self._ended = rides, steps, 0
+        self._rides, self._steps, self.ended = rides, steps, 0
         self._started = rides.superstep()
         self.streams: list[Stream] = []
         self._value: Result_co
@@ -200,7 +202,7 @@ class Ride(Generic[Result_co]):
         if not self.done:
             left = "more supersteps"
             if self.supersteps is not None:
-                more = self.supersteps - self._ended + 1
+                more = self.supersteps - self.ended + 1
                 left = f"{more} more superstep{'s' * (more > 1)}"
             raise TicketError(
                 f"ticket.value: {self.name} was started in {describe(self._started, '')}; its value is there after "
@@ -239,11 +241,11 @@ class Ride(Generic[Result_co]):
         """A superstep has ended, or the first one begins."""
         try:
             next(self._steps)
-            self._ended += 1
+            self.ended += 1
         except StopIteration as end:
             self._value, self.done = end.value, True
             if self.supersteps is None:
-                self.supersteps = self._ended
+                self.supersteps = self.ended
         except BaseException:
             self.done = True  # it can neither go on nor be waited for
             raise
@@ -260,17 +262,19 @@ class Rides(Participant):
 
     Attributes:
         mail: what is sent on the streams.
+        notes: what is sent beside them.
         riding: what is under way, in the order in which it was started; the same on all processors, but for what was
             started on groups.
         starting: of these, whose generator runs.
         group_calls: the calls on groups.
     """
 
-    __slots__ = ("_calls", "_engine", "_number", "group_calls", "mail", "p", "pid", "riding", "starting")
+    __slots__ = ("_calls", "_engine", "_number", "group_calls", "mail", "notes", "p", "pid", "riding", "starting")
 
     def __init__(self, engine: SuperstepEngine) -> None:
         self._engine, self.p, self.pid = engine, engine.p, engine.pid
         self.mail = Mail(engine.pool, "collective")
+        self.notes = Notes(self)
         self.riding: list[Ride[Any]] = []
         self.starting: Ride[Any] | None = None
         self.group_calls = GroupCalls()
@@ -290,6 +294,16 @@ class Rides(Participant):
     def begun(self, ride: AnyRide) -> AnyRide:
         """The ride, begun: what it sends first goes out with the superstep that goes on."""
         self._advance([ride])
+        return ride
+
+    def start_noted(self, name: str, steps: Supersteps[Result], supersteps: int) -> Ride[Result]:
+        """Start a function that sends notes alone, and is over after so many supersteps: at least one."""
+        ride = Ride(self, name, steps)
+        ride.supersteps = supersteps
+        next(steps)
+        ride.ended = 1
+        self.riding.append(ride)
+        self._engine.participants[self] = None
         return ride
 
     def stream(self, name: str, arguments: Mapping[str, str]) -> Stream:
@@ -333,8 +347,10 @@ class Rides(Participant):
         return any(ride.goes_on for ride in self.riding)
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
-        for dest, parcel in self.mail.pack()[0].items():
-            parcels.setdefault(dest, {})[LETTERS] = parcel[MAIL]
+        if self.mail.outgoing:
+            for dest, parcel in self.mail.pack()[0].items():
+                parcels.setdefault(dest, {})[LETTERS] = parcel[MAIL]
+        self.notes.pack(parcels)
 
     def sync(self, name: str, on_groups: bool = False) -> bool:
         """End a superstep of what rides alone, for one of it; see `SuperstepEngine.sync_rides`."""
@@ -344,13 +360,13 @@ class Rides(Participant):
         """See `SuperstepEngine.take_rides`."""
         return self._engine.take_rides(name, arrival, seconds, rides)
 
-    def deliver(self, arrived: Sequence[tuple[int, Section]]) -> None:
-        """Give what arrived to the streams, and let everything go on.
+    def deliver(self, arrived: Sequence[tuple[int, Section]], noted: Sequence[tuple[int, Section]]) -> None:
+        """Give what arrived to the streams, and the notes to who takes them, and let everything go on.
 
         The exchange is over: what raises here raises as the program itself would.
         """
         waiting = {stream.turn(): stream for ride in self.riding for stream in ride.streams}
-        for source, tag, payload in Inbox(arrived):
+        for source, tag, payload in Inbox(arrived) if arrived else ():
             note = None
             if type(tag) is str:
                 number, note = tag.split("|", 1)
@@ -361,8 +377,10 @@ class Rides(Participant):
             if stream is None:
                 self.differ(f"processor {source} sent what processor {self.pid} does not wait for")
             stream.arrived.append(Letter(source, note, payload))
+        self.notes.deliver(noted)
         riding, self.riding = self.riding, []
         self._advance(riding)
+        self.notes.all_taken()
 
     def _advance(self, rides: Sequence[Ride[Any]]) -> None:
         """One after the other, in the order of their starts; all of them, also where one raises."""

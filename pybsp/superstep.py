@@ -44,6 +44,7 @@ from .transport import (
     JOINED,
     LETTERS,
     MAIL,
+    NOTES,
     PUTS,
     QUIET,
     REPLY,
@@ -116,6 +117,7 @@ class SuperstepEngine:
         "_fast",
         "_fresh",
         "_letters",
+        "_noted",
         "_outgoing",
         "account",
         "agreement",
@@ -165,6 +167,7 @@ class SuperstepEngine:
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
         self._letters: list[tuple[int, Section]] = []  # for the rides
+        self._noted: list[tuple[int, Section]] = []
         self.shown = Shown.of(self)
         self.inbox = self._empty = Inbox((), self._outgoing)
         # When checked: what arrived last, to be poisoned, and the arrays of it whose dtype is known.
@@ -226,7 +229,7 @@ class SuperstepEngine:
         if self.participants or not self._fast or not self.gate.limit:
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
-            if self.rides.riding or self._letters:
+            if self.rides.riding or self._letters or self._noted:
                 self._go_on()
             return
         # Time counts here: it is what an empty superstep takes.
@@ -244,7 +247,7 @@ class SuperstepEngine:
             if arrival is not QUIET:
                 if arrival[0] is not None:
                     self._take(arrival, SYNC, _SYNCED, enter - left, sent)
-                    if self._letters:
+                    if self._letters or self._noted:
                         self._go_on()  # nothing rides here: it says so
                     return
                 got = self._deliver(arrival) if arrival[2] else _NOTHING
@@ -264,7 +267,7 @@ class SuperstepEngine:
                 )
                 account.work = 0.0
                 account.left = leave
-                if self._letters:
+                if self._letters or self._noted:
                     self._go_on()
                 return
             leave = clock()
@@ -358,7 +361,8 @@ class SuperstepEngine:
     def _go_on(self, rides: Rides | None = None) -> None:
         """What rides goes on, after the exchange: its work is the next superstep's."""
         letters, self._letters = self._letters, []
-        (rides or self.rides).deliver(letters)
+        noted, self._noted = self._noted, []
+        (rides or self.rides).deliver(letters, noted)
 
     def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all.
@@ -419,7 +423,7 @@ class SuperstepEngine:
         except BaseException as error:
             self.agreement.leave(error)
             raise
-        if self.rides.riding or self._letters:
+        if self.rides.riding or self._letters or self._noted:
             self._go_on()
         return True
 
@@ -509,6 +513,8 @@ class SuperstepEngine:
                     mail.append((source, section))
                 elif stream == LETTERS:
                     self._letters.append((source, section))
+                elif stream == NOTES:
+                    self._noted.append((source, section))
                 elif stream == PUTS:
                     self._accesses.write(section)
                 elif stream >= JOINED:

@@ -36,21 +36,23 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version convert decoding errors failures files lazy leftovers managed mpiexec process settings supervise", ""
+        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec process settings "
+        "supervise",
+        "",
     ),
     "machines": Layer("cost machine", "ground"),
     "transport": Layer("transport", "ground machines"),
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate group_rides group_shown groups indices labels ledger participant "
-        "parts queues registrations "
+        "accesses account arrays bsp combining gate group_rides group_shown groups indices labels ledger notes "
+        "participant parts queues registrations "
         "rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits keywords launch logp.launch session signals simulation watch world",
+        "exits keywords launch logp.launch machine_cache session signals simulation threads watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -68,7 +70,7 @@ EXCEPTIONS = {("routing.logp", "logp")}
 TYPES_ONLY = {
     (name, "superstep")
     for name in ("arrays", "queues", "combining", "rides", "shown", "group_rides", "group_shown", "groups")
-}
+} | {("notes", "rides")}
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
 ELSEWHERE = ("mpi4py.MPI", "rich", "matplotlib", "hypothesis")  # what it never loads
@@ -225,6 +227,7 @@ def test_layers_are_in_order() -> None:
         assert set(LAYERS[layer].imports.split()) <= set(names[:place]), layer
 
 
+@pytest.mark.whole
 def test_links_are_followed() -> None:
     for module in ("collectives.broadcast", "routing.networks.mesh", "benchmarks.calibration.command", "bsp", ""):
         assert module in sources()

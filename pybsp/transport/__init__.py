@@ -58,7 +58,7 @@ FLAG_MORE = 64  # of RIDES: "what I have called on a group goes on after this ex
 KIND = 15  # the mask of the kind without the flags
 
 # Streams: a parcel has at most one section of each. Queues have JOINED and up, one stream each.
-MAIL, PUTS, GETS, REPLIES, LETTERS = range(5)
+MAIL, PUTS, GETS, REPLIES, LETTERS, NOTES = range(6)
 JOINED = 8
 
 
