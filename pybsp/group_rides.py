@@ -161,7 +161,8 @@ class GroupRides:
         assert rides.starting is not None
         arguments = dict(arguments)
         of_call = group_signature(group.members, name, arguments)
-        stream = GroupStream(rides, name, self.rides.begin_on(group.members, name, arguments, of_call), group)
+        calls = self.rides.group_calls.on(group.members)
+        stream = GroupStream(rides, name, self.rides.begin_on(calls, name, arguments, of_call), group)
         rides.starting.streams.append(stream)
         return stream
 

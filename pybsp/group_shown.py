@@ -38,6 +38,7 @@ class GroupShown(Shown):
         self.words = [self.words[pid] for pid in members]
         self.others = [number for number in range(len(members)) if number != self.pid]
         self._theirs = [self.words[number] for number in self.others]
+        self._calls = engine.rides.group_calls.on(members)
         self._came: tuple[Arrival, float]
         if not self.others and not group.singles:
             self.idle = [(False, [], [0], (0.0,) * 6)]
@@ -57,7 +58,7 @@ class GroupShown(Shown):
         engine = self._engine
         if engine.registrations.declared or not engine.gate.limit:
             return -1
-        return engine.rides.begin_on(self._group.members, name, arguments, of_call)
+        return engine.rides.begin_on(self._calls, name, arguments, of_call)
 
     def sync(self, name: str, label: float, signature: int, at: int, counts: Sequence[float]) -> None:
         if self._group.singles:
@@ -108,7 +109,7 @@ class GroupShown(Shown):
     def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:
         calls = self._engine.group_rides
         assert calls is not None
-        calls.rides.group_calls.take_back(self._group.members)
+        self._calls.take_back()
         arrival, seconds = self._came
         return calls.came(self._group, name, steps(), arrival, seconds)
 

@@ -60,39 +60,50 @@ def following(signature: int) -> int:
     return signature + OF_SUPERSTEP
 
 
-class GroupCalls:
-    """The calls on groups, on this processor: of each group they are counted by themselves.
+class CallsOn:
+    """The calls on one group, on this processor: they are counted by themselves.
 
     Attributes:
-        last: the last one.
+        number: of the last one.
+        last: the last ones, each with its number, name and arguments.
+    """
+
+    __slots__ = ("last", "members", "number")
+
+    def __init__(self, members: tuple[int, ...]) -> None:
+        self.members, self.number = members, 0
+        self.last: deque[tuple[int, str, dict[str, str]]] = deque(maxlen=REMEMBERED)
+
+    def called(self) -> list[Called]:
+        """The last ones."""
+        return [Called(*call, self.members) for call in self.last]
+
+    def take_back(self) -> None:
+        """The last one begins again."""
+        self.number -= 1
+        self.last.pop()
+
+
+class GroupCalls:
+    """The calls on all groups, on this processor.
+
+    Attributes:
+        latest: those on the group that was called on last.
         since: the number of the machine's last call before that; -1 where there is none.
     """
 
     def __init__(self) -> None:
-        self._of: dict[tuple[int, ...], deque[Called]] = {}
-        self.last: Called
+        self._of: dict[tuple[int, ...], CallsOn] = {}
+        self.latest = CallsOn(())
         self.since = -1
 
-    def begin(self, name: str, arguments: dict[str, str], members: tuple[int, ...], of_machine: int) -> int:
-        """A call begins; returns its number among those on the group.
-
-        Args:
-            of_machine: the number of the machine's last call.
-        """
-        calls = self._of.setdefault(members, deque(maxlen=REMEMBERED))
-        number = calls[-1].number + 1 if calls else 1
-        self.last = Called(number, name, arguments, members)
-        self.since = of_machine
-        calls.append(self.last)
-        return number
-
-    def take_back(self, members: tuple[int, ...]) -> None:
-        """The last call on a group begins again."""
-        self._of[members].pop()
+    def on(self, members: tuple[int, ...]) -> CallsOn:
+        """Those on a group."""
+        return self._of.setdefault(members, CallsOn(members))
 
     def called(self) -> list[Called]:
         """The last calls on each group."""
-        return [call for calls in self._of.values() for call in calls]
+        return [call for calls in self._of.values() for call in calls.called()]
 
 
 class Stream:
@@ -330,9 +341,13 @@ class Rides(Participant):
         if self.starting is not None and self.starting.name == name:
             self.starting.supersteps = supersteps
 
-    def begin_on(self, members: tuple[int, ...], name: str, arguments: dict[str, str], of_call: int) -> int:
+    def begin_on(self, calls: CallsOn, name: str, arguments: dict[str, str], of_call: int) -> int:
         """`begin` of a call on a group."""
-        return of_call + self.group_calls.begin(name, arguments, members, self._number)
+        groups = self.group_calls
+        groups.latest, groups.since = calls, self._number
+        number = calls.number = calls.number + 1
+        calls.last.append((number, name, arguments))
+        return of_call + number
 
     def follows(self, name: str) -> None:
         """See `Stream.follows`."""
@@ -410,7 +425,8 @@ class Rides(Participant):
 
     def last_call(self) -> Called:
         """The last one."""
-        return self.group_calls.last if self.group_calls.since == self._number else Called(*self._calls[-1])
+        groups = self.group_calls
+        return groups.latest.called()[-1] if groups.since == self._number else Called(*self._calls[-1])
 
     def differ(self, complaint: str) -> NoReturn:
         """See `Stream.differ`."""
