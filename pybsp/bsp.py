@@ -23,6 +23,7 @@ from .ledger import Ledger
 from .machine import BSPMachine, EBSPMachine
 from .mail import PLAIN_NUMBERS, Inbox
 from .managed import managed
+from .part_totals import exchange_totals
 from .parts import Split
 from .queues import Queue
 from .rides import Ride, Stream, Supersteps, refuse_under_way
@@ -654,7 +655,8 @@ class BSP:
         """
         self._gate.check("bsp.ledger")
         exchange_ledger(self._superstep)
-        return Ledger(self.machine, self._account.log, self._account.virtual)
+        totals = exchange_totals(self._superstep, self.machine)
+        return Ledger(self.machine, self._account.log, self._account.virtual, totals)
 
     # -- life cycle -----------------------------------------------------------------------------------------------
 

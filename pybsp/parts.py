@@ -12,6 +12,7 @@ from .account import clock
 from .agreement import parts
 from .errors import UsageError
 from .failures import killed
+from .part_totals import Stay, Stays
 from .superstep import SuperstepEngine
 from .transport import SPLIT
 
@@ -50,10 +51,13 @@ class Split(Generic[Machine]):
         self._part: SuperstepEngine | None = None
         self._machine: Machine | None = None
         self._computed = self._began = 0.0
+        self._first = self._inner = 0
         whole.give_back()
         if not whole.account.label:
             whole.account.label_this("split")
         whole.watch_crossing()
+        if whole.account.stays is None:
+            whole.account.stays = Stays()
         notes = whole.end(SPLIT, (color, key, max(whole.contexts)), "called bsp.split()")
         try:
             assert notes is not None
@@ -97,6 +101,8 @@ class Split(Generic[Machine]):
         part.gate.open()
         part.account.left = clock()
         self._began = part.account.time()
+        inner = part.account.stays
+        self._first, self._inner = len(part.account.log), 0 if inner is None else len(inner.all)
         self._computed = whole.account.enter_part()
         whole.part = part
         whole.gate.close("a part made by bsp.split is in use; leave its with block first")
@@ -135,8 +141,19 @@ class Split(Generic[Machine]):
             whole.part = None
             whole.gate.open()
             whole.account.leave_part(self._computed, spent)
+            self._note(part)
             if not usable:
                 whole.kept.remove(part)  # nothing can be given back any more
+
+    def _note(self, part: SuperstepEngine) -> None:
+        """What was done in the part is noted in the whole, what was done in parts of it too."""
+        account, log, inner = self._whole.account, part.account.log, part.account.stays
+        assert account.stays is not None
+        combined = min(max(log.combined - self._first, 0), len(log) - self._first)
+        rows = log.table(self._first)
+        account.stays.all.append(Stay(account.superstep, tuple(part.agreement.members), rows, combined))
+        if inner is not None:
+            account.stays.all += [one._replace(superstep=account.superstep) for one in inner.all[self._inner :]]
 
 
 def _tell(part: SuperstepEngine, error: BaseException) -> bool:

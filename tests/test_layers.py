@@ -46,7 +46,7 @@ LAYERS = {
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
         "accesses account arrays bsp combining gate group_rides group_shown groups indices labels ledger notes "
-        "participant parts queues registrations "
+        "part_totals participant parts queues registrations "
         "rides shown superstep",
         "ground machines transport messages",
     ),
@@ -69,8 +69,18 @@ EXCEPTIONS = {("routing.logp", "logp")}
 # For type checkers alone: what fills the pools, and the machine that they are pools of.
 TYPES_ONLY = {
     (name, "superstep")
-    for name in ("arrays", "queues", "combining", "rides", "shown", "group_rides", "group_shown", "groups")
-} | {("notes", "rides")}
+    for name in (
+        "arrays",
+        "queues",
+        "combining",
+        "rides",
+        "shown",
+        "group_rides",
+        "group_shown",
+        "groups",
+        "part_totals",
+    )
+} | {("notes", "rides"), ("ledger", "part_totals"), ("account", "part_totals")}
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
 ELSEWHERE = ("mpi4py.MPI", "rich", "matplotlib", "hypothesis")  # what it never loads

@@ -389,3 +389,37 @@ def test_one_in_a_kept_part_and_another_elsewhere_is_an_error_on_all(spmd: Spmd,
     else:
         with pytest.raises(pybsp.SyncError, match="wait for others that will not come"):
             pybsp.simulate(main, p=spmd.p, checked=spmd.checked)
+
+
+def test_what_parts_did_stands_in_the_ledger_of_the_whole(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        halves = bsp.split(bsp.pid % 2)
+        bsp.sync()
+        before = bsp.ledger.parts
+        with halves as part:
+            for k in range(2 + bsp.pid % 2):
+                part.work(100)
+                part.send(0, np.zeros(10 * k))
+                part.sync()
+            asked = len(part.ledger)
+            with part.split(0) as nested:
+                nested.send(nested.p - 1, 1.0)
+                nested.sync()
+        bsp.sync()
+        with halves as part:
+            part.sync()
+        bsp.sync()
+        parts = bsp.ledger.parts
+        assert parts[2].predicted > 0
+        assert parts[2].measured > 0
+        return before, asked, {number: totals[:5] for number, totals in parts.items()}
+
+    p = spmd.p
+    evens, odds = -(-p // 2) - 1, p // 2 - 1  # processors beside the one that gets all
+    for pid, (before, asked, parts) in enumerate(spmd(main)):
+        assert before == {}
+        assert asked == 2 + pid % 2
+        # With the split of the part, and that part's own superstep, in which its processor 0 gets all.
+        counted = (2 + 2, 200, 10 * evens + evens), (3 + 2, 300, 30 * odds + odds)
+        assert parts[2][:3] == tuple(max(column) for column in zip(*counted[: min(p, 2)], strict=True))
+        assert parts[3] == (1, 0, 0, 0, 0)
