@@ -14,9 +14,11 @@ from .account import clock
 from .failures import note_label
 from .ledger import COLUMNS, Log, pack_row
 from .rides import Supersteps, signature
-from .transport import QUIET, RIDES, Arrival
+from .transport import QUIET, RIDES, Arrival, Bytes
+from .transport.arena import SMALLEST, SharedPool
 from .transport.media.near import Near
 from .transport.router import Direct
+from .transport.wire import BY_MESSAGE
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 NOT_SHOWN: Final = object()
+ELSEWHERE: Final = BY_MESSAGE  # where memory lies that others do not see
 _CHUNK = Log.CHUNK
 
 
@@ -70,6 +73,12 @@ class Shown:
     def signature(self, name: str, arguments: dict[str, str]) -> int:
         """That of a call."""
         return signature(name, arguments)
+
+    def memory(self, size: int) -> tuple[int, Bytes]:
+        """Memory of so many bytes where all see it, and its place in this processor's part; else `ELSEWHERE`."""
+        pool = self._engine.pool
+        memory = pool.take(max(size, SMALLEST))
+        return pool.place(memory) if isinstance(pool, SharedPool) else ELSEWHERE, memory[:size]
 
     def parity(self) -> int:
         """That of the next superstep."""
