@@ -204,6 +204,7 @@ class _BSPSession(Session[BSP]):
         self.transport.hear()  # whether others have waited for too long already
         superstep, path = self._superstep, settings.text(settings.LEDGER)
         superstep.finish()
+        superstep.give_back(everything=True)
         # Parts of the job that are attached at the same time would write over each other.
         if path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size):
             exchange_ledger(superstep, everybody=False)
@@ -221,6 +222,7 @@ class _BSPSession(Session[BSP]):
         else:
             report_failure(transport, superstep, error)
         if not transport.revoked:
+            superstep.give_back(everything=True)
             superstep.router.close()
 
     def detach(self) -> None:
