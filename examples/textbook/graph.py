@@ -9,11 +9,11 @@ Supersteps:
 
     edges       h <= 2 * the edges that a processor finds, or has, for both directions
     pattern     2 with h = 0
-    level       h <= the distinct neighbours of a processor's part of a level, or what comes, and with them, as
-                riders, p - 1 words each way by which all know whether something is new; one superstep a level, one more
+    level       h <= the distinct neighbours of a processor's part of a level, or what comes, of half a word each, and
+                p - 1 words each way by which all know whether something is new, which ride with them; one superstep a level, one more
                 at the end. w = the edges of a processor's part of the level
-    smallest    h = the distinct neighbours of a processor's vertices, or what comes: `pattern.cost(machine, "put")`, and
-                p - 1 words each way; one superstep an iteration, at most diameter + 2. w = the edges of a processor
+    smallest    h = the distinct neighbours of a processor's vertices, or what comes: `pattern.cost(machine, "put")`,
+                and p - 1 words each way; one superstep an iteration, at most diameter + 2. w = the edges of a processor
     check       distances and components go to processor 0: h = 2 * (n less its own)
 
 Run it:
@@ -29,7 +29,6 @@ import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +70,7 @@ class Graph:
         """All neighbours of some of this processor's vertices, by local number."""
         degree = self.degree[vertices]
         shift = np.repeat(self.begin[vertices] - (np.cumsum(degree) - degree), degree)
-        return self.targets[np.arange(shift.size) + shift]
+        return np.asarray(self.targets[np.arange(shift.size) + shift])
 
 
 def distances(graph: Graph, root: int) -> Ints:
@@ -117,7 +116,7 @@ def components(graph: Graph) -> Ints:
             total = collectives.allreduce.start(bsp, changed, np.add, degree=max(bsp.p, 2))
         if not total.value:
             return label.local
-        changed = np.count_nonzero(label.local != before)
+        changed = int(np.count_nonzero(label.local != before))
 
 
 def packages() -> tuple[list[str], NDArray[np.void]]:

@@ -32,8 +32,8 @@ def kmeans(bsp: pybsp.BSP, points: Points, centres: Points, steps: int) -> Point
     """The centres after that many steps, of this processor's points."""
     k, d = centres.shape
     for _ in range(steps):
-        sums = collectives.allreduce(bsp, cluster_sums(points, centres), np.add)
         bsp.work(len(points) * (2 * k * d + k + d + 1))
+        sums = collectives.allreduce(bsp, cluster_sums(points, centres), np.add)
         centres = moved(sums, centres)
     return centres
 

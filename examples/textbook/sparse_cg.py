@@ -9,8 +9,9 @@ Supersteps, for n rows and Z entries that a processor has, U and V the distinct 
 
     entries     h <= 2 * (entries that a processor finds, or has): a place, in a word, and a value
     pattern     2 with h = 0: the vectors are registered, and who needs what of whom is settled once
-    product     2: h = what others need of a processor's block, `fan_out.cost(machine)`, at most V; and the partial sums,
-                `fan_in.cost(machine, "put")`, at most U. w = 2 * Z before the second
+    product     2: h = what others need of a processor's block, `fan_out.cost(machine)`; and the partial sums for other
+                processors, `fan_in.cost(machine, "put")`, of which w = 2 * Z; a processor gets at most V words in the
+                first, and sends at most U in the second
     dot         w = 2 * n/p, then `collectives.allreduce.cost` of a number; two an iteration, and one before them, with
                 w = 6 * n/p an iteration for the vectors
     check       the solution goes to processor 0: h = n less its own
