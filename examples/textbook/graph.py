@@ -9,10 +9,10 @@ Supersteps:
 
     edges       h <= 2 * the edges that a processor finds, or has, for both directions
     pattern     2 with h = 0
-    level       h <= the distinct neighbours of a processor's part of a level, or what comes, of half a word each, and
-                p - 1 words each way by which all know whether something is new, which ride with them; one superstep a level, one more
-                at the end. w = the edges of a processor's part of the level
-    smallest    h = the distinct neighbours of a processor's vertices, or what comes: `pattern.cost(machine, "put")`,
+    level       h = the distinct neighbours of a processor's part of a level that others own, or what comes, and p - 1
+                words each way by which all know whether something is new, which ride with them; w = the edges of a
+                processor's part of the level. One superstep a level, and one more at the end
+    smallest    h = likewise, of all its vertices: `pattern.cost(machine, "put")`,
                 and p - 1 words each way; one superstep an iteration, at most diameter + 2. w = the edges of a processor
     check       distances and components go to processor 0: h = 2 * (n less its own)
 

@@ -4,12 +4,12 @@
 
 Supersteps of a step k, on a grid of R rows and C columns, for n * n items:
 
-    pivot       the largest item of column k: `collectives.allreduce.cost` of 2 words on R processors; none where R = 1.
-                w = ceil((n - k) / R)
+    pivot       the largest item of column k, w = ceil((n - k) / R): `collectives.allreduce.cost` of 2 words on R
+                processors; none where R = 1
     column      the pivot's row and column k go along the rows of the grid: `collectives.broadcast.cost` of
                 ceil((n - k) / R) + 1 words on C processors; none where C = 1
-    rows        rows k and r, which change places, go down the columns of the grid: h <= 2 * (R - 1) * (ceil(n / C) + 1);
-                none where R = 1. Then the update, w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1)
+    rows        rows k and r, which change places, go down the columns: h <= 2 * (R - 1) * (ceil(n / C) + 1); none where
+                R = 1. Then the update, w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1)
 
 and
 
