@@ -8,8 +8,9 @@ Supersteps of a step k, on a grid of R rows and C columns, for n * n items:
                 processors; none where R = 1
     column      the pivot's row and column k go along the rows of the grid: `collectives.broadcast.cost` of
                 ceil((n - k) / R) + 1 words on C processors; none where C = 1
-    rows        rows k and r, which change places, go down the columns: h <= 2 * (R - 1) * (ceil(n / C) + 1); none where
-                R = 1. Then the update, w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1)
+    rows        row k goes to the owners of row r, the pivot's, and row r down the columns, to be row k:
+                h = (R - 1) * (ceil(n / C) + 1); none where R = 1. Then the update,
+                w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1); and one with h = 0 before all steps
 
 and
 
@@ -45,6 +46,9 @@ def lu(bsp: pybsp.BSP, grid: pybsp.Grid, a: Matrix, n: int) -> Ints:
     """
     s, t = grid.column.pid, grid.row.pid
     order = np.arange(n)
+    moved = bsp.array((2, a.shape[1] + 1))  # what rows r and k become, and behind them their items of column k
+    with bsp.superstep("rows"):
+        pass
     for k in range(n):
         # This processor's rows and columns from k on begin with these, and those behind k.
         i, j = -(-(k - s) // grid.rows), -(-(k - t) // grid.columns)
@@ -66,19 +70,24 @@ def lu(bsp: pybsp.BSP, grid: pybsp.Grid, a: Matrix, n: int) -> Ints:
         order[[k, r]] = order[[r, k]]
 
         with bsp.label("rows"):
-            mine = [
-                np.append(a[row // grid.rows], column[row // grid.rows - i]) for row in (k, r) if row % grid.rows == s
-            ]
-            exchanged, _ = collectives.allgather_blocks(grid.column, np.reshape(mine, (-1, a.shape[1] + 1)))
-        # The rows came by processor of the grid's column.
-        old, new = exchanged if k % grid.rows <= r % grid.rows else exchanged[::-1]
-        for row, values in ((r, old), (k, new)):
+            for row, becomes, places in ((k, 0, (r % grid.rows,)), (r, 1, range(grid.rows))):
+                if row % grid.rows == s:
+                    values = np.append(a[row // grid.rows], column[row // grid.rows - i])
+                    for place in places:
+                        if place == s:
+                            moved.local[becomes] = values
+                        else:
+                            moved.put(grid.at(place, t), values, at=becomes)
+            if grid.rows > 1:
+                bsp.sync()
+        for row, values in zip((r, k), moved.local, strict=True):
             if row % grid.rows == s:
                 a[row // grid.rows], column[row // grid.rows - i] = values[:-1], values[-1]
-        if new[-1] == 0:
+        pivot, upper = moved.local[1, -1], moved.local[1, right:-1]
+        if pivot == 0:
             raise ArithmeticError(f"lu: the matrix is singular: column {k} has no pivot")
-        multipliers = column[below - i : -1] / new[-1]
-        a[below:, right:] -= np.outer(multipliers, new[right:-1])
+        multipliers = column[below - i : -1] / pivot
+        a[below:, right:] -= np.outer(multipliers, upper)
         if has_column:
             a[below:, j] = multipliers
         bsp.work(multipliers.size * (2 * (a.shape[1] - right) + 1))

@@ -42,7 +42,7 @@ def distances(comm: MPI.Intracomm, graph: Graph, root: int) -> Ints:
 
 
 def components(comm: MPI.Intracomm, graph: Graph) -> Ints:
-    label = graph.own.copy()
+    label: Ints = graph.own.copy()
     others, send = by_owner(comm, np.unique(graph.targets))
     told, receive = exchanged(comm, others, send)
     told //= comm.size
