@@ -42,7 +42,7 @@ def cluster_sums(points: Points, centres: Points) -> Points:
     """The sum of the points that are nearest to each centre, and behind it their number: shape (k, d + 1)."""
     nearest = np.argmin((centres**2).sum(1) - 2 * (points @ centres.T), axis=1)  # the distance less |point|^2
     columns = [np.bincount(nearest, weights, len(centres)) for weights in points.T]
-    return np.column_stack([*columns, np.bincount(nearest, minlength=len(centres))])
+    return np.stack([*columns, np.bincount(nearest, minlength=len(centres))], axis=1, dtype=float)
 
 
 def moved(sums: Points, centres: Points) -> Points:
