@@ -36,7 +36,7 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec process settings "
+        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec process settings slurm "
         "supervise",
         "",
     ),
