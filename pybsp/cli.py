@@ -12,14 +12,17 @@ from pathlib import Path
 
 from . import leftovers, report, simulation
 from ._version import __version__
+from .configured import TYPES, configured
 from .errors import BSPError, LauncherError
 from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
-from .mpiexec import launcher
+from .routing.choice import named
+from .starting import default_count, explained, refuse_shadow, start
 from .supervise import supervise
 
 # Modules that add commands of their own: `add_commands(commands)`.
 PARTS = (
+    ".doctor",
     ".benchmarks.calibration.command",
     ".benchmarks.calibration.viewing",
     ".benchmarks.emulation.command",
@@ -43,7 +46,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run a program on MPI ranks")
-    run.add_argument("-n", type=_count, default=os.cpu_count() or 1, help="processors (default: cores)")
+    run.add_argument("-n", type=_count, help="processors (default: tasks of the allocation, else cores)")
+    run.add_argument("--router", metavar="NAME", help="of programs that name none (PYBSP_ROUTER)")
+    run.add_argument("--hosts", metavar="A,B:2", help="where the ranks run, by the MPI library's own launcher")
+    run.add_argument("--label-output", action="store_true", help="each line carries the number of its processor")
+    run.add_argument("--explain", action="store_true", help="print what would be run, and what said so; run nothing")
     _program_options(run)
     run.set_defaults(action=_run)
 
@@ -105,9 +112,23 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _run(options: argparse.Namespace) -> int:
+    said = configured({key: getattr(options, key.replace("-", "_")) for key in TYPES}, options.program)
+    for key, what in said.items():
+        setattr(options, key.replace("-", "_"), what.value if key != "checked" else what.value not in ("0", False))
     environment = _environment(options)
-    command = [*launcher(options.n, tuple(environment)), sys.executable, options.program, *options.arguments]
+    refuse_shadow(options.program)
+    if options.router:
+        named(options.router)
+        environment["PYBSP_ROUTER"] = options.router
     os.environ.update(environment)
+    ranks = options.n or default_count()
+    starting = start(
+        ranks, [options.program, *options.arguments], tuple(environment), options.hosts or "", options.label_output
+    )
+    if options.explain:
+        print(explained(said, starting))
+        return 0
+    command = starting.command
     sys.stdout.flush()
     if sys.platform != "linux":  # nothing is left behind there
         os.execvp(command[0], command)

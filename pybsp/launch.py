@@ -49,7 +49,7 @@ def run(
     Args:
         main: the program; the same on all processors.
         router: how messages travel, equal on all processors: a name or a `pybsp.routing.*_router`; see
-            `pybsp.routing`.
+            `pybsp.routing`. Where it is "direct", PYBSP_ROUTER may name another (`pybsp run --router`).
         machine: its parameters; None: from the file that PYBSP_MACHINE names, else nominal. Processor 0's is used
             by all.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
@@ -158,6 +158,8 @@ class _BSPSession(Session[BSP]):
         self._superstep: SuperstepEngine
 
     def arguments(self) -> dict[str, Any]:
+        if self._router == "direct":
+            self._router = settings.text(settings.ROUTER)
         named(self._router)  # raises where there is none
         return {"router": self._router, "checked": self._checked, "timeout": self.timeout}
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from .errors import UsageError
 
 MACHINE = "PYBSP_MACHINE"
+ROUTER = "PYBSP_ROUTER"
 LEDGER = "PYBSP_LEDGER"
 CHECKED = "PYBSP_CHECKED"
 GRACE = "PYBSP_GRACE"
@@ -23,6 +24,7 @@ REPORT_SIGNAL = "PYBSP_REPORT_SIGNAL"
 
 DEFAULTS = {
     MACHINE: "",
+    ROUTER: "direct",
     LEDGER: "",
     CHECKED: "0",
     GRACE: "10",
@@ -34,7 +36,7 @@ DEFAULTS = {
 }
 
 SECONDS = (GRACE, WARN_AFTER)
-OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL)  # agreed on at the beginning of each run
+OF_RUN = (MACHINE, ROUTER, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL)  # agreed on at the beginning of each run
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
 
 _processor_0s: dict[str, str] = {}  # of those that are not set here

@@ -1,7 +1,7 @@
 """What Slurm says of this process by its variables, and what `srun` can do here.
 
-An allocation (`salloc`, `sbatch`) is no step: only `srun` starts the tasks of one, and tells each of them how many there
-are. Which protocol the tasks speak with it (`srun --mpi=...`) is to be one that the MPI library knows.
+An allocation (`salloc`, `sbatch`) is no step: only `srun` starts the tasks of one, and tells each of them how many
+there are. Which protocol the tasks speak with it (`srun --mpi=...`) is to be one that the MPI library knows.
 """
 
 from __future__ import annotations

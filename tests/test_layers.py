@@ -36,8 +36,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec process settings slurm "
-        "supervise",
+        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec process settings "
+        "slurm supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -61,7 +61,10 @@ LAYERS = {
     "benchmarks": Layer(
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
-    "command": Layer("__main__ cli report", "ground machines transport messages logp bsp routers runs benchmarks"),
+    "command": Layer(
+        "__main__ cli configured doctor labelled probe report starting",
+        "ground machines transport messages logp bsp routers runs benchmarks",
+    ),
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
