@@ -194,7 +194,8 @@ def _huge_pages() -> Finding:
         modes = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
     except OSError:
         return Finding("huge pages", "not known")
-    return Finding("huge pages", f"transparent: {''.join(re.findall(r'\[(.*)\]', modes)) or modes.strip()}")
+    chosen = re.findall(r"\[(.*)\]", modes)
+    return Finding("huge pages", f"transparent: {chosen[0] if chosen else modes.strip()}")
 
 
 def _network() -> str:

@@ -1,4 +1,4 @@
-"""A real Slurm cluster for tests: by the script that PYBSP_SLURM names, on this machine; one for all tests of a session.
+"""A real Slurm cluster for tests, on this machine: by the script that PYBSP_SLURM names; one for all tests of a module.
 
 The script runs a command on the controller of a cluster whose file system is its own, but for the folder of the call
 and $TMPDIR. PYBSP_PYTHONS names other Pythons than this one, with colons between: of other MPI libraries.
