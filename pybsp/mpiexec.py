@@ -27,7 +27,7 @@ def launcher(n: int, exported: Sequence[str] = (), hosts: str = "") -> list[str]
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None:
         raise LauncherError(
-            f"no mpiexec beside {sys.executable} nor on PATH; pip install 'pybsp[mpich]' brings one, and "
+            f"no mpiexec beside {sys.executable} nor on PATH; pip install mpich brings one, and "
             "`pybsp simulate -p N program.py` needs none"
         )
     command = [found, "-n", str(n)]

@@ -60,13 +60,13 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
                 raise _printed_by_first(
                     LauncherError(
                         f"pybsp: a launcher started {size} processes, but Python can load no MPI library "
-                        f"({_first_line(error)}); install one: pip install 'pybsp[mpich]', and start with its mpiexec "
+                        f"({_first_line(error)}); install one: pip install mpich, and start with its mpiexec "
                         "(`pybsp run -n ...`)"
                     )
                 ) from None
             print(
                 f"pybsp: no MPI library can be loaded ({_first_line(error)}); running on one virtual processor. "
-                "pip install 'pybsp[mpich]' brings one.",
+                "pip install mpich brings one.",
                 file=sys.stderr,
             )
             _alone = True

@@ -132,6 +132,8 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     finally:
         os.killpg(server.pid, signal.SIGKILL)  # its namespaces go with it
         server.wait()
+        assert server.stdin is not None
+        server.stdin.close()
 
 
 @cache
