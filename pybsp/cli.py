@@ -7,13 +7,14 @@ import importlib
 import os
 import runpy
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from . import leftovers, report, simulation
 from ._version import __version__
 from .configured import TYPES, configured
-from .errors import BSPError, LauncherError
+from .errors import BSPError, LauncherError, UsageError
 from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
 from .routing.choice import named
@@ -27,6 +28,9 @@ PARTS = (
     ".benchmarks.calibration.viewing",
     ".benchmarks.emulation.command",
 )
+
+
+INTERRUPTED = 130  # the exit status after Ctrl-C
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +55,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--hosts", metavar="A,B:2", help="where the ranks run, by the MPI library's own launcher")
     run.add_argument("--label-output", action="store_true", help="each line carries the number of its processor")
     run.add_argument("--explain", action="store_true", help="print what would be run, and what said so; run nothing")
+    run.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="measure first what the ledger predicts by, in at most 10 s, where no earlier run on these processors has",
+    )
     _program_options(run)
     run.set_defaults(action=_run)
 
@@ -128,9 +137,41 @@ def _run(options: argparse.Namespace) -> int:
     if options.explain:
         print(explained(said, starting))
         return 0
-    command = starting.command
+    if options.calibrate:
+        if "machine" in said:
+            source = said["machine"].source.split()[-1]
+            raise UsageError(f"--calibrate: {source} names the machine file to predict by; leave out one of the two")
+        with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:
+            status, path = _calibrated(starting.launcher, folder)
+            if status == INTERRUPTED:
+                return status
+            if path is not None:
+                environment["PYBSP_MACHINE"] = path
+                os.environ["PYBSP_MACHINE"] = path
+                starting = start(
+                    ranks,
+                    [options.program, *options.arguments],
+                    tuple(environment),
+                    options.hosts or "",
+                    options.label_output,
+                )
+            return _started(options, starting.command)
+    return _started(options, starting.command)
+
+
+def _calibrated(launcher: Sequence[str], folder: str) -> tuple[int, str | None]:
+    """Measure the machine where no file fits it; an exit status, and a machine file that could not be cached."""
+    first = importlib.import_module(".benchmarks.calibration.first", __package__)
+    status, path = first.ready(launcher, folder)
+    if status not in (0, INTERRUPTED):
+        print(f"pybsp run: --calibrate failed (exit status {status}); the program runs without", file=sys.stderr)
+    return status, path
+
+
+def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
+    """Start the program's ranks, and wait for them."""
     sys.stdout.flush()
-    if sys.platform != "linux":  # nothing is left behind there
+    if sys.platform != "linux" and not options.calibrate:  # nothing is left behind there
         os.execvp(command[0], command)
     status = supervise(command)
     if status:

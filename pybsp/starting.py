@@ -17,10 +17,15 @@ from .mpiexec import launcher
 
 
 class Start(NamedTuple):
-    """A command, and why it is this one."""
+    """What starts ranks, what it starts, and why it is this one."""
 
-    command: list[str]
+    launcher: list[str]
+    program: list[str]
     why: str
+
+    @property
+    def command(self) -> list[str]:
+        return [*self.launcher, *self.program]
 
 
 def default_count() -> int:
@@ -50,13 +55,13 @@ def start(n: int, program: Sequence[str], exported: Sequence[str], hosts: str = 
                 # --kill-on-bad-exit: else a rank that was killed would leave the others waiting for it.
                 command = ["srun", f"--mpi={kind}", f"--ntasks={n}", "--export=ALL", "--kill-on-bad-exit=1"]
                 command += ["--label"] * labelled
-                return Start([*command, *python], f"an allocation of {tasks} tasks; {_first(version)} speaks {kind}")
+                return Start(command, python, f"an allocation of {tasks} tasks; {_first(version)} speaks {kind}")
     if labelled:
         python = [sys.executable, "-m", "pybsp.labelled", *program]
     why = "the mpiexec that belongs to this Python, else the first on PATH"
     if tasks and not hosts:
         why = f"an allocation of {tasks} tasks, whose srun has no kind that works with the library; {why}"
-    return Start([*launcher(n, exported, hosts), *python], why)
+    return Start(launcher(n, exported, hosts), python, why)
 
 
 def _library() -> str:
