@@ -147,7 +147,7 @@ def _run(options: argparse.Namespace) -> int:
                 return status
             if path is not None:
                 environment["PYBSP_MACHINE"] = path
-                os.environ["PYBSP_MACHINE"] = path
+                os.environ.update(environment)
                 starting = start(
                     ranks,
                     [options.program, *options.arguments],

@@ -25,9 +25,9 @@ REPORT_SIGNAL = "PYBSP_REPORT_SIGNAL"
 
 DEFAULTS = {
     MACHINE: "",
-    ROUTER: "direct",
     LEDGER: "",
     CHECKED: "0",
+    ROUTER: "direct",
     GRACE: "10",
     WARN_AFTER: "60",
     REPORT_SIGNAL: "SIGUSR1",
