@@ -385,8 +385,14 @@ class Ledger(_Records):
         machine, work, computing = self.machine, row[WORK], row[SECONDS]
         h = max(row[WORDS_OUT], row[WORDS_IN])
         counted = h, row[MESSAGES], row[WORDS], row[ITEMS]
-        predicted = machine.elapsed(computing, *counted)
-        together = isinstance(machine, BSPMachine) and machine.cost == "max"  # computing and exchange
+        whole = machine.elapsed(computing, *counted)
+        if isinstance(machine, BSPMachine) and machine.cost == "max":
+            exchange = whole - computing  # what it adds to computing
+        elif isinstance(machine, BSPMachine) and machine.exchange is not None and not self.virtual:
+            exchange = machine.exchanging(*counted)
+            whole = computing + exchange
+        else:
+            exchange = machine.elapsed(0.0, *counted)
         return Record(
             label=self._names[int(row[LABEL])],
             work=work,
@@ -396,11 +402,11 @@ class Ledger(_Records):
             h_in=int(row[WORDS_IN]),
             h=int(h),
             M=int(row[WORDS]),
-            predicted=predicted,
+            predicted=whole,
             measured=row[MEASURED],
             items=int(row[ITEMS]),
             seconds_mean=row[MEAN],
-            exchange_predicted=predicted - computing if together else machine.elapsed(0.0, *counted),
+            exchange_predicted=exchange,
             charged=work / machine.r,
         )
 
@@ -458,7 +464,8 @@ class Ledger(_Records):
 
         Examples:
             >>> pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_csv("ledger.csv")
-            >>> print(open("ledger.csv").read().split(",")[:3])
+            >>> with open("ledger.csv") as file:
+            ...     file.readline().split(",")[:3]
             ['label', 'work', 'seconds']
         """
         try:
@@ -546,12 +553,13 @@ _RECORD = fields(
     {"label": any_text, "work": _FIGURE, **dict.fromkeys(_COUNTS, _COUNT), **dict.fromkeys(_SECONDS, _FIGURE)},
     others=untouched,
 )
+_PARAMETERS = {
+    **dict.fromkeys(("g", "l", "r", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
+    **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
+}
 _MACHINE = fields(
     {"calibrated": flag},
-    {
-        **dict.fromkeys(("g", "l", "r", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
-        **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
-    },
+    {**_PARAMETERS, "exchange": optional(fields({}, _PARAMETERS, others=untouched))},
     others=untouched,
 )
 

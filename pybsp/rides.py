@@ -338,6 +338,10 @@ class Rides(Participant):
         """The last calls on this processor."""
         return [Called(*call) for call in self._calls]
 
+    def last(self) -> Called:
+        """The last of them."""
+        return Called(*self._calls[-1])
+
     def differ(self, complaint: str) -> NoReturn:
         """See `Stream.differ`."""
         self._engine.agreement.differ(complaint)

@@ -36,8 +36,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec process settings "
-        "slurm supervise",
+        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec places "
+        "process settings slurm supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -45,8 +45,8 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate indices labels ledger notes participant parts queues registrations "
-        "rides shown superstep",
+        "accesses account arrays bsp combining gate global_arrays indices labels ledger notes participant parts "
+        "patterns queues registrations rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
@@ -68,9 +68,12 @@ LAYERS = {
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
-# For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown")} | {
-    ("notes", "rides")
+# For type checkers alone: what fills the pools, and the machine that they are pools of; what rides, and an array's
+# patterns.
+TYPES_ONLY = {
+    *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
+    ("notes", "rides"),
+    ("arrays", "patterns"),
 }
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
