@@ -20,6 +20,8 @@ What is where:
     watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
     world.py        all ranks of a job, and how it ends; exits.py: also where there was no run
     leftovers.py    what dead jobs have left in shared memory
+    started.py      start_ranks, ranks: MPI ranks from a notebook or a script
+    serving.py      what these run; shipping.py: how objects get there and back; notebook.py: what a notebook shows
     simulation.py   simulate: programs on virtual processors
     logp/           LogP programs: on a simulated machine, and on MPI ranks
     transport/      MPI ranks and virtual processors
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from .queues import Queue
     from .rides import Ride
     from .simulation import Simulation, simulate
+    from .started import Execution, Ranks, ranks, start_ranks
 
 __all__ = [
     "BSP",
@@ -78,6 +81,7 @@ __all__ = [
     "CostError",
     "DeadlockError",
     "DeliveryError",
+    "Execution",
     "EBSPMachine",
     "Inbox",
     "LauncherError",
@@ -86,6 +90,7 @@ __all__ = [
     "Message",
     "ProcessorError",
     "Queue",
+    "Ranks",
     "Record",
     "Ride",
     "RoutingError",
@@ -99,8 +104,10 @@ __all__ = [
     "__version__",
     "attach",
     "logp",
+    "ranks",
     "run",
     "simulate",
+    "start_ranks",
 ]
 
 if not TYPE_CHECKING:
@@ -119,6 +126,7 @@ if not TYPE_CHECKING:
             ".queues": ("Queue",),
             ".rides": ("Ride",),
             ".simulation": ("Simulation", "simulate"),
+            ".started": ("Execution", "Ranks", "ranks", "start_ranks"),
         },
     )
 

@@ -10,14 +10,16 @@ An exception may refuse attributes: a frozen dataclass does, or a class whose `_
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from greenlet import GreenletExit
 
 from .errors import BSPError, ProcessorError, SyncError, describe
 
 _KEY = "__pybsp_outcome__"
+
+T = TypeVar("T")
 
 # -- what others learn -------------------------------------------------------------------------------------------------
 
@@ -104,6 +106,17 @@ def outcome(error: BaseException) -> Outcome:
     if found is None:
         found = attributes[_KEY] = Outcome()
     return found  # type: ignore[no-any-return]
+
+
+def without_outcome(error: BaseException, pickled: Callable[[BaseException], T]) -> T:
+    """What is made of an exception while it has no record, as where it goes to another process."""
+    attributes = BaseException.__getattribute__(error, "__dict__")
+    record = attributes.pop(_KEY, None)
+    try:
+        return pickled(error)
+    finally:
+        if record is not None:
+            attributes[_KEY] = record
 
 
 def quiet(error: BaseException) -> bool:

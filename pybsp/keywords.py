@@ -49,6 +49,17 @@ def check_keywords(operation: str, main: Callable[..., Any], args: Sequence[Any]
             )
 
 
+def takes(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a program can be called with a bsp and these; True where nothing is known of it."""
+    try:
+        inspect.signature(main).bind(None, *args, **kwargs)
+    except ValueError:
+        return True
+    except TypeError:
+        return False
+    return True
+
+
 def timeout_of(operation: str, timeout: Any) -> float | None:
     """The argument timeout, checked.
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from .errors import LauncherError
 
 
-def launcher(n: int, exported: Sequence[str] = ()) -> list[str]:
+def launcher(n: int, exported: Sequence[str] = (), hosts: str = "") -> list[str]:
     """The command that starts n processes: the mpiexec beside this Python (it came with the library), else on PATH.
 
     Args:
         n: processes.
         exported: environment variables that must reach processes on other hosts.
+        hosts: names, with commas between them; empty: the launcher's choice.
 
     Raises:
         LauncherError: there is no mpiexec.
@@ -36,4 +37,5 @@ def launcher(n: int, exported: Sequence[str] = ()) -> list[str]:
             command += ["--map-by", ":OVERSUBSCRIBE"]
         for variable in exported:
             command += ["-x", variable]
-    return command
+        return [*command, "--host", hosts] if hosts else command
+    return [*command, "-hosts", hosts] if hosts else command
