@@ -20,8 +20,9 @@ What is where:
     watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
     world.py        all ranks of a job, and how it ends; exits.py: also where there was no run
     leftovers.py    what dead jobs have left in shared memory
-    started.py      start_ranks, ranks: MPI ranks from a notebook or a script
-    serving.py      what these run; shipping.py: how objects get there and back; notebook.py: what a notebook shows
+    started.py      start_ranks, ranks: MPI ranks from a notebook or a script; job.py: how they start, run and end
+    serving.py      what these ranks do; shipping.py: how objects get there and back; notebook.py: what a notebook shows
+    testing.py      raises_on; pytest_plugin.py: tests on virtual processors, and on ranks
     simulation.py   simulate: programs on virtual processors
     logp/           LogP programs: on a simulated machine, and on MPI ranks
     transport/      MPI ranks and virtual processors
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from .rides import Ride
     from .simulation import Simulation, simulate
     from .started import Execution, Ranks, ranks, start_ranks
+    from .testing import raises_on
 
 __all__ = [
     "BSP",
@@ -81,8 +83,8 @@ __all__ = [
     "CostError",
     "DeadlockError",
     "DeliveryError",
-    "Execution",
     "EBSPMachine",
+    "Execution",
     "Inbox",
     "LauncherError",
     "Ledger",
@@ -104,6 +106,7 @@ __all__ = [
     "__version__",
     "attach",
     "logp",
+    "raises_on",
     "ranks",
     "run",
     "simulate",
@@ -127,6 +130,7 @@ if not TYPE_CHECKING:
             ".rides": ("Ride",),
             ".simulation": ("Simulation", "simulate"),
             ".started": ("Execution", "Ranks", "ranks", "start_ranks"),
+            ".testing": ("raises_on",),
         },
     )
 

@@ -84,6 +84,8 @@ class Outcome:
         failure: of a ProcessorError, what the processor that failed has told.
         speaker: the processor that prints it, where all raise the same.
         place: where in the job it was.
+        pid: the processor that it comes from, where the run that it has left says so.
+        expected: whether a test expects it.
     """
 
     label: str | None = None
@@ -92,6 +94,8 @@ class Outcome:
     agreed = -1
     speaker = 0
     place = ""
+    pid: int | None = None
+    expected = False
 
     @property
     def silent(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from . import settings, simulation
+from . import notebook, settings, simulation
 from .account import Account
 from .bsp import BSP
 from .combining import exchange_ledger
@@ -203,8 +203,8 @@ class _BSPSession(Session[BSP]):
 
     def warnings(self) -> Sequence[str]:
         assert self._machine is not None
-        warning = self._warning or self._machine.elsewhere(self.hosts)
-        return [] if warning is None else [warning]
+        single = notebook.alone(self.operation) if self.world and self.transport.p == 1 else None
+        return [text for text in (self._warning or self._machine.elsewhere(self.hosts), single) if text is not None]
 
     def make(self, decided: _Decided, arguments: Mapping[str, Any]) -> BSP:
         transport, machine = self.transport, decided.machine

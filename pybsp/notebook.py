@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib import import_module
 from typing import Any
+
+_said = False
 
 _FIRST = 1.0  # seconds that a run takes before anything is shown of it
 _EVERY = 0.5  # seconds between two changes of what is shown
@@ -15,6 +18,18 @@ def in_notebook() -> bool:
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def alone(operation: str) -> str | None:
+    """What to say, once, of a run that has one processor since this process is a notebook's."""
+    global _said
+    if _said or not in_notebook():
+        return None
+    _said = True
+    return (
+        f"{operation}: one processor, as no launcher has started this notebook; pybsp.start_ranks(main, n=4) starts "
+        "ranks, and pybsp.simulate(main, p=4) virtual processors"
+    )
 
 
 class Progress:
@@ -51,10 +66,8 @@ class Progress:
             self._update("")
 
     def _update(self, text: str) -> None:
-        from IPython.display import display
-
         content = {"text/plain": text}
         if self._display is None:
-            self._display = display(content, raw=True, display_id=True)
+            self._display = import_module("IPython.display").display(content, raw=True, display_id=True)
         else:
             self._display.update(content, raw=True)

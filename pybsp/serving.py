@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import settings
-from .failures import failure_of, without_outcome
+from .failures import failure_of, outcome, without_outcome
 from .shipping import Line, Parcel, Received, Sender, connect, pickled
 
 if TYPE_CHECKING:
     from .bsp import BSP
 
 ADDRESS = "PYBSP_RANKS"
+_PACKAGE = os.path.dirname(__file__) + os.sep
 PROGRESS = 0.5  # seconds between two words about where a processor is
 
 
@@ -71,11 +72,13 @@ class Raised:
     """How main has ended on a processor that failed.
 
     own: it failed of itself, not since another did.
+    expected: a test expects it (`raises_on`).
     text: of the exception, in a line.
     trace: how it came about: a pickled TracebackException, to be worded where the program's text is; or its text.
     """
 
     own: bool
+    expected: bool
     text: str
     trace: bytes | str
 
@@ -175,15 +178,17 @@ class _Server:
 def _raised(error: BaseException) -> Raised:
     import cloudpickle
 
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    trace = own = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         trace = trace.tb_next
+    trace = trace or own  # from where the program begins
     worded = traceback.TracebackException(type(error), error, trace, lookup_lines=False)
     failure = failure_of(error, 0, "")
+    known = failure.primary, outcome(error).expected, failure.summary
     try:
-        return Raised(failure.primary, failure.summary, cloudpickle.dumps(worded))
+        return Raised(*known, cloudpickle.dumps(worded))
     except Exception:
-        return Raised(failure.primary, failure.summary, "".join(worded.format()))
+        return Raised(*known, "".join(worded.format()))
 
 
 def _parcel(error: BaseException) -> Parcel:

@@ -36,8 +36,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec process settings "
-        "supervise",
+        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec notebook process "
+        "settings shipping supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -51,7 +51,7 @@ LAYERS = {
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits keywords launch logp.launch session signals simulation watch world",
+        "exits job keywords launch logp.launch serving session signals simulation started testing watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -61,7 +61,9 @@ LAYERS = {
     "benchmarks": Layer(
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
-    "command": Layer("__main__ cli report", "ground machines transport messages logp bsp routers runs benchmarks"),
+    "command": Layer(
+        "__main__ cli pytest_plugin report", "ground machines transport messages logp bsp routers runs benchmarks"
+    ),
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
