@@ -104,6 +104,7 @@ class Job:
         self.p, self.over = p, False
         self._progress = in_notebook()
         self._ranks: list[_Rank] = []
+        self._lines: list[Line] = []  # of all of them, three of each
         self._sender = Sender()
         self._mark = b"\x1e" + os.urandom(12).hex().encode() + b"\n"
         self._said: deque[str] = deque(maxlen=40)  # lines of the launcher
@@ -182,6 +183,7 @@ class Job:
                 elif key.data is not None:
                     key.data()
                 elif (line := meeting.accept()) is not None:
+                    self._lines.append(line)
                     try:
                         (who, number), _received = line.receive()
                     except (EOFError, OSError):
@@ -217,7 +219,6 @@ class Job:
                     os.set_blocking(lines[number].fileno(), False)
                     with suppress(OSError):
                         said += os.read(lines[number].fileno(), 1 << 16).decode(errors="replace").splitlines()
-                    lines[number].close()
         self.kill()
         text = "".join(f"\n  {line}" for line in said)
         raise LauncherError(
@@ -365,10 +366,8 @@ class Job:
         atexit.unregister(self.kill)
         if self._meeting is not None:
             self._meeting.close()
-        for rank in self._ranks:
-            rank.line.close()  # which ends a rank that runs a program
-            for output in rank.outputs:
-                output.line.close()
+        for line in self._lines:
+            line.close()  # which ends a rank that runs a program
         if self._mpiexec.poll() is None:
             self._mpiexec.terminate()
             with suppress(subprocess.TimeoutExpired):

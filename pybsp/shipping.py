@@ -313,7 +313,11 @@ def connect(address: str) -> Callable[[], Line]:
             far = socket.create_connection((host, int(port)), timeout=60)
             far.setblocking(True)
             found = Line(far, near=False)
-        found.prove(bytes.fromhex(key), first=False)
+        try:
+            found.prove(bytes.fromhex(key), first=False)
+        except BaseException:
+            found.close()
+            raise
         return found
 
     return line
