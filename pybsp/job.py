@@ -346,15 +346,12 @@ class Job:
         if self.over:
             return
         try:
-            if self._meeting is not None:
-                self._meet()
-            for rank in self._ranks:
-                rank.line.send(None)
-            self._drain(ENDING)
-            with suppress(subprocess.TimeoutExpired):
-                self._mpiexec.wait(ENDING)
-        except (OSError, LauncherError):
-            pass  # they have ended otherwise
+            with suppress(OSError, subprocess.TimeoutExpired):  # they have ended otherwise
+                for rank in self._ranks:
+                    rank.line.send(None)
+                if self._ranks:
+                    self._drain(ENDING)
+                    self._mpiexec.wait(ENDING)
         finally:
             self.kill()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
 
@@ -63,7 +63,9 @@ class Processors(NamedTuple):
 def bsp(request: pytest.FixtureRequest) -> Processors:
     """The processor that runs this test: `@pytest.mark.bsp(p=[1, 2, 4])` says of how many."""
     if not hasattr(request, "param"):
-        raise pytest.UsageError(f"{request.node.nodeid}: fixture bsp: expected the mark @pytest.mark.bsp(p=[1, 2, 4])")
+        raise pytest.Collector.CollectError(
+            f"{request.node.nodeid}: fixture bsp: expected the mark @pytest.mark.bsp(p=[1, 2, 4])"
+        )
     return Processors(request.param)
 
 
@@ -73,14 +75,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     name = metafunc.definition.nodeid
     if "bsp" not in metafunc.fixturenames:
-        raise pytest.UsageError(f"{name}: mark bsp: expected a test with an argument bsp, its processor")
+        raise pytest.Collector.CollectError(f"{name}: mark bsp: expected a test with an argument bsp, its processor")
     wrong = set(mark.kwargs) - {"p", "timeout", *OPTIONS}
     if wrong or len(mark.args) + ("p" in mark.kwargs) != 1:
-        raise pytest.UsageError(f"{name}: mark bsp: expected bsp(p, timeout, {', '.join(OPTIONS)}), got {mark}")
+        raise pytest.Collector.CollectError(
+            f"{name}: mark bsp: expected bsp(p, timeout, {', '.join(OPTIONS)}), got {mark}"
+        )
     given = mark.args[0] if mark.args else mark.kwargs["p"]
     numbers = [given] if isinstance(given, int) else list(given)
     if not numbers or not all(type(p) is int and p >= 1 for p in numbers):
-        raise pytest.UsageError(f"{name}: mark bsp: argument p: expected numbers of processors, from 1, got {given!r}")
+        raise pytest.Collector.CollectError(
+            f"{name}: mark bsp: argument p: expected numbers of processors, from 1, got {given!r}"
+        )
     cases = [pytest.param(p, id=f"p{p}", marks=_marks(metafunc.config, p)) for p in numbers]
     metafunc.parametrize("bsp", cases, indirect=True, scope="function")
 
@@ -204,7 +210,7 @@ class _OnRanks(_Way):
         __tracebackhide__ = True
         options = {**self.options, "timeout": None}
         with _by_value(self.item):
-            ended, _ = self._ranks().attempt(main, args, {}, options, self.limit)
+            ended, _ = self._ranks().attempt(main, args, {}, options, self.limit, self.item.name)
         _judge(ended)
 
     def ready(self, test: Callable[..., Any]) -> None:
@@ -233,7 +239,7 @@ class _UnderMPI(_Way):
         __tracebackhide__ = True
         from .failures import failure_of, outcome
         from .launch import run
-        from .testing import of_all, on_processor
+        from .testing import of_all, on_processor, verdict
 
         try:
             run(on_processor, test, args, kwargs, timeout=self.limit, **self.options)
@@ -242,14 +248,13 @@ class _UnderMPI(_Way):
                 raise
             # All fail here, each with its error: what it is for the test, all find alike.
             failure = failure_of(error, 0, "")
-            skips = isinstance(error, pytest.skip.Exception)
-            known = run(of_all, (failure.primary, outcome(error).expected, str(error) if skips else None))
+            ends = verdict(error)
+            known = run(of_all, (failure.primary, outcome(error).expected, ends.args if ends else None))
             own = [one for one in known if one[0] or one[1]]
             if own and all(expected for _, expected, _ in own):
                 return
-            texts = [text for primary, _, text in own if text is not None]
-            if len(texts) == len(own) > 0:
-                pytest.skip(texts[0])
+            if own and all(told for _, _, told in own):
+                _end(*own[0][2])
             raise
 
     def _agree(self, value: Any) -> Any:
@@ -325,10 +330,16 @@ def _judge(ended: Sequence[Ended]) -> None:
         if not one.expected:
             assert one.error is not None
             if isinstance(one.error, Verdict):
-                kind, text = one.error.args
-                verdicts: dict[str, Any] = {"Skipped": pytest.skip, "XFailed": pytest.xfail}
-                verdicts.get(kind, pytest.fail)(text)
+                _end(*one.error.args)
             raise one.error
+
+
+def _end(kind: str, text: str) -> NoReturn:
+    """End a test as pytest.skip, xfail or fail did on its processors."""
+    __tracebackhide__ = True
+    verdicts: dict[str, Any] = {"Skipped": pytest.skip, "XFailed": pytest.xfail}
+    verdicts.get(kind, pytest.fail)(text)
+    raise AssertionError
 
 
 class _replaced:  # noqa: N801 - used as a function is

@@ -159,12 +159,14 @@ class Ranks:
         kwargs: dict[str, Any],
         options: dict[str, Any],
         limit: float | None = None,
+        name: str = "",
     ) -> tuple[list[Ended], Ledger | None]:
         """How a program ends on each of these ranks, and the ledger where it ends well on all.
 
         Args:
             options: as `run` has them, checked.
             limit: seconds after which the ranks are ended.
+            name: of the program, for errors; its own where there is none.
 
         Raises:
             TimeoutError: they were.
@@ -182,7 +184,7 @@ class Ranks:
         if self._job is None:
             self._job = Job(self.p, self._hosts)
         try:
-            return self._job.run(program, options, getattr(main, "__qualname__", repr(main)), limit)
+            return self._job.run(program, options, name or getattr(main, "__qualname__", repr(main)), limit)
         finally:
             if self._job.over:
                 self._job = None

@@ -111,10 +111,18 @@ def on_rank(bsp: BSP, test: Callable[..., Any], args: Sequence[Any], kwargs: Map
     try:
         on_processor(bsp, test, args, kwargs)
     except BaseException as error:
-        outcomes = sys.modules.get("_pytest.outcomes")
-        if outcomes is not None and isinstance(error, outcomes.OutcomeException):
-            raise Verdict(type(error).__name__, str(error)).with_traceback(error.__traceback__) from None
+        ends = verdict(error)
+        if ends is not None:
+            raise ends.with_traceback(error.__traceback__) from None
         raise
+
+
+def verdict(error: BaseException) -> Verdict | None:
+    """What an exception says of a test, if it is one of pytest's."""
+    outcomes = sys.modules.get("_pytest.outcomes")
+    if outcomes is None or not isinstance(error, outcomes.OutcomeException):
+        return None
+    return Verdict(type(error).__name__, str(error))
 
 
 def of_all(bsp: BSP, value: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -194,7 +194,9 @@ def test_parcels_go_through_memory_or_through_the_socket(far: bool) -> None:
         parcel = pickled((np.full(MANY * int(number), number), fixed, "small"))
         line.send(number, parcel, sender.put(parcel))
     thread.join(30)
-    line.close(), meeting.close(), sender.forget()
+    line.close()
+    meeting.close()
+    sender.forget()
     expected = [entry for n in (1.0, 2.0, 3.0) for entry in ((n, n * n * MANY, False, "small"), True)]
     assert came == [not far, *expected]
 
@@ -267,7 +269,9 @@ def test_an_exception_that_does_not_come_whole_is_told(
 
 def test_what_cannot_be_sent_is_an_error(ranks: pybsp.Ranks) -> None:
     unsent = (one for one in [1])
-    with pytest.raises(pybsp.UsageError, match=r"expected what cloudpickle can pickle, .* got TypeError: cannot pickle"):
+    with pytest.raises(
+        pybsp.UsageError, match=r"expected what cloudpickle can pickle, .* got TypeError: cannot pickle"
+    ):
         ranks.run(lambda bsp: unsent)
     with pytest.raises(TypeError, match="the result cannot be sent"):
         ranks.run(lambda bsp: (one for one in [1]))
@@ -343,7 +347,10 @@ def test_a_run_that_outlasts_its_limit_says_where_ranks_are(capfd: pytest.Captur
         (lambda: pybsp.start_ranks(ring, 1, n=0), "argument n: expected a whole number of at least 1, got 0"),
         (lambda: pybsp.ranks(True), "argument n: expected a whole number of at least 1, got True"),
         (lambda: pybsp.ranks(2, hosts=[]), "argument hosts: expected names of hosts"),
-        (lambda: pybsp.start_ranks("ring", n=2), "argument main: expected a function of a BSP machine, got 'ring'"),
+        (
+            lambda: pybsp.start_ranks(cast(Any, "ring"), n=2),
+            "argument main: expected a function of a BSP machine, got 'ring'",
+        ),
         (lambda: pybsp.start_ranks(ring, 1, n=2, timeout=0), "argument timeout: expected None or seconds"),
         (lambda: pybsp.start_ranks(lambda bsp, n: n, n=2), "argument n: expected it to be for pybsp.start_ranks alone"),
         (lambda: pybsp.simulate(lambda bsp: pybsp.ranks(2), p=1), "a run is going on in this process"),
