@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pybsp
+from pybsp import job
 from pybsp.shipping import LARGE, Line, Meeting, Sender, connect, pickled
 
 from .launching import Program, ended_well, finish, python, run, start
@@ -227,6 +228,22 @@ def test_nobody_without_the_key_is_let_in() -> None:
     assert refused == ["AuthenticationError"]
 
 
+@pytest.mark.whole
+def test_ranks_of_other_hosts_come_by_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They cannot reach the socket of this host, nor its memory."""
+
+    class FarMeeting(Meeting):
+        def __init__(self, far: bool) -> None:
+            super().__init__(far)
+            self.address = " ".join([NOWHERE, *self.address.split(" ")[1:]])
+
+    monkeypatch.setattr(job, "Meeting", FarMeeting)
+    with pybsp.ranks(P, hosts=["localhost"]) as ranks:
+        for number in (2.0, 3.0):
+            execution = ranks.run(lambda bsp, x: x + bsp.pid, np.full(MANY, number))
+            assert [one.sum() for one in execution.results] == [(number + pid) * MANY for pid in range(P)]
+
+
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
@@ -412,16 +429,16 @@ with pybsp.ranks(2) as ranks:
 @pytest.mark.parametrize("state", ["idle", "busy"])
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
 def test_ranks_end_with_the_process_that_started_them(end: signal.Signals, state: str, program: Program) -> None:
-    job = start(python(program(dedent(SCRIPT)), state))
-    assert job.stdout is not None
+    script = start(python(program(dedent(SCRIPT)), state))
+    assert script.stdout is not None
     processes: list[int] = []
-    for line in job.stdout:
+    for line in script.stdout:
         if line.startswith("["):
             processes.append(int(line.split()[1]))
         if len(processes) == 2 * P or (state == "idle" and line.startswith("idle")):
             break
-    job.send_signal(end)
-    ended = finish(job)
+    script.send_signal(end)
+    ended = finish(script)
     assert ended.code != 0
     assert ("KeyboardInterrupt" in ended.err) == (end == signal.SIGINT)
     until = time.monotonic() + 30
