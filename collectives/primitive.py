@@ -83,7 +83,7 @@ def primitive(
 
     Args:
         small: the shorter way of plain calls with small values (small.py), with the same arguments; or `NOT_SMALL`.
-        riding: that of started ones (riding.py); or None.
+        riding: that of started ones, and of plain ones elsewhere (riding.py); or None.
     """
 
     def carry(
@@ -97,6 +97,10 @@ def primitive(
                 found = small(bsp, *args, **kwargs)
                 if found is not NOT_SMALL:
                     return cast("Result", found)
+            if riding is not None and bsp.p > 1:
+                ticket = riding(bsp, *args, **kwargs)
+                if ticket is not None:
+                    return cast("Result", ticket.finish())
             return bsp.ride(name, steps(bsp, *args, **kwargs)).finish()
 
         def start(bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result]:

@@ -7,6 +7,8 @@ What is where:
     mail.py         messages: send, inbox
     queues.py       typed queues: whole arrays of small messages
     arrays.py       registered arrays: put, get; accesses.py: how these travel
+    layouts.py      which processor owns which item; global_arrays.py: arrays with global indices
+    patterns.py     who needs what of whom, settled once; places.py: indices as slices
     outgoing.py     what these send to one destination
     participant.py  what else has a part in a sync; registrations.py: which arrays and queues there are
     gate.py         whether anything may be called now
@@ -57,16 +59,18 @@ from .errors import (
 from .lazy import lazy
 
 if TYPE_CHECKING:
-    from . import logp
+    from . import layouts, logp
     from . import routing as routing
     from .arrays import Array, Ticket
     from .bsp import BSP
     from .cost import Cost, Superstep
+    from .global_arrays import GlobalArray
     from .launch import attach, run
     from .ledger import Ledger, Record
     from .machine import BSPMachine, EBSPMachine, LogPMachine
     from .mail import Inbox, Message
-    from .queues import Queue
+    from .patterns import Pattern
+    from .queues import Queue, QueuePattern
     from .rides import Ride
     from .simulation import Simulation, simulate
     from .started import Execution, Ranks, ranks, start_ranks
@@ -85,13 +89,16 @@ __all__ = [
     "DeliveryError",
     "EBSPMachine",
     "Execution",
+    "GlobalArray",
     "Inbox",
     "LauncherError",
     "Ledger",
     "LogPMachine",
     "Message",
+    "Pattern",
     "ProcessorError",
     "Queue",
+    "QueuePattern",
     "Ranks",
     "Record",
     "Ride",
@@ -105,6 +112,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "attach",
+    "layouts",
     "logp",
     "raises_on",
     "ranks",
@@ -117,16 +125,19 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(
         __name__,
         {
+            ".layouts": (),
             ".logp": (),
             ".routing": (),
             ".arrays": ("Array", "Ticket"),
             ".bsp": ("BSP",),
             ".cost": ("Cost", "Superstep"),
+            ".global_arrays": ("GlobalArray",),
             ".launch": ("attach", "run"),
             ".ledger": ("Ledger", "Record"),
             ".machine": ("BSPMachine", "EBSPMachine", "LogPMachine"),
             ".mail": ("Inbox", "Message"),
-            ".queues": ("Queue",),
+            ".patterns": ("Pattern",),
+            ".queues": ("Queue", "QueuePattern"),
             ".rides": ("Ride",),
             ".simulation": ("Simulation", "simulate"),
             ".started": ("Execution", "Ranks", "ranks", "start_ranks"),

@@ -149,11 +149,15 @@ class Registered(NamedTuple):
     """What all processors registered and noted with a sync or a split, checked.
 
     own: what each said besides, by pid (a split's color and key).
-    shapes: for each array that was registered, its shape on each processor; None where nothing was registered.
+    shapes: for each array that was registered, its shape on each processor, and for each pattern what each tells; None
+        where nothing was registered.
     """
 
     own: list[Any]
-    shapes: list[list[tuple[int, ...]]] | None
+    shapes: list[list[Any]] | None
+
+
+_TELL = ("array of", "pattern of")  # what is declared with something for all
 
 
 @once
@@ -170,7 +174,7 @@ def look_through(notes: Sequence[Any], superstep: int) -> Registered:
     shapes = None
     if any(declared):
         _compare_declarations(declared, superstep)
-        of_each = [[shape for kind, _, shape, _ in note if kind == "array of"] for note in declared]
+        of_each = [[shape for kind, _, shape, _ in note if kind in _TELL] for note in declared]
         shapes = [list(of_all) for of_all in zip(*of_each, strict=True)]
     if labels[0] is not None and any(label[0] != labels[0][0] for label in labels):
         pids_by_label: dict[str, list[int]] = {}

@@ -9,7 +9,7 @@ import dataclasses
 import operator
 import pickle
 from collections.abc import Iterator
-from typing import Any, NoReturn, SupportsIndex, TypeVar
+from typing import Any, NoReturn, SupportsIndex, TypeVar, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,7 +17,9 @@ from numpy.typing import DTypeLike, NDArray
 from .arrays import Array
 from .combining import exchange_ledger
 from .errors import CostError, UsageError
+from .global_arrays import GlobalArray
 from .labels import Labelled, LabelledSuperstep, checked_label
+from .layouts import Layout, fitting
 from .ledger import Ledger
 from .machine import BSPMachine, EBSPMachine
 from .mail import PLAIN_NUMBERS, Inbox
@@ -181,13 +183,23 @@ class BSP:
             )
         return self._superstep.queue(plain)
 
-    def array(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
+    @overload
+    def array(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> Array: ...
+    @overload
+    def array(self, shape: Layout, dtype: DTypeLike = np.float64) -> GlobalArray: ...
+    def array(self, shape: int | tuple[int, ...] | Layout, dtype: DTypeLike = np.float64) -> Array:
         """Make an array of zeros and register it, on all processors alike; shapes may differ.
 
         `local` is usable at once; put and get from the next sync on.
 
+        Args:
+            shape: of this processor's part, an int or a tuple of ints; or a layout (`pybsp.layouts`), equal on all
+                processors, which says how much each owns: then items have global indices too (`GlobalArray`).
+            dtype: plain data of a fixed size.
+
         Raises:
-            UsageError: a dtype that has no fixed size or is not plain data, or a shape that is none.
+            UsageError: a dtype that has no fixed size or is not plain data, a shape that is none, or a layout of more
+                processors than there are.
 
         Examples:
             >>> def main(bsp):
@@ -201,13 +213,63 @@ class BSP:
         """
         self._gate.check("bsp.array")
         plain = _plain_dtype("bsp.array", dtype)
+        layout = fitting("bsp.array", "shape", shape, self.p) if isinstance(shape, Layout) else None
         try:
-            local = np.zeros(shape, plain)
+            local = np.zeros(shape if layout is None else layout.local_shape(self.pid), plain)  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
             raise UsageError(
-                f"bsp.array: argument shape: expected an int or a tuple of ints of at least 0, got {shape!r} ({error})"
+                "bsp.array: argument shape: expected an int or a tuple of ints of at least 0, or a layout, got "
+                f"{shape!r} ({error})"
             ) from None
-        return self._superstep.array(local)
+        return self._superstep.new_array(local, layout)
+
+    @overload
+    def register(self, array: NDArray[Any]) -> Array: ...
+    @overload
+    def register(self, array: NDArray[Any], layout: Layout) -> GlobalArray: ...
+    def register(self, array: NDArray[Any], layout: Layout | None = None) -> Array:
+        """Register an array that the program has, on all processors alike; shapes may differ.
+
+        It becomes `local` itself: puts write into it. Whoever resizes it gives it up.
+
+        Args:
+            array: plain data of a fixed size that can be written to, and lies in one piece (C-contiguous); of one dtype
+                on all processors.
+            layout: whose part of this processor it is; None: of none.
+
+        Raises:
+            UsageError: no such array, or not of the shape that the layout has here.
+
+        Examples:
+            >>> def main(bsp):
+            ...     mine = np.arange(3) + 10 * bsp.pid
+            ...     x = bsp.register(mine)
+            ...     bsp.sync()
+            ...     x.put((bsp.pid + 1) % bsp.p, -1, at=0)
+            ...     bsp.sync()
+            ...     return x.local is mine, mine.tolist()
+            >>> pybsp.simulate(main, p=2).results
+            [(True, [-1, 1, 2]), (True, [-1, 11, 12])]
+        """
+        self._gate.check("bsp.register")
+        if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.writeable):
+            got = f"{type(array).__name__}"
+            if isinstance(array, np.ndarray):
+                got += " that is read-only" * (not array.flags.writeable)
+                got += " of several pieces" * (not array.flags.c_contiguous)
+            raise UsageError(
+                f"bsp.register: argument array: expected a C-contiguous numpy array that can be written to, got {got}; "
+                "np.ascontiguousarray and .copy() make one"
+            )
+        _plain_dtype("bsp.register", array.dtype, "array")
+        if layout is not None:
+            shape = fitting("bsp.register", "layout", layout, self.p).local_shape(self.pid)
+            if array.shape != shape:
+                raise UsageError(
+                    f"bsp.register: argument array: expected shape {shape}, that of processor {self.pid}'s part of "
+                    f"{layout}, got {array.shape}"
+                )
+        return self._superstep.array(array, layout)
 
     # -- supersteps -----------------------------------------------------------------------------------------------
 
@@ -619,14 +681,14 @@ class BSP:
         raise SystemExit(1)
 
 
-def _plain_dtype(operation: str, dtype: DTypeLike) -> np.dtype[Any]:
+def _plain_dtype(operation: str, dtype: DTypeLike, argument: str = "dtype") -> np.dtype[Any]:
     try:
         found = np.dtype(dtype)
     except TypeError as error:
-        raise UsageError(f"{operation}: argument dtype: expected a numpy dtype, got {dtype!r} ({error})") from None
+        raise UsageError(f"{operation}: argument {argument}: expected a numpy dtype, got {dtype!r} ({error})") from None
     if found.hasobject:
         raise UsageError(
-            f"{operation}: argument dtype: expected plain data, got {found}, whose items are Python objects; "
+            f"{operation}: argument {argument}: expected plain data, got {found}, whose items are Python objects; "
             "send objects with bsp.send"
         )
     return found

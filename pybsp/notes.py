@@ -31,10 +31,7 @@ class Notes:
 
     def ride(self, name: str, steps: Supersteps[Any], supersteps: int) -> Ride[Any]:
         """`BSP.ride` of a function that is over after so many supersteps."""
-        ride = self._rides.start(name, steps)
-        if not ride.done:
-            ride.supersteps = supersteps
-        return ride
+        return self._rides.start_noted(name, steps, supersteps)
 
     def begin(self, name: str, agreed: dict[str, str], of_call: int) -> int:
         """A call begins: see `Rides.begin`."""
@@ -49,16 +46,14 @@ class Notes:
             sent.append(note)
             self._words[dest] += words
 
-    def take(self, signature: int, expected: Sequence[int], name: str) -> list[tuple[int, Note]]:
+    def take(self, signature: int, expected: list[int], name: str) -> list[tuple[int, Note]]:
         """The notes of a call's superstep, with their sources in order.
 
         Raises:
             UsageError: they do not come from those that are expected, one from each.
         """
         came = self._came.pop(signature, [])
-        if len(came) != len(expected) or any(
-            source != other for (source, _), other in zip(came, expected, strict=True)
-        ):
+        if [source for source, _ in came] != expected:
             found = [source for source, _ in came]
             odd = sorted(set(expected).symmetric_difference(found)) or found
             self.differ(f"{name}: processor {odd[0]} is in another call than processor {self._rides.pid}")

@@ -120,6 +120,7 @@ class Ride(Generic[Result_co]):
         name: of the function.
         done: whether it is over.
         supersteps: after how many in all it is, from its start; None where that depends on what arrives.
+        ended: how often it went on.
 
     Examples:
         >>> from pybsp import collectives
@@ -134,7 +135,7 @@ class Ride(Generic[Result_co]):
 
     def __init__(self, rides: Rides, name: str, steps: Supersteps[Result_co]) -> None:
         self.name, self.done, self.supersteps = name, False, 0 if rides.p == 1 else None
-        self._rides, self._steps, self._ended = rides, steps, 0
+        self._rides, self._steps, self.ended = rides, steps, 0
         self._started = rides.superstep()
         self.streams: list[Stream] = []
         self._value: Result_co
@@ -159,7 +160,7 @@ class Ride(Generic[Result_co]):
         if not self.done:
             left = "more supersteps"
             if self.supersteps is not None:
-                more = self.supersteps - self._ended + 1
+                more = self.supersteps - self.ended + 1
                 left = f"{more} more superstep{'s' * (more > 1)}"
             raise TicketError(
                 f"ticket.value: {self.name} was started in {describe(self._started, '')}; its value is there after "
@@ -198,11 +199,11 @@ class Ride(Generic[Result_co]):
         """A superstep has ended, or the first one begins."""
         try:
             next(self._steps)
-            self._ended += 1
+            self.ended += 1
         except StopIteration as end:
             self._value, self.done = end.value, True
             if self.supersteps is None:
-                self.supersteps = self._ended
+                self.supersteps = self.ended
         except BaseException:
             self.done = True  # it can neither go on nor be waited for
             raise
@@ -241,6 +242,16 @@ class Rides(Participant):
         """Start a function; what it sends first goes out with the superstep that goes on."""
         ride = Ride(self, name, steps)
         self._advance([ride])
+        return ride
+
+    def start_noted(self, name: str, steps: Supersteps[Result], supersteps: int) -> Ride[Result]:
+        """Start a function that sends notes alone, and is over after so many supersteps: at least one."""
+        ride = Ride(self, name, steps)
+        ride.supersteps = supersteps
+        next(steps)
+        ride.ended = 1
+        self.riding.append(ride)
+        self._engine.participants[self] = None
         return ride
 
     def stream(self, name: str, arguments: Mapping[str, str]) -> Stream:
@@ -285,7 +296,7 @@ class Rides(Participant):
         The exchange is over: what raises here raises as the program itself would.
         """
         waiting = {stream.turn(): stream for ride in self.riding for stream in ride.streams}
-        for source, tag, payload in Inbox(arrived):
+        for source, tag, payload in Inbox(arrived) if arrived else ():
             note = None
             if type(tag) is str:
                 number, note = tag.split("|", 1)
@@ -326,6 +337,10 @@ class Rides(Participant):
     def called(self) -> list[Called]:
         """The last calls on this processor."""
         return [Called(*call) for call in self._calls]
+
+    def last(self) -> Called:
+        """The last of them."""
+        return Called(*self._calls[-1])
 
     def differ(self, complaint: str) -> NoReturn:
         """See `Stream.differ`."""

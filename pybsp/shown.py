@@ -14,9 +14,11 @@ from .account import clock
 from .failures import note_label
 from .ledger import COLUMNS, Log, pack_row
 from .rides import Ride
-from .transport import RIDES, Arrival
+from .transport import RIDES, Arrival, Bytes
+from .transport.arena import SMALLEST, SharedPool
 from .transport.media.near import Near
 from .transport.router import Direct
+from .transport.wire import BY_MESSAGE
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 NOT_SHOWN: Final = object()
+ELSEWHERE: Final = BY_MESSAGE  # where memory lies that others do not see
 _CHUNK = Log.CHUNK
 
 
@@ -57,6 +60,12 @@ class Shown:
         if not isinstance(transport, Near) or not isinstance(engine.router, Direct) or engine.checked:
             return None
         return cls(engine, transport)
+
+    def memory(self, size: int) -> tuple[int, Bytes]:
+        """Memory of so many bytes where all see it, and its place in this processor's part; else `ELSEWHERE`."""
+        pool = self._engine.pool
+        memory = pool.take(max(size, SMALLEST))
+        return pool.place(memory) if isinstance(pool, SharedPool) else ELSEWHERE, memory[:size]
 
     def parity(self) -> int:
         """That of the next superstep."""
@@ -178,7 +187,7 @@ class Shown:
     def _refuse(self, arrival: Arrival) -> NoReturn:
         """Another processor did something else, or showed nothing."""
         engine = self._engine
-        call = engine.rides.called()[-1]
+        call = engine.rides.last()
         if arrival.kinds is not None:
             engine.settle(arrival, RIDES, f"is in {call.described()}")
         engine.agreement.differ(f"{call.name}: another processor calls it with other arguments than {engine.pid}")

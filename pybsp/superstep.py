@@ -21,25 +21,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .accesses import Accesses
+from .accesses import READ_THERE, Accesses
 from .account import COUNTS, Account, Counted, clock
 from .agreement import Agreement
 from .arrays import Array
 from .errors import BSPError, UsageError, describe, where
 from .failures import failure_of, label_of, note_label
 from .gate import Gate
+from .global_arrays import GlobalArray
+from .layouts import Layout
 from .ledger import COLUMNS, Log
 from .mail import SHORT, Inbox, Mail, arrays_of
 from .participant import Participant
+from .patterns import Patterns
 from .poison import poison
 from .queues import Queue
 from .registrations import Registrations
 from .rides import Rides, refuse_under_way
 from .settings import GRACE, seconds
-from .shown import Shown
+from .shown import ELSEWHERE, Shown
 from .transport import (
     END,
     FLAG_GETS,
+    INDICES,
     JOINED,
     KIND,
     LETTERS,
@@ -63,7 +67,14 @@ _NONE: dict[int, Parcel] = {}
 _LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
 _NOTHING: Counted = (0, 0, 0)
 _SYNCED = "called bsp.sync()"
-_SENDING = ("bsp.send", "queue.send", "array.put", "array.get")  # in this order errors list them
+_SENDING = (
+    "bsp.send",
+    "queue.send",
+    "array.put",
+    "array.get",
+    "pattern.put",
+    "pattern.get",
+)  # in this order errors list them
 _CHUNK = Log.CHUNK
 
 
@@ -97,6 +108,7 @@ class SuperstepEngine:
         gate: whether something may be called.
         mail: the messages that go out with its end.
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
+        patterns: of arrays.
         rides: functions that ride in its supersteps.
         shown: the way of short records; None where there is none.
         inbox: the messages that arrived with the last one.
@@ -122,6 +134,7 @@ class SuperstepEngine:
         "p",
         "part",
         "participants",
+        "patterns",
         "pid",
         "pool",
         "registrations",
@@ -151,7 +164,8 @@ class SuperstepEngine:
         self._outgoing = self.mail.outgoing
         self.participants: dict[Participant, None] = {}
         self.registrations = Registrations()
-        self._accesses = Accesses(self.pool, self.registrations.arrays)
+        self._accesses = Accesses(self.pool, self.registrations.arrays, self.pid)
+        self.patterns = Patterns(self)
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
         self._letters: list[tuple[int, Section]] = []  # for the rides
@@ -176,12 +190,27 @@ class SuperstepEngine:
         self.participants[self.registrations] = None
         return self.registrations
 
-    def array(self, local: NDArray[Any]) -> Array:
-        """Register an array; all processors alike."""
+    def array(self, local: NDArray[Any], layout: Layout | None = None, place: int = ELSEWHERE) -> Array:
+        """Register an array, perhaps of a layout; all processors alike.
+
+        Args:
+            place: where its memory lies in this processor's part of shared memory.
+        """
         registrations, line = self.registering(), where()
-        array = Array(self, registrations.next_array(), local, line)
-        registrations.add_array(array, line)
+        number = registrations.next_array()
+        array = Array(self, number, local, line) if layout is None else GlobalArray(self, number, local, line, layout)
+        registrations.add_array(array, place, line)
         return array
+
+    def new_array(self, local: NDArray[Any], layout: Layout | None = None) -> Array:
+        """Register an array of zeros that nobody has yet: where others can read it there, it lies in shared memory."""
+        place = ELSEWHERE
+        if self.shown is not None and 0 < local.nbytes <= READ_THERE:
+            place, memory = self.shown.memory(local.nbytes)
+            if place != ELSEWHERE:
+                local = np.ndarray(local.shape, local.dtype, memory)
+                local[...] = 0
+        return self.array(local, layout, place)
 
     def queue(self, dtype: np.dtype[Any]) -> Queue:
         """Make a queue; all processors alike."""
@@ -321,7 +350,7 @@ class SuperstepEngine:
         if not label:
             account.label_this(name)
         try:
-            self._take(arrival, RIDES, f"is in {self.rides.called()[-1].described()}", seconds, sent)
+            self._take(arrival, RIDES, f"is in {self.rides.last().described()}", seconds, sent)
         except BaseException as error:
             note_label(error, account.label)
             self.agreement.leave(error)
@@ -407,7 +436,7 @@ class SuperstepEngine:
             for one in self.participants:
                 one.pack(parcels)
             counts = _count(parcels.items(), self.pid)
-            if self._accesses.asked:
+            if self._accesses.asking:
                 flags = FLAG_GETS
         if declared or self.checked:
             note = (note, declared or None, (self.account.label, where()) if self.checked else None)
@@ -448,6 +477,8 @@ class SuperstepEngine:
         if arrived:
             words, messages, items_in = self._deliver(arrival)
             words_in, messages_in = words_in + words, messages_in + messages
+        if self.patterns.awaited:
+            self.patterns.complete()
         if self.registrations.leaving and kind != RIDES:
             for queue in self.registrations.let_go():
                 self.participants[queue] = None  # what arrived for it goes with the next sync
@@ -457,14 +488,17 @@ class SuperstepEngine:
 
     def _answer(self, arrived: Sequence[tuple[int, Parcel]]) -> tuple[int, int, int, int]:
         """Answer the gets, and fill this processor's tickets: the second exchange of a superstep with gets."""
-        parcels = self._accesses.replies(arrived)
+        parcels, (words_out, messages_out) = self._accesses.replies(arrived)
+        words_in, messages_in = self._accesses.read()
+        # Who reads in memory of others does so before this exchange, and nothing is written there before it.
         arrival = self.route(REPLY, None, parcels, Charge(0.0, counts=True))
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")
         if self.checked:
             self._fresh = self._accesses.values(arrival.parcels)
         self._accesses.fill(arrival.parcels)
-        return (*_count(parcels.items(), self.pid)[:2], *_count(arrival.parcels, self.pid)[:2])
+        sent, got = _count(parcels.items(), self.pid), _count(arrival.parcels, self.pid)
+        return words_out + sent[0], messages_out + sent[1], words_in + got[0], messages_in + got[1]
 
     def _deliver(self, arrival: Arrival) -> Counted:
         """Hand what arrived to the inbox, the arrays and the queues; returns what it counts, as `_count`."""
@@ -476,6 +510,7 @@ class SuperstepEngine:
                 return section[1], section[2], 0
         mail: list[tuple[int, Section]] = []
         queued: dict[int, list[tuple[int, Section]]] | None = None
+        patterned: list[tuple[int, int, Section]] | None = None
         words = messages = items = 0
         own = self.pid
         for source, parcel in arrival[2]:
@@ -495,9 +530,15 @@ class SuperstepEngine:
                     if source != own:
                         messages += 1 - section[2]
                         items += section[2]
+                elif stream < 0 or stream == INDICES:
+                    if patterned is None:
+                        patterned = []
+                    patterned.append((source, stream, section))
                 if source != own:
                     words += section[1]
                     messages += section[2]
+        if patterned is not None:
+            self.patterns.deliver(patterned)
         if mail:
             self.inbox = Inbox(mail, self._outgoing)
         if queued is not None:

@@ -36,8 +36,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec notebook process "
-        "settings shipping supervise",
+        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec notebook "
+        "places process settings shipping supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -45,13 +45,14 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate indices labels ledger notes participant parts queues registrations "
-        "rides shown superstep",
+        "accesses account arrays bsp combining gate global_arrays indices labels ledger notes participant parts "
+        "patterns queues registrations rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits job keywords launch logp.launch serving session signals simulation started testing watch world",
+        "exits job keywords launch logp.launch machine_cache serving session signals simulation started testing "
+        "threads watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -67,9 +68,12 @@ LAYERS = {
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
-# For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown")} | {
-    ("notes", "rides")
+# For type checkers alone: what fills the pools, and the machine that they are pools of; what rides, and an array's
+# patterns.
+TYPES_ONLY = {
+    *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
+    ("notes", "rides"),
+    ("arrays", "patterns"),
 }
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
@@ -227,6 +231,7 @@ def test_layers_are_in_order() -> None:
         assert set(LAYERS[layer].imports.split()) <= set(names[:place]), layer
 
 
+@pytest.mark.whole
 def test_links_are_followed() -> None:
     for module in ("collectives.broadcast", "routing.networks.mesh", "benchmarks.calibration.command", "bsp", ""):
         assert module in sources()

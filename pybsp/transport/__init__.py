@@ -55,9 +55,11 @@ FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies t
 FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are to pass on"
 KIND = 15  # the mask of the kind without the flags
 
-# Streams: a parcel has at most one section of each. Queues have JOINED and up, one stream each.
-MAIL, PUTS, GETS, REPLIES, LETTERS, NOTES = range(6)
+# Streams: a parcel has at most one section of each. Queues have JOINED and up, one stream each; patterns PATTERNED and
+# down, two each.
+MAIL, PUTS, GETS, REPLIES, LETTERS, NOTES, INDICES, READS = range(8)
 JOINED = 8
+PATTERNED = -2
 
 
 class Section(NamedTuple):
