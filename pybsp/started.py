@@ -33,9 +33,9 @@ class Execution:
     ledger: of all its supersteps, measured.
 
     Examples:
-        >>> execution = pybsp.start_ranks(lambda bsp: bsp.sync(), n=2)
+        >>> execution = pybsp.start_ranks(lambda bsp: bsp.sync(), n=1)
         >>> execution.results, len(execution.ledger)
-        ([None, None], 1)
+        ([None], 1)
     """
 
     results: list[Any]
@@ -113,9 +113,9 @@ class Ranks:
         p: how many.
 
     Examples:
-        >>> ranks = pybsp.ranks(2)
+        >>> ranks = pybsp.ranks(1)
         >>> ranks.run(lambda bsp: bsp.p).results, ranks.p
-        ([2, 2], 2)
+        ([1], 1)
         >>> ranks.close()
     """
 

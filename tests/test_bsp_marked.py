@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pybsp
@@ -29,6 +29,7 @@ def test_a_value_comes_to_all(bsp: pybsp.BSP, root: int) -> None:
 
 
 @pytest.mark.bsp(p=SIZES)
+@settings(max_examples=15)
 @given(numbers=st.lists(st.integers(-100, 100), min_size=1, max_size=8))
 def test_sums_are_those_of_what_all_have_drawn(bsp: pybsp.BSP, numbers: list[int]) -> None:
     mine = sum(numbers[bsp.pid :: bsp.p])

@@ -107,6 +107,7 @@ def test_programs_that_call_run_print_the_same_on_ranks(tmp_path: Path) -> None:
             assert printed == block.printed, block.page
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.kind == "script"], ids=lambda block: block.page)
 def test_a_program_of_a_page_that_starts_ranks_prints_what_the_page_says(block: Block, tmp_path: Path) -> None:
     assert ended_well(run(python(block.write(tmp_path)))) == block.printed

@@ -110,8 +110,8 @@ def test_draws_alike(bsp, x, y):
     assert collectives.allgather(bsp, (x, y)) == [(x, y)] * bsp.p
 
 @pytest.mark.bsp(p=2)
-@settings(max_examples=50, deadline=None)
-@given(x=st.integers())
+@settings(deadline=None)
+@given(x=st.integers(100, 200))
 def test_finds_the_least(bsp, x):
     bsp.sync()
     assert bsp.pid == 0 or x < 100
@@ -261,6 +261,7 @@ WRONG = {
 }
 
 
+@pytest.mark.whole
 def test_wrong_marks_are_errors(tmp_path: Path) -> None:
     for number, text in enumerate(WRONG):
         (tmp_path / f"test_{number}.py").write_text(f"import pytest\n{text}\n")
@@ -269,6 +270,7 @@ def test_wrong_marks_are_errors(tmp_path: Path) -> None:
     assert [said for said in WRONG.values() if said not in ended.out] == [], ended.out
 
 
+@pytest.mark.whole
 def test_pytest_loads_nothing_of_pybsp_for_other_tests(tmp_path: Path) -> None:
     path = tmp_path / "test_other.py"
     path.write_text(

@@ -396,6 +396,7 @@ def test_a_rank_of_a_job_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
         pybsp.start_ranks(ring, 1, n=2)
 
 
+@pytest.mark.whole
 def test_ranks_that_do_not_start_say_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As with an MPI library that cannot be loaded."""
     (tmp_path / "mpi4py").mkdir()
