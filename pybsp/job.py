@@ -66,6 +66,7 @@ class _Output:
     def __init__(self, line: Line, pid: int, number: int) -> None:
         self.line, self.pid, self._number = line, pid, number
         self._kept = b""
+        self.over = False  # nothing comes any more
 
     def read(self, mark: bytes) -> bool:
         """Print what is there; whether the mark was, or nothing comes any more."""
@@ -73,8 +74,8 @@ class _Output:
             data = os.read(self.line.fileno(), 1 << 16)
         except OSError:
             data = b""
-        text = self._kept + data
-        ends = not data or bool(mark and mark in text)
+        text, self.over = self._kept + data, not data
+        ends = self.over or bool(mark and mark in text)
         if ends:
             before, _, after = text.partition(mark) if mark else (text, b"", b"")
             text, self._kept = before + b"\n" * bool(before and before[-1:] != b"\n"), after
@@ -250,15 +251,18 @@ class Job:
         progress = Progress(self.p)
         done: dict[int, tuple[Done, Received]] = {}
         first: list[tuple[int, Raised, Received]] = []  # that failed of themselves
-        printed = 0
+        printed = {output for rank in self._ranks for output in rank.outputs if output.over}
         until = None if limit is None else time.monotonic() + limit
         gone = -1
         try:
-            while len(done) < self.p or printed < 2 * self.p:
+            while len(done) < self.p or len(printed) < 2 * self.p:
                 for key, _ in self._selector.select(LOOK):
                     at = key.data
                     if isinstance(at, _Output):
-                        printed += at.read(self._mark)
+                        if at.read(self._mark):
+                            printed.add(at)
+                        if at.over:
+                            self._selector.unregister(at.line)
                     elif isinstance(at, _Rank):
                         try:
                             about, received = at.line.receive()

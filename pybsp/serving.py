@@ -219,7 +219,7 @@ def main() -> None:
         lines.append(line())
         lines[number].send((own, number))
         if number:
-            os.dup2(lines[number].fileno(), number)
+            lines[number].become(number)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
     from .world import usable_mpi

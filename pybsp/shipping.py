@@ -201,6 +201,12 @@ class Line:
         buffers = [one.toreadonly() if fixed else one for one, fixed in zip(buffers, head.fixed, strict=True)]
         return head.about, Received(text, buffers, mapped)
 
+    def become(self, file: int) -> None:
+        """Let a file of this process, by its number, be this end, in place of the line."""
+        os.dup2(self.fileno(), file)
+        self._socket.close()
+        self._connection.close()
+
     def close(self) -> None:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)

@@ -118,6 +118,13 @@ def test_what_ranks_print_comes_with_their_number(ranks: pybsp.Ranks, capsys: py
     assert sorted(printed.err.splitlines()) == ["[0] no newline", "[1] no newline"]
 
 
+@pytest.mark.whole
+def test_a_rank_may_close_its_outputs() -> None:
+    with pybsp.ranks(1) as ranks:
+        for _ in range(2):
+            assert ranks.run(lambda bsp: os.closerange(1, 3)).results == [None]
+
+
 def test_ranks_wait_without_a_processor(ranks: pybsp.Ranks) -> None:
     processes = ranks.run(lambda bsp: os.getpid()).results
 
