@@ -13,6 +13,7 @@ What is where:
     participant.py  what else has a part in a sync; registrations.py: which arrays and queues there are
     gate.py         whether anything may be called now
     parts.py        split
+    groups.py       numberings of some processors, and grids; group_rides.py, group_shown.py: what is called on them
     agreement.py    do all processors do the same; failures.py: what is known of an exception
     account.py      what one processor notes of its supersteps; combining.py: of all of them
     ledger.py       what each superstep cost; report.py prints it
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from .bsp import BSP
     from .cost import Cost, Superstep
     from .global_arrays import GlobalArray
+    from .groups import Grid, Group
     from .launch import attach, run
     from .ledger import Ledger, Record
     from .machine import BSPMachine, EBSPMachine, LogPMachine
@@ -90,6 +92,8 @@ __all__ = [
     "EBSPMachine",
     "Execution",
     "GlobalArray",
+    "Grid",
+    "Group",
     "Inbox",
     "LauncherError",
     "Ledger",
@@ -132,6 +136,7 @@ if not TYPE_CHECKING:
             ".bsp": ("BSP",),
             ".cost": ("Cost", "Superstep"),
             ".global_arrays": ("GlobalArray",),
+            ".groups": ("Grid", "Group"),
             ".launch": ("attach", "run"),
             ".ledger": ("Ledger", "Record"),
             ".machine": ("BSPMachine", "EBSPMachine", "LogPMachine"),

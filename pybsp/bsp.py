@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn, SupportsIndex, TypeVar, overload
 
 import numpy as np
@@ -18,12 +18,14 @@ from .arrays import Array
 from .combining import exchange_ledger
 from .errors import CostError, UsageError
 from .global_arrays import GlobalArray
+from .groups import Grid, Group, checked_grid, checked_members
 from .labels import Labelled, LabelledSuperstep, checked_label
 from .layouts import Layout, fitting
 from .ledger import Ledger
 from .machine import BSPMachine, EBSPMachine
 from .mail import PLAIN_NUMBERS, Inbox
 from .managed import managed
+from .part_totals import exchange_totals
 from .parts import Split
 from .queues import Queue
 from .rides import Ride, Stream, Supersteps, refuse_under_way
@@ -61,7 +63,7 @@ class BSP:
         self._mail, self._runs = superstep.mail, superstep.mail.runs
         self.shown, self.notes = superstep.shown, superstep.rides.notes
         self.prepared: dict[Any, Any] = {}
-        self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts, by their size
+        self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts and groups, by their size
         # In place of the method below, which calls it and does nothing else: an empty superstep is to take no longer.
         self.sync = superstep.sync  # type: ignore[method-assign]
 
@@ -459,6 +461,20 @@ class BSP:
         self._gate.check(checked_label("bsp.ride", name, "name"))
         return self._superstep.rides.start(name, steps)
 
+    def carry_out(self, name: str, steps: Supersteps[Result]) -> Result:
+        """Run a function that rides in supersteps of its own: `ride(name, steps).finish()`; collective.
+
+        Examples:
+            >>> def neighbours(bsp, value):
+            ...     stream = bsp.stream("neighbours")
+            ...     stream.send((bsp.pid + 1) % bsp.p, value)
+            ...     yield
+            ...     return stream.arrived[0].payload
+            >>> pybsp.simulate(lambda bsp: bsp.carry_out("neighbours", neighbours(bsp, bsp.pid)), p=3).results
+            [2, 0, 1]
+        """
+        return self.ride(name, steps).finish()
+
     def stream(self, name: str, **arguments: Any) -> Stream:
         """The messages of one call of a function that rides; see `ride`, which has an example. Only inside of one.
 
@@ -483,12 +499,70 @@ class BSP:
         """
         return self._superstep.rides.stream(name, {key: str(value) for key, value in arguments.items()})
 
-    # -- parts ----------------------------------------------------------------------------------------------------
+    # -- groups and parts -----------------------------------------------------------------------------------------
+
+    def group(self, members: Iterable[SupportsIndex]) -> Group:
+        """A numbering of some processors, with collectives on it; see `Group`, which has an example.
+
+        Not collective, and no superstep: those that are in a group make it, with the same members, whenever they want;
+        what they call on it is compared. A processor may be in as many groups as it likes, which may overlap.
+
+        Args:
+            members: pids in the order of the group's numbers, this processor's among them.
+
+        Raises:
+            UsageError: no processors, one twice, or this one is not among them.
+
+        BSP cost: none.
+
+        Examples:
+            >>> from pybsp import collectives
+            >>> def main(bsp):
+            ...     p, pid = bsp.p, bsp.pid
+            ...     around = {q: bsp.group([(q - 1) % p, q, (q + 1) % p]) for q in (pid - 1, pid, pid + 1)}
+            ...     sums = {q: collectives.allreduce.start(group, pid, np.add) for q, group in around.items()}
+            ...     bsp.sync()
+            ...     return int(sums[pid].value)
+            >>> pybsp.simulate(main, p=4).results
+            [4, 3, 6, 5]
+        """
+        self._gate.check("bsp.group")
+        return self._group(checked_members(members, self.p, self.pid))
+
+    def grid(self, rows: SupportsIndex, columns: SupportsIndex) -> Grid:
+        """The processors as a grid: processor i * columns + j is in row i and column j; see `Grid`.
+
+        All processors make the same one; no superstep.
+
+        Raises:
+            UsageError: no whole numbers of at least 1, or rows * columns is not p.
+
+        BSP cost: none.
+
+        Examples:
+            >>> from pybsp import collectives
+            >>> def main(bsp):
+            ...     grid = bsp.grid(2, 2)
+            ...     total = collectives.allreduce(grid.row, bsp.pid, np.add)
+            ...     return int(total), collectives.allgather(grid.column, bsp.pid)
+            >>> pybsp.simulate(main, p=4).results
+            [(1, [0, 2]), (1, [1, 3]), (5, [0, 2]), (5, [1, 3])]
+        """
+        self._gate.check("bsp.grid")
+        m, n = checked_grid(rows, columns, self.p)
+        i, j = divmod(self.pid, n)
+        row, column = tuple(range(i * n, (i + 1) * n)), tuple(range(j, self.p, n))
+        return Grid(m, n, self._group(row, singles=n == 1), self._group(column, singles=m == 1))
+
+    def _group(self, members: tuple[int, ...], singles: bool = False) -> Group:
+        machine = self._machine_of(len(members))
+        return Group(self._superstep, machine, members, singles or self.p == 1, self.send, self.work)
 
     def split(self, color: Any, key: Any = None) -> Split[BSP]:
         """A BSP machine of a subset of the processors, which synchronises independently: `with bsp.split(c) as part`.
 
-        Collective, and itself a superstep with h = 0. While the block lasts, only the part is used.
+        Collective, and itself a superstep with h = 0. While the block lasts, only the part is used. What it returns can
+        be kept, and entered again (`with halves as part:`) without a superstep; see `Split`.
 
         Args:
             color: processors with equal colors make one part; any hashable value. None: no part (`part` is None).
@@ -533,10 +607,14 @@ class BSP:
 
     def _part(self, superstep: SuperstepEngine) -> BSP:
         """What the program sees of a part."""
-        machine = self._machines.get(superstep.p)
+        return BSP(superstep, self._machine_of(superstep.p))
+
+    def _machine_of(self, p: int) -> BSPMachine | EBSPMachine:
+        """The parameters of some of the processors."""
+        machine = self._machines.get(p)
         if machine is None:  # to check its parameters takes a sixth of a split
-            machine = self._machines[superstep.p] = dataclasses.replace(self.machine, p=superstep.p)
-        return BSP(superstep, machine)
+            machine = self._machines[p] = dataclasses.replace(self.machine, p=p)
+        return machine
 
     # -- costs ----------------------------------------------------------------------------------------------------
 
@@ -639,7 +717,8 @@ class BSP:
         """
         self._gate.check("bsp.ledger")
         exchange_ledger(self._superstep)
-        return Ledger(self.machine, self._account.log, self._account.virtual)
+        totals = exchange_totals(self._superstep, self.machine)
+        return Ledger(self.machine, self._account.log, self._account.virtual, totals)
 
     # -- life cycle -----------------------------------------------------------------------------------------------
 

@@ -237,6 +237,7 @@ class _BSPSession(Session[BSP]):
         self.transport.hear()  # whether others have waited for too long already
         superstep, path = self._superstep, settings.text(settings.LEDGER)
         superstep.finish()
+        superstep.give_back(everything=True)
         # Parts of the job that are attached at the same time would write over each other.
         recorded = path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size)
         if recorded or self._keeps:
@@ -256,6 +257,7 @@ class _BSPSession(Session[BSP]):
         else:
             report_failure(transport, superstep, error)
         if not transport.revoked:
+            superstep.give_back(everything=True)
             superstep.router.close()
 
     def detach(self) -> None:

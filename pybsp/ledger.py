@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,12 @@ from .errors import UsageError
 from .files import replacing
 from .machine import BSPMachine, EBSPMachine
 
+if TYPE_CHECKING:
+    from .part_totals import PartTotals
+
 NOTHING_KNOWN: Mapping[str, Sequence[float]] = types.MappingProxyType({})  # of where a run was
+
+NO_PARTS: Mapping[int, PartTotals] = types.MappingProxyType({})
 
 FORMAT = "pybsp-ledger"
 UNITS = {"work": "flop", **dict.fromkeys(("h", "h_out", "h_in", "M"), "words of 8 bytes"), "all times": "s"}
@@ -346,6 +351,7 @@ class Ledger(_Records):
 
     machine: whose parameters the predictions are made from.
     virtual: whether the times are virtual.
+    parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
 
     Examples:
         >>> def main(bsp):
@@ -361,9 +367,16 @@ class Ledger(_Records):
         '2.01e-05 s predicted, 2.01e-05 s measured'
     """
 
-    def __init__(self, machine: BSPMachine | EBSPMachine, log: Log, virtual: bool = False) -> None:
+    def __init__(
+        self,
+        machine: BSPMachine | EBSPMachine,
+        log: Log,
+        virtual: bool = False,
+        parts: Mapping[int, PartTotals] = NO_PARTS,
+    ) -> None:
         """What is combined in a log; what comes to it later changes nothing here."""
         self.machine = machine
+        self.parts = dict(parts)
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
@@ -464,7 +477,8 @@ class Ledger(_Records):
 
         Examples:
             >>> pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_csv("ledger.csv")
-            >>> print(open("ledger.csv").read().split(",")[:3])
+            >>> with open("ledger.csv") as file:
+            ...     file.readline().split(",")[:3]
             ['label', 'work', 'seconds']
         """
         try:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +43,9 @@ from .shown import ELSEWHERE, Shown
 from .transport import (
     END,
     FLAG_GETS,
+    FLAG_MORE,
     INDICES,
     JOINED,
-    KIND,
     LETTERS,
     MAIL,
     NOTES,
@@ -62,6 +62,9 @@ from .transport import (
     Transport,
 )
 from .transport.router import Direct, Router
+
+if TYPE_CHECKING:
+    from .group_rides import GroupRides
 
 _NONE: dict[int, Parcel] = {}
 _LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
@@ -113,6 +116,10 @@ class SuperstepEngine:
         shown: the way of short records; None where there is none.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
+        kept: of all parts that there are; forgotten: of those that the program cannot enter again.
+        root: that of the machine that this is a part of; itself where it is none.
+        contexts: of this processor's transports, of whatever machine; one set for all of them.
+        group_rides: what is called on groups; None before there is one.
     """
 
     __slots__ = (
@@ -128,8 +135,12 @@ class SuperstepEngine:
         "agreement",
         "checked",
         "context",
+        "contexts",
+        "forgotten",
         "gate",
+        "group_rides",
         "inbox",
+        "kept",
         "mail",
         "p",
         "part",
@@ -139,6 +150,7 @@ class SuperstepEngine:
         "pool",
         "registrations",
         "rides",
+        "root",
         "route",
         "router",
         "shown",
@@ -176,6 +188,11 @@ class SuperstepEngine:
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
         self._begun: _Begun | None = None
         self.part: SuperstepEngine | None = None
+        self.kept: list[SuperstepEngine] = []
+        self.forgotten: list[SuperstepEngine] = []
+        self.contexts = {context}
+        self.root = self
+        self.group_rides: GroupRides | None = None
         self._fast = not (checked or account.virtual)
 
     # -- what goes out ------------------------------------------------------------------------------------------------
@@ -318,11 +335,17 @@ class SuperstepEngine:
         else:
             self.label(label)
 
-    def sync_rides(self, name: str) -> None:
+    def sync_rides(self, name: str, rides: Rides, on_groups: bool = False) -> bool:
         """End a superstep of what rides alone, labelled with that name where the program has no label.
 
         What the program has sent goes out with its own next sync, and what arrived for it stays until then. What it
         registered takes effect; what it freed goes with its own sync, which may still bring something for it.
+
+        Args:
+            on_groups: it is for what was called on groups, where processors may have called different functions.
+
+        Returns:
+            Whether what was called on some group goes on after it.
         """
         self.gate.check(name)
         account = self.account
@@ -330,39 +353,45 @@ class SuperstepEngine:
             enter = clock()
             charge = account.charge(enter)
             parcels: dict[int, Parcel] = {}
-            self.rides.pack(parcels)
+            rides.pack(parcels)
             sent = _count(parcels.items(), self.pid)
             note, declared = None, self.registrations.declared
             if declared or self.checked:
-                note = (None, declared or None, (account.label or name, where()) if self.checked else None)
-            arrival = self.route(RIDES, note, parcels, charge)
+                label = account.label or ("collectives on groups" if on_groups else name)
+                note = (None, declared or None, (label, where()) if self.checked else None)
+            flags = FLAG_MORE if on_groups and rides.go_on else 0
+            if on_groups and self.shown is not None and note is None and not (parcels or flags):
+                arrival = self.shown.quiet()
+            else:
+                arrival = self.route(RIDES | flags, note, parcels, charge)
             seconds = charge.seconds if account.virtual else enter - account.left
         except BaseException as error:
             note_label(error, account.label or name)
             self.agreement.leave(error)
             raise
-        self.take_rides(name, arrival, seconds, sent)
+        return self.take_rides(name, arrival, seconds, rides, sent)
 
-    def take_rides(self, name: str, arrival: Arrival, seconds: float, sent: Counted = _NOTHING) -> None:
+    def take_rides(self, name: str, arrival: Arrival, seconds: float, rides: Rides, sent: Counted = _NOTHING) -> bool:
         """What an exchange brought that ends such a superstep; computing took so many seconds before it."""
         account = self.account
         label = account.label
         if not label:
             account.label_this(name)
         try:
-            self._take(arrival, RIDES, f"is in {self.rides.last().described()}", seconds, sent)
+            self._take(arrival, RIDES, f"is in {self.rides.last_call().described()}", seconds, sent)
         except BaseException as error:
             note_label(error, account.label)
             self.agreement.leave(error)
             raise
         account.label_this(label)  # it ended no superstep of the program's
-        self._go_on()
+        self._go_on(rides)
+        return arrival.kinds is not None and any(word & FLAG_MORE for word in arrival.kinds)
 
-    def _go_on(self) -> None:
+    def _go_on(self, rides: Rides | None = None) -> None:
         """What rides goes on, after the exchange: its work is the next superstep's."""
         letters, self._letters = self._letters, []
         noted, self._noted = self._noted, []
-        self.rides.deliver(letters, noted)
+        (rides or self.rides).deliver(letters, noted)
 
     def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all.
@@ -467,7 +496,7 @@ class SuperstepEngine:
         getting = False
         if arrival.kinds is not None:
             notes = self.settle(arrival, kind, what)
-            getting = any(word & ~KIND for word in arrival.kinds)
+            getting = any(word & FLAG_GETS for word in arrival.kinds)
         # 3. What arrived. What gets ask for is read before puts are written.
         arrived = arrival.parcels
         if getting:
@@ -626,6 +655,22 @@ class SuperstepEngine:
             # a signal; or on the way in or out of a part, which others are in. Nobody knows then where this one was.
             self.transport.revoke(error)
         return self.agreement.tell(failure, grace)
+
+    def watch_crossing(self) -> None:
+        """Processors may wait for each other in different machines from now on."""
+        self.transport.watch_crossing(self.root.whereabouts)
+
+    def give_back(self, everything: bool = False) -> None:
+        """Give back the parts that the program has forgotten; all of them where this machine ends."""
+        for part in [*self.kept] if everything else self.forgotten:
+            if part in self.kept:
+                self.kept.remove(part)
+                part.give_back(everything=True)
+                if not part.transport.revoked:
+                    part.router.close()
+                    part.transport.free()
+                self.contexts.discard(part.context)
+        self.forgotten.clear()
 
     # -- where it is, for those that wait -----------------------------------------------------------------------------
 

@@ -45,8 +45,8 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate global_arrays indices labels ledger notes participant parts "
-        "patterns queues registrations rides shown superstep",
+        "accesses account arrays bsp combining gate global_arrays group_rides group_shown groups indices labels ledger "
+        "notes part_totals participant parts patterns queues registrations rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
@@ -72,7 +72,10 @@ EXCEPTIONS = {("routing.logp", "logp")}
 # patterns.
 TYPES_ONLY = {
     *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
+    *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals")),
     ("notes", "rides"),
+    ("ledger", "part_totals"),
+    ("account", "part_totals"),
     ("arrays", "patterns"),
 }
 

@@ -154,6 +154,11 @@ def riding(bsp: pybsp.BSP) -> int:
     """Collectives that ride: the types of values are those of the plain calls."""
     total: pybsp.Ride[Any] = collectives.allreduce.start(bsp, 1.0, np.add, degree=max(bsp.p, 2))
     values: pybsp.Ride[list[Any] | None] = collectives.gather.start(bsp, bsp.pid)
+    grid: pybsp.Grid = bsp.grid(1, bsp.p)
+    row: pybsp.Group = grid.row
+    row.send(0, collectives.broadcast(row, bsp.pid, root=grid.at(0, 0)))
+    pair: pybsp.Ride[Any] = collectives.allreduce.start(bsp.group([bsp.pid]), 1.0, np.add)
+    pair.finish()
     spread = collectives.broadcast.start(bsp, bsp.pid, like=0)
     left: int | None = spread.supersteps
     while not (total.done and values.done and spread.done):
