@@ -33,6 +33,9 @@ What is where:
     collectives/    communication primitives
     benchmarks/     measurements and comparisons
     cli.py          the command `pybsp`; mpiexec.py finds what starts ranks, supervise.py waits for them
+    starting.py     how `pybsp run` starts ranks here, under Slurm too (slurm.py); configured.py: what it is told, and
+                    where; labelled.py: --label-output
+    doctor.py       `pybsp doctor`: what will not work, and what to type; probe.py: the ranks that it starts
     lazy.py         how package files load only what is used
 """
 

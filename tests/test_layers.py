@@ -37,7 +37,7 @@ class Layer(NamedTuple):
 LAYERS = {
     "ground": Layer(
         "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec notebook "
-        "places process settings shipping supervise",
+        "places process settings shipping slurm supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -63,7 +63,8 @@ LAYERS = {
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
     "command": Layer(
-        "__main__ cli pytest_plugin report", "ground machines transport messages logp bsp routers runs benchmarks"
+        "__main__ cli configured doctor labelled probe pytest_plugin report starting",
+        "ground machines transport messages logp bsp routers runs benchmarks",
     ),
 }
 # What routes by LogP messages uses the LogP interface.
