@@ -33,7 +33,7 @@ def launcher(n: int, exported: Sequence[str] = (), hosts: str = "") -> list[str]
     command = [found, "-n", str(n)]
     version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
     if "Open MPI" in version or "prte" in version.lower():
-        if n > (os.cpu_count() or 1):
+        if hosts or n > (os.cpu_count() or 1):  # a host that is named has one slot
             command += ["--map-by", ":OVERSUBSCRIBE"]
         for variable in exported:
             command += ["-x", variable]

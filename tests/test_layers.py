@@ -36,8 +36,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec places "
-        "process settings slurm supervise",
+        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec notebook "
+        "places process settings shipping slurm supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -51,7 +51,8 @@ LAYERS = {
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits keywords launch logp.launch machine_cache session signals simulation threads watch world",
+        "exits job keywords launch logp.launch machine_cache serving session signals simulation started testing "
+        "threads watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -62,7 +63,7 @@ LAYERS = {
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
     "command": Layer(
-        "__main__ cli configured doctor labelled probe report starting",
+        "__main__ cli configured doctor labelled probe pytest_plugin report starting",
         "ground machines transport messages logp bsp routers runs benchmarks",
     ),
 }
