@@ -9,7 +9,7 @@ from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
-from ..rides import Supersteps
+from ..rides import Ride, Supersteps
 from . import by_blocks, fixed_order, groups, tree
 from .algorithms import divisible, named, only_trees
 from .counted.blocks import counted as counted_blocks
@@ -35,6 +35,7 @@ from .primitive import (
     primitive,
     taken,
 )
+from .riding import start
 from .small import Prepared, climb
 
 ALGORITHMS = ("trees", "blocks")
@@ -135,15 +136,18 @@ def cost(
     return _blocks(machine, words, items) if how == "blocks" else _trees(machine, whole, chosen, order)
 
 
-def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, _: int) -> Prepared | None:
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> Prepared | None:
     name = check_operator("allreduce", op)
+    order = checked_order("allreduce", order)
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
     size = value.nbytes / 8 if items else words
-    how, degree = choose(bsp.machine, size, items, checked_order("allreduce", order))
+    how, degree = (
+        ("trees", fan_out("allreduce", given)) if given is not None else choose(bsp.machine, size, items, order)
+    )
     if how != "trees":
         return None
-    agreed = {"value": kind, "op": name, "degree": None, "algorithm": None, "order": order}
+    agreed = {"value": kind, "op": name, "degree": given, "algorithm": None, "order": order}
     return Prepared(agreed, trees(bsp.p, degree, order).steps, _fold(bsp.p, order), words)
 
 
@@ -155,12 +159,25 @@ def _small(
     order: Order = "any",
     algorithm: str | None = None,
 ) -> Any:
-    if degree is not None or algorithm is not None:
+    if algorithm is not None:
         return NOT_SMALL
-    return climb(bsp, "allreduce", value, op, order, _prepare)
+    return climb(bsp, "allreduce", value, op, order, degree, _prepare)
 
 
-@primitive(cost, plan, _small)
+def _riding(
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Ride[Any] | None:
+    if algorithm is not None:
+        return None
+    return start(bsp, "allreduce", value, op, order, degree, _prepare)
+
+
+@primitive(cost, plan, _small, _riding)
 def allreduce(
     bsp: BSP,
     value: Any,
@@ -221,8 +238,14 @@ def allreduce(
     call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given, algorithm=algorithm)
     own = taken(value, "allreduce")
     choice = ("trees", given) if given else choose(bsp.machine, own.nbytes / 8 if items else words, items, order, asked)
-    call.takes(len(by_blocks.plan(bsp.p, items) if choice[0] == "blocks" else trees(bsp.p, choice[1], order)))
+    call.ends(supersteps(bsp.p, choice, items, order))
     return detached((yield from run(call, own, op, choice, words, order)), value)
+
+
+def supersteps(p: int, choice: tuple[str, int], items: int = 0, order: Order = "any") -> int:
+    """How many `run` takes, of values of so many items."""
+    how, degree = choice
+    return len(by_blocks.plan(p, items) if how == "blocks" else trees(p, degree, order))
 
 
 def run(

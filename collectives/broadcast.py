@@ -8,7 +8,7 @@ from typing import Any
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..rides import Ride, Supersteps
 from . import broadcast_groups, dissemination, tree
 from .algorithms import named
 from .broadcast_items import choose as choose_items
@@ -30,6 +30,8 @@ from .primitive import (
     processor,
     sources,
 )
+from .riding import MOST, spread_again
+from .riding import spread as spread_riding
 from .small import spread
 
 ALGORITHMS = ("trees", "2d", "groups")
@@ -144,10 +146,37 @@ def _small(
         return how == "trees" and by >= bsp.p
 
     agreed = {"root": root, "degree": None, "algorithm": None}
-    return spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.start(bsp, None, root))
+    return spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.steps(bsp, None, root))
 
 
-@primitive(cost, plan, _small)
+def _riding(
+    bsp: BSP,
+    value: Any,
+    root: int = 0,
+    degree: int | None = None,
+    algorithm: str | None = None,
+    like: Any = None,
+) -> Ride[Any] | None:
+    if algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
+        return None
+    if degree is not None and type(degree) is not int:
+        return None
+    if type(like) is float and (type(value) is float or bsp.pid != root):
+        ticket = spread_again(bsp, "broadcast", value, root, degree)
+        if ticket is not None:
+            return ticket
+    if not is_number(like) and not (is_array(like) and like.dtype.kind in "biufc" and 0 < like.nbytes <= MOST):
+        return None
+    kind, words = descriptor(like)
+    how, by = choose(bsp.machine, words, not is_number(like), None, fan_out("broadcast", degree))
+    if how != "trees" or by < bsp.p:
+        return None
+    _check_like(value, like, bsp.pid == root)
+    agreed = {"root": root, "degree": degree, "algorithm": None, "like": kind}
+    return spread_riding(bsp, "broadcast", value, root, agreed, like, words)
+
+
+@primitive(cost, plan, _small, _riding)
 def broadcast(
     bsp: BSP,
     value: Any,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
-from ..rides import Supersteps
+from ..rides import Ride, Supersteps
 from . import prefix_fixed, prefix_trees, tree
 from .algorithms import divisible, named
 from .counted.prefix_trees import counted as counted_trees
@@ -37,6 +37,7 @@ from .primitive import (
     primitive,
     taken,
 )
+from .riding import start
 from .small import Prepared, climb
 
 ALGORITHMS = ("trees", "2d")
@@ -139,16 +140,20 @@ def _asked(name: str, algorithm: str | None, degree: int | None, items: int, val
     return asked
 
 
-def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, _: int) -> Prepared | None:
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> Prepared | None:
     name = check_operator("prefix", op)
     if checked_order("prefix", order) == "fixed":
         return None
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
-    how, degree = choose(bsp.machine, value.nbytes / 8 if items else words, items, order)
+    how, degree = (
+        ("trees", fan_out("prefix", given))
+        if given is not None
+        else choose(bsp.machine, value.nbytes / 8 if items else words, items, order)
+    )
     if how != "trees":
         return None
-    agreed = {"value": kind, "op": name, "degree": None, "algorithm": None, "order": order}
+    agreed = {"value": kind, "op": name, "degree": given, "algorithm": None, "order": order}
     return Prepared(agreed, prefix_trees.plan((bsp.p,), degree).steps, in_turn, words)
 
 
@@ -160,12 +165,25 @@ def _small(
     order: Order = "any",
     algorithm: str | None = None,
 ) -> Any:
-    if degree is not None or algorithm is not None:
+    if algorithm is not None:
         return NOT_SMALL
-    return climb(bsp, "prefix", value, op, order, _prepare)
+    return climb(bsp, "prefix", value, op, order, degree, _prepare)
 
 
-@primitive(cost, plan, _small)
+def _riding(
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    degree: int | None = None,
+    order: Order = "any",
+    algorithm: str | None = None,
+) -> Ride[Any] | None:
+    if algorithm is not None:
+        return None
+    return start(bsp, "prefix", value, op, order, degree, _prepare)
+
+
+@primitive(cost, plan, _small, _riding)
 def prefix(
     bsp: BSP,
     value: Any,

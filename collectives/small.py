@@ -19,10 +19,21 @@ from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..errors import UsageError
-from ..rides import OF_SUPERSTEP, Ride, signature
+from ..rides import OF_SUPERSTEP, Supersteps
 from ..shown import NOT_SHOWN, Counts, Shown
 from .plan import Step
-from .primitive import NOT_SMALL, Fold, Operator, Order, in_turn, is_number, own_argument, own_result, packed
+from .primitive import (
+    NOT_SMALL,
+    Fold,
+    Operator,
+    Order,
+    elementwise,
+    in_turn,
+    is_number,
+    own_argument,
+    own_result,
+    packed,
+)
 
 # A record: the signature of the call, what it is, and the data.
 HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
@@ -36,8 +47,27 @@ _INT_END = 1 << 63
 Array = NDArray[Any]
 
 
+def larger(a: float, b: float) -> float:
+    """What `np.maximum` makes of two floats: it knows of equal ones, which may be zeros of two signs, and of NaN."""
+    if a > b:
+        return a
+    return b if b > a else np.maximum(a, b)
+
+
+def smaller(a: float, b: float) -> float:
+    """What `np.minimum` makes of two floats."""
+    if a < b:
+        return a
+    return b if b < a else np.minimum(a, b)
+
+
 # What numpy's operators do to two floats, in a fifth of the time; where the sum is finite they have no warning to give.
-QUICK: dict[Any, Operator] = {np.add: operator.add, np.multiply: operator.mul}
+QUICK: dict[Any, Operator] = {
+    np.add: operator.add,
+    np.multiply: operator.mul,
+    np.maximum: larger,
+    np.minimum: smaller,
+}
 
 Climb = Callable[[Any], Any]  # of the value; `NOT_SMALL` where something else has to travel with its supersteps
 
@@ -68,7 +98,7 @@ class Prepared(NamedTuple):
 def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> Climb:
     """A climb of trees (`primitive.climbed`) by numbers, on one processor: everything but its value."""
     agreed = {key: str(one) for key, one in made.agreed.items()}
-    base, label, pid, fold, words = signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
+    base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
     begin, sync, work, places, mine, parity = (
         shown.begin,
         shown.sync,
@@ -82,7 +112,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> C
     # Most often there is one other: its part, whether its value comes first, and the flop.
     scheme = [
         (sends, members, counts, (shown.parts[sources[0]], sources[0] < pid) if len(sources) == 1 else None)
-        for sends, sources, members, counts in made.scheme(pid)
+        for sends, sources, members, counts in made.scheme(pid) or shown.idle
     ]
 
     def climb(value: Any) -> Any:
@@ -129,8 +159,8 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> C
 def climb_of_arrays(shown: Shown, name: str, op: Operator, made: Prepared, like: Array) -> Climb:
     """The same by arrays of the dtype and shape of one like all of them."""
     agreed = {key: str(one) for key, one in made.agreed.items()}
-    base, label, pid, fold, words = signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
-    scheme = made.scheme(pid)
+    base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
+    scheme = made.scheme(pid) or shown.idle
     # The place of the array in all records, by parity.
     views = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
     for view in (view for of_all in views for k, view in enumerate(of_all) if k != pid):
@@ -208,31 +238,33 @@ def read(part: memoryview, at: int) -> Any:
     return pickle.loads(part[begin : begin + (code >> KIND_BITS)])
 
 
-Prepare = Callable[[BSP, Any, Operator, Order, int], Prepared | None]  # None: it is not to climb
+Prepare = Callable[[BSP, Any, Operator, Order, int | None, int], Prepared | None]  # None: it is not to climb
 
 
-def climb(bsp: BSP, name: str, value: Any, op: Operator, order: Order, prepare: Prepare, root: int = 0) -> Any:
-    """The result of a primitive that climbs trees, without a degree of the caller's; or `NOT_SMALL`.
+def climb(
+    bsp: BSP, name: str, value: Any, op: Operator, order: Order, degree: int | None, prepare: Prepare, root: int = 0
+) -> Any:
+    """The result of a primitive that climbs trees, or `NOT_SMALL`.
 
     Args:
         prepare: works out what depends on the arguments alone, which it checks.
     """
     shown = bsp.shown
-    if shown is None:
+    if shown is None or (degree is not None and type(degree) is not int):
         return NOT_SMALL
     if type(value) is np.ndarray:
         dtype = value.dtype
         if not 0 < value.nbytes <= shown.most - HEAD.size or value.ndim == 0 or dtype.kind not in "biufc":
             return NOT_SMALL
-        key: Any = (name, op, order, root, dtype, value.shape)
+        key: Any = (name, op, order, degree, root, dtype, value.shape)
     elif type(value) in NUMBERS or is_number(value):
-        key = (name, op, order, root)
+        key = (name, op, order, degree, root)
     else:
         return NOT_SMALL
     try:
         found = bsp.prepared[key]
     except KeyError:
-        found = bsp.prepared[key] = _prepared(bsp, shown, name, value, op, order, prepare, root)
+        found = bsp.prepared[key] = _prepared(bsp, shown, name, value, op, order, degree, prepare, root)
     except TypeError:  # an op, or a wrong argument, that cannot be hashed
         return NOT_SMALL
     if found is NOT_SMALL:
@@ -241,13 +273,33 @@ def climb(bsp: BSP, name: str, value: Any, op: Operator, order: Order, prepare: 
     return result.copy() if result is value and type(value) is np.ndarray else result
 
 
+def keeps_form(op: Operator, value: Any, made: Prepared) -> bool:
+    """Whether what goes on from superstep to superstep has the dtype and shape that values have: all know it then."""
+    if type(value) is not np.ndarray or len(made.steps) < 2:
+        return True
+    if not isinstance(op, np.ufunc) or not elementwise(op):
+        return False
+    found: np.dtype[Any] = op.resolve_dtypes((value.dtype, value.dtype, None))[2]
+    return bool(found == value.dtype)
+
+
 def _prepared(
-    bsp: BSP, shown: Shown, name: str, value: Any, op: Operator, order: Order, prepare: Prepare, root: int
+    bsp: BSP,
+    shown: Shown,
+    name: str,
+    value: Any,
+    op: Operator,
+    order: Order,
+    degree: int | None,
+    prepare: Prepare,
+    root: int,
 ) -> Any:
     if len(bsp.prepared) >= REMEMBERED:
         bsp.prepared.clear()
-    made = prepare(bsp, value, op, order, root)
-    if made is None:
+    made = prepare(bsp, value, op, order, degree, root)
+    if made is None or not keeps_form(op, value, made):
+        return NOT_SMALL
+    if shown.on_group and len(made.steps) > 1:  # other groups may have shorter plans
         return NOT_SMALL
     if type(value) is np.ndarray:
         return climb_of_arrays(shown, name, op, made, value)
@@ -259,7 +311,7 @@ Flat = Callable[[int, bool], bool]  # whether so many words go to all in one sup
 
 def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], flat: Flat) -> Climb:
     """A broadcast of what fits into a record, on the root: everything but its value; it may be `NOT_SMALL`."""
-    base, label = signature(name, agreed), shown.label(name)
+    base, label = shown.signature(name, agreed), shown.label(name)
     most, out = shown.most - HEAD.size, float(bsp.p - 1)
     pack, places, mine, parity, begin, sync = (
         FLOATS.pack_into,
@@ -331,9 +383,28 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
     return spread
 
 
-def spread_from(root: int, shown: Shown, name: str, agreed: dict[str, str], ride: Callable[[], Ride[Any]]) -> Climb:
-    """The same on another processor; `ride` starts the function that rides, where the root's value does."""
-    base, label = signature(name, agreed), shown.label(name)
+def spread_alone(shown: Shown, name: str, agreed: dict[str, str]) -> Climb:
+    """The same in a group of one."""
+    base, label = shown.signature(name, agreed), shown.label(name)
+
+    def spread(value: Any) -> Any:
+        for _, _, _, counts in shown.idle:
+            sign = shown.begin(name, agreed, base)
+            if sign < 0:
+                return NOT_SMALL
+            at = shown.places[shown.parity()]
+            HEAD.pack_into(shown.mine, at, sign, NOTHING)
+            shown.sync(name, label, sign, at, counts)
+        return own_argument(value)
+
+    return spread
+
+
+def spread_from(
+    root: int, shown: Shown, name: str, agreed: dict[str, str], steps: Callable[[], Supersteps[Any]]
+) -> Climb:
+    """The same on another processor; `steps` makes the function that rides, where the root's value does."""
+    base, label = shown.signature(name, agreed), shown.label(name)
     pack, places, mine, parity, begin, hear = (
         HEAD.pack_into,
         shown.places,
@@ -352,7 +423,7 @@ def spread_from(root: int, shown: Shown, name: str, agreed: dict[str, str], ride
         at = places[parity()]
         pack(mine, at, sign, NOTHING)
         found = hear(name, label, sign, at, heard)
-        return shown.heard(name, ride) if found is NOT_SHOWN else found
+        return shown.heard(name, steps) if found is NOT_SHOWN else found
 
     def heard(at: int) -> tuple[Any, Counts]:
         _, code, number = unpack(part, at)
@@ -379,22 +450,30 @@ def spread_from(root: int, shown: Shown, name: str, agreed: dict[str, str], ride
 
 
 def spread(
-    bsp: BSP, name: str, value: Any, root: int, agreed: dict[str, Any], flat: Flat, ride: Callable[[], Ride[Any]]
+    bsp: BSP,
+    name: str,
+    value: Any,
+    root: int,
+    agreed: dict[str, Any],
+    flat: Flat,
+    steps: Callable[[], Supersteps[Any]],
 ) -> Any:
     """The result of a broadcast, the first one of this name and root; or `NOT_SMALL`.
 
     Args:
         agreed: the arguments that are equal on all processors.
         flat: see `Flat`.
-        ride: starts the function that rides, on another processor than the root.
+        steps: makes the function that rides, on another processor than the root.
     """
     shown = bsp.shown
-    if shown is None or bsp.p == 1 or type(root) is not int or not 0 <= root < bsp.p:
+    if shown is None or type(root) is not int or not 0 <= root < bsp.p:
         return NOT_SMALL
     agreed = {key: str(one) for key, one in agreed.items()}
-    if bsp.pid == root:
+    if bsp.p == 1:
+        found = spread_alone(shown, name, agreed)
+    elif bsp.pid == root:
         found = spread_from_here(bsp, shown, name, agreed, flat)
     else:
-        found = spread_from(root, shown, name, agreed, ride)
+        found = spread_from(root, shown, name, agreed, steps)
     bsp.prepared[name, root] = found
     return found(value)

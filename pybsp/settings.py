@@ -18,6 +18,7 @@ GRACE = "PYBSP_GRACE"
 WAIT = "PYBSP_WAIT"
 SHARED = "PYBSP_SHARED"
 AGGREGATE = "PYBSP_AGGREGATE"
+COMPILED = "PYBSP_COMPILED"
 WARN_AFTER = "PYBSP_WARN_AFTER"
 REPORT_SIGNAL = "PYBSP_REPORT_SIGNAL"
 
@@ -31,11 +32,13 @@ DEFAULTS = {
     WAIT: "polite",
     SHARED: "",
     AGGREGATE: "",
+    COMPILED: "1",
 }
 
 SECONDS = (GRACE, WARN_AFTER)
 OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL)  # agreed on at the beginning of each run
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
+OF_PROCESS = (COMPILED,)  # each processor heeds its own
 
 _processor_0s: dict[str, str] = {}  # of those that are not set here
 

@@ -36,20 +36,22 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version convert decoding errors failures files lazy leftovers managed mpiexec process settings supervise", ""
+        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec places "
+        "process settings supervise",
+        "",
     ),
     "machines": Layer("cost machine", "ground"),
     "transport": Layer("transport", "ground machines"),
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate indices labels ledger participant parts queues registrations "
-        "rides shown superstep",
+        "accesses account arrays bsp combining gate global_arrays group_rides group_shown groups indices labels ledger "
+        "notes part_totals participant parts patterns queues registrations rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits keywords launch logp.launch session signals simulation watch world",
+        "exits keywords launch logp.launch machine_cache session signals simulation threads watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -63,8 +65,16 @@ LAYERS = {
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
-# For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown")}
+# For type checkers alone: what fills the pools, and the machine that they are pools of; what rides, and an array's
+# patterns.
+TYPES_ONLY = {
+    *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
+    *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals")),
+    ("notes", "rides"),
+    ("ledger", "part_totals"),
+    ("account", "part_totals"),
+    ("arrays", "patterns"),
+}
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
 ELSEWHERE = ("mpi4py.MPI", "rich", "matplotlib", "hypothesis")  # what it never loads
@@ -221,6 +231,7 @@ def test_layers_are_in_order() -> None:
         assert set(LAYERS[layer].imports.split()) <= set(names[:place]), layer
 
 
+@pytest.mark.whole
 def test_links_are_followed() -> None:
     for module in ("collectives.broadcast", "routing.networks.mesh", "benchmarks.calibration.command", "bsp", ""):
         assert module in sources()

@@ -8,7 +8,8 @@ Memory model: data is written before the status, and read after it. `Win.Sync` i
 sides. Processors of the x86 family keep this order by themselves (of different words only a store and a later load
 change places), and Python changes none: it is left out there.
 
-The rules of the protocol stand at their lines. tests/model explores all orders in which ranks can take these steps.
+What happens in most exchanges is in meeting.py. The rules of the protocol stand at their lines. tests/model explores
+all orders in which ranks can take these steps.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ import numpy as np
 from ..errors import DeliveryError
 from . import wire
 from .lending import Borrowed, Lent
-from .memory import ALIGN, Bytes, referred_to
+from .meeting import Meeting
+from .memory import Bytes, referred_to
 from .wire import (
     AREA,
     BORROWS,
     BY_MESSAGE,
     BYTES,
     HAS,
-    KIND_AND_FLAGS,
-    SHOWS,
     SLOT,
     SOMETHING,
     STATUS_EPOCH_SHIFT,
     TAG,
     TAG_EPOCH_SHIFT,
+    WORD,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ SOON = 4  # exchanges that borrowed data may be old before it is watched
 TURNS = 100  # of others on the core, before waiting goes on as in waiting.py
 
 
-class Board:
+class Board(Meeting):
     """Where the processors of one node that share a transport meet, as one of them sees it.
 
     Numbers of exchanges in a context only grow, also from one part of the processors to the next that uses the context:
@@ -81,7 +82,23 @@ class Board:
     ) -> None:
         of = [window.words[rank] for rank in ranks]
         lies = wire.board(window.size, context)
-        self.number = number
+        self._lent, self._borrowed = Lent(), Borrowed(len(ranks))
+        # Empty, in most exchanges; the last: number, whose, data of the last few exchanges.
+        got: list[tuple[int, int, Bytes]] = []
+        self._lending, self._borrowing = self._lent.data, self._borrowed.entries
+        super().__init__(
+            [window.parts[rank] for rank in ranks],
+            own,
+            number,
+            waiter,
+            got,
+            self._lending,
+            self._borrowing,
+            WORD * lies.status.start,
+            (WORD * lies.borrows[0].start, WORD * lies.borrows[1].start),
+            (WORD * lies.slots[0].start, WORD * lies.slots[1].start),
+            lies.areas,
+        )
         self._window, self._own, self._parent, self._waiter = window, own, parent, waiter
         self._ranks = list(ranks)
         self.words = [0] * len(ranks)
@@ -100,143 +117,16 @@ class Board:
         self._areas = lies.areas
         self._free = 0  # where this exchange's area is free
         self._fence = window.sync if WEAK else None
-        self._lent, self._borrowed = Lent(), Borrowed(len(ranks))
-        self._lending, self._borrowing = self._lent.data, self._borrowed.entries  # empty, in most exchanges
         self._nobody = [0] * len(ranks)
-        self._got: list[tuple[int, int, Bytes]] = []  # number, whose, data of the last few exchanges
 
     def speak_outside(self) -> None:
         """There are other nodes, for which this processor may have something."""
         self._tags.append(SLOT * len(self._ranks) + TAG)
-
-    def meet(self, kind: int) -> bool:
-        """An exchange in which this processor says nothing.
-
-        Returns:
-            Whether all did the same, and nobody said anything.
-        """
-        number = self.number = self.number + 1
-        word = number << STATUS_EPOCH_SHIFT | kind
-        # Two of everything are enough: a processor that enters exchange k + 2 has seen all others in k + 1, which they
-        # entered when they had read everything of k. So nobody reads any more what is written over here.
-        parity = number & 1
-        quiet = True
-        if (self._got or self._borrowing) and (flag := self._post_borrowed(parity)):
-            word, quiet = word | flag, False
-        if self._fence:
-            self._fence()
-        self._mine[parity] = word
-        # Equal means that the other is in this exchange, does the same, and says, sends and borrows nothing. One that
-        # does anything else has another word, for which one waits below; none has a smaller one for good.
-        for status in self._theirs:
-            tries = self._waiter.tries
-            while status[parity] != word:
-                tries -= 1
-                if not tries:
-                    quiet = False
-                    break
-        if not quiet:
-            self.wait()
-            if word & BORROWS or any(status[parity] != word for status in self._theirs):
-                self.finish()
-                return False
-        if self._fence:
-            self._fence()
-        if self._lending:
-            self._lent.clear()  # nobody borrows anything: all that was lent is free
-        return True
+        self.enter = self._enter  # type: ignore[method-assign]  # the compiled one knows this node alone
 
     def shown(self) -> tuple[list[memoryview], tuple[int, int], int]:
         """Where a record is for all to see (`show`): all parts, where it begins, by parity, and its bytes at most."""
         return self._parts, self._areas, AREA
-
-    def show(self, kind: int) -> bool:
-        """An exchange in which each shows all others a record, which it has written to its area of this parity.
-
-        What others show is there until this processor enters its next exchange.
-
-        Returns:
-            Whether all did so.
-        """
-        # The area is free, as in `enter`: all others have entered the last exchange, so none reads what was there.
-        number = self.number = self.number + 1
-        word = posted = number << STATUS_EPOCH_SHIFT | kind | SHOWS
-        parity = number & 1
-        if self._got or self._borrowing:
-            posted |= self._post_borrowed(parity)
-        if self._fence:
-            self._fence()
-        self._mine[parity] = posted
-        alike = posted == word
-        for status in self._theirs:
-            tries = self._waiter.tries
-            while status[parity] != word:
-                tries -= 1
-                if not tries:
-                    alike = False
-                    break
-        if not alike:
-            self.wait()
-            if posted != word or any(status[parity] != word for status in self._theirs):
-                self.finish()
-                return all(found & ~BORROWS == word for found in self.words)
-        if self._fence:
-            self._fence()
-        if self._lending:
-            self._lent.clear()  # nobody borrows anything
-        return True
-
-    def enter(self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]) -> list[tuple[int, bytes]]:
-        """Say what this processor does, and hand over manifests.
-
-        Args:
-            manifests: (for which processor of the board, text); the number after the last is for other nodes.
-            data: that the manifests refer to in this processor's part.
-
-        Returns:
-            The manifests that have to go as messages, since the area was full.
-        """
-        number = self.number = self.number + 1
-        parity = number & 1
-        slots, at = self._own_slots[parity], self._areas[parity]
-        end = at + AREA
-        part = self._own_part
-        late = []
-        last, last_at = None, 0
-        tag = number << TAG_EPOCH_SHIFT
-        # A processor with anything to say writes a tag for every other one. So no other one takes missing data for no
-        # data: a tag with another number is an error there (DeliveryError).
-        if len(manifests) < len(self._tags):  # else each gets one below
-            for at_tag in self._tags:
-                slots[at_tag] = tag
-        for k, manifest in manifests:
-            size = len(manifest)
-            if manifest is last and last_at != BY_MESSAGE:  # a note to all
-                place = last_at
-            elif at + size <= end:
-                place = at
-                part[at : at + size] = manifest
-                at += size + ALIGN - 1 & -ALIGN
-            else:
-                place = self._lay(manifest, data)
-                if place == BY_MESSAGE:
-                    late.append((k, manifest))
-            last, last_at = manifest, place
-            slot = SLOT * k
-            slots[slot] = place
-            slots[slot + TAG] = tag | HAS
-            slots[slot + BYTES] = size
-        if data:
-            self._lent.lend(number, data)  # before anybody can read it
-        self._free = at
-        word = number << STATUS_EPOCH_SHIFT | kind | SOMETHING  # as `_post_status` does
-        if self._got or self._borrowing:
-            word |= self._post_borrowed(parity)
-        # The status is written last: a processor that sees it finds all that is written above.
-        if self._fence:
-            self._fence()
-        self._mine[parity] = word
-        return late
 
     def enter_quiet(self, kind: int) -> int:
         """Enter an exchange in which this processor says nothing; returns its status."""
@@ -285,58 +175,6 @@ class Board:
                     return True
                 turn()
         return here() or self._waiter.until(here, None, deadline)
-
-    def gather(self, kind: int) -> list[tuple[int, memoryview]] | None:
-        """Wait for all others; the fast path on, where all do the same and nothing comes by message.
-
-        Returns:
-            (from whom, manifest); or None: `finish` and `manifests` say more.
-        """
-        number = self.number
-        # A number in a status only grows: a larger one means that the other is ahead, and left this exchange behind.
-        parity, least, own = number & 1, number << STATUS_EPOCH_SHIFT, SLOT * self._own
-        for status in self._theirs:
-            tries = self._waiter.tries
-            while status[parity] < least:
-                tries -= 1
-                if not tries:
-                    self.wait()
-                    break
-        if self._fence:
-            self._fence()  # what lies beside a status is read after it
-        found = []
-        reading = 1  # what is sent in this exchange is still to be read
-        for k, status, slots_of, part in self._neighbours:
-            word = status[parity]
-            if word & KIND_AND_FLAGS != kind:
-                return None
-            if word & SOMETHING:
-                slots = slots_of[parity]
-                tag = slots[own + TAG]
-                if tag >> TAG_EPOCH_SHIFT != number:
-                    raise self._undelivered(k, tag >> TAG_EPOCH_SHIFT)
-                if tag & HAS:
-                    at = slots[own]
-                    if at < 0:
-                        return None
-                    found.append((k, part[at : at + slots[own + BYTES]]))
-            if word & BORROWS:
-                reading |= self._borrows[k][parity][self._own]
-        # All others have posted in this exchange what they borrow: what none of them borrows is free.
-        if self._lending:
-            self._lent.reclaim(number, reading)
-        return found
-
-    def here(self, _: object = None) -> bool:
-        """Whether all others have entered the exchange."""
-        parity, least = self.number & 1, self.number << STATUS_EPOCH_SHIFT
-        for status in self._theirs:
-            tries = self._waiter.tries
-            while status[parity] < least:
-                tries -= 1
-                if not tries:
-                    return False
-        return True
 
     def behind(self) -> list[int]:
         """The processors that have not entered the exchange."""

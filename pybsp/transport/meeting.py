@@ -1,0 +1,319 @@
+"""What processors do on a board in most exchanges (board.py has the rest): this is what the time of a superstep is.
+
+`Meeting` is the base of `Board`: the compiled one of pybsp/core.c where that was built, else the class here, its twin.
+Both do the same to the same memory. The compiled one calls `_meet`, `_show` and `_enter`, which are the twin's, for
+what it does not do itself.
+
+The rules of the protocol stand at their lines. tests/model explores all orders in which ranks can take these steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..compiled import core
+from ..errors import DeliveryError
+from .lending import Lent
+from .memory import ALIGN, Bytes
+from .wire import (
+    AREA,
+    BORROWS,
+    BY_MESSAGE,
+    BYTES,
+    HAS,
+    KIND_AND_FLAGS,
+    SHOWS,
+    SLOT,
+    SOMETHING,
+    STATUS_EPOCH_SHIFT,
+    TAG,
+    TAG_EPOCH_SHIFT,
+)
+
+if TYPE_CHECKING:
+    from .waiting import Waiter
+
+
+class Twin:
+    """The methods of a board that are compiled where that is possible.
+
+    Attributes:
+        number: of the last exchange.
+    """
+
+    number: int
+    _own: int
+    _waiter: Waiter
+    _fence: Callable[[], object] | None
+    _mine: memoryview
+    _theirs: list[memoryview]
+    _own_part: memoryview
+    _own_slots: Sequence[memoryview]
+    _areas: tuple[int, int]
+    _free: int
+    _tags: list[int]
+    _neighbours: list[tuple[int, memoryview, list[memoryview], memoryview]]
+    _borrows: list[list[memoryview]]
+    _got: list[tuple[int, int, Bytes]]
+    _lent: Lent
+    _lending: dict[int, list[Bytes]]
+    _borrowing: dict[int, Any]
+
+    def meet(self, kind: int) -> bool:
+        """An exchange in which this processor says nothing.
+
+        Returns:
+            Whether all did the same, and nobody said anything.
+        """
+        number = self.number = self.number + 1
+        word = number << STATUS_EPOCH_SHIFT | kind
+        # Two of everything are enough: a processor that enters exchange k + 2 has seen all others in k + 1, which they
+        # entered when they had read everything of k. So nobody reads any more what is written over here.
+        parity = number & 1
+        quiet = True
+        if (self._got or self._borrowing) and (flag := self._post_borrowed(parity)):
+            word, quiet = word | flag, False
+        if self._fence:
+            self._fence()
+        self._mine[parity] = word
+        # Equal means that the other is in this exchange, does the same, and says, sends and borrows nothing. One that
+        # does anything else has another word, for which one waits below; none has a smaller one for good.
+        for status in self._theirs:
+            tries = self._waiter.tries
+            while status[parity] != word:
+                tries -= 1
+                if not tries:
+                    quiet = False
+                    break
+        if not quiet or self._lending:
+            return self._met(word)
+        if self._fence:
+            self._fence()
+        return True
+
+    def _met(self, word: int) -> bool:
+        """The end of `meet` where this processor has to wait, or others said or did something else."""
+        self.wait()
+        parity = self.number & 1
+        if word & BORROWS or any(status[parity] != word for status in self._theirs):
+            self.finish()
+            return False
+        if self._fence:
+            self._fence()
+        if self._lending:
+            self._lent.clear()  # nobody borrows anything: all that was lent is free
+        return True
+
+    def show(self, kind: int) -> bool:
+        """An exchange in which each shows all others a record, which it has written to its area of this parity.
+
+        What others show is there until this processor enters its next exchange.
+
+        Returns:
+            Whether all did so.
+        """
+        # The area is free, as in `enter`: all others have entered the last exchange, so none reads what was there.
+        number = self.number = self.number + 1
+        word = posted = number << STATUS_EPOCH_SHIFT | kind | SHOWS
+        parity = number & 1
+        if self._got or self._borrowing:
+            posted |= self._post_borrowed(parity)
+        if self._fence:
+            self._fence()
+        self._mine[parity] = posted
+        alike = posted == word
+        for status in self._theirs:
+            tries = self._waiter.tries
+            while status[parity] != word:
+                tries -= 1
+                if not tries:
+                    alike = False
+                    break
+        if not alike or self._lending:
+            return self._shown(posted)
+        if self._fence:
+            self._fence()
+        return True
+
+    def _shown(self, posted: int) -> bool:
+        """The end of `show`, as `_met`."""
+        self.wait()
+        word, parity = posted & ~BORROWS, self.number & 1
+        if posted != word or any(status[parity] != word for status in self._theirs):
+            self.finish()
+            return all(found & ~BORROWS == word for found in self.words)
+        if self._fence:
+            self._fence()
+        if self._lending:
+            self._lent.clear()  # nobody borrows anything
+        return True
+
+    def enter(self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]) -> list[tuple[int, bytes]]:
+        """Say what this processor does, and hand over manifests.
+
+        Args:
+            manifests: (for which processor of the board, text); the number after the last is for other nodes.
+            data: that the manifests refer to in this processor's part.
+
+        Returns:
+            The manifests that have to go as messages, since the area was full.
+        """
+        number = self.number = self.number + 1
+        parity = number & 1
+        slots, at = self._own_slots[parity], self._areas[parity]
+        end = at + AREA
+        part = self._own_part
+        late = []
+        last, last_at = None, 0
+        tag = number << TAG_EPOCH_SHIFT
+        # A processor with anything to say writes a tag for every other one. So no other one takes missing data for no
+        # data: a tag with another number is an error there (DeliveryError).
+        if len(manifests) < len(self._tags):  # else each gets one below
+            for at_tag in self._tags:
+                slots[at_tag] = tag
+        for k, manifest in manifests:
+            size = len(manifest)
+            if manifest is last and last_at != BY_MESSAGE:  # a note to all
+                place = last_at
+            elif at + size <= end:
+                place = at
+                part[at : at + size] = manifest
+                at += size + ALIGN - 1 & -ALIGN
+            else:
+                place = self._lay(manifest, data)
+                if place == BY_MESSAGE:
+                    late.append((k, manifest))
+            last, last_at = manifest, place
+            slot = SLOT * k
+            slots[slot] = place
+            slots[slot + TAG] = tag | HAS
+            slots[slot + BYTES] = size
+        if data:
+            self._lend(data)  # before anybody can read it
+        self._free = at
+        word = number << STATUS_EPOCH_SHIFT | kind | SOMETHING  # as `_post_status` does
+        if self._got or self._borrowing:
+            word |= self._post_borrowed(parity)
+        # The status is written last: a processor that sees it finds all that is written above.
+        if self._fence:
+            self._fence()
+        self._mine[parity] = word
+        return late
+
+    def gather(self, kind: int) -> list[tuple[int, memoryview]] | None:
+        """Wait for all others; the fast path on, where all do the same and nothing comes by message.
+
+        Returns:
+            (from whom, manifest); or None: `finish` and `manifests` say more.
+        """
+        number = self.number
+        # A number in a status only grows: a larger one means that the other is ahead, and left this exchange behind.
+        parity, least, own = number & 1, number << STATUS_EPOCH_SHIFT, SLOT * self._own
+        for status in self._theirs:
+            tries = self._waiter.tries
+            while status[parity] < least:
+                tries -= 1
+                if not tries:
+                    self.wait()
+                    break
+        if self._fence:
+            self._fence()  # what lies beside a status is read after it
+        found = []
+        reading = 1  # what is sent in this exchange is still to be read
+        for k, status, slots_of, part in self._neighbours:
+            word = status[parity]
+            if word & KIND_AND_FLAGS != kind:
+                return None
+            if word & SOMETHING:
+                slots = slots_of[parity]
+                tag = slots[own + TAG]
+                if tag >> TAG_EPOCH_SHIFT != number:
+                    raise self._undelivered(k, tag >> TAG_EPOCH_SHIFT)
+                if tag & HAS:
+                    at = slots[own]
+                    if at < 0:
+                        return None
+                    found.append((k, part[at : at + slots[own + BYTES]]))
+            if word & BORROWS:
+                reading |= self._borrows[k][parity][self._own]
+        # All others have posted in this exchange what they borrow: what none of them borrows is free.
+        if self._lending:
+            self._reclaim(reading)
+        return found
+
+    def _lend(self, data: list[Bytes]) -> None:
+        """Data goes out in this exchange."""
+        self._lent.lend(self.number, data)
+
+    def _reclaim(self, reading: int) -> None:
+        """What all others read of this processor's data, as bits, in this exchange: the rest is free."""
+        self._lent.reclaim(self.number, reading)
+
+    def here(self, _: object = None) -> bool:
+        """Whether all others have entered the exchange."""
+        parity, least = self.number & 1, self.number << STATUS_EPOCH_SHIFT
+        for status in self._theirs:
+            tries = self._waiter.tries
+            while status[parity] < least:
+                tries -= 1
+                if not tries:
+                    return False
+        return True
+
+    _meet, _show, _enter = meet, show, enter  # by these names the compiled ones call them
+
+    # -- of board.py --------------------------------------------------------------------------------------------------
+
+    words: list[int]
+
+    def wait(self, deadline: float | None = None) -> bool:
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        raise NotImplementedError
+
+    def _post_borrowed(self, parity: int) -> int:
+        raise NotImplementedError
+
+    def _lay(self, text: bytes, data: list[Bytes]) -> int:
+        raise NotImplementedError
+
+    def _undelivered(self, k: int, number: int) -> DeliveryError:
+        raise NotImplementedError
+
+
+if TYPE_CHECKING or core is None:
+
+    class Meeting(Twin):
+        """The base of a board.
+
+        Args:
+            parts: of all processors of the board, as bytes.
+            own: which of them is this processor's.
+            number: of the last exchange.
+            waiter: how this processor waits.
+            got, lending, borrowing: as of `Board`.
+            status, borrows, slots, areas: where they lie in a part, in bytes; pairs are by parity.
+        """
+
+        def __init__(
+            self,
+            parts: list[memoryview],
+            own: int,
+            number: int,
+            waiter: Waiter,
+            got: list[tuple[int, int, Bytes]],
+            lending: dict[int, list[Bytes]],
+            borrowing: dict[int, Any],
+            status: int,
+            borrows: tuple[int, int],
+            slots: tuple[int, int],
+            areas: tuple[int, int],
+        ) -> None:
+            self.number, self._got = number, got
+
+else:
+
+    class Meeting(core.Meeting, Twin):
+        """The compiled base of a board."""

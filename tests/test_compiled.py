@@ -1,0 +1,126 @@
+"""The compiled core: it does to a board what its twin in Python does, and pybsp works without it and beside it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pybsp.compiled import core
+from pybsp.transport import memory, wire
+
+from .launching import ended_well, mpiexec, python, run
+
+ROOT = Path(__file__).parent.parent
+built = pytest.mark.skipif(core is None, reason="the compiled core was not built: no compiler, or PYBSP_COMPILED=0")
+
+# Two processors' boards in one process: what they write, say and find, by a seed.
+BOARDS = """
+import random, sys, threading
+from hashlib import sha256
+from types import SimpleNamespace
+from pybsp.transport.board import Board
+from pybsp.transport.waiting import Waiter
+from pybsp.transport.wire import AREA, CONTEXTS, board_bytes
+
+def exchange(size, seed):
+    draw = random.Random(seed)
+    parts = [memoryview(bytearray(CONTEXTS * board_bytes(size))) for _ in range(size)]
+    pool = SimpleNamespace(take=lambda size: None, place=lambda buffer: -1)
+    window = SimpleNamespace(
+        size=size, board=board_bytes(size), parts=parts, words=[part.cast("q") for part in parts], sync=None, pool=pool
+    )
+    boards = [Board(window, list(range(size)), own, 0, 0, None, Waiter("yield")) for own in range(size)]
+    for _ in range(30):
+        found = [None] * size
+        what = draw.choice(["meet", "show", "say", "say", "differ"])
+        kinds = [7 if what == "differ" and k else 1 for k in range(size)]
+        texts = []
+        for own in range(size):
+            of = [k for k in range(size) if k != own and draw.random() < 0.7]
+            draw.shuffle(of)
+            note = draw.randbytes(draw.choice([0, 1, 15, 16, 17, 500, AREA]))
+            texts.append([(k, note if draw.random() < 0.3 else draw.randbytes(draw.randrange(60))) for k in of])
+        def work(own):
+            board = boards[own]
+            if what in ("meet", "differ"):
+                found[own] = board.meet(kinds[own])
+            elif what == "show":
+                found[own] = board.show(1)
+            else:
+                late = board.enter(1, texts[own], [])
+                gathered = board.gather(1)
+                found[own] = late, gathered and [(k, bytes(text)) for k, text in gathered], board.number
+                if gathered is None:
+                    board.finish()
+                    found[own] += (board.manifests(),)
+        threads = [threading.Thread(target=work, args=(own,)) for own in range(size)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        print(what, found, sha256(b"".join(bytes(part[: board_bytes(size)]) for part in parts)).hexdigest())
+
+for size in (2, 3, 5):
+    exchange(size, size)
+from pybsp.compiled import core
+print("compiled", core is not None)
+"""
+
+SUPERSTEPS = """
+import numpy as np, pybsp
+from pybsp import collectives
+
+def main(bsp):
+    x = bsp.array(5)
+    bsp.sync()
+    for k in range(20):
+        bsp.send((bsp.pid + k) % bsp.p, np.arange(k) * bsp.pid)
+        x.put((bsp.pid + 1) % bsp.p, k)
+        total = collectives.allreduce(bsp, bsp.pid + k / 3, np.add)
+        bsp.sync()
+        assert [len(message.payload) for message in bsp.inbox] == [k], bsp.inbox
+        assert x.local.tolist() == [k] * 5
+        assert total == sum(pid + k / 3 for pid in range(bsp.p))
+        bsp.sync()
+
+pybsp.run(main)
+"""
+
+
+@built
+def test_it_knows_the_layout_of_a_board() -> None:
+    names = [name for name in vars(core) if name.isupper()]
+    assert len(names) > 10
+    assert {name: getattr(core, name) for name in names} == {
+        name: getattr(memory if name == "ALIGN" else wire, name) for name in names
+    }
+
+
+@built
+def test_it_does_to_a_board_what_its_twin_does(tmp_path: Path) -> None:
+    program = tmp_path / "boards.py"
+    program.write_text(BOARDS)
+    compiled, twin = (run(python(program), PYBSP_COMPILED=which) for which in ("1", "0"))
+    found, said = ended_well(compiled).rsplit("compiled", 1), ended_well(twin).rsplit("compiled", 1)
+    assert found[0] == said[0]
+    assert (found[1].strip(), said[1].strip()) == ("True", "False")
+
+
+@built
+def test_processors_with_it_and_without_it_meet(tmp_path: Path) -> None:
+    program = tmp_path / "supersteps.py"
+    program.write_text(SUPERSTEPS)
+    launcher = mpiexec(1)
+    plain = ["env", "PYBSP_COMPILED=0", *python(program)]
+    ended_well(run([*launcher, *python(program), ":", *launcher[1:], *plain, ":", *launcher[1:], *python(program)]))
+
+
+@pytest.mark.whole
+def test_it_is_left_out_where_there_is_no_compiler(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")
+    (tmp_path / "pybsp").mkdir()
+    for name in ("setup.py", "pybsp/core.c"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    command = ["env", "-C", str(tmp_path), "CC=no-compiler", *python("setup.py", "build_ext", "--inplace")]
+    ended_well(run(command))
+    assert not list(tmp_path.rglob("*.so"))
