@@ -23,8 +23,8 @@ FIELDS = ("source", "dest", "submission", "acceptance", "delivery", "acquisition
 
 def trace_of(rows: Sequence[Sequence[int]], machine: LogPMachine) -> Trace:
     """A trace whose rows are messages: the fields in order."""
-    columns = np.array(rows, np.int64).reshape(-1, 6).T
-    return Trace(machine, *columns, np.ones(len(rows), np.int64))
+    columns = [*np.array(rows, np.int64).reshape(-1, 6).T, np.ones(len(rows), np.int64)]
+    return Trace(machine, *columns)
 
 
 def rows_of(trace: Trace) -> list[list[int]]:
