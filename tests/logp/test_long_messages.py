@@ -164,11 +164,12 @@ def test_random_programs_are_those_of_a_machine_that_goes_step_by_step() -> None
             p, draw.randrange(gap, 5 * gap), draw.randrange(gap + 1), gap, G_word=draw.choice((0.25, 1, 1.5, 4))
         )
         programs = random_programs(draw, p)
+        starts = [draw.choice((0, 0, 30, 80)) for _ in range(p)]  # also after messages have come
         chosen = ("latest", "earliest", "adversary", "random", "random")[seed % 5]
         reference = Reference(machine, schedule_of(chosen, seed, "test"), programs)
-        expected = reference.run([0] * p)
+        expected = reference.run(starts)
         try:
-            done = simulate(interpret, machine=machine, schedule=chosen, seed=seed, args=(programs,))
+            done = simulate(interpret, machine=machine, schedule=chosen, seed=seed, starts=starts, args=(programs,))
         except (DeadlockError, UnreceivedError) as error:
             outcome = "deadlock" if isinstance(error, DeadlockError) else "unreceived"
         else:
@@ -177,6 +178,6 @@ def test_random_programs_are_those_of_a_machine_that_goes_step_by_step() -> None
         if outcome != "ended":
             continue
         done._check()
-        hold_equal(done, reference, [0] * p)
+        hold_equal(done, reference, starts)
         ended += 1
     assert ended > number // 2
