@@ -23,6 +23,9 @@ What is where:
     watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
     world.py        all ranks of a job, and how it ends; exits.py: also where there was no run
     leftovers.py    what dead jobs have left in shared memory
+    started.py      start_ranks, ranks: MPI ranks from a notebook or a script; job.py: how they start, run and end
+    serving.py      what these ranks do; shipping.py: how objects get there and back; notebook.py: what a notebook shows
+    testing.py      raises_on; pytest_plugin.py: tests on virtual processors, and on ranks
     simulation.py   simulate: programs on virtual processors
     logp/           LogP programs: on a simulated machine, and on MPI ranks
     transport/      MPI ranks and virtual processors
@@ -30,6 +33,9 @@ What is where:
     collectives/    communication primitives
     benchmarks/     measurements and comparisons
     cli.py          the command `pybsp`; mpiexec.py finds what starts ranks, supervise.py waits for them
+    starting.py     how `pybsp run` starts ranks here, under Slurm too (slurm.py); configured.py: what it is told, and
+                    where; labelled.py: --label-output
+    doctor.py       `pybsp doctor`: what will not work, and what to type; probe.py: the ranks that it starts
     lazy.py         how package files load only what is used
 """
 
@@ -72,6 +78,8 @@ if TYPE_CHECKING:
     from .queues import Queue, QueuePattern
     from .rides import Ride
     from .simulation import Simulation, simulate
+    from .started import Execution, Ranks, ranks, start_ranks
+    from .testing import raises_on
 
 __all__ = [
     "BSP",
@@ -85,6 +93,7 @@ __all__ = [
     "DeadlockError",
     "DeliveryError",
     "EBSPMachine",
+    "Execution",
     "GlobalArray",
     "Grid",
     "Group",
@@ -97,6 +106,7 @@ __all__ = [
     "ProcessorError",
     "Queue",
     "QueuePattern",
+    "Ranks",
     "Record",
     "Ride",
     "RoutingError",
@@ -111,8 +121,11 @@ __all__ = [
     "attach",
     "layouts",
     "logp",
+    "raises_on",
+    "ranks",
     "run",
     "simulate",
+    "start_ranks",
 ]
 
 if not TYPE_CHECKING:
@@ -135,6 +148,8 @@ if not TYPE_CHECKING:
             ".queues": ("Queue", "QueuePattern"),
             ".rides": ("Ride",),
             ".simulation": ("Simulation", "simulate"),
+            ".started": ("Execution", "Ranks", "ranks", "start_ranks"),
+            ".testing": ("raises_on",),
         },
     )
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from . import machine_cache, settings, simulation
+from . import machine_cache, notebook, settings, simulation
 from .account import Account
 from .bsp import BSP
 from .combining import exchange_ledger
 from .errors import UsageError
-from .keywords import check_keywords, timeout_of
+from .keywords import check_keywords, takes, timeout_of
 from .ledger import Ledger, Recording, mpi_library, require_place
 from .machine import BSPMachine, machine_in_force
 from .machine_cache import Place
@@ -51,7 +51,7 @@ def run(
     Args:
         main: the program; the same on all processors.
         router: how messages travel, equal on all processors: a name or a `pybsp.routing.*_router`; see
-            `pybsp.routing`.
+            `pybsp.routing`. Where it is "direct", PYBSP_ROUTER may name another (`pybsp run --router`).
         machine: its parameters; None: from the file that PYBSP_MACHINE names, else as `pybsp run --calibrate` has
             measured them for these processors, else nominal. Processor 0's is used by all.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
@@ -91,6 +91,7 @@ def run(
             "timeout": session.timeout,
         }
         check_keywords("pybsp.run", main, args, given)
+        _require_no_number(main, args, kwargs)
 
     def virtual(simulated: simulation.SimulateOptions | None) -> Result:
         result: Result = simulation.run_simulated(
@@ -99,6 +100,35 @@ def run(
         return result
 
     return session.run(lambda bsp: main(bsp, *args, **kwargs), check, virtual)
+
+
+def _require_no_number(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise UsageError for a number of processors, where main takes no keyword of that name."""
+    for name in ("p", "n"):
+        if name in kwargs and not takes(main, args, kwargs):
+            raise UsageError(
+                f"pybsp.run: argument {name}={kwargs[name]!r}: expected keywords of main alone, and "
+                f"{getattr(main, '__qualname__', main)} takes none of this name: how many processors there are, the "
+                f"launcher says (`pybsp run -n {kwargs[name]} program.py`); pybsp.start_ranks(main, n={kwargs[name]}) "
+                f"starts ranks from here, and pybsp.simulate(main, p={kwargs[name]}) virtual processors"
+            )
+
+
+def run_recorded(
+    main: Callable[[BSP], Result],
+    *,
+    router: Routing,
+    machine: BSPMachine | None,
+    checked: bool | None,
+    timeout: float | None,
+) -> tuple[Result, Ledger | None]:
+    """`run` on ranks that were started for it: this processor's result, and the ledger on processor 0."""
+
+    def virtual(options: simulation.SimulateOptions | None) -> Result:
+        raise AssertionError("these ranks have an MPI library")
+
+    session = _BSPSession("pybsp.start_ranks", router, machine, checked, timeout, keeps=True)
+    return session.run(main, lambda: None, virtual), session.ledger
 
 
 @managed
@@ -148,6 +178,7 @@ class _BSPSession(Session[BSP]):
 
     Args:
         router, machine, checked, timeout: see `run`.
+        keeps: whether processor 0 is to have the ledger when the run has ended.
     """
 
     kind = BEGIN
@@ -160,29 +191,35 @@ class _BSPSession(Session[BSP]):
         machine: BSPMachine | None,
         checked: bool | None,
         timeout: float | None,
+        keeps: bool = False,
     ) -> None:
-        self.operation = operation
+        self.operation, self._keeps = operation, keeps
+        self.ledger: Ledger | None = None
         self._router, self._machine, self._checked, self.timeout = router, machine, checked, timeout
         self._warning: str | None = None
         self._superstep: SuperstepEngine
 
     def arguments(self) -> dict[str, Any]:
-        named(self._router)  # raises where there is none
+        named(self._chosen())  # raises where there is none
         return {"router": self._router, "checked": self._checked, "timeout": self.timeout}
+
+    def _chosen(self) -> Routing:
+        """The program's router, else that of PYBSP_ROUTER; processor 0's is everybody's."""
+        return settings.text(settings.ROUTER) if self._router == "direct" else self._router
 
     def decide(self) -> _Decided:
         self._machine, self._warning = machine_in_force(
             self._machine, self.transport.p, lambda: machine_cache.find(place_of(self.transport))
         )
-        return _Decided(self._machine, resolved(self._router, self._machine, self.transport.all_remote))
+        return _Decided(self._machine, resolved(self._chosen(), self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**arguments, "checked": settings.checks_enabled(arguments["checked"])}
 
     def warnings(self) -> Sequence[str]:
         assert self._machine is not None
-        warning = self._warning or self._machine.elsewhere(self.hosts)
-        return [] if warning is None else [warning]
+        single = notebook.alone(self.operation) if self.world and self.transport.p == 1 else None
+        return [text for text in (self._warning or self._machine.elsewhere(self.hosts), single) if text is not None]
 
     def make(self, decided: _Decided, arguments: Mapping[str, Any]) -> BSP:
         transport, machine = self.transport, decided.machine
@@ -206,13 +243,15 @@ class _BSPSession(Session[BSP]):
         superstep.finish()
         superstep.give_back(everything=True)
         # Parts of the job that are attached at the same time would write over each other.
-        if path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size):
+        recorded = path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size)
+        if recorded or self._keeps:
             exchange_ledger(superstep, everybody=False)
             if superstep.pid == 0:
-                combined = Ledger(processor.machine, superstep.account.log)
-                here = zip(*self.circumstances, strict=True)
-                circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))
-                _recording.add(path, combined, self.hosts, superstep.router.name, circumstances)
+                self.ledger = Ledger(processor.machine, superstep.account.log)
+                if recorded:
+                    here = zip(*self.circumstances, strict=True)
+                    circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))
+                    _recording.add(path, self.ledger, self.hosts, superstep.router.name, circumstances)
         superstep.router.close()
 
     def fail(self, processor: BSP, error: BaseException) -> None:

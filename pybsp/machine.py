@@ -552,7 +552,8 @@ class LogPMachine(_Saved):
         G: gap: steps, at least, between two submissions of a processor, and between two acquisitions.
         step: seconds of a step.
         G_word: seconds for each further word of a long message (LogGP's G, here as in *LogGP*, Alexandrov et al.); None
-            where it is not known. The simulator counts messages, whatever their size.
+            where it is not known: then sizes do not count. `pybsp.logp.simulate` and `check` count them; bounds and
+            routers are the model's of short messages.
         calibrated: whether the figures were measured; the nominal machine's were not.
         intervals: of L, o, G and G_word where they were measured: (lowest, highest), in seconds.
 

@@ -11,7 +11,7 @@ from typing import Any
 from .account import VirtualAccount
 from .bsp import BSP
 from .errors import ProcessorError, SyncError, UsageError, where
-from .failures import failure_of, killed, note_place
+from .failures import failure_of, killed, note_place, outcome
 from .keywords import check_keywords, timeout_of
 from .lazy import ready
 from .ledger import Ledger, Log, Recording, combine, require_place
@@ -163,6 +163,7 @@ def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEn
     own = [pid for pid, error in errors.items() if failure_of(error, 0, "").primary]
     pid = min(own or errors)
     error, failed = errors[pid], supersteps[pid]
+    outcome(error).pid = pid
     place = failed.described(error)
     unsynced = failed.unsynced(error)
     if unsynced or (len(supersteps) > 1 and not isinstance(error, SyncError)):
@@ -184,6 +185,8 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
     while log.combined < len(log):
         rows = log.combined, min(log.combined + Log.ROWS, len(log))
         log.put([combine(one.table(*rows) for one in logs)])
+    for one in logs:
+        log.put_rides(one.fresh_rides(len(log)))
     stays = [account.stays.all for account in (one.account for one in supersteps) if account.stays is not None]
     return Ledger(machine, log, True, largest(sums(stays, machine)))
 

@@ -38,6 +38,8 @@ from .launching import Program
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+pytest_plugins = ["pybsp.pytest_plugin"]  # installed packages offer it by themselves
+
 # A shell ignores Ctrl-C in what it starts in the background, and programs that tests start would ignore it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

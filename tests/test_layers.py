@@ -36,8 +36,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec places "
-        "process settings supervise",
+        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec notebook "
+        "places process settings shipping slurm supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -51,7 +51,8 @@ LAYERS = {
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits keywords launch logp.launch machine_cache session signals simulation threads watch world",
+        "exits job keywords launch logp.launch machine_cache serving session signals simulation started testing "
+        "threads watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -61,7 +62,10 @@ LAYERS = {
     "benchmarks": Layer(
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
-    "command": Layer("__main__ cli report", "ground machines transport messages logp bsp routers runs benchmarks"),
+    "command": Layer(
+        "__main__ cli configured doctor labelled probe pytest_plugin report starting",
+        "ground machines transport messages logp bsp routers runs benchmarks",
+    ),
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}

@@ -27,13 +27,20 @@ _GOES_ON = FLAG_GETS | FLAG_PACKETS  # another exchange belongs to the superstep
 class Processor(greenlet.greenlet):
     """What a virtual processor runs in."""
 
+    pid = 0
+
 
 def is_virtual() -> bool:
     """Whether this is called on a virtual processor, in a greenlet of its program's own too."""
+    return current_pid() is not None
+
+
+def current_pid() -> int | None:
+    """The number of the virtual processor that this is called on; None: on none."""
     one: greenlet.greenlet | None = greenlet.getcurrent()
     while one is not None and not isinstance(one, Processor):
         one = one.parent
-    return one is not None
+    return None if one is None else one.pid
 
 
 class Scheduler:
@@ -60,6 +67,8 @@ class Scheduler:
             SyncError: all of those left wait for one that will not come.
         """
         tasks = [Processor(body, self._hub) for body in bodies]
+        for pid, task in enumerate(tasks):
+            task.pid = pid
         self.ready.extend(tasks)
         young, *older = gc.get_threshold()
         if young:

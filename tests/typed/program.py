@@ -198,6 +198,10 @@ def everything() -> None:
     pybsp.simulate(together, p=4, router=routing.two_phase_router(seed=1))
     pybsp.simulate(main, 10, p=2, router=routing.multibutterfly_router())
     pybsp.simulate(riding, p=4)
+    with pybsp.raises_on(0, ValueError, match="hot"), pybsp.ranks(2, hosts=["a", "b"]) as ranks:
+        kept: pybsp.Ranks = ranks
+        execution: pybsp.Execution = kept.run(main, 10)
+    print(execution.results, execution.ledger.h, pybsp.start_ranks(main, 10, n=2, router="direct").results)
     with pybsp.attach(MPI.COMM_WORLD, checked=True) as bsp:
         bsp.sync()
     machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
