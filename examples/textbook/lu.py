@@ -9,8 +9,8 @@ Supersteps of a step k, on a grid of R rows and C columns, for n * n items:
     column      the pivot's row and column k go along the rows of the grid: `collectives.broadcast.cost` of
                 ceil((n - k) / R) + 1 words on C processors; none where C = 1
     rows        row k goes to the owners of row r, the pivot's, and row r down the columns, to be row k:
-                h = (R - 1) * (ceil(n / C) + 1); none where R = 1. Then the update,
-                w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1); and one with h = 0 before all steps
+                h = (R - 1) * (ceil(n / C) + 1). Then the update,
+                w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1)
 
 and
 
@@ -46,9 +46,6 @@ def lu(bsp: pybsp.BSP, grid: pybsp.Grid, a: Matrix, n: int) -> Ints:
     """
     s, t = grid.column.pid, grid.row.pid
     order = np.arange(n)
-    moved = bsp.array((2, a.shape[1] + 1))  # what rows r and k become, and behind them their items of column k
-    with bsp.superstep("rows"):
-        pass
     for k in range(n):
         # This processor's rows and columns from k on begin with these, and those behind k.
         i, j = -(-(k - s) // grid.rows), -(-(k - t) // grid.columns)
@@ -64,26 +61,25 @@ def lu(bsp: pybsp.BSP, grid: pybsp.Grid, a: Matrix, n: int) -> Ints:
                 bsp.work(sizes.size)
             best = collectives.allreduce(grid.column, best, np.maximum)
         with bsp.label("column"):
-            column = np.append(a[i:, j], -best.imag) if has_column else None
+            column = np.concatenate((a[i:, j], -best.imag)) if has_column else None
             column = np.array(collectives.broadcast(grid.row, column, k % grid.columns))
         r = int(column[-1])
         order[[k, r]] = order[[r, k]]
 
-        with bsp.label("rows"):
-            for row, becomes, places in ((k, 0, (r % grid.rows,)), (r, 1, range(grid.rows))):
-                if row % grid.rows == s:
-                    values = np.append(a[row // grid.rows], column[row // grid.rows - i])
-                    for place in places:
-                        if place == s:
-                            moved.local[becomes] = values
-                        else:
-                            moved.put(grid.at(place, t), values, at=becomes)
-            if grid.rows > 1:
-                bsp.sync()
-        for row, values in zip((r, k), moved.local, strict=True):
-            if row % grid.rows == s:
-                a[row // grid.rows], column[row // grid.rows - i] = values[:-1], values[-1]
-        pivot, upper = moved.local[1, -1], moved.local[1, right:-1]
+        with bsp.superstep("rows"):
+            if s == k % grid.rows:
+                grid.column.send(r % grid.rows, np.concatenate((a[k // grid.rows], column[:1])), "to r")
+            if s == r % grid.rows:
+                here = r // grid.rows
+                values = np.concatenate((a[here], column[here - i : here - i + 1]))
+                for place in range(grid.rows):
+                    grid.column.send(place, values, "to k")
+        moved = {message.tag: message.payload for message in bsp.inbox}
+        if s == r % grid.rows:
+            a[here], column[here - i] = moved["to r"][:-1], moved["to r"][-1]
+        if s == k % grid.rows:
+            a[k // grid.rows] = moved["to k"][:-1]
+        pivot, upper = moved["to k"][-1], moved["to k"][right:-1]
         if pivot == 0:
             raise ArithmeticError(f"lu: the matrix is singular: column {k} has no pivot")
         multipliers = column[below - i : -1] / pivot
