@@ -142,7 +142,7 @@ def cases(bsp: pybsp.BSP, comm: MPI.Intracomm, quick: bool) -> Iterator[Case]:
     places = matrix_product.Layers(bsp, layers)
     a, c = np.random.default_rng(3).normal(size=(2, size, size))
     of_a, of_b, _ = places.parts(size)
-    block_a, block_b = a[of_a], c[of_b]
+    block_a, block_b = np.ascontiguousarray(a[of_a]), np.ascontiguousarray(c[of_b])
     row, column, pile = (
         comm.Create_group(comm.group.Incl(list(group.members)), tag)
         for tag, group in enumerate((places.row, places.column, places.pile))
