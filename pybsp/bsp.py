@@ -5,7 +5,6 @@ Arguments are checked here; what they say goes to the `SuperstepEngine` below.
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import pickle
 from collections.abc import Iterable, Iterator
@@ -22,7 +21,7 @@ from .groups import Grid, Group, checked_grid, checked_members
 from .labels import Labelled, LabelledSuperstep, checked_label
 from .layouts import Layout, fitting
 from .ledger import Ledger
-from .machine import BSPMachine, EBSPMachine
+from .machine import BSPMachine, EBSPMachine, resized
 from .mail import PLAIN_NUMBERS, Inbox
 from .managed import managed
 from .part_totals import exchange_totals
@@ -613,7 +612,7 @@ class BSP:
         """The parameters of some of the processors."""
         machine = self._machines.get(p)
         if machine is None:  # to check its parameters takes a sixth of a split
-            machine = self._machines[p] = dataclasses.replace(self.machine, p=p)
+            machine = self._machines[p] = resized(self.machine, p)
         return machine
 
     # -- costs ----------------------------------------------------------------------------------------------------
