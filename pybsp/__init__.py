@@ -16,6 +16,7 @@ What is where:
     ledger.py       what each superstep cost; report.py prints it
     machine.py      parameters and predictions; cost.py: what an algorithm costs, before it runs
     launch.py       run, attach: programs on MPI ranks; session.py: their life cycle, and that of LogP runs
+    checkpoints/    what a program saves, and goes on from
     keywords.py     what of their keywords is pybsp's
     watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
     world.py        all ranks of a job, and how it ends; exits.py: also where there was no run
@@ -40,6 +41,7 @@ from .errors import (
     AbortError,
     BoundsError,
     BSPError,
+    CheckpointError,
     CostError,
     DeadlockError,
     DeliveryError,
@@ -74,6 +76,7 @@ __all__ = [
     "BSPError",
     "BSPMachine",
     "BoundsError",
+    "CheckpointError",
     "Cost",
     "CostError",
     "DeadlockError",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from .errors import describe
 from .ledger import Log
@@ -68,6 +70,12 @@ class Account:
     def time(self) -> float:
         """Seconds since the program began."""
         return self._transport.time() - self._started
+
+    def resume(self, saved: Mapping[str, Any], seconds: float) -> None:
+        """Go on from a checkpoint: with its log (`Log.as_saved`), so many seconds after the program began."""
+        self.log.resume(saved)
+        self._started = self._transport.time() - seconds
+        self.label_this(self.label)
 
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@
     checked   x    x         x       whether to check what is too dear for every superstep
     timeout   x    (x)       x       seconds until a superstep that somebody does not reach fails; simulate takes it,
                                      and needs none
+    checkpoint x   x                 where checkpoints go
+    every      x   x                 how often
     p              x                 virtual processors
     measure        x                 whether the time of computing counts as work
 

@@ -6,12 +6,16 @@ catches is reported to the others, and so is a program that ends early (world.py
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union
 
 from . import settings, simulation
 from .account import Account
 from .bsp import BSP
+from .checkpoints import asked as checkpoints
+from .checkpoints.notice import noticed
 from .combining import exchange_ledger
 from .errors import UsageError
 from .keywords import check_keywords, timeout_of
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+Folders = Union[str, os.PathLike[str], Sequence[Union[str, os.PathLike[str]]]]
+
 _recording = Recording()
 
 
@@ -40,6 +46,8 @@ def run(
     machine: BSPMachine | None = None,
     checked: bool | None = None,
     timeout: float | None = None,
+    checkpoint: Folders | None = None,
+    every: int | str | None = None,
     **kwargs: Any,
 ) -> Result:
     """Run a program on the MPI ranks of this job: `main(bsp, *args, **kwargs)` on each.
@@ -56,6 +64,11 @@ def run(
         timeout: seconds, equal on all processors, that a processor waits for the others to end a superstep, before the
             run fails on all; None: for ever. Those that do not even come to learn of that within the grace period
             (PYBSP_GRACE) are ended with the job. Virtual processors wait for nobody.
+        checkpoint: the folder for checkpoints, or two: one of each host, and one that all processors see; None:
+            PYBSP_CHECKPOINT; (): none. See `BSP.checkpoint`.
+        every: how often: so many supersteps, a time ("30s", "5min", "2h"), or the mean time between failures
+            ("mtbf=24h"), from which the interval follows with which a job is expected to end first; None:
+            PYBSP_CHECKPOINT_EVERY, "mtbf=24h".
         kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Returns:
@@ -67,6 +80,7 @@ def run(
         SyncError: the processors did not do the same, or some did not come within the timeout.
         UsageError: wrong arguments; called inside of a run, or on a virtual processor of `simulate`.
         LauncherError: the launcher and the MPI library do not belong together.
+        CheckpointError: a folder for checkpoints cannot be written.
 
     Examples:
         >>> def main(bsp, text):
@@ -77,6 +91,7 @@ def run(
         ['hello']
     """
     session = _BSPSession("pybsp.run", router, machine, checked, timeout)
+    session.main, session.checkpoint, session.every = main, checkpoint, every
 
     def check() -> None:
         if not callable(main):
@@ -87,12 +102,22 @@ def run(
             "machine": machine,
             "checked": checked is not None,
             "timeout": session.timeout,
+            "checkpoint": checkpoint is not None,
+            "every": every is not None,
         }
         check_keywords("pybsp.run", main, args, given)
 
     def virtual(simulated: simulation.SimulateOptions | None) -> Result:
         result: Result = simulation.run_simulated(
-            main, args, kwargs, router=router, machine=machine, checked=checked, options=simulated
+            main,
+            args,
+            kwargs,
+            router=router,
+            machine=machine,
+            checked=checked,
+            checkpoint=checkpoint,
+            every=every,
+            options=simulated,
         )
         return result
 
@@ -143,6 +168,9 @@ class _BSPSession(Session[BSP]):
 
     kind = BEGIN
     instead = "call functions of its bsp instead"
+    main: Callable[..., Any] | None = None  # where it may be asked for checkpoints: in `run` alone
+    checkpoint: Folders | None = None
+    every: int | str | None = None
 
     def __init__(
         self,
@@ -156,17 +184,29 @@ class _BSPSession(Session[BSP]):
         self._router, self._machine, self._checked, self.timeout = router, machine, checked, timeout
         self._warning: str | None = None
         self._superstep: SuperstepEngine
+        self._asked: checkpoints.Asked | None = None
+        self._noticing = ExitStack()
 
     def arguments(self) -> dict[str, Any]:
         named(self._router)  # raises where there is none
-        return {"router": self._router, "checked": self._checked, "timeout": self.timeout}
+        folders, every = checkpoints.given(self.operation, self.checkpoint, self.every)
+        return {
+            "router": self._router,
+            "checked": self._checked,
+            "timeout": self.timeout,
+            "checkpoint": folders,
+            "every": every,
+        }
 
     def decide(self) -> _Decided:
         self._machine, self._warning = machine_in_force(self._machine, self.transport.p)
         return _Decided(self._machine, resolved(self._router, self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**arguments, "checked": settings.checks_enabled(arguments["checked"])}
+        wanted = None
+        if self.main is not None:
+            wanted = checkpoints.asked(self.operation, arguments["checkpoint"], arguments["every"])
+        return {**arguments, "checked": settings.checks_enabled(arguments["checked"]), "checkpoint": wanted}
 
     def warnings(self) -> Sequence[str]:
         assert self._machine is not None
@@ -179,6 +219,7 @@ class _BSPSession(Session[BSP]):
             transport.tune(machine.o_msg)
         router = make_router(decided.routing, transport)
         self._superstep = SuperstepEngine(transport, router, Account(transport), arguments["checked"])
+        self._asked = arguments["checkpoint"]
         return BSP(self._superstep, machine)
 
     def watched(self, processor: BSP) -> tuple[Callable[[], str], Callable[[], str], float | None]:
@@ -188,11 +229,16 @@ class _BSPSession(Session[BSP]):
         path = settings.text(settings.LEDGER)
         if path and self.world and self.transport.pid == 0:
             require_place(path, settings.LEDGER)  # before the work that it is to be about
+        if self._asked is not None and self.main is not None:
+            saver = checkpoints.make(self._superstep, self._asked, checkpoints.next_run(), self.main)
+            self._noticing.enter_context(noticed(saver.warn))
 
     def end(self, processor: BSP) -> None:
         self.transport.hear()  # whether others have waited for too long already
         superstep, path = self._superstep, settings.text(settings.LEDGER)
         superstep.finish()
+        if superstep.saver is not None:
+            superstep.saver.close()
         # Parts of the job that are attached at the same time would write over each other.
         if path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size):
             exchange_ledger(superstep, everybody=False)
@@ -203,12 +249,17 @@ class _BSPSession(Session[BSP]):
 
     def fail(self, processor: BSP, error: BaseException) -> None:
         superstep, transport = self._superstep, self.transport
+        if superstep.saver is not None:
+            superstep.saver.give_up()
         if agreed(error) or transport.settled is not None or superstep.gate.failed is not None:
             mark(error, quiet=speaker_of(error, superstep, transport) != transport.pid)
         else:
             report_failure(transport, superstep, error)
         if not transport.revoked:
             superstep.router.close()
+
+    def left(self) -> None:
+        self._noticing.close()
 
     def detach(self) -> None:
         if self.processor is not None:

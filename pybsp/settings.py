@@ -20,6 +20,9 @@ SHARED = "PYBSP_SHARED"
 AGGREGATE = "PYBSP_AGGREGATE"
 WARN_AFTER = "PYBSP_WARN_AFTER"
 REPORT_SIGNAL = "PYBSP_REPORT_SIGNAL"
+CHECKPOINT = "PYBSP_CHECKPOINT"
+CHECKPOINT_EVERY = "PYBSP_CHECKPOINT_EVERY"
+CHECKPOINT_KEEP = "PYBSP_CHECKPOINT_KEEP"
 
 DEFAULTS = {
     MACHINE: "",
@@ -31,10 +34,15 @@ DEFAULTS = {
     WAIT: "polite",
     SHARED: "",
     AGGREGATE: "",
+    CHECKPOINT: "",
+    CHECKPOINT_EVERY: "mtbf=24h",
+    CHECKPOINT_KEEP: "2",
 }
 
 SECONDS = (GRACE, WARN_AFTER)
-OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL)  # agreed on at the beginning of each run
+OF_CHECKPOINTS = (CHECKPOINT, CHECKPOINT_EVERY, CHECKPOINT_KEEP)
+# Agreed on at the beginning of each run.
+OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL, *OF_CHECKPOINTS)
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
 
 _processor_0s: dict[str, str] = {}  # of those that are not set here

@@ -10,6 +10,7 @@ from typing import Any
 
 from .account import VirtualAccount
 from .bsp import BSP
+from .checkpoints import asked as checkpoints
 from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import failure_of, killed, note_place
 from .keywords import check_keywords, timeout_of
@@ -76,6 +77,8 @@ def simulate(
     measure: bool = False,
     checked: bool | None = None,
     timeout: float | None = None,
+    checkpoint: Any = None,
+    every: int | str | None = None,
     **kwargs: Any,
 ) -> Simulation:
     """Run a program on p virtual processors: `main(bsp, *args, **kwargs)` on each. Deterministic; needs no MPI.
@@ -89,6 +92,7 @@ def simulate(
         measure: whether what computing takes here counts as work; else only `bsp.work` does.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
         timeout: as in `run`, without effect: virtual processors take turns, and wait for nobody.
+        checkpoint, every: as in `run`; only where the argument `checkpoint` says so are there any.
         kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Raises:
@@ -117,6 +121,7 @@ def simulate(
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
     timeout = timeout_of("pybsp.simulate", timeout)
     ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
+    ours |= {"checkpoint": checkpoint is not None, "every": every is not None}
     ours["measure"] = measure and _options is None  # else it is the command's
     check_keywords("pybsp.simulate", main, args, ours)
     checked = checks_enabled(checked)
@@ -141,6 +146,8 @@ def simulate(
             try:
                 results[superstep.pid] = main(BSP(superstep, found), *args, **kwargs)
                 superstep.finish(line)
+                if superstep.saver is not None:
+                    superstep.saver.close()
             except BaseException as error:
                 if killed(error) or isinstance(error, KeyboardInterrupt):
                     raise
@@ -151,6 +158,11 @@ def simulate(
 
         return run_processor
 
+    folders, often = checkpoints.given("pybsp.simulate", checkpoint, every)
+    wanted = checkpoints.asked("pybsp.simulate", folders or (), often)
+    if wanted is not None:
+        for superstep in supersteps:
+            checkpoints.make(superstep, wanted, 0, main)
     scheduler.run([body(superstep) for superstep in supersteps])
     if errors:
         raise _first(errors, supersteps)
@@ -206,6 +218,8 @@ def run_simulated(
     router: Routing,
     machine: BSPMachine | None,
     checked: bool | None,
+    checkpoint: Any = None,
+    every: int | str | None = None,
     options: SimulateOptions | None,
 ) -> Any:
     """`run` on virtual processors: processor 0's result."""
@@ -215,7 +229,16 @@ def run_simulated(
     if chosen.ledger:
         require_place(chosen.ledger, LEDGER)  # before the work that it is to be about
     done = simulate(
-        main, *args, p=chosen.p, machine=machine, router=router, measure=chosen.measure, checked=checked, **kwargs
+        main,
+        *args,
+        p=chosen.p,
+        machine=machine,
+        router=router,
+        measure=chosen.measure,
+        checked=checked,
+        checkpoint=checkpoint,
+        every=every,
+        **kwargs,
     )
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p

@@ -30,7 +30,7 @@ from .failures import failure_of, label_of, note_label
 from .gate import Gate
 from .ledger import COLUMNS, Log
 from .mail import SHORT, Inbox, Mail, arrays_of
-from .participant import Participant
+from .participant import Participant, Saving
 from .poison import poison
 from .queues import Queue
 from .registrations import Registrations
@@ -40,8 +40,8 @@ from .shown import Shown
 from .transport import (
     END,
     FLAG_GETS,
+    FLAG_MEET,
     JOINED,
-    KIND,
     LETTERS,
     MAIL,
     NOTES,
@@ -99,6 +99,8 @@ class SuperstepEngine:
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
         rides: functions that ride in its supersteps.
         shown: the way of short records; None where there is none.
+        saver: of checkpoints; None where there are none.
+        flags: that the next end of a superstep tells the others.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
     """
@@ -116,6 +118,7 @@ class SuperstepEngine:
         "agreement",
         "checked",
         "context",
+        "flags",
         "gate",
         "inbox",
         "mail",
@@ -128,6 +131,7 @@ class SuperstepEngine:
         "rides",
         "route",
         "router",
+        "saver",
         "shown",
         "transport",
     )
@@ -162,6 +166,8 @@ class SuperstepEngine:
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
         self._begun: _Begun | None = None
         self.part: SuperstepEngine | None = None
+        self.saver: Saving | None = None
+        self.flags = 0
         self._fast = not (checked or account.virtual)
 
     # -- what goes out ------------------------------------------------------------------------------------------------
@@ -306,7 +312,7 @@ class SuperstepEngine:
             note, declared = None, self.registrations.declared
             if declared or self.checked:
                 note = (None, declared or None, (account.label or name, where()) if self.checked else None)
-            arrival = self.route(RIDES, note, parcels, charge)
+            arrival = self.route(RIDES | self.flags, note, parcels, charge)
             seconds = charge.seconds if account.virtual else enter - account.left
         except BaseException as error:
             note_label(error, account.label or name)
@@ -400,7 +406,7 @@ class SuperstepEngine:
 
     def _pack(self, note: Any) -> tuple[dict[int, Parcel], Counted, int, Any]:
         """Parcels of all that goes out, what they count, flags of the kind, and the whole note."""
-        parcels, counts, flags = _NONE, _NOTHING, 0
+        parcels, counts, flags = _NONE, _NOTHING, self.flags
         declared = self.registrations.declared
         if self._outgoing or self.participants:
             parcels = self.mail.pack()[0] if self._outgoing else {}
@@ -408,7 +414,7 @@ class SuperstepEngine:
                 one.pack(parcels)
             counts = _count(parcels.items(), self.pid)
             if self._accesses.asked:
-                flags = FLAG_GETS
+                flags |= FLAG_GETS
         if declared or self.checked:
             note = (note, declared or None, (self.account.label, where()) if self.checked else None)
         elif note is not None:
@@ -438,7 +444,9 @@ class SuperstepEngine:
         getting = False
         if arrival.kinds is not None:
             notes = self.settle(arrival, kind, what)
-            getting = any(word & ~KIND for word in arrival.kinds)
+            getting = any(word & FLAG_GETS for word in arrival.kinds)
+            if self.saver is not None and any(word & FLAG_MEET for word in arrival.kinds):
+                self.saver.heard()
         # 3. What arrived. What gets ask for is read before puts are written.
         arrived = arrival.parcels
         if getting:
@@ -522,6 +530,10 @@ class SuperstepEngine:
         if stream >= JOINED:
             return [section.data.view(self.registrations.queues[stream - JOINED].dtype)]
         return []
+
+    def take_inbox(self, arrived: Sequence[tuple[int, Section]]) -> None:
+        """These messages are in the inbox, as if they had arrived with the last sync."""
+        self.inbox = Inbox(arrived, self._outgoing) if arrived else self._empty
 
     def move(self) -> None:
         """The memory in which data arrived goes: what arrived last moves out of it."""

@@ -17,7 +17,7 @@ import greenlet
 
 from ..errors import AbortError, SyncError
 from ..machine import BSPMachine, EBSPMachine
-from . import FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
+from . import FLAG_MEET, FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
 from .memory import BufferPool
 
 NOBODY: Sequence[tuple[int, Parcel]] = ()
@@ -165,7 +165,7 @@ class Meeting:
                 parcels.sort(key=lambda pair: pair[0])
         if charge.counts:
             self._count()
-        if charge.counts and not any(kind & ~KIND for kind in self.kinds):
+        if charge.counts and not any(kind & ~(KIND | FLAG_MEET) for kind in self.kinds):
             h = max((max(t[0], t[1]) for t in self.traffic.values()), default=0)
             messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
             items = max((max(t[4], t[5]) for t in self.traffic.values()), default=0)

@@ -1,0 +1,109 @@
+"""What a run is asked for by its arguments and the environment: where checkpoints go, how often, how many are kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import settings
+from ..errors import UsageError
+from .due import Every, parse
+from .folder import Folder, lock
+from .saver import Saver
+
+if TYPE_CHECKING:
+    from ..superstep import SuperstepEngine
+
+_runs = 0  # with checkpoints that this program has made
+_locks: dict[Path, int] = {}  # file descriptors of the folders that this process holds
+
+
+class Asked(NamedTuple):
+    """What is asked for.
+
+    folders: the nearest first; the last is seen by all processors.
+    keep: how many checkpoints are kept.
+    """
+
+    folders: Sequence[Path]
+    every: Every
+    keep: int
+
+
+def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | None, Every | None]:
+    """The arguments `checkpoint` and `every`, checked.
+
+    Raises:
+        UsageError: they are none.
+    """
+    if checkpoint is False:
+        checkpoint = ()
+    elif isinstance(checkpoint, (str, os.PathLike)):
+        checkpoint = (checkpoint,)
+    if checkpoint is not None and not (
+        isinstance(checkpoint, (tuple, list))
+        and len(checkpoint) <= 2
+        and all(isinstance(one, (str, os.PathLike)) and os.fspath(one) for one in checkpoint)
+    ):
+        raise UsageError(
+            f"{operation}: argument checkpoint: expected a folder, or two (one of each host, and one that all see), got "
+            f"{checkpoint!r}"
+        )
+    folders = None if checkpoint is None else tuple(os.path.abspath(one) for one in checkpoint)
+    return folders, None if every is None else parse(operation, every)
+
+
+def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None) -> Asked | None:
+    """What is asked for by arguments that are `given`, else by the environment; None: nothing.
+
+    Raises:
+        UsageError: a variable that says nothing that is known.
+    """
+    if checkpoint is None:
+        checkpoint = [os.path.abspath(one) for one in settings.text(settings.CHECKPOINT).split(os.pathsep) if one]
+        if len(checkpoint) > 2:
+            raise UsageError(f"{settings.CHECKPOINT}: expected one folder, or two with a colon between, got {checkpoint}")
+    if not checkpoint:
+        return None
+    keep = settings.text(settings.CHECKPOINT_KEEP)
+    if not keep.isdigit() or not int(keep):
+        raise UsageError(f"{settings.CHECKPOINT_KEEP}: expected a number of checkpoints of at least 1, got {keep!r}")
+    if every is None:
+        every = parse(settings.CHECKPOINT_EVERY, settings.text(settings.CHECKPOINT_EVERY))
+    return Asked([Path(one) for one in checkpoint], every, int(keep))
+
+
+def next_run() -> int:
+    """The number of the run that begins; counted where checkpoints are asked for."""
+    global _runs
+    _runs += 1
+    return _runs - 1
+
+
+def make(engine: SuperstepEngine, wanted: Asked, run: int, main: Callable[..., Any]) -> Saver:
+    """What saves a processor of a run of a program: it is the engine's from now on.
+
+    Raises:
+        CheckpointError: a folder cannot be written, or is in use by another job.
+    """
+    folders = [Folder(root, run) for root in wanted.folders]
+    saver = engine.saver = Saver(engine, folders, wanted.every, wanted.keep, _name_of(main))
+    saver.prepare()
+    shared = wanted.folders[-1]
+    if engine.pid == 0 and shared not in _locks:
+        _locks[shared] = lock(shared, settings.seconds(settings.GRACE))
+    return saver
+
+
+def _name_of(main: Callable[..., Any]) -> str:
+    """What tells a program from another one."""
+    function: Any = main
+    while hasattr(function, "func"):  # of functools.partial
+        function = function.func
+    module = getattr(function, "__module__", "")
+    if module == "__main__":
+        module = os.path.basename(sys.argv[0])
+    return f"{module}:{getattr(function, '__qualname__', type(function).__name__)}"
