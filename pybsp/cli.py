@@ -6,17 +6,21 @@ import argparse
 import importlib
 import os
 import runpy
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import leftovers, report, simulation
+from . import leftovers, report, settings, simulation
 from ._version import __version__
-from .errors import BSPError, LauncherError
+from .checkpoints import asked as checkpoints
+from .checkpoints import restarts
+from .checkpoints.folder import tell_to_end
+from .errors import BSPError, LauncherError, UsageError
 from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
 from .mpiexec import launcher
-from .supervise import supervise
+from .supervise import end_children, supervise
 
 # Modules that add commands of their own: `add_commands(commands)`.
 PARTS = (
@@ -44,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="run a program on MPI ranks")
     run.add_argument("-n", type=_count, default=os.cpu_count() or 1, help="processors (default: cores)")
+    _checkpoint_options(run)
     _program_options(run)
     run.set_defaults(action=_run)
 
@@ -69,6 +74,16 @@ def _report(options: argparse.Namespace) -> int:
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+
+
+def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint", metavar="DIR", help="a folder for checkpoints, or LOCAL:SHARED, one of each host and one of all"
+    )
+    parser.add_argument("--every", help="supersteps between them, or a time as 30s, or mtbf=24h (the default)")
+    parser.add_argument(
+        "--restarts", type=_count, metavar="N", help="start a job that has died again, so often at most"
+    )
 
 
 def _program_options(parser: argparse.ArgumentParser) -> None:
@@ -105,19 +120,66 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    environment = _environment(options)
+    environment = _environment(options) | _of_checkpoints(options)
     command = [*launcher(options.n, tuple(environment)), sys.executable, options.program, *options.arguments]
     os.environ.update(environment)
     sys.stdout.flush()
     if sys.platform != "linux":  # nothing is left behind there
         os.execvp(command[0], command)
-    status = supervise(command)
+    if options.restarts:
+        status = _until_done(command, environment[settings.CHECKPOINT], options.restarts)
+    else:
+        status = supervise(command, _Signals(environment.get(settings.CHECKPOINT)))
     if status:
         removed = leftovers.remove()
         if removed.files:
             freed = f"{removed.bytes / 1e6:.1f} MB"
             print(f"pybsp run: removed {freed} that dead jobs had left in {leftovers.SHARED_MEMORY}", file=sys.stderr)
     return status
+
+
+def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
+    """What the options for checkpoints say, as environment variables."""
+    if options.checkpoint:
+        folders, _ = checkpoints.given("pybsp run", options.checkpoint.split(os.pathsep), options.every)
+        found = {settings.CHECKPOINT: os.pathsep.join(folders or ())}
+        return found | ({settings.CHECKPOINT_EVERY: options.every} if options.every else {})
+    if options.restarts or options.every:
+        raise UsageError("--restarts and --every: expected --checkpoint DIR too: where a job goes on from")
+    return {}
+
+
+class _Signals:
+    """Which signals have come: with checkpoints the first SIGTERM has the job save and end, the next one ends it.
+
+    Args:
+        folders: for checkpoints; None where there are none.
+    """
+
+    def __init__(self, folders: str | None) -> None:
+        self.come, self._shared = False, None if folders is None else Path(folders.split(os.pathsep)[-1])
+        if self._shared is not None:
+            tell_to_end(self._shared, False)  # an earlier job
+
+    def __call__(self, number: int) -> int:
+        first, self.come = not self.come, True
+        if self._shared is None or not first or number != signal.SIGTERM:
+            return number
+        tell_to_end(self._shared)
+        return 0  # nothing goes on to the launcher, which would kill the ranks
+
+
+def _until_done(command: Sequence[str], folders: str, restarts_: int) -> int:
+    signals = _Signals(folders)
+
+    def job() -> int:
+        status = supervise(command, signals)
+        if status:
+            end_children()
+            leftovers.remove()
+        return status
+
+    return restarts.until_done(job, lambda: signals.come, [Path(one) for one in folders.split(os.pathsep)], restarts_)
 
 
 def _simulate(options: argparse.Namespace) -> int:

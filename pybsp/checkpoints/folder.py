@@ -3,6 +3,7 @@
     DIR/run-0/000012/3.part          what processor 3 has saved
     DIR/run-0/000012/manifest.json   renamed to be there when all parts are on disk: from then on the checkpoint counts
     DIR/lock                         held by the job that uses DIR
+    DIR/end                          the job that uses DIR is to save and end
 
 A program's runs are numbered from 0; the checkpoints of each count on from one job to the next.
 """
@@ -40,6 +41,15 @@ class Manifest(NamedTuple):
     parts: Sequence[Written]
 
 
+def tell_to_end(root: Path, told: bool = True) -> None:
+    """Tell the job that uses a folder to save and end, or take that back."""
+    with suppress(OSError):
+        if told:
+            (root / "end").touch()
+        else:
+            (root / "end").unlink()
+
+
 class Folder:
     """The checkpoints of one run in one folder.
 
@@ -67,6 +77,10 @@ class Folder:
                 f"the folder for checkpoints, {self.root}: expected one that can be written, got: "
                 f"{error.strerror or error}; name another"
             ) from None
+
+    def told_to_end(self) -> bool:
+        """Whether the job is."""
+        return (self.root / "end").exists()
 
     def place(self, number: int) -> Path:
         return self.path / f"{number:06}"

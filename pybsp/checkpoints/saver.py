@@ -29,13 +29,14 @@ from ..rides import refuse_under_way
 from ..transport import FLAG_MEET, SAVE
 from . import snapshot
 from .due import FIRST_COST, Every
-from .folder import Folder, Manifest
+from .folder import Folder, Manifest, tell_to_end
 from .part import Part, Written, copy, sync, write
 
 if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
 
 CALLS = 256  # of bsp.checkpoint, at most, from one meeting to the next
+LOOK = 1.0  # seconds, at most, until processor 0 looks whether there is a reason to meet
 AGAIN = 0.05  # seconds until processor 0 asks again whether all parts are on disk
 ENDED = 128 + 15  # the status of a job that was told to end, and has saved
 
@@ -166,7 +167,7 @@ class Saver(Saving):
         self._calls = calls = self._calls + 1
         if calls < self._meet_at and (self._at == math.inf or len(self._log) < self._at):
             if clock() >= self._look_at:
-                self._ask()
+                self._look()
             return
         engine, entered = self._engine, clock()
         self._meet(state)
@@ -181,11 +182,22 @@ class Saver(Saving):
         self._notice = True
         self._look_at = 0.0
 
-    def _ask(self) -> None:
-        """Have all meet in the first call of the next superstep."""
-        self._look_at = math.inf
-        self._engine.flags = FLAG_MEET
-        self._engine.participants[self] = None
+    def _look(self) -> None:
+        """Have all meet in the first call of the next superstep, if there is a reason to."""
+        now, engine = clock(), self._engine
+        if engine.pid == 0 and self._folders[-1].told_to_end():
+            self._notice = True
+        if self._notice or self._has_news() or now >= self._due_at:
+            self._look_at = math.inf
+            engine.flags = FLAG_MEET
+            engine.participants[self] = None
+        else:
+            self._look_at = min(self._due_at, now + LOOK)
+
+    def _has_news(self) -> bool:
+        """Whether processor 0's part lies in another folder since all have met."""
+        writing = self._writing
+        return self._engine.pid == 0 and writing is not None and len(writing.done) > writing.committed
 
     def _finished(self) -> None:
         """A folder is done with; called by the thread."""
@@ -228,10 +240,9 @@ class Saver(Saving):
     def _wait(self) -> None:
         """Meet again when it is time."""
         self._meet_at = self._calls + CALLS
-        self._look_at = self._due_at
+        self._look_at = min(self._due_at, clock() + LOOK) if self._engine.pid == 0 else math.inf
         # In this order: a thread, or a signal, may say something meanwhile.
-        writing = self._writing
-        if self._engine.pid == 0 and writing is not None and len(writing.done) > writing.committed:
+        if self._has_news():
             self._look_at = clock() + AGAIN
         if self._notice:
             self._look_at = 0.0
@@ -318,6 +329,7 @@ class Saver(Saving):
             self._writing.join()
         self._commit(self._say())
         if self._engine.pid == 0:
+            tell_to_end(self._folders[-1].root, False)
             place = self._folders[-1].place(self._number)
             _print(f"was told to end: saved in {place}; started again, the program goes on from there")
         raise SystemExit(ENDED)
