@@ -427,8 +427,9 @@ class BSP:
         """The state that the last checkpoint holds; `default` where there is none. Collective, and no superstep.
 
         To be called once, when the program has made its arrays and queues and before `checkpoint`. These are matched by
-        the order in which they are made, and then hold what they held; so do the inbox, and the ledger. Arrays of the
-        state are memory of the file, copied where they are written to; those that are an array's `local` are that again.
+        the order in which they are made, and then hold what they held; so do the inbox, and the ledger. Large arrays
+        of the state are memory of the file, copied where they are written to; one that is an array's `local` is that
+        again.
 
         Args:
             default: what the program begins with; anything.
@@ -440,7 +441,7 @@ class BSP:
         BSP cost: none; the file is read.
 
         Examples:
-            >>> import tempfile
+            >>> import shutil, tempfile
             >>> def main(bsp, supersteps):
             ...     state = bsp.restore({"step": 0, "total": 0})
             ...     for step in range(state["step"], supersteps):
@@ -450,8 +451,9 @@ class BSP:
             ...         bsp.checkpoint(state)
             ...     return state["total"], len(bsp.ledger)
             >>> with tempfile.TemporaryDirectory() as folder:
-            ...     first = pybsp.simulate(main, 5, p=2, checkpoint=folder, every=1).results
-            ...     first, pybsp.simulate(main, 10, p=2, checkpoint=folder, every=1).results  # goes on after 5
+            ...     first = pybsp.simulate(main, 5, p=2, checkpoint=f"{folder}/a", every=1).results
+            ...     again = shutil.copytree(f"{folder}/a", f"{folder}/b")  # as another job would find it
+            ...     first, pybsp.simulate(main, 10, p=2, checkpoint=again, every=1).results  # goes on after 5
             ([(20, 5), (0, 5)], [(90, 10), (0, 10)])
         """
         self._refuse_in_part("bsp.restore")
@@ -462,8 +464,8 @@ class BSP:
         """Offer a state to be saved, at a superstep's boundary: it is where a checkpoint is due. Collective.
 
         A job that has died goes on from the last checkpoint when it is started again (`pybsp run --restarts`), and ends
-        with the same result: `restore`, which has an example, gives this state. Saved with it are the registered arrays,
-        what is in the inbox and in queues, and the ledger. Where no checkpoints are asked for
+        with the same result: `restore`, which has an example, gives this state. Saved with it are the registered
+        arrays, what is in the inbox and in queues, and the ledger. Where no checkpoints are asked for
         (`run(..., checkpoint=DIR)`, PYBSP_CHECKPOINT, `pybsp run --checkpoint DIR`) nothing is done.
 
         Args:

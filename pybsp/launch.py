@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import settings, simulation
 from .account import Account
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-Folders = Union[str, os.PathLike[str], Sequence[Union[str, os.PathLike[str]]]]
+Folder = str | os.PathLike[str]
+Folders = Folder | Sequence[Folder]
 
 _recording = Recording()
 
@@ -230,7 +231,7 @@ class _BSPSession(Session[BSP]):
         if path and self.world and self.transport.pid == 0:
             require_place(path, settings.LEDGER)  # before the work that it is to be about
         if self._asked is not None and self.main is not None:
-            saver = checkpoints.make(self._superstep, self._asked, checkpoints.next_run(), self.main)
+            saver = checkpoints.make(self._superstep, self._asked, checkpoints.next_run(self._asked), self.main)
             self._noticing.enter_context(noticed(saver.warn))
 
     def end(self, processor: BSP) -> None:

@@ -161,8 +161,9 @@ def simulate(
     folders, often = checkpoints.given("pybsp.simulate", checkpoint, every)
     wanted = checkpoints.asked("pybsp.simulate", folders or (), often)
     if wanted is not None:
+        number = checkpoints.next_run(wanted)
         for superstep in supersteps:
-            checkpoints.make(superstep, wanted, 0, main)
+            checkpoints.make(superstep, wanted, number, main)
     scheduler.run([body(superstep) for superstep in supersteps])
     if errors:
         raise _first(errors, supersteps)

@@ -1,13 +1,13 @@
 """Jobs whose ranks are killed (SIGKILL) at random instants, and which are started again until they are done.
 
     python -m pybsp.benchmarks.reliability.kills --kills 1000 --media shared messages
-    python -m pybsp.benchmarks.reliability.kills --kills 200 --python /path/to/python-with-openmpi --media shared messages
+    python -m pybsp.benchmarks.reliability.kills --kills 200 --python PYTHON-WITH-OPENMPI
     python -m pybsp.benchmarks.reliability.kills --kills 50 --media hosts --cluster SCRIPT
 
 Each job is `pybsp run --checkpoint DIR --restarts N` of a random program (random_program.py); its result is compared,
-bit for bit, with that of virtual processors which nobody kills. After each job no process of it may be left, and nothing
-of its user's in shared memory that nobody uses. Prints a line for each job, and a row of a table at the end; the status
-is 1 if anything was not as it must be.
+bit for bit, with that of virtual processors which nobody kills. After each job no process of it may be left, and
+nothing in shared memory that is the user's and that nobody uses. Prints a line for each job, and a row of a table at
+the end; the status is 1 if anything was not as it must be.
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ def main() -> int:
         kills = jobs = segments = 0
         began = time.monotonic()
         while kills < options.kills:
-            done = one(medium, seed, options.mean, options.supersteps, shutil.which(options.python) or "", options.cluster)
+            done = one(
+                medium, seed, options.mean, options.supersteps, shutil.which(options.python) or "", options.cluster
+            )
             segments += leftovers.remove().files
             kills, jobs, seed = kills + done.kills, jobs + 1, seed + 1
             print(f"{medium}: job {jobs}: {done.kills} kills in {done.seconds:.0f} s; {done.wrong or 'as it must be'}")
@@ -150,7 +152,9 @@ def main() -> int:
             if done.wrong:
                 status = 1
         minutes = (time.monotonic() - began) / 60
-        print(f"| {medium} | {jobs} jobs | {kills} kills | {minutes:.0f} min | {segments} files left in shared memory |")
+        print(
+            f"| {medium} | {jobs} jobs | {kills} kills | {minutes:.0f} min | {segments} files left in shared memory |"
+        )
     return status
 
 

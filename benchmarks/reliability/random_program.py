@@ -46,7 +46,9 @@ def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] 
         # What came with the last superstep, before the checkpoint.
         seen = hashlib.blake2b(state["digest"], digest_size=16)
         for source, tag, payload in bsp.inbox:
-            seen.update(f"{source} {tag!r} {payload if not isinstance(payload, np.ndarray) else payload.tolist()}".encode())
+            seen.update(
+                f"{source} {tag!r} {payload if not isinstance(payload, np.ndarray) else payload.tolist()}".encode()
+            )
         seen.update(queue.values.tobytes() + queue.sources.tobytes() + shared.local.tobytes())
         draws, choices = state["draws"], state["choices"]
         kinds = choices.sample(range(6), 3)
@@ -67,7 +69,9 @@ def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] 
             seen.update(ticket.value.tobytes())
         if 5 in kinds:
             total = collectives.allreduce(bsp, state["values"].sum(), np.add)
-            state["values"] = collectives.prefix(bsp, state["values"] * 0.5 + draws.random(1000) + total * 1e-9, np.maximum)
+            state["values"] = collectives.prefix(
+                bsp, state["values"] * 0.5 + draws.random(1000) + total * 1e-9, np.maximum
+            )
             if step % 7 == 0:
                 with bsp.split(bsp.pid % 2) as part:
                     part.send(0, draws.random())

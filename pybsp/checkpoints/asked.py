@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,7 @@ from .saver import Saver
 if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
 
-_runs = 0  # with checkpoints that this program has made
+_runs: Counter[Sequence[Path]] = Counter()  # that this program has made with checkpoints in some folders
 _locks: dict[Path, int] = {}  # file descriptors of the folders that this process holds
 
 
@@ -49,8 +50,8 @@ def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | 
         and all(isinstance(one, (str, os.PathLike)) and os.fspath(one) for one in checkpoint)
     ):
         raise UsageError(
-            f"{operation}: argument checkpoint: expected a folder, or two (one of each host, and one that all see), got "
-            f"{checkpoint!r}"
+            f"{operation}: argument checkpoint: expected a folder, or two (one of each host, and one that all see), "
+            f"got {checkpoint!r}"
         )
     folders = None if checkpoint is None else tuple(os.path.abspath(one) for one in checkpoint)
     return folders, None if every is None else parse(operation, every)
@@ -65,7 +66,9 @@ def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None)
     if checkpoint is None:
         checkpoint = [os.path.abspath(one) for one in settings.text(settings.CHECKPOINT).split(os.pathsep) if one]
         if len(checkpoint) > 2:
-            raise UsageError(f"{settings.CHECKPOINT}: expected one folder, or two with a colon between, got {checkpoint}")
+            raise UsageError(
+                f"{settings.CHECKPOINT}: expected one folder, or two with a colon between, got {checkpoint}"
+            )
     if not checkpoint:
         return None
     keep = settings.text(settings.CHECKPOINT_KEEP)
@@ -73,14 +76,13 @@ def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None)
         raise UsageError(f"{settings.CHECKPOINT_KEEP}: expected a number of checkpoints of at least 1, got {keep!r}")
     if every is None:
         every = parse(settings.CHECKPOINT_EVERY, settings.text(settings.CHECKPOINT_EVERY))
-    return Asked([Path(one) for one in checkpoint], every, int(keep))
+    return Asked(tuple(Path(one) for one in checkpoint), every, int(keep))
 
 
-def next_run() -> int:
-    """The number of the run that begins; counted where checkpoints are asked for."""
-    global _runs
-    _runs += 1
-    return _runs - 1
+def next_run(wanted: Asked) -> int:
+    """The number of the run that begins, among those with the same folders."""
+    _runs[wanted.folders] += 1
+    return _runs[wanted.folders] - 1
 
 
 def make(engine: SuperstepEngine, wanted: Asked, run: int, main: Callable[..., Any]) -> Saver:

@@ -82,6 +82,6 @@ def parse(operation: str, every: Any) -> Every:
         if seconds > 0 and name.strip() == "mtbf":
             return Every(mtbf=seconds)
     raise UsageError(
-        f"{operation}: argument every: expected a number of supersteps, a time (as '30s', '5min', '2h') or the mean time "
-        f"between failures (as 'mtbf=24h', from which the best interval follows), got {every!r}"
+        f"{operation}: argument every: expected a number of supersteps, a time (as '30s', '5min', '2h') or the mean "
+        f"time between failures (as 'mtbf=24h', from which the best interval follows), got {every!r}"
     )

@@ -175,7 +175,7 @@ def lock(root: Path, wait: float) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return descriptor
-        except BlockingIOError:
+        except BlockingIOError:  # noqa: PERF203
             if time.monotonic() > until:
                 os.close(descriptor)
                 raise CheckpointError(

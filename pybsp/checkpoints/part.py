@@ -54,9 +54,9 @@ def checksum(data: Bytes, found: int = 0) -> int:
     """
     words = data[: data.size & -8].view(np.uint64)
     rows = words[: words.size // _ROW * _ROW].reshape(-1, _ROW)
-    found = zlib.crc32(np.add.reduce(rows, axis=1, dtype=np.uint64), found)
+    found = zlib.crc32(np.add.reduce(rows, axis=1, dtype=np.uint64).data, found)
     rest = data[rows.size * 8 :]
-    return zlib.crc32(rest, found) if rest.size else found
+    return zlib.crc32(rest.data, found) if rest.size else found
 
 
 def write(path: Path, tree: Any, blocks: Sequence[Bytes]) -> Written:
@@ -116,7 +116,7 @@ def copy(source: Path, target: Path) -> None:
     with source.open("rb", buffering=0) as file, open(descriptor, "wb", buffering=0) as out:
         size = at = os.fstat(file.fileno()).st_size
         while at > 0:
-            sent = os.sendfile(out.fileno(), file.fileno(), None, min(at, 1 << 24))  # type: ignore[arg-type]
+            sent = os.sendfile(out.fileno(), file.fileno(), None, min(at, 1 << 24))
             if not sent:
                 raise OSError(f"{source} was cut off at {size - at} of {size} bytes")
             at -= sent

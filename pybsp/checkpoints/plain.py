@@ -78,7 +78,8 @@ class Encoder:
             return {"": "float", "bits": struct.unpack("<q", struct.pack("<d", value))[0]}
         encode = _ENCODERS.get(kind)
         if encode is None:
-            encode = Encoder._scalar if isinstance(value, np.generic) else Encoder._random_bits
+            others = ((np.generic, Encoder._scalar), (np.dtype, Encoder._dtype), (object, Encoder._random_bits))
+            encode = next(found for base, found in others if isinstance(value, base))
         if kind in _SHARED or encode is Encoder._random_bits:
             number = self._seen.get(id(value))
             if number is not None:
@@ -170,7 +171,6 @@ _ENCODERS: Final[Mapping[type, Callable[[Encoder, Any], Tree]]] = {
     random.Random: Encoder._random,
     np.random.Generator: Encoder._generator,
     np.random.SeedSequence: Encoder._seeds,
-    **{type(np.dtype(name)): Encoder._dtype for name in np.sctypeDict if np.dtype(name).kind in "biufcmMSUV"},
 }
 _SHARED = frozenset((list, dict, np.ndarray, random.Random, np.random.Generator, np.random.SeedSequence))
 
@@ -251,7 +251,7 @@ class Decoder:
         return found
 
     def _registered(self, tree: Tree) -> NDArray[Any]:
-        found = self._known[tree["number"]]
+        found: NDArray[Any] = self._known[tree["number"]]
         self._seen.append(found)
         return found
 

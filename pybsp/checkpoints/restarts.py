@@ -12,7 +12,7 @@ from .saver import ENDED
 
 def counted(folders: Sequence[Path]) -> frozenset[str]:
     """The checkpoints that count in some folders: those that have a manifest, of all runs."""
-    found = set()
+    found: set[str] = set()
     for folder in folders:
         with suppress(OSError):
             found.update(str(one.parent) for one in folder.glob("run-*/*/manifest.json"))
@@ -52,7 +52,7 @@ def until_done(job: Callable[[], int], stopped: Callable[[], bool], folders: Seq
 
 
 def killed(status: int) -> bool:
-    """Whether a launcher's status says that a signal has ended a rank: 128 and more, or MPICH's number of the signal."""
+    """Whether a launcher's status says that a signal has ended a rank: 128 and more, or, of MPICH, its number."""
     return status > 128 or status in (9, 15)
 
 

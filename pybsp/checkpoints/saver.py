@@ -144,12 +144,12 @@ class Saver(Saving):
         self._program, self._log = program, engine.account.log
         self._host, self._hosts = socket.gethostname(), [""]
         self._things: list[Any] | None = None  # that are registered when the program begins; None before `restore`
-        self._number, self._writing, self._notice = 0, None, False
+        self._number, self._notice = 0, False
         self._calls = self._meet_at = 0
         self._at: float = math.inf  # the superstep in which one is due
         self._due_at = self._look_at = math.inf  # seconds, by `clock`
         self._cost = FIRST_COST
-        self._writing: Writing | None
+        self._writing: Writing | None = None
 
     def prepare(self) -> None:
         """Have folders that can be written.
@@ -160,16 +160,19 @@ class Saver(Saving):
         for folder in self._folders:
             folder.prepare()
 
-    # -- when -----------------------------------------------------------------------------------------------------------
+    # -- when ---------------------------------------------------------------------------------------------------------
 
     def offer(self, state: Any) -> None:
         # Time counts here: it is what a superstep pays where no checkpoint is due.
+        engine = self._engine
+        if engine.rides.riding or engine.mail.outgoing:
+            self._check("bsp.checkpoint")  # wrong also where none is due
         self._calls = calls = self._calls + 1
         if calls < self._meet_at and (self._at == math.inf or len(self._log) < self._at):
             if clock() >= self._look_at:
                 self._look()
             return
-        engine, entered = self._engine, clock()
+        entered = clock()
         self._meet(state)
         engine.account.left += clock() - entered  # its cost is apart from what the ledger measures
 
@@ -211,7 +214,7 @@ class Saver(Saving):
         elif self._engine.pid == 0:
             self._due_at = clock() + self._every.interval(self._cost)
 
-    # -- saving ---------------------------------------------------------------------------------------------------------
+    # -- saving -------------------------------------------------------------------------------------------------------
 
     def _meet(self, state: Any) -> None:
         engine = self._engine
@@ -253,8 +256,8 @@ class Saver(Saving):
         refuse_under_way(operation, engine.rides, "call bsp.sync() until ticket.done first")
         if pending := engine.pending():
             raise UsageError(
-                f"{operation}: expected a superstep's boundary, but something was sent since the last sync ({pending}); "
-                "call it before sending, or call bsp.sync() first"
+                f"{operation}: expected a superstep's boundary, but something was sent since the last sync "
+                f"({pending}); call it before sending, or call bsp.sync() first"
             )
 
     def _say(self) -> list[Said]:
@@ -343,7 +346,7 @@ class Saver(Saving):
         if self._writing is not None:
             self._writing.join()
 
-    # -- going on -------------------------------------------------------------------------------------------------------
+    # -- going on -----------------------------------------------------------------------------------------------------
 
     def restore(self, default: Any) -> Any:
         engine, entered = self._engine, clock()
@@ -399,14 +402,16 @@ class Saver(Saving):
             try:
                 manifest = folder.manifest(number)
                 if manifest.program != self._program:
-                    raise CheckpointError(f"{folder.place(number)}: it is of {manifest.program}, not of {self._program}")
+                    raise CheckpointError(
+                        f"{folder.place(number)}: it is of {manifest.program}, not of {self._program}"
+                    )
                 if len(manifest.parts) != self._engine.p:
                     raise CheckpointError(
                         f"{folder.place(number)}: {len(manifest.parts)} processors have saved it, and {self._engine.p} "
                         "are to go on: expected as many, since nothing says how the state is laid out over them"
                     )
                 return folder.read(number, self._engine.pid)
-            except CheckpointError as error:
+            except CheckpointError as error:  # noqa: PERF203
                 complaint = error
         assert complaint is not None
         raise complaint

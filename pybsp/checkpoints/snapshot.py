@@ -99,4 +99,3 @@ def _read_sections(decoder: Decoder, blocks: Sequence[Bytes], saved: Sequence[An
         (source, Section(decoder.value(descriptors), words, messages, None if block is None else blocks[block]))
         for source, descriptors, words, messages, block in saved
     ]
-
