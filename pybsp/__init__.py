@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from . import routing as routing
     from .arrays import Array, Ticket
     from .bsp import BSP
+    from .checkpoints.failing import Failures
     from .cost import Cost, Superstep
     from .launch import attach, run
     from .ledger import Ledger, Record
@@ -82,6 +83,7 @@ __all__ = [
     "DeadlockError",
     "DeliveryError",
     "EBSPMachine",
+    "Failures",
     "Inbox",
     "LauncherError",
     "Ledger",
@@ -114,6 +116,7 @@ if not TYPE_CHECKING:
             ".routing": (),
             ".arrays": ("Array", "Ticket"),
             ".bsp": ("BSP",),
+            ".checkpoints.failing": ("Failures",),
             ".cost": ("Cost", "Superstep"),
             ".launch": ("attach", "run"),
             ".ledger": ("Ledger", "Record"),

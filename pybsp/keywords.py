@@ -9,6 +9,7 @@
     checkpoint x   x                 where checkpoints go
     every      x   x                 how often
     p              x                 virtual processors
+    failures       x                 how the machine fails
     measure        x                 whether the time of computing counts as work
 
 A program that has a parameter of such a name gets it by position: `pybsp.run(main, 5)` for `def main(bsp, timeout)`.

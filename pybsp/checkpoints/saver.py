@@ -105,6 +105,17 @@ class Writing:
             self.thread.join()
 
 
+def check_boundary(engine: SuperstepEngine, operation: str) -> None:
+    """Raise UsageError where a superstep goes on, with something sent or under way."""
+    engine.gate.check(operation)
+    refuse_under_way(operation, engine.rides, "call bsp.sync() until ticket.done first")
+    if pending := engine.pending():
+        raise UsageError(
+            f"{operation}: expected a superstep's boundary, but something was sent since the last sync ({pending}); "
+            "call it before sending, or call bsp.sync() first"
+        )
+
+
 class Saver(Saving):
     """The checkpoints of one run, as one processor sees them.
 
@@ -166,7 +177,7 @@ class Saver(Saving):
         # Time counts here: it is what a superstep pays where no checkpoint is due.
         engine = self._engine
         if engine.rides.riding or engine.mail.outgoing:
-            self._check("bsp.checkpoint")  # wrong also where none is due
+            check_boundary(engine, "bsp.checkpoint")  # wrong also where none is due
         self._calls = calls = self._calls + 1
         if calls < self._meet_at and (self._at == math.inf or len(self._log) < self._at):
             if clock() >= self._look_at:
@@ -218,7 +229,7 @@ class Saver(Saving):
 
     def _meet(self, state: Any) -> None:
         engine = self._engine
-        self._check("bsp.checkpoint")
+        check_boundary(engine, "bsp.checkpoint")
         if self._things is None:
             raise UsageError("bsp.checkpoint: expected bsp.restore(default) before it, which says where a run goes on")
         if list(engine.registrations.order) != self._things:
@@ -249,16 +260,6 @@ class Saver(Saving):
             self._look_at = clock() + AGAIN
         if self._notice:
             self._look_at = 0.0
-
-    def _check(self, operation: str) -> None:
-        engine = self._engine
-        engine.gate.check(operation)
-        refuse_under_way(operation, engine.rides, "call bsp.sync() until ticket.done first")
-        if pending := engine.pending():
-            raise UsageError(
-                f"{operation}: expected a superstep's boundary, but something was sent since the last sync "
-                f"({pending}); call it before sending, or call bsp.sync() first"
-            )
 
     def _say(self) -> list[Said]:
         # One that is due by time waits for the one before it to be on disk.
@@ -350,7 +351,7 @@ class Saver(Saving):
 
     def restore(self, default: Any) -> Any:
         engine, entered = self._engine, clock()
-        self._check("bsp.restore")
+        check_boundary(engine, "bsp.restore")
         if self._things is not None:
             raise UsageError("bsp.restore: expected one call in a run, before the first bsp.checkpoint")
         counted = {number for folder in self._folders for number in folder.counted()}
