@@ -27,6 +27,7 @@ What is where:
     routing/        how messages get to their destinations
     collectives/    communication primitives
     benchmarks/     measurements and comparisons
+    replaying.py    one processor of a recorded job, alone
     cli.py          the command `pybsp`; mpiexec.py finds what starts ranks, supervise.py waits for them
     lazy.py         how package files load only what is used
 """

@@ -16,6 +16,7 @@ from ._version import __version__
 from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
 from .checkpoints.folder import tell_to_end
+from .checkpoints.record import Record
 from .errors import BSPError, LauncherError, UsageError
 from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
@@ -63,6 +64,12 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--all", action="store_true", help="a line for each superstep, not for each label")
     show.set_defaults(action=_report)
 
+    again = commands.add_parser("replay", help="run one processor of a recorded job alone")
+    again.add_argument("folder", metavar="DIR", help="that of `pybsp run --checkpoint DIR --record PID`")
+    again.add_argument("--pid", type=_number, required=True, help="the processor")
+    again.add_argument("--debug", action="store_true", help="under Python's debugger, from its first line on")
+    again.set_defaults(action=_replay)
+
     for part in PARTS:
         importlib.import_module(part, __package__).add_commands(commands)
     return parser
@@ -84,6 +91,9 @@ def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--restarts", type=_count, metavar="N", help="start a job that has died again, so often at most"
     )
+    parser.add_argument(
+        "--record", type=_number, metavar="PID", help="record what this processor gets, for pybsp replay"
+    )
 
 
 def _program_options(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +102,12 @@ def _program_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checked", action="store_true", help="check what is too dear for every superstep")
     parser.add_argument("program", help="a Python file that calls pybsp.run or pybsp.logp.run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+
+
+def _number(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a processor's number, got {text!r}")
+    return int(text)
 
 
 def _count(text: str) -> int:
@@ -143,9 +159,11 @@ def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
     if options.checkpoint:
         folders, _ = checkpoints.given("pybsp run", options.checkpoint.split(os.pathsep), options.every)
         found = {settings.CHECKPOINT: os.pathsep.join(folders or ())}
+        if options.record is not None:
+            found[settings.RECORD] = str(options.record)
         return found | ({settings.CHECKPOINT_EVERY: options.every} if options.every else {})
-    if options.restarts or options.every:
-        raise UsageError("--restarts and --every: expected --checkpoint DIR too: where a job goes on from")
+    if options.restarts or options.every or options.record is not None:
+        raise UsageError("--restarts, --every and --record: expected --checkpoint DIR too: where a job goes on from")
     return {}
 
 
@@ -186,11 +204,25 @@ def _simulate(options: argparse.Namespace) -> int:
     environment = _environment(options)
     ledger = environment.pop("PYBSP_LEDGER", None)
     os.environ.update(environment)
-    simulation.set_options(simulation.SimulateOptions(options.p, options.measure, ledger))
-    sys.argv = [options.program, *options.arguments]
-    sys.path.insert(0, str(Path(options.program).resolve().parent))
+    chosen = simulation.SimulateOptions(options.p, options.measure, ledger)
+    return _run_here([options.program, *options.arguments], chosen)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    folder = Path(options.folder.split(os.pathsep)[-1]).resolve()
+    header = Record(folder / "run-0" / "record", options.pid).header
+    os.chdir(header.folder)
+    replay = simulation.Replay(folder, options.pid, options.debug)
+    return _run_here(header.program, simulation.SimulateOptions(header.p, replay=replay))
+
+
+def _run_here(program: Sequence[str], options: simulation.SimulateOptions) -> int:
+    """Execute a program and its arguments in this process."""
+    simulation.set_options(options)
+    sys.argv = list(program)
+    sys.path.insert(0, str(Path(program[0]).resolve().parent))
     try:
-        runpy.run_path(options.program, run_name="__main__")
+        runpy.run_path(program[0], run_name="__main__")
     except BSPError as error:  # the program's, not one about how this command was used
         sys.excepthook(type(error), error, error.__traceback__)
         return 1

@@ -16,6 +16,7 @@ from .account import Account
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
 from .checkpoints.notice import noticed
+from .checkpoints.record import Recorder
 from .combining import exchange_ledger
 from .errors import UsageError
 from .keywords import check_keywords, timeout_of
@@ -186,6 +187,8 @@ class _BSPSession(Session[BSP]):
         self._warning: str | None = None
         self._superstep: SuperstepEngine
         self._asked: checkpoints.Asked | None = None
+        self._run = 0
+        self._recorder: Recorder | None = None
         self._noticing = ExitStack()
 
     def arguments(self) -> dict[str, Any]:
@@ -219,8 +222,14 @@ class _BSPSession(Session[BSP]):
         if machine.calibrated:
             transport.tune(machine.o_msg)
         router = make_router(decided.routing, transport)
-        self._superstep = SuperstepEngine(transport, router, Account(transport), arguments["checked"])
-        self._asked = arguments["checkpoint"]
+        self._asked, checked = arguments["checkpoint"], arguments["checked"]
+        if self._asked is not None:
+            self._run = checkpoints.next_run(self._asked)
+            if self._asked.record >= 0:
+                router, self._recorder = checkpoints.recording(
+                    router, self._asked, self._run, transport.pid, transport.p, checked
+                )
+        self._superstep = SuperstepEngine(transport, router, Account(transport), checked)
         return BSP(self._superstep, machine)
 
     def watched(self, processor: BSP) -> tuple[Callable[[], str], Callable[[], str], float | None]:
@@ -231,7 +240,7 @@ class _BSPSession(Session[BSP]):
         if path and self.world and self.transport.pid == 0:
             require_place(path, settings.LEDGER)  # before the work that it is to be about
         if self._asked is not None and self.main is not None:
-            saver = checkpoints.make(self._superstep, self._asked, checkpoints.next_run(self._asked), self.main)
+            saver = checkpoints.make(self._superstep, self._asked, self._run, self.main, self._recorder)
             self._noticing.enter_context(noticed(saver.warn))
 
     def end(self, processor: BSP) -> None:

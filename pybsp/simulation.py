@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from .account import VirtualAccount
@@ -21,6 +22,7 @@ from .keywords import check_keywords, timeout_of
 from .lazy import ready
 from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
+from .replaying import replay
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text
@@ -53,13 +55,24 @@ class Simulation:
 
 
 @dataclass
+class Replay:
+    """The options of `pybsp replay`: whose records are read, and whether under a debugger."""
+
+    folder: Path
+    pid: int
+    debug: bool
+    runs: int = 0
+
+
+@dataclass
 class SimulateOptions:
-    """The options of `pybsp simulate`, for all runs of a program."""
+    """The options of `pybsp simulate`, and of `pybsp replay`, for all runs of a program."""
 
     p: int
     measure: bool = False
     ledger: str | None = None
     recording: Recording = field(default_factory=Recording)
+    replay: Replay | None = None
 
 
 _ALONE = SimulateOptions(p=1)  # of the runs of a program that finds no MPI library
@@ -133,7 +146,7 @@ def simulate(
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
     timeout = timeout_of("pybsp.simulate", timeout)
     ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
-    ours |= {"checkpoint": checkpoint is not None, "every": every is not None, "failures": failures}
+    ours |= {"checkpoint": checkpoint is not None, "every": every is not None, "failures": failures is not None}
     ours["measure"] = measure and _options is None  # else it is the command's
     check_keywords("pybsp.simulate", main, args, ours)
     checked = checks_enabled(checked)
@@ -284,6 +297,10 @@ def run_simulated(
 ) -> Any:
     """`run` on virtual processors: processor 0's result."""
     chosen = options or _ALONE
+    if chosen.replay is not None:
+        one = chosen.replay
+        one.runs += 1
+        return replay(main, args, kwargs, one.folder / f"run-{one.runs - 1}" / "record", one.pid, machine, one.debug)
     if chosen is _ALONE:
         chosen.ledger = text(LEDGER)
     if chosen.ledger:

@@ -23,6 +23,7 @@ from pybsp.checkpoints import restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
 from pybsp.checkpoints.plain import Decoder, Encoder
+from pybsp.checkpoints.saver import ENDED
 
 from .launching import Program, ended_well, finish, run, start
 
@@ -265,11 +266,14 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
         content[5000] ^= 4
         path.write_bytes(content)
 
+    def edit(path: Path) -> None:
+        path.write_text(path.read_text().replace('"superstep": 9', '"superstep": 8'))
+
     damages: list[tuple[str, Callable[[Path], None]]] = [
         ("1.part", flip),
         ("0.part", lambda path: path.unlink()),
         ("1.part", lambda path: os.truncate(path, 4096)),
-        ("manifest.json", lambda path: path.write_text(path.read_text().replace('"superstep": 9', '"superstep": 8'))),
+        ("manifest.json", edit),
     ]
     for number, (name, damage) in enumerate(damages):
         folder = tmp_path / f"damaged-{number}"
@@ -462,7 +466,7 @@ def test_a_job_is_started_again_while_it_gets_further(tmp_path: Path) -> None:
     assert ended(2, 9, 9, 9) == 9
     assert ended(5, 3, 4) == 3, "the first error, where it gets no further"
     assert ended(5, 3, (4, "000001"), (5, "000002"), 6) == 6 or ended
-    assert ended(5, restarts.ENDED) == restarts.ENDED
+    assert ended(5, ENDED) == ENDED
     assert restarts.until_done(job(1), lambda: True, [tmp_path], 5) == 1
 
 
@@ -503,7 +507,7 @@ def test_a_job_that_is_told_to_end_saves_first(tmp_path: Path, program: Program)
         assert job.poll() is None
     job.send_signal(signal.SIGTERM)
     ended = finish(job)
-    assert ended.code == restarts.ENDED, ended
+    assert ended.code == ENDED, ended
     assert "was told to end: saved in" in ended.err
     assert "[39800]" in ended_well(run([sys.executable, "-m", "pybsp", "run", *options]))
 

@@ -45,13 +45,13 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate indices labels ledger notes participant parts queues registrations "
-        "rides shown superstep",
+        "accesses account arrays bsp checkpoints combining gate indices labels ledger notes participant parts queues "
+        "registrations rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits keywords launch logp.launch session signals simulation watch world",
+        "exits keywords launch logp.launch replaying session signals simulation watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -65,8 +65,9 @@ LAYERS = {
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
+CHECKPOINTS = tuple(f"checkpoints.{name}" for name in ("asked", "failing", "saver", "snapshot"))
 # For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown")} | {
+TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown", *CHECKPOINTS)} | {
     ("notes", "rides")
 }
 

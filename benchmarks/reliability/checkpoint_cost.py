@@ -31,7 +31,8 @@ def writing(bsp: pybsp.BSP, mebibytes: int, rounds: int, folder: str) -> list[tu
     state: Any = bsp.restore(None)
     path, times = Path(folder) / f"plain-{bsp.pid}.npy", []
     saver = bsp._superstep.saver
-    assert state is None and saver is not None
+    assert state is None
+    assert saver is not None
     for _ in range(rounds + 1):
         bsp.sync()
         begin = time.perf_counter()

@@ -13,10 +13,12 @@ from .. import settings
 from ..errors import UsageError
 from .due import Every, parse
 from .folder import Folder, lock
+from .record import Header, Recorder, Recording
 from .saver import Saver
 
 if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
+    from ..transport.router import Router
 
 _runs: Counter[Sequence[Path]] = Counter()  # that this program has made with checkpoints in some folders
 _locks: dict[Path, int] = {}  # file descriptors of the folders that this process holds
@@ -27,11 +29,13 @@ class Asked(NamedTuple):
 
     folders: the nearest first; the last is seen by all processors.
     keep: how many checkpoints are kept.
+    record: the processor whose arrivals are recorded; -1: none.
     """
 
     folders: Sequence[Path]
     every: Every
     keep: int
+    record: int
 
 
 def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | None, Every | None]:
@@ -74,9 +78,12 @@ def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None)
     keep = settings.text(settings.CHECKPOINT_KEEP)
     if not keep.isdigit() or not int(keep):
         raise UsageError(f"{settings.CHECKPOINT_KEEP}: expected a number of checkpoints of at least 1, got {keep!r}")
+    record = settings.text(settings.RECORD)
+    if record and not record.isdigit():
+        raise UsageError(f"{settings.RECORD}: expected a processor's number, got {record!r}")
     if every is None:
         every = parse(settings.CHECKPOINT_EVERY, settings.text(settings.CHECKPOINT_EVERY))
-    return Asked(tuple(Path(one) for one in checkpoint), every, int(keep))
+    return Asked(tuple(Path(one) for one in checkpoint), every, int(keep), int(record or -1))
 
 
 def next_run(wanted: Asked) -> int:
@@ -85,14 +92,23 @@ def next_run(wanted: Asked) -> int:
     return _runs[wanted.folders] - 1
 
 
-def make(engine: SuperstepEngine, wanted: Asked, run: int, main: Callable[..., Any]) -> Saver:
+def recording(router: Router, wanted: Asked, run: int, pid: int, p: int, checked: bool) -> tuple[Router, Recorder]:
+    """The router of a processor of a run in which somebody is recorded, and what records."""
+    header = Header(list(sys.argv), os.getcwd(), pid, p, checked) if pid == wanted.record else None
+    recorder = Recorder(wanted.folders[-1] / f"run-{run}" / "record", header)
+    return Recording(router, recorder), recorder
+
+
+def make(
+    engine: SuperstepEngine, wanted: Asked, run: int, main: Callable[..., Any], recorder: Recorder | None = None
+) -> Saver:
     """What saves a processor of a run of a program: it is the engine's from now on.
 
     Raises:
         CheckpointError: a folder cannot be written, or is in use by another job.
     """
     folders = [Folder(root, run) for root in wanted.folders]
-    saver = engine.saver = Saver(engine, folders, wanted.every, wanted.keep, _name_of(main))
+    saver = engine.saver = Saver(engine, folders, wanted.every, wanted.keep, _name_of(main), recorder)
     saver.prepare()
     shared = wanted.folders[-1]
     if engine.pid == 0 and shared not in _locks:

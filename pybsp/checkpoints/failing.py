@@ -46,7 +46,8 @@ class Failures:
         >>> simulation.results, simulation.failures
         ([99, 99, 99, 99], 2)
         >>> f"{simulation.time:.0f} s, {simulation.expected:.0f} s expected"
-        """
+        '137 s, 131 s expected'
+    """
 
     mtbf: float
     checkpoint: float = 0.0

@@ -39,11 +39,14 @@ class Written(NamedTuple):
     crc: int
 
 
+NOTHING = Written(0, 0)
+
+
 class Part:
     """A part that was read, and found whole; its blocks are memory of the file, copied where they are written to."""
 
-    def __init__(self, tree: Any, blocks: Sequence[Bytes], own: bool, name: str) -> None:
-        self.tree, self.blocks, self.own, self.name = tree, blocks, own, name
+    def __init__(self, tree: Any, blocks: Sequence[Bytes], own: bool, name: str, written: Written = NOTHING) -> None:
+        self.tree, self.blocks, self.own, self.name, self.written = tree, blocks, own, name, written
 
 
 def checksum(data: Bytes, found: int = 0) -> int:
@@ -158,4 +161,4 @@ def read(path: Path, written: Written) -> Part:
             raise CheckpointError(f"{path}: it is damaged (block {number} does not have its checksum)")
         blocks.append(block)
     own = about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return Part(about_blocks["tree"], blocks, own, str(path))
+    return Part(about_blocks["tree"], blocks, own, str(path), written)

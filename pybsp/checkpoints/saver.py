@@ -31,6 +31,7 @@ from . import snapshot
 from .due import FIRST_COST, Every
 from .folder import Folder, Manifest, tell_to_end
 from .part import Part, Written, copy, sync, write
+from .record import Recorder
 
 if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
@@ -125,6 +126,7 @@ class Saver(Saving):
         every: when they are due.
         keep: how many are kept.
         program: what it is that saves.
+        recorder: of what this processor gets.
     """
 
     __slots__ = (
@@ -144,15 +146,22 @@ class Saver(Saving):
         "_notice",
         "_number",
         "_program",
+        "_recorder",
         "_things",
         "_writing",
     )
 
     def __init__(
-        self, engine: SuperstepEngine, folders: Sequence[Folder], every: Every, keep: int, program: str
+        self,
+        engine: SuperstepEngine,
+        folders: Sequence[Folder],
+        every: Every,
+        keep: int,
+        program: str,
+        recorder: Recorder | None = None,
     ) -> None:
         self._engine, self._folders, self._every, self._keep = engine, folders, every, keep
-        self._program, self._log = program, engine.account.log
+        self._program, self._log, self._recorder = program, engine.account.log, recorder
         self._host, self._hosts = socket.gethostname(), [""]
         self._things: list[Any] | None = None  # that are registered when the program begins; None before `restore`
         self._number, self._notice = 0, False
@@ -362,6 +371,8 @@ class Saver(Saving):
         self._number = max(number for _, number, _ in said)
         self._things = list(engine.registrations.order)
         part = self._newest(sorted({number for _, _, numbers in said for number in numbers}, reverse=True))
+        if self._recorder is not None:
+            self._recorder.restored(part)
         state = default if part is None else snapshot.put_back(engine, self._things, part)
         self._schedule()
         self._wait()
