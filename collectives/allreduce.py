@@ -136,15 +136,18 @@ def cost(
     return _blocks(machine, words, items) if how == "blocks" else _trees(machine, whole, chosen, order)
 
 
-def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, _: int) -> Prepared | None:
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> Prepared | None:
     name = check_operator("allreduce", op)
+    order = checked_order("allreduce", order)
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
     size = value.nbytes / 8 if items else words
-    how, degree = choose(bsp.machine, size, items, checked_order("allreduce", order))
+    how, degree = (
+        ("trees", fan_out("allreduce", given)) if given is not None else choose(bsp.machine, size, items, order)
+    )
     if how != "trees":
         return None
-    agreed = {"value": kind, "op": name, "degree": None, "algorithm": None, "order": order}
+    agreed = {"value": kind, "op": name, "degree": given, "algorithm": None, "order": order}
     return Prepared(agreed, trees(bsp.p, degree, order).steps, _fold(bsp.p, order), words)
 
 
@@ -156,9 +159,9 @@ def _small(
     order: Order = "any",
     algorithm: str | None = None,
 ) -> Any:
-    if degree is not None or algorithm is not None:
+    if algorithm is not None:
         return NOT_SMALL
-    return climb(bsp, "allreduce", value, op, order, _prepare)
+    return climb(bsp, "allreduce", value, op, order, degree, _prepare)
 
 
 def _riding(
@@ -169,9 +172,9 @@ def _riding(
     order: Order = "any",
     algorithm: str | None = None,
 ) -> Ride[Any] | None:
-    if degree is not None or algorithm is not None:
+    if algorithm is not None:
         return None
-    return start(bsp, "allreduce", value, op, order, _prepare)
+    return start(bsp, "allreduce", value, op, order, degree, _prepare)
 
 
 @primitive(cost, plan, _small, _riding)

@@ -157,20 +157,22 @@ def _riding(
     algorithm: str | None = None,
     like: Any = None,
 ) -> Ride[Any] | None:
-    if degree is not None or algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
+    if algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
+        return None
+    if degree is not None and type(degree) is not int:
         return None
     if type(like) is float and (type(value) is float or bsp.pid != root):
-        ticket = spread_again(bsp, "broadcast", value, root)
+        ticket = spread_again(bsp, "broadcast", value, root, degree)
         if ticket is not None:
             return ticket
     if not is_number(like) and not (is_array(like) and like.dtype.kind in "biufc" and 0 < like.nbytes <= MOST):
         return None
     kind, words = descriptor(like)
-    how, by = choose(bsp.machine, words, not is_number(like))
+    how, by = choose(bsp.machine, words, not is_number(like), None, fan_out("broadcast", degree))
     if how != "trees" or by < bsp.p:
         return None
     _check_like(value, like, bsp.pid == root)
-    agreed = {"root": root, "degree": None, "algorithm": None, "like": kind}
+    agreed = {"root": root, "degree": degree, "algorithm": None, "like": kind}
     return spread_riding(bsp, "broadcast", value, root, agreed, like, words)
 
 

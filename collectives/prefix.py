@@ -140,16 +140,20 @@ def _asked(name: str, algorithm: str | None, degree: int | None, items: int, val
     return asked
 
 
-def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, _: int) -> Prepared | None:
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> Prepared | None:
     name = check_operator("prefix", op)
     if checked_order("prefix", order) == "fixed":
         return None
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
-    how, degree = choose(bsp.machine, value.nbytes / 8 if items else words, items, order)
+    how, degree = (
+        ("trees", fan_out("prefix", given))
+        if given is not None
+        else choose(bsp.machine, value.nbytes / 8 if items else words, items, order)
+    )
     if how != "trees":
         return None
-    agreed = {"value": kind, "op": name, "degree": None, "algorithm": None, "order": order}
+    agreed = {"value": kind, "op": name, "degree": given, "algorithm": None, "order": order}
     return Prepared(agreed, prefix_trees.plan((bsp.p,), degree).steps, in_turn, words)
 
 
@@ -161,9 +165,9 @@ def _small(
     order: Order = "any",
     algorithm: str | None = None,
 ) -> Any:
-    if degree is not None or algorithm is not None:
+    if algorithm is not None:
         return NOT_SMALL
-    return climb(bsp, "prefix", value, op, order, _prepare)
+    return climb(bsp, "prefix", value, op, order, degree, _prepare)
 
 
 def _riding(
@@ -174,9 +178,9 @@ def _riding(
     order: Order = "any",
     algorithm: str | None = None,
 ) -> Ride[Any] | None:
-    if degree is not None or algorithm is not None:
+    if algorithm is not None:
         return None
-    return start(bsp, "prefix", value, op, order, _prepare)
+    return start(bsp, "prefix", value, op, order, degree, _prepare)
 
 
 @primitive(cost, plan, _small, _riding)

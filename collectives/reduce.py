@@ -147,15 +147,18 @@ def cost(
     return trees(machine.p, chosen, root, order).cost(machine, whole)
 
 
-def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, root: int) -> Prepared | None:
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, root: int) -> Prepared | None:
     name = check_operator("reduce", op)
+    order = checked_order("reduce", order)
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
     size = value.nbytes / 8 if items else words
-    how, degree = choose(bsp.machine, size, items, checked_order("reduce", order), root)
+    how, degree = (
+        ("trees", fan_out("reduce", given)) if given is not None else choose(bsp.machine, size, items, order, root)
+    )
     if how != "trees":
         return None
-    agreed = {"value": kind, "op": name, "root": root, "degree": None, "algorithm": None, "order": order}
+    agreed = {"value": kind, "op": name, "root": root, "degree": given, "algorithm": None, "order": order}
     return Prepared(agreed, trees(bsp.p, degree, root, order).steps, _fold(bsp.p, order), words)
 
 
@@ -168,9 +171,9 @@ def _small(
     order: Order = "any",
     algorithm: str | None = None,
 ) -> Any:
-    if degree is not None or algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
+    if algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
         return NOT_SMALL
-    found = climb(bsp, "reduce", value, op, order, _prepare, root)
+    found = climb(bsp, "reduce", value, op, order, degree, _prepare, root)
     return found if found is NOT_SMALL or bsp.pid == root else None
 
 
@@ -183,9 +186,9 @@ def _riding(
     order: Order = "any",
     algorithm: str | None = None,
 ) -> Ride[Any] | None:
-    if degree is not None or algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
+    if algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
         return None
-    return start(bsp, "reduce", value, op, order, _prepare, root)
+    return start(bsp, "reduce", value, op, order, degree, _prepare, root)
 
 
 @primitive(cost, plan, _small, _riding)

@@ -14,7 +14,7 @@ import numpy as np
 from ..bsp import BSP
 from ..rides import OF_SUPERSTEP, Ride, Supersteps, signature
 from .primitive import NOT_SMALL, Operator, Order, in_turn, is_number, own_result
-from .small import NUMBERS, QUICK, REMEMBERED, Array, Prepare, Prepared, applied
+from .small import NUMBERS, QUICK, REMEMBERED, Array, Prepare, Prepared, applied, keeps_form
 
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
 
@@ -31,21 +31,23 @@ class Rider(NamedTuple):
 
 
 def start(
-    bsp: BSP, name: str, value: Any, op: Operator, order: Order, prepare: Prepare, root: int = -1
+    bsp: BSP, name: str, value: Any, op: Operator, order: Order, degree: int | None, prepare: Prepare, root: int = -1
 ) -> Ride[Any] | None:
-    """Start a primitive that climbs trees, without a degree of the caller's; None where its value is not small.
+    """Start a primitive that climbs trees; None where its value is not small.
 
     Args:
         prepare: see `small.climb`.
         root: who alone has a result; -1: all have one.
     """
+    if degree is not None and type(degree) is not int:
+        return None
     if type(value) is np.ndarray:
         dtype = value.dtype
         if not 0 < value.nbytes <= MOST or value.ndim == 0 or dtype.kind not in "biufc":
             return None
-        key: Any = ("start", name, op, order, root, dtype, value.shape)
+        key: Any = ("start", name, op, order, degree, root, dtype, value.shape)
     elif type(value) in NUMBERS or is_number(value):
-        key = ("start", name, op, order, root)
+        key = ("start", name, op, order, degree, root)
     else:
         return None
     try:
@@ -55,8 +57,10 @@ def start(
     if rider is None:
         if len(bsp.prepared) >= REMEMBERED:
             bsp.prepared.clear()
-        made = prepare(bsp, value, op, order, root)
-        rider = NOT_SMALL if made is None else climber(bsp, name, op, made, value, root)
+        made = prepare(bsp, value, op, order, degree, root)
+        rider = NOT_SMALL
+        if made is not None and keeps_form(op, value, made):
+            rider = climber(bsp, name, op, made, value, root)
         bsp.prepared[key] = rider
     if rider is NOT_SMALL:
         return None
@@ -133,7 +137,8 @@ def reader(like: Array) -> Callable[[tuple[Any, ...]], Array]:
 
 def spread(bsp: BSP, name: str, value: Any, root: int, agreed: dict[str, Any], like: Any, words: int) -> Ride[Any]:
     """Start a broadcast of a number or an array of a known form to all in one superstep."""
-    key = ("start", name, root) if is_number(like) else ("start", name, root, like.dtype, like.shape)
+    degree = agreed["degree"]
+    key = ("start", name, root, degree) if is_number(like) else ("start", name, root, degree, like.dtype, like.shape)
     rider = bsp.prepared.get(key)
     if rider is None:
         if len(bsp.prepared) >= REMEMBERED:
@@ -142,9 +147,9 @@ def spread(bsp: BSP, name: str, value: Any, root: int, agreed: dict[str, Any], l
     return bsp.notes.ride(name, rider.steps(value), rider.supersteps)
 
 
-def spread_again(bsp: BSP, name: str, value: float, root: int) -> Ride[Any] | None:
+def spread_again(bsp: BSP, name: str, value: float, root: int, degree: int | None) -> Ride[Any] | None:
     """`spread` of a number, where it was called before; else None."""
-    rider = bsp.prepared.get(("start", name, root))
+    rider = bsp.prepared.get(("start", name, root, degree))
     return None if rider is None else bsp.notes.ride(name, rider.steps(value), rider.supersteps)
 
 

@@ -22,7 +22,18 @@ from ..errors import UsageError
 from ..rides import OF_SUPERSTEP, Ride, signature
 from ..shown import NOT_SHOWN, Counts, Shown
 from .plan import Step
-from .primitive import NOT_SMALL, Fold, Operator, Order, in_turn, is_number, own_argument, own_result, packed
+from .primitive import (
+    NOT_SMALL,
+    Fold,
+    Operator,
+    Order,
+    elementwise,
+    in_turn,
+    is_number,
+    own_argument,
+    own_result,
+    packed,
+)
 
 # A record: the signature of the call, what it is, and the data.
 HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
@@ -227,31 +238,33 @@ def read(part: memoryview, at: int) -> Any:
     return pickle.loads(part[begin : begin + (code >> KIND_BITS)])
 
 
-Prepare = Callable[[BSP, Any, Operator, Order, int], Prepared | None]  # None: it is not to climb
+Prepare = Callable[[BSP, Any, Operator, Order, int | None, int], Prepared | None]  # None: it is not to climb
 
 
-def climb(bsp: BSP, name: str, value: Any, op: Operator, order: Order, prepare: Prepare, root: int = 0) -> Any:
-    """The result of a primitive that climbs trees, without a degree of the caller's; or `NOT_SMALL`.
+def climb(
+    bsp: BSP, name: str, value: Any, op: Operator, order: Order, degree: int | None, prepare: Prepare, root: int = 0
+) -> Any:
+    """The result of a primitive that climbs trees, or `NOT_SMALL`.
 
     Args:
         prepare: works out what depends on the arguments alone, which it checks.
     """
     shown = bsp.shown
-    if shown is None:
+    if shown is None or (degree is not None and type(degree) is not int):
         return NOT_SMALL
     if type(value) is np.ndarray:
         dtype = value.dtype
         if not 0 < value.nbytes <= shown.most - HEAD.size or value.ndim == 0 or dtype.kind not in "biufc":
             return NOT_SMALL
-        key: Any = (name, op, order, root, dtype, value.shape)
+        key: Any = (name, op, order, degree, root, dtype, value.shape)
     elif type(value) in NUMBERS or is_number(value):
-        key = (name, op, order, root)
+        key = (name, op, order, degree, root)
     else:
         return NOT_SMALL
     try:
         found = bsp.prepared[key]
     except KeyError:
-        found = bsp.prepared[key] = _prepared(bsp, shown, name, value, op, order, prepare, root)
+        found = bsp.prepared[key] = _prepared(bsp, shown, name, value, op, order, degree, prepare, root)
     except TypeError:  # an op, or a wrong argument, that cannot be hashed
         return NOT_SMALL
     if found is NOT_SMALL:
@@ -260,13 +273,31 @@ def climb(bsp: BSP, name: str, value: Any, op: Operator, order: Order, prepare: 
     return result.copy() if result is value and type(value) is np.ndarray else result
 
 
+def keeps_form(op: Operator, value: Any, made: Prepared) -> bool:
+    """Whether what goes on from superstep to superstep has the dtype and shape that values have: all know it then."""
+    if type(value) is not np.ndarray or len(made.steps) < 2:
+        return True
+    if not isinstance(op, np.ufunc) or not elementwise(op):
+        return False
+    found: np.dtype[Any] = op.resolve_dtypes((value.dtype, value.dtype, None))[2]
+    return bool(found == value.dtype)
+
+
 def _prepared(
-    bsp: BSP, shown: Shown, name: str, value: Any, op: Operator, order: Order, prepare: Prepare, root: int
+    bsp: BSP,
+    shown: Shown,
+    name: str,
+    value: Any,
+    op: Operator,
+    order: Order,
+    degree: int | None,
+    prepare: Prepare,
+    root: int,
 ) -> Any:
     if len(bsp.prepared) >= REMEMBERED:
         bsp.prepared.clear()
-    made = prepare(bsp, value, op, order, root)
-    if made is None:
+    made = prepare(bsp, value, op, order, degree, root)
+    if made is None or not keeps_form(op, value, made):
         return NOT_SMALL
     if type(value) is np.ndarray:
         return climb_of_arrays(shown, name, op, made, value)

@@ -184,27 +184,21 @@ def print_ranking(ranking: Ranking, p: int) -> None:
 
 
 def print_costs(ledger: pybsp.Ledger) -> None:
-    """What each kind of superstep cost; w is what `bsp.work` charged, else the measured time of computing."""
+    """What each kind of superstep cost: computing and exchange, and the exchange as predicted by a measured machine."""
     machine = ledger.machine
-    if isinstance(machine, pybsp.BSPMachine):
-        kind = "calibrated machine" if machine.calibrated else "nominal machine, whose parameters nobody measured"
-        g, latency, r = machine.g * 1e9, machine.l * 1e6, machine.r / 1e9
-        print(f"cost on a {kind}: g = {g:.3g} ns/word, l = {latency:.3g} us, r = {r:.3g} Gflop/s")
-    print("label    supersteps  h [words]  M [words]  predicted [ms]  measured [ms]  measured/predicted")
-    labels = list(dict.fromkeys(record.label for record in ledger))
-    for label in [*labels, "total"]:
-        records = [record for record in ledger if label in ("total", record.label)]
-        predicted = sum(record.predicted for record in records)
-        measured = sum(record.measured for record in records)
+    calibrated = isinstance(machine, pybsp.BSPMachine) and machine.calibrated
+    print("label    supersteps  h [words]  M [words]  computing [ms]  waiting [ms]  exchange [ms]", end="")
+    print("  predicted/measured" if calibrated else "")
+    for cost in (*ledger.totals(), ledger.total):
         print(
-            f"{label:8} {len(records):10} {sum(r.h for r in records):10} {sum(r.M for r in records):10} "
-            f"{predicted * 1e3:15.3f} {measured * 1e3:14.3f} {measured / predicted:19.2f}"
+            f"{cost.label:8} {cost.supersteps:10} {cost.h:10} {cost.M:10} "
+            f"{cost.seconds * 1e3:15.3f} {cost.waiting * 1e3:13.3f} {cost.exchange * 1e3:14.3f}",
+            f" {cost.exchange_predicted / cost.exchange:18.2f}" if calibrated and cost.exchange else "",
         )
-    uncharged = [label for label in labels if not any(record.work for record in ledger if record.label == label)]
     if ledger.virtual:
-        print("on virtual processors, whose clock runs by these parameters: measured is what they say")
-    elif uncharged:
-        print(f"{', '.join(uncharged)} charge no work: what is predicted for them contains their measured computing")
+        print("on virtual processors: the exchange is what g and l make it, computing the work that is charged")
+    elif not calibrated:
+        print("exchange predicted/measured: `pybsp run --calibrate` measures the machine first, and finds it again")
 
 
 if __name__ == "__main__":

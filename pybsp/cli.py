@@ -8,6 +8,7 @@ import os
 import runpy
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,6 +32,9 @@ PARTS = (
 )
 
 
+INTERRUPTED = 130  # the exit status after Ctrl-C
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status: 0, 1 after a failure, 2 for wrong usage."""
     options = _parser().parse_args(arguments)
@@ -50,6 +54,11 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run a program on MPI ranks")
     run.add_argument("-n", type=_count, default=os.cpu_count() or 1, help="processors (default: cores)")
     _checkpoint_options(run)
+    run.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="measure first what the ledger predicts by, in at most 10 s, where no earlier run on these processors has",
+    )
     _program_options(run)
     run.set_defaults(action=_run)
 
@@ -137,10 +146,33 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
 
 def _run(options: argparse.Namespace) -> int:
     environment = _environment(options) | _of_checkpoints(options)
+    if options.calibrate:
+        named = "--machine" if options.machine else "PYBSP_MACHINE"
+        if options.machine or settings.text(settings.MACHINE):
+            raise UsageError(f"--calibrate: {named} names the machine file to predict by; leave out one of the two")
+        with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:
+            status, path = _calibrated(options.n, folder)
+            if status == INTERRUPTED:
+                return status
+            return _started(options, environment if path is None else {**environment, "PYBSP_MACHINE": path})
+    return _started(options, environment)
+
+
+def _calibrated(n: int, folder: str) -> tuple[int, str | None]:
+    """Measure the machine where no file fits it; an exit status, and a machine file that could not be cached."""
+    first = importlib.import_module(".benchmarks.calibration.first", __package__)
+    status, path = first.ready(launcher(n), folder)
+    if status not in (0, INTERRUPTED):
+        print(f"pybsp run: --calibrate failed (exit status {status}); the program runs without", file=sys.stderr)
+    return status, path
+
+
+def _started(options: argparse.Namespace, environment: dict[str, str]) -> int:
+    """Start the program's ranks with these variables, and wait for them."""
     command = [*launcher(options.n, tuple(environment)), sys.executable, options.program, *options.arguments]
     os.environ.update(environment)
     sys.stdout.flush()
-    if sys.platform != "linux":  # nothing is left behind there
+    if sys.platform != "linux" and not options.calibrate:  # nothing is left behind there
         os.execvp(command[0], command)
     if options.restarts:
         status = _until_done(command, environment[settings.CHECKPOINT], options.restarts)

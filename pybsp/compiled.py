@@ -7,12 +7,13 @@ has a twin in Python, which gives the same bits; processors with it and without 
 from __future__ import annotations
 
 import importlib
-import os
 from types import ModuleType
+
+from . import settings
 
 core: ModuleType | None = None
 
-if os.environ.get("PYBSP_COMPILED") != "0":
+if settings.text(settings.COMPILED) != "0":
     try:
         core = importlib.import_module("._core", __package__)
     except ImportError:

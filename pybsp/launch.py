@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from . import settings, simulation
+from . import machine_cache, settings, simulation
 from .account import Account
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
@@ -20,14 +20,16 @@ from .checkpoints.record import Recorder
 from .combining import exchange_ledger
 from .errors import UsageError
 from .keywords import check_keywords, timeout_of
-from .ledger import Ledger, Recording, require_place
+from .ledger import Ledger, Recording, mpi_library, require_place
 from .machine import BSPMachine, machine_in_force
+from .machine_cache import Place
 from .managed import managed
 from .routing.choice import Routing, named, resolved
 from .routing.choice import router as make_router
-from .session import Session
+from .session import Circumstances, Session
 from .superstep import SuperstepEngine
 from .transport import BEGIN
+from .transport.medium import MPITransport
 from .world import agreed, mark, report_failure, speaker_of, usable_mpi
 
 if TYPE_CHECKING:
@@ -60,8 +62,8 @@ def run(
         main: the program; the same on all processors.
         router: how messages travel, equal on all processors: a name or a `pybsp.routing.*_router`; see
             `pybsp.routing`.
-        machine: its parameters; None: from the file that PYBSP_MACHINE names, else nominal. Processor 0's is used
-            by all.
+        machine: its parameters; None: from the file that PYBSP_MACHINE names, else as `pybsp run --calibrate` has
+            measured them for these processors, else nominal. Processor 0's is used by all.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
         timeout: seconds, equal on all processors, that a processor waits for the others to end a superstep, before the
             run fails on all; None: for ever. Those that do not even come to learn of that within the grace period
@@ -154,6 +156,13 @@ def attach(
         yield bsp
 
 
+def place_of(transport: MPITransport) -> Place:
+    """Where the processors of a transport are."""
+    from mpi4py import MPI
+
+    return Place(transport.hosts, transport.nodes, mpi_library(MPI.Get_library_version()))
+
+
 class _Decided(NamedTuple):
     """What processor 0 decides for all."""
 
@@ -203,7 +212,9 @@ class _BSPSession(Session[BSP]):
         }
 
     def decide(self) -> _Decided:
-        self._machine, self._warning = machine_in_force(self._machine, self.transport.p)
+        self._machine, self._warning = machine_in_force(
+            self._machine, self.transport.p, lambda: machine_cache.find(place_of(self.transport))
+        )
         return _Decided(self._machine, resolved(self._router, self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -254,7 +265,9 @@ class _BSPSession(Session[BSP]):
             exchange_ledger(superstep, everybody=False)
             if superstep.pid == 0:
                 combined = Ledger(processor.machine, superstep.account.log)
-                _recording.add(path, combined, self.hosts, superstep.router.name)
+                here = zip(*self.circumstances, strict=True)
+                circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))
+                _recording.add(path, combined, self.hosts, superstep.router.name, circumstances)
         superstep.router.close()
 
     def fail(self, processor: BSP, error: BaseException) -> None:

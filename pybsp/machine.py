@@ -19,7 +19,7 @@ import os
 import sys
 import types
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -786,10 +786,19 @@ def read_parts(file: Path) -> dict[str, Any]:
     return content
 
 
-def machine_in_force(argument: BSPMachine | None, p: int) -> tuple[BSPMachine, str | None]:
-    """The machine of a run of p processors, and a warning where it was made for another p.
+def machine_in_force(
+    argument: BSPMachine | None,
+    p: int,
+    cached: Callable[[], tuple[BSPMachine | None, str | None]] = lambda: (None, None),
+) -> tuple[BSPMachine, str | None]:
+    """The machine of a run of p processors, and a warning where it was made for another p, or cannot be read.
 
-    The argument, else the file that PYBSP_MACHINE names, else the nominal machine.
+    The argument, else the file that PYBSP_MACHINE names, else what is cached, else the nominal machine.
+
+    Args:
+        argument: of the run.
+        p: processors.
+        cached: finds the machine that was measured here, and a warning.
     """
     machine, origin = argument, "the argument machine"
     if machine is not None and not isinstance(machine, BSPMachine):
@@ -798,7 +807,8 @@ def machine_in_force(argument: BSPMachine | None, p: int) -> tuple[BSPMachine, s
         origin = settings.text(settings.MACHINE)
         machine = BSPMachine.load(origin)
     if machine is None:
-        return BSPMachine.nominal(p), None
+        machine, warning = cached()
+        return machine or BSPMachine.nominal(p), warning
     return for_p(machine, p, origin)
 
 

@@ -203,6 +203,19 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def allowed_cores() -> int:
+    """The cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores()
+
+
+def load() -> float:
+    """The load average of the last minute; 0 where the system does not say."""
+    try:
+        return os.getloadavg()[0]
+    except (OSError, AttributeError):
+        return 0.0
+
+
 def _begin() -> None:
     """Find out, at import, whether this is the rank."""
     global _first, _job, siblings

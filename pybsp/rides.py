@@ -120,6 +120,7 @@ class Ride(Generic[Result_co]):
         name: of the function.
         done: whether it is over.
         supersteps: after how many in all it is, from its start; None where that depends on what arrives.
+        ended: how often it went on.
 
     Examples:
         >>> from pybsp import collectives
@@ -134,7 +135,7 @@ class Ride(Generic[Result_co]):
 
     def __init__(self, rides: Rides, name: str, steps: Supersteps[Result_co]) -> None:
         self.name, self.done, self.supersteps = name, False, 0 if rides.p == 1 else None
-        self._rides, self._steps, self._ended = rides, steps, 0
+        self._rides, self._steps, self.ended = rides, steps, 0
         self._started = rides.superstep()
         self.streams: list[Stream] = []
         self._value: Result_co
@@ -159,7 +160,7 @@ class Ride(Generic[Result_co]):
         if not self.done:
             left = "more supersteps"
             if self.supersteps is not None:
-                more = self.supersteps - self._ended + 1
+                more = self.supersteps - self.ended + 1
                 left = f"{more} more superstep{'s' * (more > 1)}"
             raise TicketError(
                 f"ticket.value: {self.name} was started in {describe(self._started, '')}; its value is there after "
@@ -198,11 +199,11 @@ class Ride(Generic[Result_co]):
         """A superstep has ended, or the first one begins."""
         try:
             next(self._steps)
-            self._ended += 1
+            self.ended += 1
         except StopIteration as end:
             self._value, self.done = end.value, True
             if self.supersteps is None:
-                self.supersteps = self._ended
+                self.supersteps = self.ended
         except BaseException:
             self.done = True  # it can neither go on nor be waited for
             raise
@@ -248,6 +249,7 @@ class Rides(Participant):
         ride = Ride(self, name, steps)
         ride.supersteps = supersteps
         next(steps)
+        ride.ended = 1
         self.riding.append(ride)
         self._engine.participants[self] = None
         return ride

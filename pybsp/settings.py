@@ -18,6 +18,7 @@ GRACE = "PYBSP_GRACE"
 WAIT = "PYBSP_WAIT"
 SHARED = "PYBSP_SHARED"
 AGGREGATE = "PYBSP_AGGREGATE"
+COMPILED = "PYBSP_COMPILED"
 WARN_AFTER = "PYBSP_WARN_AFTER"
 REPORT_SIGNAL = "PYBSP_REPORT_SIGNAL"
 CHECKPOINT = "PYBSP_CHECKPOINT"
@@ -39,6 +40,7 @@ DEFAULTS = {
     CHECKPOINT_EVERY: "mtbf=24h",
     CHECKPOINT_KEEP: "2",
     RECORD: "",
+    COMPILED: "1",
 }
 
 SECONDS = (GRACE, WARN_AFTER)
@@ -46,6 +48,7 @@ OF_CHECKPOINTS = (CHECKPOINT, CHECKPOINT_EVERY, CHECKPOINT_KEEP, RECORD)
 # Agreed on at the beginning of each run.
 OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL, *OF_CHECKPOINTS)
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
+OF_PROCESS = (COMPILED,)  # each processor heeds its own
 
 _processor_0s: dict[str, str] = {}  # of those that are not set here
 

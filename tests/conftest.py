@@ -26,6 +26,9 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     del os.environ["PYTHONDONTWRITEBYTECODE"]
 
+# No machine file that a user's `pybsp run --calibrate` has kept decides what tests see.
+os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parent.parent / ".pytest_cache" / "user")
+
 import pybsp
 from pybsp.transport.waiting import Waiter
 

@@ -235,6 +235,7 @@ def test_shared_memory_that_fills_up_in_mid_run_is_no_end(program: Program, word
 # -- views that are kept ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole
 def test_a_superstep_takes_as_many_steps_whatever_is_kept(program: Program) -> None:
     path = program("""
         import sys, numpy as np, pybsp

@@ -51,7 +51,7 @@ LAYERS = {
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits keywords launch logp.launch replaying session signals simulation watch world",
+        "exits keywords launch logp.launch machine_cache replaying session signals simulation threads watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -226,6 +226,7 @@ def test_layers_are_in_order() -> None:
         assert set(LAYERS[layer].imports.split()) <= set(names[:place]), layer
 
 
+@pytest.mark.whole
 def test_links_are_followed() -> None:
     for module in ("collectives.broadcast", "routing.networks.mesh", "benchmarks.calibration.command", "bsp", ""):
         assert module in sources()

@@ -129,11 +129,16 @@ VALUES = {
     settings.AGGREGATE: ("0", "1"),
     settings.WARN_AFTER: ("50", "60"),
     settings.REPORT_SIGNAL: ("SIGUSR1", "SIGUSR2"),
+    settings.COMPILED: ("0", "1"),
 }
 
 
 def test_all_settings_are_listed_and_in_the_reference() -> None:
-    assert sorted(VALUES) == sorted(settings.DEFAULTS) == sorted(settings.OF_RUN + settings.OF_TRANSPORT)
+    assert (
+        sorted(VALUES)
+        == sorted(settings.DEFAULTS)
+        == sorted(settings.OF_RUN + settings.OF_TRANSPORT + settings.OF_PROCESS)
+    )
     root = Path(__file__).parent.parent
     page = (root / "docs" / "reference" / "settings.md").read_text()
     assert re.findall(r"^\| `(PYBSP_\w+)` \|", page, re.M) == list(settings.DEFAULTS)
@@ -147,7 +152,7 @@ def test_all_settings_are_listed_and_in_the_reference() -> None:
 
 
 @pytest.mark.fast("PYBSP_LEDGER")
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", [name for name in VALUES if name not in settings.OF_PROCESS])
 def test_a_setting_that_differs_is_an_error_that_names_both_values(program: Program, tmp_path: Path, name: str) -> None:
     for value in VALUES[settings.MACHINE]:
         pybsp.BSPMachine.nominal(3).save(tmp_path / value)

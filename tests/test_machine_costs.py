@@ -18,7 +18,7 @@ import pybsp
 from pybsp import BSPMachine, Cost, EBSPMachine, UsageError
 from pybsp.collectives import broadcast, prefix
 from pybsp.cost import Superstep
-from pybsp.ledger import append_run, read
+from pybsp.ledger import append_run
 from pybsp.report import report
 
 FIGURES = st.floats(0, 1e6)
@@ -320,7 +320,7 @@ def test_a_report_has_the_error_bar_of_predictions(tmp_path: Path, capsys: pytes
         printed = capsys.readouterr().out
         assert ("+- p95 [s]" in printed) == bars
         if bars:
-            assert re.search(r"│ +10 │ +1 │ +5 │ +10 │", printed)  # predicted, +- median, +- p95, measured
+            assert re.search(r"│ +10 │ +10 │ +1 │ +5 │ +1 │", printed)  # exchange, predicted, +- both, their ratio
     assert "g1 = 1 s/word, g2 = 1 s/word, s = 8 s" in printed
 
 
@@ -341,19 +341,48 @@ def test_a_report_has_a_column_of_items_where_a_queue_was_used(
         assert "o_item = 0.5 s" in printed
         assert ("items" in printed) == queued
         if queued:
-            assert re.search(r"│ +30 │ +60 │ +1 │ +30 │ +55 │ +55 │", printed)  # h, M, messages, items, times
+            assert re.search(r"│ +30 │ +60 │ +1 │ +30 │.*│ +55 │ +55 │", printed)  # h, M, messages, items; exchange
 
 
-def test_a_ledger_file_without_items_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_has_no_prediction_by_a_machine_that_nobody_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(5)
+        bsp.sync()
+
     path = tmp_path / "ledger.json"
-    run = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.as_json(["here"] * 2, "direct")
-    for record in run["supersteps"]:
-        del record["items"]
+    for virtual in (True, False):
+        run = pybsp.simulate(main, p=2).ledger.as_json(["here"] * 2, "direct")
+        append_run(path, {**run, "virtual": virtual}, first=True)
+        assert report(str(path), every=False) == 0
+        printed = capsys.readouterr().out
+        assert "predicted" not in printed
+        assert "nominal" not in printed
+        assert ("`pybsp run --calibrate` measures" in printed) != virtual
+        assert ("g = 1e-09 s/word" in printed) == virtual  # by which the clock ran
+        assert "w [flop]" in printed
+
+
+def test_a_report_begins_with_how_well_the_exchange_was_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(30 * bsp.pid)
+        bsp.send(0, np.zeros(100))
+        bsp.sync()
+
+    path = tmp_path / "ledger.json"
+    run = pybsp.simulate(main, machine=BSPMachine(2, 1.0, 10.0, 2.0)).ledger.as_json(["here"] * 2, "direct")
+    run["supersteps"][0].update(measured=15.0 + 220.0, charged=12.0)
     append_run(path, run, first=True)
-    (found,) = read(path)["runs"]
-    assert [record.items for record in found["supersteps"]] == [0]
     assert report(str(path), every=False) == 0
-    assert "items" not in capsys.readouterr().out
+    _, headline, *table = capsys.readouterr().out.splitlines()
+    assert headline == (
+        "exchange predicted/measured: 0.5 (110 s predicted); computing 15 s (imbalance 2: 7.5 s of waiting), "
+        "exchange 220 s"
+    )
+    assert re.search(r"│ +15 │ +12 │ +2 │ +7.5 │ +220 │ +110 │ +0.5 │", table[3])  # computing, by w/r, ...
 
 
 def test_costs_add_one_after_the_other() -> None:

@@ -375,18 +375,19 @@ def launch_on_ranks(job: Job, tell: Tell | None = None) -> None:
     pybsp.run(opening)
     comm, about, keeper = found
     nodes = about["nodes"]
+    unknown = BSPMachine.nominal(about["p"])  # what an earlier calibration found changes nothing here
 
     def program(proc: Processor) -> None:
         logp(LogPLayer(proc, nodes), job, keeper)
 
     with _recording(keeper):
-        pybsp.run(supersteps, job, nodes, keeper)
+        pybsp.run(supersteps, job, nodes, keeper, machine=unknown)
         if "raw" in job.layers:
             logp(RawLayer(comm, nodes), job, keeper)
         if "logp" in job.layers and about["p"] > 1:
             # Without flow control: it would be by parameters that are only being looked for.
             pybsp.logp.run(program, machine=LogPMachine.nominal(about["p"]), capacity=None)
-        pybsp.run(supersteps, job, nodes, keeper, True)
+        pybsp.run(supersteps, job, nodes, keeper, True, machine=unknown)
     comm.Free()
 
 

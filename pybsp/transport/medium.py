@@ -287,6 +287,16 @@ class MPITransport(ABC):
         nodes = self._on.placement.nodes
         return len(set(nodes)) == len(nodes)
 
+    @property
+    def hosts(self) -> list[str]:
+        """The name of each processor's host."""
+        return [self._on.placement.hosts[rank] for rank in self._ranks]
+
+    @property
+    def nodes(self) -> list[int]:
+        """A number for each processor, equal for those that meet in shared memory."""
+        return [self._on.placement.nodes[rank] for rank in self._ranks]
+
     def tune(self, o_msg: float) -> None:
         """A message is measured to take so many seconds of a processor's time."""
         self.inline_data = min(max(INLINE_DATA, int(o_msg / (2 * COPYING))), INLINE_DATA_MOST)

@@ -80,6 +80,7 @@ def test_where_bsp_is_right_it_is_kept(found: Calibration) -> None:
     assert not found.ebsp.kept
 
 
+@pytest.mark.whole
 def test_e_bsp_parameters_come_back_and_predict_unbalanced_supersteps(tmp_path: Path) -> None:
     true = EBSPMachine(8, g1=5e-8, g2=1e-8, s=3e-4, r=1e9, o_msg=2e-6)
     calibration = analyse(measured(tmp_path / "raw.csv", true, only=("bsp", "unbalanced", "held-out", "rate")))

@@ -405,3 +405,49 @@ def test_the_ledger_is_the_same_whether_small_or_riding(spmd: Spmd) -> None:
         return True
 
     assert spmd(main) == [True] * spmd.p
+
+
+def concatenated(a: Any, b: Any) -> Any:
+    return np.concatenate([a, b])
+
+
+VALUES: dict[str, tuple[Callable[[int], Any], Any]] = {
+    "floats": (lambda pid: pid / 3, np.add),
+    "one is not finite": (lambda pid: [1.5, float("inf"), float("nan")][pid % 3], np.maximum),
+    "zeros of two signs": (lambda pid: 0.0 if pid % 2 else -0.0, np.minimum),
+    "numbers of several types": (lambda pid: [pid, pid / 2, np.float64(pid), np.int8(pid)][pid % 4], np.add),
+    "large ints": (lambda pid: (1 << 70) + pid, operator.add),
+    "an array": (lambda pid: np.arange(6.0).reshape(2, 3) * pid, np.add),
+    "of the other byte order": (lambda pid: np.arange(3, dtype=">i2") - pid, np.add),
+    "whose dtype changes": (lambda pid: np.arange(3) % (pid + 1), np.logical_or),
+    "that grows": (lambda pid: np.array([pid, -pid]), concatenated),
+    "no array at all": (lambda pid: f"<{pid}>", operator.add),
+}
+
+
+@pytest.mark.parametrize("degree", [2, 8])
+@pytest.mark.parametrize("name", VALUES)
+def test_every_way_gives_the_bits_and_the_ledger_of_messages(spmd: Spmd, name: str, degree: int) -> None:
+    give, op = VALUES[name]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        def bits(value: Any) -> Any:
+            return type(value), getattr(value, "dtype", None), value.tobytes() if hasattr(value, "tobytes") else value
+
+        def once(call: Callable[..., Any]) -> tuple[Any, list[Any]]:
+            before = len(bsp.ledger)
+            found = call()
+            bsp.sync()
+            return bits(found), [(r.h_out, r.h_in, r.messages, r.M, r.work) for r in bsp.ledger[before:]]
+
+        def check(primitive: Any, **given: Any) -> None:
+            by_messages = once(lambda: primitive(bsp, mine, op, algorithm="trees", **given))
+            assert once(lambda: primitive(bsp, mine, op, **given)) == by_messages
+            assert once(lambda: primitive.start(bsp, mine, op, **given).finish()) == by_messages
+
+        mine = give(bsp.pid)
+        for primitive in (allreduce, prefix, reduce):
+            check(primitive, degree=degree)
+        return True
+
+    assert spmd(main) == [True] * spmd.p
