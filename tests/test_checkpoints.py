@@ -516,3 +516,86 @@ def test_restarts_need_a_folder() -> None:
     ended = run([sys.executable, "-m", "pybsp", "run", "-n", "1", "--restarts", "2", __file__])
     assert ended.code == 2
     assert "--checkpoint DIR" in ended.err
+
+
+# -- machines that fail ------------------------------------------------------------------------------------------------
+
+
+def seconds_of_work(bsp: pybsp.BSP, steps: int) -> int:
+    state = bsp.restore({"step": 0, "draws": np.random.default_rng(bsp.pid), "sum": 0.0})
+    for step in range(state["step"], steps):
+        bsp.work(1e9)
+        bsp.send((bsp.pid + 1) % bsp.p, state["draws"].random())
+        bsp.sync()
+        state["sum"] += bsp.inbox[0].payload
+        state["step"] = step + 1
+        bsp.checkpoint(state)
+    return state["sum"]
+
+
+MACHINE = pybsp.BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9)
+
+
+def test_a_machine_that_fails_gives_the_same_result_later() -> None:
+    well = pybsp.simulate(seconds_of_work, 60, machine=MACHINE)
+    failures = pybsp.Failures(mtbf=40, checkpoint=1, restart=2, seed=3)
+    failing = pybsp.simulate(seconds_of_work, 60, machine=MACHINE, failures=failures, every=7)
+    assert failing.results == well.results
+    assert failing.failures > 0
+    assert len(failing.ledger) == 60
+    assert failing.time >= 60 + 60 // 7 + 2 * failing.failures
+    assert well.failures == well.expected == 0
+
+
+def test_the_expected_time_is_least_at_the_interval_of_young_and_daly() -> None:
+    failures = pybsp.Failures(mtbf=100, checkpoint=1, restart=1)
+
+    def taken(every: int | None) -> float:
+        return pybsp.simulate(seconds_of_work, 240, machine=MACHINE, failures=failures, every=every).expected
+
+    best = taken(None)
+    assert best <= min(taken(4), taken(60)) < taken(1)
+    assert abs(daly(1, 100) - 13.48) < 0.01
+
+
+def test_failures_are_seconds() -> None:
+    for wrong in ({"mtbf": 0}, {"mtbf": -1.0}, {"mtbf": 1, "checkpoint": "1"}, {"mtbf": float("inf")}):
+        with pytest.raises(pybsp.UsageError, match=r"^pybsp.Failures: argument .*: expected seconds"):
+            pybsp.Failures(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(pybsp.UsageError, match="argument failures"):
+        pybsp.simulate(seconds_of_work, 1, machine=MACHINE, failures=3)  # type: ignore[arg-type]
+
+
+# -- replay ------------------------------------------------------------------------------------------------------------
+
+REPLAYED = """
+    import sys
+    import pybsp
+    from pybsp.benchmarks.reliability import random_program
+    def main(bsp, supersteps):
+        random_program.main(bsp, 5, supersteps, 0.0)
+        if bsp.pid == 1:
+            seen = [(m.source, m.tag, type(m.payload).__name__) for m in bsp.inbox]
+            print("seen", bsp.pid, bsp.p, bsp._superstep.account.superstep, bsp.time() > 0 and seen)
+        bsp.sync()
+        if bsp.pid == 1 and sys.argv[2:]:
+            raise ValueError("of processor 1")
+    pybsp.run(main, int(sys.argv[1]))
+"""
+
+
+@pytest.mark.whole
+def test_one_processor_of_a_recorded_job_runs_alone(tmp_path: Path, program: Program) -> None:
+    path, folder = program(REPLAYED), str(tmp_path / "checkpoints")
+    pybsp_ = [sys.executable, "-m", "pybsp"]
+    record = [*pybsp_, "run", "-n", "2", "--checkpoint", folder, "--every", "3", "--record", "1", str(path)]
+    ended_well(run([*record, "10"]))
+    printed = [line for line in ended_well(run([*record, "25"])).splitlines() if line.startswith("seen 1 2")]
+    again_ = ended_well(run([*pybsp_, "replay", folder, "--pid", "1"])).splitlines()
+    assert printed
+    assert [line.split()[:4] for line in again_] == [line.split()[:4] for line in printed]
+    failed = run([*pybsp_, "run", "-n", "2", "--checkpoint", f"{folder}-2", "--record", "1", str(path), "5", "fail"])
+    assert failed.code
+    replayed = run([*pybsp_, "replay", f"{folder}-2", "--pid", "1"])
+    assert "ValueError: of processor 1" in replayed.err
+    assert run([*pybsp_, "replay", folder, "--pid", "0"]).code == 2
