@@ -62,6 +62,8 @@ class BSP:
         self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts, by their size
         # In place of the method below, which calls it and does nothing else: an empty superstep is to take no longer.
         self.sync = superstep.sync  # type: ignore[method-assign]
+        if superstep.saver is not None:
+            self.checkpoint = superstep.saver.offer  # type: ignore[method-assign]
 
     @property
     def inbox(self) -> Inbox:
@@ -487,10 +489,10 @@ class BSP:
             >>> pybsp.simulate(main, p=2).results
             [0, 0]
         """
-        saver = self._superstep.saver
-        if saver is not None:
-            saver.offer(state)
-        else:
+        superstep = self._superstep
+        if superstep.saver is not None:
+            superstep.saver.offer(state)
+        elif superstep.agreement.members:
             self._refuse_in_part("bsp.checkpoint")
 
     def _refuse_in_part(self, operation: str) -> None:

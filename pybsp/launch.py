@@ -17,6 +17,7 @@ from .bsp import BSP
 from .checkpoints import asked as checkpoints
 from .checkpoints.notice import noticed
 from .checkpoints.record import Recorder
+from .checkpoints.saver import Saver
 from .combining import exchange_ledger
 from .errors import UsageError
 from .keywords import check_keywords, timeout_of
@@ -196,8 +197,7 @@ class _BSPSession(Session[BSP]):
         self._warning: str | None = None
         self._superstep: SuperstepEngine
         self._asked: checkpoints.Asked | None = None
-        self._run = 0
-        self._recorder: Recorder | None = None
+        self._saver: Saver | None = None
         self._noticing = ExitStack()
 
     def arguments(self) -> dict[str, Any]:
@@ -234,13 +234,16 @@ class _BSPSession(Session[BSP]):
             transport.tune(machine.o_msg)
         router = make_router(decided.routing, transport)
         self._asked, checked = arguments["checkpoint"], arguments["checked"]
+        recorder: Recorder | None = None
         if self._asked is not None:
-            self._run = checkpoints.next_run(self._asked)
+            number = checkpoints.next_run(self._asked)
             if self._asked.record >= 0:
-                router, self._recorder = checkpoints.recording(
-                    router, self._asked, self._run, transport.pid, transport.p, checked
+                router, recorder = checkpoints.recording(
+                    router, self._asked, number, transport.pid, transport.p, checked
                 )
         self._superstep = SuperstepEngine(transport, router, Account(transport), checked)
+        if self._asked is not None and self.main is not None:
+            self._saver = checkpoints.make(self._superstep, self._asked, number, self.main, recorder)
         return BSP(self._superstep, machine)
 
     def watched(self, processor: BSP) -> tuple[Callable[[], str], Callable[[], str], float | None]:
@@ -250,9 +253,10 @@ class _BSPSession(Session[BSP]):
         path = settings.text(settings.LEDGER)
         if path and self.world and self.transport.pid == 0:
             require_place(path, settings.LEDGER)  # before the work that it is to be about
-        if self._asked is not None and self.main is not None:
-            saver = checkpoints.make(self._superstep, self._asked, self._run, self.main, self._recorder)
-            self._noticing.enter_context(noticed(saver.warn))
+        if self._asked is not None:
+            assert self._saver is not None
+            checkpoints.prepare(self._saver, self._asked, self.transport.pid)
+            self._noticing.enter_context(noticed(self._saver.warn))
 
     def end(self, processor: BSP) -> None:
         self.transport.hear()  # whether others have waited for too long already

@@ -165,7 +165,8 @@ def simulate(
         def prepare(meeting: Meeting, supersteps: Sequence[SuperstepEngine]) -> None:
             if wanted is not None:
                 for superstep in supersteps:
-                    checkpoints.make(superstep, wanted, number, main)
+                    saver = checkpoints.make(superstep, wanted, number, main)
+                    checkpoints.prepare(saver, wanted, superstep.pid)
 
         done = _simulated(program, p, found, routing, measure, checked, 0.0, line, prepare)
         assert done is not None

@@ -102,18 +102,22 @@ def recording(router: Router, wanted: Asked, run: int, pid: int, p: int, checked
 def make(
     engine: SuperstepEngine, wanted: Asked, run: int, main: Callable[..., Any], recorder: Recorder | None = None
 ) -> Saver:
-    """What saves a processor of a run of a program: it is the engine's from now on.
-
-    Raises:
-        CheckpointError: a folder cannot be written, or is in use by another job.
-    """
+    """What saves a processor of a run of a program: it is the engine's from now on."""
     folders = [Folder(root, run) for root in wanted.folders]
     saver = engine.saver = Saver(engine, folders, wanted.every, wanted.keep, _name_of(main), recorder)
+    return saver
+
+
+def prepare(saver: Saver, wanted: Asked, pid: int) -> None:
+    """Have folders that can be written, for this job alone.
+
+    Raises:
+        CheckpointError: one cannot be, or is in use by another job.
+    """
     saver.prepare()
     shared = wanted.folders[-1]
-    if engine.pid == 0 and shared not in _locks:
+    if pid == 0 and shared not in _locks:
         _locks[shared] = lock(shared, settings.seconds(settings.GRACE))
-    return saver
 
 
 def _name_of(main: Callable[..., Any]) -> str:

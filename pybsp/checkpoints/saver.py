@@ -131,8 +131,8 @@ class Saver(Saving):
 
     __slots__ = (
         "_at",
-        "_calls",
         "_cost",
+        "_counts",
         "_due_at",
         "_engine",
         "_every",
@@ -140,13 +140,15 @@ class Saver(Saving):
         "_host",
         "_hosts",
         "_keep",
+        "_left",
         "_log",
         "_look_at",
-        "_meet_at",
         "_notice",
         "_number",
+        "_outgoing",
         "_program",
         "_recorder",
+        "_rides",
         "_things",
         "_writing",
     )
@@ -165,7 +167,8 @@ class Saver(Saving):
         self._host, self._hosts = socket.gethostname(), [""]
         self._things: list[Any] | None = None  # that are registered when the program begins; None before `restore`
         self._number, self._notice = 0, False
-        self._calls = self._meet_at = 0
+        self._outgoing, self._rides, self._counts = engine.mail.outgoing, engine.rides, bool(every.supersteps)
+        self._left = 0  # calls until all meet
         self._at: float = math.inf  # the superstep in which one is due
         self._due_at = self._look_at = math.inf  # seconds, by `clock`
         self._cost = FIRST_COST
@@ -184,21 +187,20 @@ class Saver(Saving):
 
     def offer(self, state: Any) -> None:
         # Time counts here: it is what a superstep pays where no checkpoint is due.
-        engine = self._engine
-        if engine.rides.riding or engine.mail.outgoing:
-            check_boundary(engine, "bsp.checkpoint")  # wrong also where none is due
-        self._calls = calls = self._calls + 1
-        if calls < self._meet_at and (self._at == math.inf or len(self._log) < self._at):
+        if self._outgoing or self._rides.riding:
+            check_boundary(self._engine, "bsp.checkpoint")  # wrong also where none is due
+        self._left = left = self._left - 1
+        if left > 0 and not (self._counts and len(self._log) >= self._at):
             if clock() >= self._look_at:
                 self._look()
             return
-        entered = clock()
+        engine, entered = self._engine, clock()
         self._meet(state)
         engine.account.left += clock() - entered  # its cost is apart from what the ledger measures
 
     def heard(self) -> None:
         self._engine.flags = 0
-        self._meet_at = 0
+        self._left = 0
 
     def warn(self) -> None:
         """The job is to end soon: save at the next occasion, and end."""
@@ -229,7 +231,7 @@ class Saver(Saving):
 
     def _schedule(self) -> None:
         """The next one is due so much later than now."""
-        if self._every.supersteps:
+        if self._counts:
             self._at = len(self._log) + self._every.supersteps
         elif self._engine.pid == 0:
             self._due_at = clock() + self._every.interval(self._cost)
@@ -262,7 +264,7 @@ class Saver(Saving):
 
     def _wait(self) -> None:
         """Meet again when it is time."""
-        self._meet_at = self._calls + CALLS
+        self._left = CALLS
         self._look_at = min(self._due_at, clock() + LOOK) if self._engine.pid == 0 else math.inf
         # In this order: a thread, or a signal, may say something meanwhile.
         if self._has_news():
