@@ -521,7 +521,7 @@ def test_restarts_need_a_folder() -> None:
 # -- machines that fail ------------------------------------------------------------------------------------------------
 
 
-def seconds_of_work(bsp: pybsp.BSP, steps: int) -> int:
+def seconds_of_work(bsp: pybsp.BSP, steps: int) -> Any:
     state = bsp.restore({"step": 0, "draws": np.random.default_rng(bsp.pid), "sum": 0.0})
     for step in range(state["step"], steps):
         bsp.work(1e9)
@@ -561,7 +561,7 @@ def test_the_expected_time_is_least_at_the_interval_of_young_and_daly() -> None:
 def test_failures_are_seconds() -> None:
     for wrong in ({"mtbf": 0}, {"mtbf": -1.0}, {"mtbf": 1, "checkpoint": "1"}, {"mtbf": float("inf")}):
         with pytest.raises(pybsp.UsageError, match=r"^pybsp.Failures: argument .*: expected seconds"):
-            pybsp.Failures(**wrong)  # type: ignore[arg-type]
+            pybsp.Failures(**wrong)
     with pytest.raises(pybsp.UsageError, match="argument failures"):
         pybsp.simulate(seconds_of_work, 1, machine=MACHINE, failures=3)  # type: ignore[arg-type]
 
