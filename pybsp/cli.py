@@ -229,7 +229,10 @@ def _until_done(command: Sequence[str], folders: str, restarts_: int) -> int:
             leftovers.remove()
         return status
 
-    return restarts.until_done(job, lambda: signals.come, [Path(one) for one in folders.split(os.pathsep)], restarts_)
+    places = [Path(one) for one in folders.split(os.pathsep)]
+    status = restarts.until_done(job, lambda: signals.come, places, restarts_)
+    leftovers.remove()  # a file that was empty when its rank was killed stays until somebody looks again
+    return status
 
 
 def _simulate(options: argparse.Namespace) -> int:

@@ -36,7 +36,7 @@ from .record import Recorder
 if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
 
-CALLS = 256  # of bsp.checkpoint, at most, from one meeting to the next
+CALLS = 1024  # of bsp.checkpoint, at most, from one meeting to the next
 LOOK = 1.0  # seconds, at most, until processor 0 looks whether there is a reason to meet
 AGAIN = 0.05  # seconds until processor 0 asks again whether all parts are on disk
 ENDED = 128 + 15  # the status of a job that was told to end, and has saved
