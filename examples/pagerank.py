@@ -7,9 +7,10 @@ Supersteps, for n vertices and E edges:
 
     names       processor 0 tells all which modules there are: `collectives.broadcast.cost` of the names; none for p = 1
     edges       w = the parsing of n/p sources; h <= 2 * the edges that a processor finds, or owns
+    pattern     h = 0: which vertices get shares from where is settled once
     iterate     w = n/p + the edges that a processor owns, for the shares, and 6 * n/p + arrivals, for the ranks,
                 with 2 * (p - 1) for the totals;
-                h <= 2 * (p - 1) + 2 * the distinct ends of a processor's edges, or 2 * (p - 1) + 2 * arrivals.
+                h <= 2 * (p - 1) + the distinct ends of a processor's edges, or 2 * (p - 1) + arrivals.
                 One superstep an iteration: the totals by which all decide whether to stop ride with the next shares
     check       all ranks and edges go to processor 0: h <= n + 2 * E
 
@@ -37,12 +38,12 @@ from numpy.typing import NDArray
 
 import pybsp
 from pybsp import collectives
+from pybsp.layouts import Block
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
 
 EDGE = np.dtype([("source", np.int64), ("target", np.int64)])
-SHARE = np.dtype([("vertex", np.int64), ("share", np.float64)])
 
 
 class Ranking(NamedTuple):
@@ -56,51 +57,45 @@ class Ranking(NamedTuple):
 
 def main(bsp: pybsp.BSP, modules: int | None = None, damping: float = 0.85, tolerance: float = 1e-10) -> Ranking | None:
     """PageRank of the first `modules` modules (None: all), until the ranks change by less than `tolerance` in all."""
-    edge_queue, shares = bsp.queue(EDGE), bsp.queue(SHARE)
+    edge_queue = bsp.queue(EDGE)
 
     with bsp.label("names"):
         paths: list[str] = collectives.broadcast(bsp, source_files()[:modules] if bsp.pid == 0 else None)
     names = [module_name(path) for path in paths]
     n = len(names)
-    starts = np.arange(bsp.p + 1) * n // bsp.p
-    first, count = int(starts[bsp.pid]), int(starts[bsp.pid + 1] - starts[bsp.pid])
-
-    def owners(vertices: NDArray[np.int64]) -> NDArray[np.intp]:
-        return np.searchsorted(starts, vertices, "right") - 1
+    layout = Block(n, bsp.p)
+    received = bsp.array(layout)
 
     with bsp.superstep("edges"):
         # Big sources are neighbours by name: dealing them out balances the parsing better than blocks do.
         found = np.array(list(edges_of(names, paths, range(bsp.pid, n, bsp.p))), EDGE)
-        edge_queue.send(owners(found["source"]), found)
+        edge_queue.send(layout.owner(found["source"]), found)
     edges = edge_queue.values.copy()
 
-    source = edges["source"] - first
-    degree = np.bincount(source, minlength=count)
+    source = layout.local(edges["source"])
+    degree = np.bincount(source, minlength=received.local.size)
+    # Shares for the same vertex are added up here: they travel as one.
     targets, slot = np.unique(edges["target"], return_inverse=True)
-    outgoing = np.zeros(targets.size, SHARE)
-    outgoing["vertex"] = targets
-    target_owners = owners(targets)
-    rank = np.full(count, 1 / n)
+    with bsp.superstep("pattern"):
+        shares = received.global_pattern(targets)
+    rank = np.full(degree.size, 1 / n)
     change = np.inf
     iterations = 0
     while True:
         with bsp.superstep("iterate"):
             given = rank / np.maximum(degree, 1)
-            # Shares for the same vertex are added up here: they travel as one.
-            outgoing["share"] = np.bincount(slot, given[source], targets.size)
-            bsp.work(count + source.size)
-            shares.send(target_owners, outgoing)
+            received.local[:] = 0
+            shares.put(np.bincount(slot, given[source], targets.size), np.add)
+            bsp.work(rank.size + source.size)
             # To p - 1 others at once: their sums are there with the shares, after one superstep.
             mine = np.array((rank[degree == 0].sum(), change))
             totals = collectives.allreduce.start(bsp, mine, np.add, degree=max(bsp.p, 2))
         dangling, changed = totals.value
         if changed < tolerance:
             break
-        arrived = shares.values
-        received = np.bincount(arrived["vertex"] - first, arrived["share"], count)
-        new = (1 - damping) / n + damping * (received + dangling / n)
+        new = (1 - damping) / n + damping * (received.local + dangling / n)
         change = np.abs(new - rank).sum()
-        bsp.work(arrived.size + 6 * count)
+        bsp.work(shares.served + 6 * rank.size)
         rank = new
         iterations += 1
 

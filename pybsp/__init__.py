@@ -7,10 +7,13 @@ What is where:
     mail.py         messages: send, inbox
     queues.py       typed queues: whole arrays of small messages
     arrays.py       registered arrays: put, get; accesses.py: how these travel
+    layouts.py      which processor owns which item; global_arrays.py: arrays with global indices
+    patterns.py     who needs what of whom, settled once; places.py: indices as slices
     outgoing.py     what these send to one destination
     participant.py  what else has a part in a sync; registrations.py: which arrays and queues there are
     gate.py         whether anything may be called now
     parts.py        split
+    groups.py       numberings of some processors, and grids; group_rides.py, group_shown.py: what is called on them
     agreement.py    do all processors do the same; failures.py: what is known of an exception
     account.py      what one processor notes of its supersteps; combining.py: of all of them
     ledger.py       what each superstep cost; report.py prints it
@@ -57,17 +60,20 @@ from .errors import (
 from .lazy import lazy
 
 if TYPE_CHECKING:
-    from . import logp
+    from . import layouts, logp
     from . import routing as routing
     from .arrays import Array, Ticket
     from .bsp import BSP
     from .checkpoints.failing import Failures
     from .cost import Cost, Superstep
+    from .global_arrays import GlobalArray
+    from .groups import Grid, Group
     from .launch import attach, run
     from .ledger import Ledger, Record
     from .machine import BSPMachine, EBSPMachine, LogPMachine
     from .mail import Inbox, Message
-    from .queues import Queue
+    from .patterns import Pattern
+    from .queues import Queue, QueuePattern
     from .rides import Ride
     from .simulation import Simulation, simulate
 
@@ -85,13 +91,18 @@ __all__ = [
     "DeliveryError",
     "EBSPMachine",
     "Failures",
+    "GlobalArray",
+    "Grid",
+    "Group",
     "Inbox",
     "LauncherError",
     "Ledger",
     "LogPMachine",
     "Message",
+    "Pattern",
     "ProcessorError",
     "Queue",
+    "QueuePattern",
     "Record",
     "Ride",
     "RoutingError",
@@ -104,6 +115,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "attach",
+    "layouts",
     "logp",
     "run",
     "simulate",
@@ -113,17 +125,21 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(
         __name__,
         {
+            ".layouts": (),
             ".logp": (),
             ".routing": (),
             ".arrays": ("Array", "Ticket"),
             ".bsp": ("BSP",),
             ".checkpoints.failing": ("Failures",),
             ".cost": ("Cost", "Superstep"),
+            ".global_arrays": ("GlobalArray",),
+            ".groups": ("Grid", "Group"),
             ".launch": ("attach", "run"),
             ".ledger": ("Ledger", "Record"),
             ".machine": ("BSPMachine", "EBSPMachine", "LogPMachine"),
             ".mail": ("Inbox", "Message"),
-            ".queues": ("Queue",),
+            ".patterns": ("Pattern",),
+            ".queues": ("Queue", "QueuePattern"),
             ".rides": ("Ride",),
             ".simulation": ("Simulation", "simulate"),
         },

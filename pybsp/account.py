@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import describe
 from .ledger import Log
 from .machine import BSPMachine, EBSPMachine
 from .transport import Charge, Transport
+
+if TYPE_CHECKING:
+    from .part_totals import Stays
 
 Counted = tuple[int, int, int]  # words, messages, items of queues
 
@@ -26,14 +29,16 @@ class Account:
         lasting: the label of the supersteps after it.
         work: flop charged to it.
         left: when the last one ended, by `clock`.
+        stays: in parts (part_totals.py); None where nothing was split.
     """
 
-    __slots__ = ("_started", "_transport", "label", "label_number", "lasting", "left", "log", "work")
+    __slots__ = ("_started", "_transport", "label", "label_number", "lasting", "left", "log", "stays", "work")
     virtual = False
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.log = Log()
+        self.stays: Stays | None = None
         self.label, self.label_number, self.lasting = "", 0.0, ""
         self.work = 0.0
         self.begin()

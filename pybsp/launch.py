@@ -264,6 +264,7 @@ class _BSPSession(Session[BSP]):
         superstep.finish()
         if superstep.saver is not None:
             superstep.saver.close()
+        superstep.give_back(everything=True)
         # Parts of the job that are attached at the same time would write over each other.
         if path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size):
             exchange_ledger(superstep, everybody=False)
@@ -283,6 +284,7 @@ class _BSPSession(Session[BSP]):
         else:
             report_failure(transport, superstep, error)
         if not transport.revoked:
+            superstep.give_back(everything=True)
             superstep.router.close()
 
     def left(self) -> None:

@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,12 @@ from .errors import UsageError
 from .files import replacing
 from .machine import BSPMachine, EBSPMachine
 
+if TYPE_CHECKING:
+    from .part_totals import PartTotals
+
 NOTHING_KNOWN: Mapping[str, Sequence[float]] = types.MappingProxyType({})  # of where a run was
+
+NO_PARTS: Mapping[int, PartTotals] = types.MappingProxyType({})
 
 FORMAT = "pybsp-ledger"
 UNITS = {"work": "flop", **dict.fromkeys(("h", "h_out", "h_in", "M"), "words of 8 bytes"), "all times": "s"}
@@ -393,6 +398,7 @@ class Ledger(_Records):
     machine: whose parameters the predictions are made from.
     virtual: whether the times are virtual.
     checkpoints: what they have cost, a `Checkpoint` of each.
+    parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
 
     Examples:
         >>> def main(bsp):
@@ -408,9 +414,16 @@ class Ledger(_Records):
         '2.01e-05 s predicted, 2.01e-05 s measured'
     """
 
-    def __init__(self, machine: BSPMachine | EBSPMachine, log: Log, virtual: bool = False) -> None:
+    def __init__(
+        self,
+        machine: BSPMachine | EBSPMachine,
+        log: Log,
+        virtual: bool = False,
+        parts: Mapping[int, PartTotals] = NO_PARTS,
+    ) -> None:
         """What is combined in a log; what comes to it later changes nothing here."""
         self.machine = machine
+        self.parts = dict(parts)
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
@@ -433,8 +446,14 @@ class Ledger(_Records):
         machine, work, computing = self.machine, row[WORK], row[SECONDS]
         h = max(row[WORDS_OUT], row[WORDS_IN])
         counted = h, row[MESSAGES], row[WORDS], row[ITEMS]
-        predicted = machine.elapsed(computing, *counted)
-        together = isinstance(machine, BSPMachine) and machine.cost == "max"  # computing and exchange
+        whole = machine.elapsed(computing, *counted)
+        if isinstance(machine, BSPMachine) and machine.cost == "max":
+            exchange = whole - computing  # what it adds to computing
+        elif isinstance(machine, BSPMachine) and machine.exchange is not None and not self.virtual:
+            exchange = machine.exchanging(*counted)
+            whole = computing + exchange
+        else:
+            exchange = machine.elapsed(0.0, *counted)
         return Record(
             label=self._names[int(row[LABEL])],
             work=work,
@@ -444,11 +463,11 @@ class Ledger(_Records):
             h_in=int(row[WORDS_IN]),
             h=int(h),
             M=int(row[WORDS]),
-            predicted=predicted,
+            predicted=whole,
             measured=row[MEASURED],
             items=int(row[ITEMS]),
             seconds_mean=row[MEAN],
-            exchange_predicted=predicted - computing if together else machine.elapsed(0.0, *counted),
+            exchange_predicted=exchange,
             charged=work / machine.r,
         )
 
@@ -506,7 +525,8 @@ class Ledger(_Records):
 
         Examples:
             >>> pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_csv("ledger.csv")
-            >>> print(open("ledger.csv").read().split(",")[:3])
+            >>> with open("ledger.csv") as file:
+            ...     file.readline().split(",")[:3]
             ['label', 'work', 'seconds']
         """
         try:
@@ -595,12 +615,13 @@ _RECORD = fields(
     {"label": any_text, "work": _FIGURE, **dict.fromkeys(_COUNTS, _COUNT), **dict.fromkeys(_SECONDS, _FIGURE)},
     others=untouched,
 )
+_PARAMETERS = {
+    **dict.fromkeys(("g", "l", "r", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
+    **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
+}
 _MACHINE = fields(
     {"calibrated": flag},
-    {
-        **dict.fromkeys(("g", "l", "r", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
-        **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
-    },
+    {**_PARAMETERS, "exchange": optional(fields({}, _PARAMETERS, others=untouched))},
     others=untouched,
 )
 

@@ -24,6 +24,8 @@ def report(path: str, every: bool) -> int:
     if not console.is_terminal:
         console.width = 240  # in a file or a pipe nothing is cut
     for number, run in enumerate(read(path)["runs"], 1):
+        if not run["virtual"] and run["machine"].get("exchange"):
+            run["machine"].update(run["machine"]["exchange"])  # by which the ledger predicts
         console.print(Text(harmless(_title(number, run))), highlight=False, soft_wrap=True)
         console.print(
             Text(headline(run["supersteps"].total, run["machine"], run["virtual"])), highlight=False, soft_wrap=True

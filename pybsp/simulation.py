@@ -22,6 +22,7 @@ from .keywords import check_keywords, timeout_of
 from .lazy import ready
 from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
+from .part_totals import largest, sums
 from .replaying import replay
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
@@ -269,7 +270,8 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
     while log.combined < len(log):
         rows = log.combined, min(log.combined + Log.ROWS, len(log))
         log.put([combine(one.table(*rows) for one in logs)])
-    return Ledger(machine, log, virtual=True)
+    stays = [account.stays.all for account in (one.account for one in supersteps) if account.stays is not None]
+    return Ledger(machine, log, True, largest(sums(stays, machine)))
 
 
 def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMachine | EBSPMachine, str | None]:

@@ -36,8 +36,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec process settings "
-        "supervise",
+        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec places "
+        "process settings supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -45,8 +45,8 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp checkpoints combining gate indices labels ledger notes participant parts queues "
-        "registrations rides shown superstep",
+        "accesses account arrays bsp checkpoints combining gate global_arrays group_rides group_shown groups indices labels "
+        "ledger notes part_totals participant parts patterns queues registrations rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
@@ -65,10 +65,17 @@ LAYERS = {
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
-CHECKPOINTS = tuple(f"checkpoints.{name}" for name in ("asked", "failing", "saver", "snapshot"))
-# For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown", *CHECKPOINTS)} | {
-    ("notes", "rides")
+CHECKPOINTS = ("asked", "failing", "saver", "snapshot")
+# For type checkers alone: what fills the pools, and the machine that they are pools of; what rides, and an array's
+# patterns.
+TYPES_ONLY = {
+    *((f"checkpoints.{name}", "superstep") for name in CHECKPOINTS),
+    *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
+    *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals")),
+    ("notes", "rides"),
+    ("ledger", "part_totals"),
+    ("account", "part_totals"),
+    ("arrays", "patterns"),
 }
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most

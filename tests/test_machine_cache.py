@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -11,8 +12,11 @@ from threading import Thread
 import pytest
 
 from pybsp import BSPMachine, process
+from pybsp.benchmarks.calibration import analysis
 from pybsp.benchmarks.calibration.first import keep
 from pybsp.benchmarks.calibration.harness import Job, finish, launch_on_virtual
+from pybsp.benchmarks.calibration.results import Errors
+from pybsp.benchmarks.calibration.samples import read
 from pybsp.cli import main as command
 from pybsp.machine import replace_file
 from pybsp.machine_cache import Place, find
@@ -127,7 +131,7 @@ def test_who_reads_while_many_write_finds_a_whole_file() -> None:
 
 @pytest.mark.whole
 def test_what_was_measured_is_kept_in_the_cache_or_beside_the_samples_where_that_cannot_be(
-    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = tmp_path / "samples.csv"
     truth = BSPMachine(2, g=1e-9, l=2e-6, r=1e9, o_msg=1e-6, o_item=1e-8)
@@ -139,8 +143,19 @@ def test_what_was_measured_is_kept_in_the_cache_or_beside_the_samples_where_that
     assert machine is not None
     assert machine.l == pytest.approx(truth.l, rel=1e-6)
     assert f"kept in {place.path()}" in capsys.readouterr().err
+    assert not raw.with_suffix(".json").exists()
 
+    calibration = analysis.analyse(read(raw))
+    assert calibration.exchange is not None
+    wrong = dataclasses.replace(calibration.exchange, errors=Errors(0.51, 0.6, 0.0, 9))
     place.path().unlink()
+    with monkeypatch.context() as busy:
+        busy.setattr(analysis, "analyse", lambda raw: dataclasses.replace(calibration, exchange=wrong))
+        keep(str(raw), place)
+    assert find(place) == (None, None)
+    assert BSPMachine.load(raw.with_suffix(".json")).exchange is not None
+    assert "51% off held-out supersteps (median); it serves this run alone" in capsys.readouterr().err
+
     place.path().parent.rmdir()
     place.path().parent.write_text("no folder")
     keep(str(raw), place)
@@ -164,11 +179,14 @@ def test_a_machine_file_that_is_named_leaves_nothing_to_calibrate(
 
 PROGRAM = """
     import pybsp
+    from pybsp.launch import place_of
     def main(bsp):
         bsp.sync()
         machine = bsp.machine
         if bsp.pid == 0:
             print(machine.calibrated, machine.g, machine.l)
+        if bsp.pid == 0 and not bsp._superstep.account.virtual:
+            print(place_of(bsp._superstep.transport).path())
     pybsp.run(main)
     """
 
@@ -179,17 +197,25 @@ def test_a_run_measures_its_machine_once_and_later_ones_find_it(program: Program
     first = run([*PYBSP, "run", "-n", "2", "--calibrate", str(path)])
     assert first.out.startswith("True"), first
     assert "no machine file fits these 2 processors: measuring" in first.err
-    (file,) = (cache / "pybsp" / "machines").iterdir()
-    assert f"kept in {file}" in first.err
-    again = run([*PYBSP, "run", "-n", "2", "--calibrate", str(path)])
-    assert (again.code, again.out, again.err) == (0, first.out, "")
-    plain = run([*mpiexec(2), *python(path)])
-    assert (plain.code, plain.out, plain.err) == (0, first.out, "")
+    file = Path(first.out.splitlines()[1])
+    assert file.parent == cache / "pybsp" / "machines"
+    busy = "it serves this run alone, as a busy machine says little" in first.err
+    assert file.exists() != busy
+    assert (f"kept in {file}" in first.err) != busy
+    # Whatever was measured, these are found now.
+    file.parent.mkdir(parents=True, exist_ok=True)
+    dataclasses.replace(MACHINE, g=0.125, l=0.25).save(file)
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, "placement": {"hosts": [os.uname().nodename] * 2}}))
+    found = f"True 0.125 0.25\n{file}\n"
+    for command_line in ([*PYBSP, "run", "-n", "2", "--calibrate", str(path)], [*mpiexec(2), *python(path)]):
+        ended_now = run(command_line)
+        assert (ended_now.code, ended_now.out, ended_now.err) == (0, found, "")
     assert ended_well(run([*PYBSP, "simulate", "-p", "2", str(path)])).startswith("False")  # as on every machine
     named = tmp_path / "named.json"
-    BSPMachine(2, g=0.25, l=0.5, r=1.0).save(named)
-    assert ended_well(run([*mpiexec(2), *python(path)], PYBSP_MACHINE=str(named))) == "True 0.25 0.5\n"
-    file.write_text(file.read_text()[:1000])
+    BSPMachine(2, g=0.5, l=0.75, r=1.0).save(named)
+    assert ended_well(run([*mpiexec(2), *python(path)], PYBSP_MACHINE=str(named))).startswith("True 0.5 0.75\n")
+    file.write_text(file.read_text()[:100])
     damaged = run([*mpiexec(2), *python(path)])
     assert (damaged.code, damaged.out.split()[0]) == (0, "False")
     assert damaged.err.count(f"pybsp: machine file {file}: is not JSON") == 1

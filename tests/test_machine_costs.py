@@ -18,7 +18,8 @@ import pybsp
 from pybsp import BSPMachine, Cost, EBSPMachine, UsageError
 from pybsp.collectives import broadcast, prefix
 from pybsp.cost import Superstep
-from pybsp.ledger import append_run
+from pybsp.ledger import Ledger, Log, append_run, combine
+from pybsp.machine import for_p
 from pybsp.report import report
 
 FIGURES = st.floats(0, 1e6)
@@ -383,6 +384,61 @@ def test_a_report_begins_with_how_well_the_exchange_was_predicted(
         "exchange 220 s"
     )
     assert re.search(r"│ +15 │ +12 │ +2 │ +7.5 │ +220 │ +110 │ +0.5 │", table[3])  # computing, by w/r, ...
+
+
+EXCHANGING = BSPMachine(2, g=0.5, l=4.0, r=2.0, o_msg=0.25, o_item=0.125, segments=((0, 5.0, 0.5, 0.25),))
+
+
+def test_a_ledger_of_ranks_predicts_by_the_exchange_alone_and_costs_by_whole_supersteps() -> None:
+    machine = dataclasses.replace(BSPMachine(2, 1.0, 10.0, 2.0), exchange=EXCHANGING)
+    assert machine.exchanging(h=8, messages=2, items=8) == 5 + 0.5 * 2 + 0.25 * 8 + 0.125 * 8
+    assert machine.exchanging(h=0) == 4
+    assert machine.elapsed(0.0, 8, 2) == BSPMachine(2, 1.0, 10.0, 2.0).exchanging(8, 2) == 18
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.send(1 - bsp.pid, np.zeros(8))
+        bsp.sync()
+
+    done = pybsp.simulate(main, machine=machine)
+    assert [record.exchange_predicted for record in done.ledger] == [18]  # the clock runs by whole supersteps
+    (record,) = Ledger(machine, _log(), virtual=False)
+    assert record.exchange_predicted == 5 + 0.5 + 0.25 * 8
+    assert record.predicted == record.seconds + record.exchange_predicted
+
+
+def _log() -> Log:
+    """Of a superstep with 8 words in a message, after 3 s of computing on a processor and 1 s on the other."""
+    log = Log()
+    rows = [np.array([[0.0, 0, seconds, 20, 8, 8, 1, 1, 0, 0]]) for seconds in (3.0, 1.0)]
+    log.note(*rows[0][0].tolist())
+    log.names.append("")
+    log.put([combine(rows)])
+    return log
+
+
+NO_EXCHANGE = ("fast", BSPMachine(3, 1.0, 1.0, 1.0), dataclasses.replace(EXCHANGING, exchange=EXCHANGING))
+
+
+@pytest.mark.parametrize("exchange", NO_EXCHANGE)
+def test_an_exchange_that_is_no_machine_of_the_same_p_is_an_error(exchange: Any) -> None:
+    with pytest.raises(UsageError, match="BSPMachine: exchange must be a BSPMachine of p = 2"):
+        BSPMachine(2, 1.0, 1.0, 1.0, exchange=exchange)
+
+
+def test_a_machine_file_keeps_the_exchange_and_refuses_a_wrong_one_by_its_field(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    machine = dataclasses.replace(BSPMachine(2, 1.0, 10.0, 2.0), exchange=EXCHANGING)
+    machine.save(path)
+    assert BSPMachine.load(path) == machine
+    text = path.read_text()
+    for old, new, field in (("0.125", "NaN", "o_item"), ("0.5,", "-1,", "g"), ('"l": 4.0', '"l": "4"', "l")):
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+        with pytest.raises(UsageError, match=rf"machine file {path}: bsp.exchange.{field}: expected a finite number"):
+            BSPMachine.load(path)
+    found, warning = for_p(machine, 4, "it")
+    assert found.exchange is not None
+    assert (found.exchange.p, found.exchange.g, warning is None) == (4, 0.5, False)
 
 
 def test_costs_add_one_after_the_other() -> None:

@@ -23,6 +23,7 @@ from pybsp.machine_cache import Place
 from .harness import Job, finish, ignore_settings, launch_on_ranks
 
 SECONDS = 5.5  # of measuring: starting the ranks, warming up and fitting take 2 to 4 more
+USELESS = 0.5  # error of held-out supersteps, median, above which a machine file is not kept
 PARTS = ("rate", "bsp", "held-out", "queue")
 
 
@@ -70,7 +71,7 @@ def on_ranks(job: Job) -> None:
 
 
 def keep(raw: str, place: Place) -> None:
-    """Write the machine file of some samples to the cache, or beside them where that cannot be."""
+    """Write the machine file of some samples to the cache, or beside them where that cannot be, or is no use."""
     from . import machine_file
     from .analysis import analyse
     from .samples import read
@@ -84,18 +85,25 @@ def keep(raw: str, place: Place) -> None:
             file=sys.stderr,
         )
         return
+    beside = Path(raw).with_suffix(".json")
+    machine_file.write(calibration, beside)
+    machine = pybsp.BSPMachine.load(beside)
+    machine = machine.exchange or machine
+    off = machine.error_median
     path: Path | str = "the user's cache"
     try:
         path = place.path()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        machine_file.write(calibration, path)
-        said = f"kept in {path}"
+        if off is not None and off > USELESS:
+            said = "it serves this run alone, as a busy machine says little of a quiet one"
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            machine_file.write(calibration, path)
+            beside.unlink()
+            said = f"kept in {path}"
     except (OSError, RuntimeError, UsageError) as failure:
         reason = str(failure) if isinstance(failure, UsageError) else f"machine file {path}: {failure}"
-        machine_file.write(calibration, Path(raw).with_suffix(".json"))
         said = f"it serves this run alone, as it cannot be kept: {reason}"
-    machine = pybsp.BSPMachine(**content["bsp"])
-    error = "" if machine.error_median is None else f", {machine.error_median:.0%} off held-out supersteps (median)"
+    error = "" if off is None else f", {off:.0%} off held-out supersteps (median)"
     print(f"pybsp run: g = {machine.g:.3g} s/word, l = {machine.l:.3g} s{error}; {said}", file=sys.stderr)
 
 

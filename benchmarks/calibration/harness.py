@@ -298,7 +298,8 @@ def supersteps(bsp: pybsp.BSP, job: Job, nodes: Sequence[int], keeper: Keeper | 
             return
         samples = bench.measure(*visit)
         if keeper is not None:
-            keeper.took(visit[0], [sample._replace(at=sample.at + shift) for sample in samples])
+            both = samples + bench.exchanged
+            keeper.took(visit[0], [sample._replace(at=sample.at + shift) for sample in both])
 
 
 def from_first(bsp: pybsp.BSP, value: Any) -> Any:

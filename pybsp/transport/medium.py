@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from ..errors import AbortError, BSPError, ProcessorError
 from ..failures import Failure
 from . import FAIL, FREE, SYNC, Arrival, Charge, Parcel, Parcels, wire
+from .crossing import Crossing
 from .delivery import Delivery
 from .flight import InFlight
 from .launcher import abort_job, threads_allowed
@@ -100,6 +101,8 @@ class SparseExchanges(Protocol):
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival: ...
 
+    number: int  # of the last one
+
     def awaited(self) -> list[int] | None:
         """Ranks that are waited for; None: no such exchange goes on."""
 
@@ -140,6 +143,7 @@ class MPITransport(ABC):
         self.pool: BufferPool
         self.inline_data = INLINE_DATA
         self._on, self._ranks, self._context = on, list(ranks), context
+        self.whose: tuple[Any, ...] = ("machine", context, *sorted(ranks))
         self._flight, self._unfinished = flight, flight.unfinished
         self.board: Board | None = None
         if neighbours is None:
@@ -249,6 +253,30 @@ class MPITransport(ABC):
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+
+    @property
+    def entered(self) -> int:
+        """The number of the last exchange that this processor has entered, modulo 2^16; see crossing.py."""
+        sparse = 0 if self._sparse is None else self._sparse.number
+        return self._number() + sparse & wire.EPOCH_MASK
+
+    def _number(self) -> int:
+        """Of the last exchange in this medium, modulo 2^16; equal on all processors."""
+        return 0
+
+    def waits_for(self) -> Sequence[int]:
+        """See crossing.py."""
+        return list(self.awaited()[0])
+
+    def watch_crossing(self, where: Callable[[], str]) -> None:
+        """Processors may enter parts without all others from now on: waits that cross are found (crossing.py).
+
+        Args:
+            where: this processor is, in words.
+        """
+        revocation = self._on.revocation
+        if revocation is not None and revocation.crossing is None:
+            revocation.crossing = Crossing(revocation, where)
 
     def swap(
         self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None

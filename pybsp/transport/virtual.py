@@ -18,10 +18,11 @@ import greenlet
 
 from ..errors import AbortError, SyncError
 from ..machine import BSPMachine, EBSPMachine
-from . import FLAG_MEET, FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
+from . import FLAG_GETS, FLAG_PACKETS, FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
 from .memory import BufferPool
 
 NOBODY: Sequence[tuple[int, Parcel]] = ()
+_GOES_ON = FLAG_GETS | FLAG_PACKETS  # another exchange belongs to the superstep
 
 
 class Processor(greenlet.greenlet):
@@ -172,7 +173,7 @@ class Meeting:
                 parcels.sort(key=lambda pair: pair[0])
         if charge.counts:
             self._count()
-        if charge.counts and not any(kind & ~(KIND | FLAG_MEET) for kind in self.kinds):
+        if charge.counts and not any(kind & _GOES_ON for kind in self.kinds):
             h = max((max(t[0], t[1]) for t in self.traffic.values()), default=0)
             messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
             items = max((max(t[4], t[5]) for t in self.traffic.values()), default=0)
@@ -254,6 +255,9 @@ class VirtualTransport:
             meeting.parts = {k: v for k, v in meeting.parts.items() if k[0] == meeting.generation}
             meeting.parts[key] = part
         return VirtualTransport(part, members.index(self.pid), self)
+
+    def watch_crossing(self, where: Callable[[], str]) -> None:
+        """The scheduler sees it: nobody can go on."""
 
     def time(self) -> float:
         return self._meeting.clock

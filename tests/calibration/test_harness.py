@@ -65,6 +65,22 @@ def test_predictions_of_what_was_held_out_are_right(found: Calibration) -> None:
     assert set(found.held_out.patterns) == {"halo", "two-phase", "sample-sort", "random"}
 
 
+def test_exchanges_alone_are_fitted_too_and_in_virtual_time_are_all_of_a_superstep(
+    found: Calibration, tmp_path: Path
+) -> None:
+    assert found.exchange is not None
+    assert found.exchange.fit.g.value == pytest.approx(MACHINE.g, rel=CLOSE)
+    assert found.exchange.fit.l.value == pytest.approx(MACHINE.l, rel=CLOSE)
+    assert found.exchange.errors is not None
+    assert found.exchange.errors.p95 < CLOSE
+    path = tmp_path / "machine.json"
+    machine_file.write(found, path)
+    machine = BSPMachine.load(path)
+    assert machine.exchange is not None
+    assert (machine.exchange.r, machine.exchange.error_p95) == (machine.r, found.exchange.errors.p95)
+    assert machine_file.read(path) == found
+
+
 def test_logp_parameters_come_back(found: Calibration) -> None:
     (fit,) = found.logp
     assert fit.layer == "logp"
