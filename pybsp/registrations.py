@@ -78,7 +78,7 @@ class Registrations(Participant):
     def free(self, registered: Array | Pattern | Queue, what: str) -> None:
         """Free it at the line that the program is in; `what` says so."""
         self._freed.append(registered)
-        self.order.pop(registered, None)  # type: ignore[call-overload]
+        self.order = {one: None for one in self.order if one is not registered}
         self.declared.append((what, str(registered.number), None, where()))
 
     def accept(self, shapes: list[list[Any]]) -> None:

@@ -49,6 +49,9 @@ class Recorded:
         part.where = self.where
         return part
 
+    def watch_crossing(self, where: Callable[[], str]) -> None:
+        """Nobody is waited for."""
+
     def part(self, transport: Any, members: Sequence[int]) -> Recorded:
         part: Recorded = transport
         return part

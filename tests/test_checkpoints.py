@@ -442,6 +442,22 @@ def test_checkpoints_and_their_costs_are_in_the_ledger(tmp_path: Path) -> None:
     assert state_of(main, tmp_path / "checkpoints")[0] == [(1, True, True), (2, True, True)]
 
 
+def test_what_parts_did_before_a_checkpoint_is_in_the_ledger(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        state: int = bsp.restore(0)
+        for step in range(state, 4):
+            with bsp.split(0) as part:
+                part.send(0, np.zeros(10))
+                part.sync()
+            bsp.sync()
+            bsp.checkpoint(step + 1)
+        return [(superstep, one.h, one.supersteps) for superstep, one in sorted(bsp.ledger.parts.items())]
+
+    before = state_of(main, tmp_path / "a")
+    assert len(before[0]) == 4
+    assert state_of(main, again(tmp_path / "a")) == before
+
+
 # -- restarts ----------------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import CheckpointError, UsageError
+from ..part_totals import Stays
 from ..queues import Queue
 from ..transport import Bytes, Section
 from .part import Part
@@ -44,6 +45,7 @@ def take(engine: SuperstepEngine, things: Registered, state: Any) -> tuple[Tree,
     ]
     account = engine.account
     tree["ledger"] = encoder.state(account.log.as_saved())
+    tree["parts"] = encoder.state(None if account.stays is None else account.stays.as_saved())
     tree["seconds"] = account.time()
     return tree, encoder.blocks
 
@@ -73,6 +75,8 @@ def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
             one.deliver(_read_sections(decoder, part.blocks, content), None)
             engine.participants[one] = None  # until it is forgotten
     engine.account.resume(decoder.value(tree["ledger"]), tree["seconds"])
+    parts = decoder.value(tree["parts"])
+    engine.account.stays = None if parts is None else Stays.of_saved(parts)
     return state
 
 
