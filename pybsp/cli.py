@@ -18,14 +18,17 @@ from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
 from .checkpoints.folder import tell_to_end
 from .checkpoints.record import Record
+from .configured import TYPES, configured
 from .errors import BSPError, LauncherError, UsageError
 from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
-from .mpiexec import launcher
+from .routing.choice import named
+from .starting import default_count, explained, refuse_shadow, start
 from .supervise import end_children, supervise
 
 # Modules that add commands of their own: `add_commands(commands)`.
 PARTS = (
+    ".doctor",
     ".benchmarks.calibration.command",
     ".benchmarks.calibration.viewing",
     ".benchmarks.emulation.command",
@@ -52,7 +55,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run a program on MPI ranks")
-    run.add_argument("-n", type=_count, default=os.cpu_count() or 1, help="processors (default: cores)")
+    run.add_argument("-n", type=_count, help="processors (default: tasks of the allocation, else cores)")
+    run.add_argument("--router", metavar="NAME", help="of programs that name none (PYBSP_ROUTER)")
+    run.add_argument("--hosts", metavar="A,B:2", help="where the ranks run, by the MPI library's own launcher")
+    run.add_argument("--label-output", action="store_true", help="each line carries the number of its processor")
+    run.add_argument("--explain", action="store_true", help="print what would be run, and what said so; run nothing")
     _checkpoint_options(run)
     run.add_argument(
         "--calibrate",
@@ -145,39 +152,62 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _run(options: argparse.Namespace) -> int:
+    said = configured({key: getattr(options, key.replace("-", "_")) for key in TYPES}, options.program)
+    for key, what in said.items():
+        setattr(options, key.replace("-", "_"), what.value if key != "checked" else what.value not in ("0", False))
     environment = _environment(options) | _of_checkpoints(options)
+    refuse_shadow(options.program)
+    if options.router:
+        named(options.router)
+        environment["PYBSP_ROUTER"] = options.router
+    os.environ.update(environment)
+    ranks = options.n or default_count()
+    starting = start(
+        ranks, [options.program, *options.arguments], tuple(environment), options.hosts or "", options.label_output
+    )
+    if options.explain:
+        print(explained(said, starting))
+        return 0
     if options.calibrate:
-        named = "--machine" if options.machine else "PYBSP_MACHINE"
-        if options.machine or settings.text(settings.MACHINE):
-            raise UsageError(f"--calibrate: {named} names the machine file to predict by; leave out one of the two")
+        if "machine" in said:
+            source = said["machine"].source.split()[-1]
+            raise UsageError(f"--calibrate: {source} names the machine file to predict by; leave out one of the two")
         with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:
-            status, path = _calibrated(options.n, folder)
+            status, path = _calibrated(starting.launcher, folder)
             if status == INTERRUPTED:
                 return status
-            return _started(options, environment if path is None else {**environment, "PYBSP_MACHINE": path})
-    return _started(options, environment)
+            if path is not None:
+                environment["PYBSP_MACHINE"] = path
+                os.environ.update(environment)
+                starting = start(
+                    ranks,
+                    [options.program, *options.arguments],
+                    tuple(environment),
+                    options.hosts or "",
+                    options.label_output,
+                )
+            return _started(options, starting.command)
+    return _started(options, starting.command)
 
 
-def _calibrated(n: int, folder: str) -> tuple[int, str | None]:
+def _calibrated(launcher: Sequence[str], folder: str) -> tuple[int, str | None]:
     """Measure the machine where no file fits it; an exit status, and a machine file that could not be cached."""
     first = importlib.import_module(".benchmarks.calibration.first", __package__)
-    status, path = first.ready(launcher(n), folder)
+    status, path = first.ready(launcher, folder)
     if status not in (0, INTERRUPTED):
         print(f"pybsp run: --calibrate failed (exit status {status}); the program runs without", file=sys.stderr)
     return status, path
 
 
-def _started(options: argparse.Namespace, environment: dict[str, str]) -> int:
-    """Start the program's ranks with these variables, and wait for them."""
-    command = [*launcher(options.n, tuple(environment)), sys.executable, options.program, *options.arguments]
-    os.environ.update(environment)
+def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
+    """Start the program's ranks, and wait for them."""
     sys.stdout.flush()
     if sys.platform != "linux" and not options.calibrate:  # nothing is left behind there
         os.execvp(command[0], command)
     if options.restarts:
-        status = _until_done(command, environment[settings.CHECKPOINT], options.restarts)
+        status = _until_done(command, os.environ[settings.CHECKPOINT], options.restarts)
     else:
-        status = supervise(command, _Signals(environment.get(settings.CHECKPOINT)))
+        status = supervise(command, _Signals(os.environ.get(settings.CHECKPOINT)))
     if status:
         removed = leftovers.remove()
         if removed.files:

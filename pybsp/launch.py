@@ -62,7 +62,7 @@ def run(
     Args:
         main: the program; the same on all processors.
         router: how messages travel, equal on all processors: a name or a `pybsp.routing.*_router`; see
-            `pybsp.routing`.
+            `pybsp.routing`. Where it is "direct", PYBSP_ROUTER may name another (`pybsp run --router`).
         machine: its parameters; None: from the file that PYBSP_MACHINE names, else as `pybsp run --calibrate` has
             measured them for these processors, else nominal. Processor 0's is used by all.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
@@ -201,7 +201,7 @@ class _BSPSession(Session[BSP]):
         self._noticing = ExitStack()
 
     def arguments(self) -> dict[str, Any]:
-        named(self._router)  # raises where there is none
+        named(self._chosen())  # raises where there is none
         folders, every = checkpoints.given(self.operation, self.checkpoint, self.every)
         return {
             "router": self._router,
@@ -211,11 +211,15 @@ class _BSPSession(Session[BSP]):
             "every": every,
         }
 
+    def _chosen(self) -> Routing:
+        """The program's router, else that of PYBSP_ROUTER; processor 0's is everybody's."""
+        return settings.text(settings.ROUTER) if self._router == "direct" else self._router
+
     def decide(self) -> _Decided:
         self._machine, self._warning = machine_in_force(
             self._machine, self.transport.p, lambda: machine_cache.find(place_of(self.transport))
         )
-        return _Decided(self._machine, resolved(self._router, self._machine, self.transport.all_remote))
+        return _Decided(self._machine, resolved(self._chosen(), self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         wanted = None

@@ -205,6 +205,7 @@ class Log:
             have taken their place, in the form of `combine`, and never change again.
         names: the labels in the combined rows, by number.
         checkpoints: the fields of a `Checkpoint`, of each.
+        riding: of the combined rows, by their number, words that rode in them, by the name of what did.
     """
 
     ROWS = 1024  # of a chunk
@@ -218,6 +219,8 @@ class Log:
         self.names: list[str] = []
         self._counting: list[Counts] = []
         self.checkpoints: list[tuple[int, int, float]] = []
+        self.riding: dict[int, dict[str, int]] = {}
+        self._rode: list[tuple[int, dict[str, int]]] = []  # of this processor, not yet in `riding`
 
     def _open(self) -> None:
         self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
@@ -297,6 +300,8 @@ class Log:
             "combined": self.combined,
             "names": list(self.names),
             "checkpoints": list(self.checkpoints),
+            "riding": self.riding,
+            "rode": self._rode,
         }
 
     def resume(self, saved: Mapping[str, Any]) -> None:
@@ -308,6 +313,7 @@ class Log:
         self.labels.clear()
         self.labels.update((label, number) for number, label in enumerate(saved["labels"]))
         self.combined, self.names, self.checkpoints = saved["combined"], saved["names"], saved["checkpoints"]
+        self.riding, self._rode = saved["riding"], saved["rode"]
         for counts in self._counting:
             counts.begin()
 
@@ -319,6 +325,23 @@ class Log:
         """The labels, not yet among `names`, of the rows before `last` that are not combined yet."""
         most = max((int(piece[:, LABEL].max()) for piece in self.pieces(self.combined, last)), default=-1)
         return list(islice(self.labels, len(self.names), most + 1))
+
+    def rode(self, words: dict[str, int]) -> None:
+        """In the superstep that has just ended so many words rode, by the name of what did."""
+        self._rode.append((len(self) - 1, words))
+
+    def fresh_rides(self, last: int) -> list[tuple[int, dict[str, int]]]:
+        """What rode in the rows before `last` that are not combined yet: number and words; asked for once."""
+        fresh = [one for one in self._rode if one[0] < last]
+        self._rode = self._rode[len(fresh) :]
+        return fresh
+
+    def put_rides(self, of_one: Iterable[tuple[int, dict[str, int]]]) -> None:
+        """What rode on one of the processors."""
+        for row, words in of_one:
+            total = self.riding.setdefault(row, {})
+            for name, count in words.items():
+                total[name] = total.get(name, 0) + count
 
     def update_counts(self) -> None:
         """What is being counted is counted so far: rows may be combined from now on."""
@@ -398,6 +421,8 @@ class Ledger(_Records):
     machine: whose parameters the predictions are made from.
     virtual: whether the times are virtual.
     checkpoints: what they have cost, a `Checkpoint` of each.
+    riding: words that rode in its supersteps (`ticket = collectives.allreduce.start(...)`), of all processors, by the
+        number of the record and the name of the collective. They are among the record's words.
     parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
 
     Examples:
@@ -424,6 +449,7 @@ class Ledger(_Records):
         """What is combined in a log; what comes to it later changes nothing here."""
         self.machine = machine
         self.parts = dict(parts)
+        self.riding: Mapping[int, Mapping[str, int]] = {number: dict(words) for number, words in log.riding.items()}
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows

@@ -132,11 +132,15 @@ class Stream:
             payload: as of `BSP.send`.
             note: any picklable value; a str travels cheapest.
         """
+        before = self._mail.outgoing.get(dest)
+        already = 0 if before is None else before.words
         if note is None:
             self._mail.send(dest, payload, self._signature)
         else:
             mine = self._signature
             self._mail.send(dest, payload, f"{mine}|{note}" if type(note) is str else (mine, note))
+        if dest != self.pid:
+            self._rides.count(self._name, self._mail.outgoing[dest].words - already)
 
     def follows(self) -> None:
         """Another processor knows after how many supersteps the function is over (`takes`), and this one not yet."""
@@ -278,9 +282,22 @@ class Rides(Participant):
             started on groups.
         starting: of these, whose generator runs.
         group_calls: the calls on groups.
+        words: that go to others with this superstep, by the name of the function.
     """
 
-    __slots__ = ("_calls", "_engine", "_number", "group_calls", "mail", "notes", "p", "pid", "riding", "starting")
+    __slots__ = (
+        "_calls",
+        "_engine",
+        "_number",
+        "group_calls",
+        "mail",
+        "notes",
+        "p",
+        "pid",
+        "riding",
+        "starting",
+        "words",
+    )
 
     def __init__(self, engine: SuperstepEngine) -> None:
         self._engine, self.p, self.pid = engine, engine.p, engine.pid
@@ -291,6 +308,11 @@ class Rides(Participant):
         self.group_calls = GroupCalls()
         self._calls: deque[tuple[int, str, dict[str, str]]] = deque(maxlen=REMEMBERED)  # as `Called`
         self._number = 0
+        self.words: dict[str, int] = {}
+
+    def count(self, name: str, words: int) -> None:
+        """A function sends so many words to others with this superstep."""
+        self.words[name] = self.words.get(name, 0) + words
 
     def superstep(self) -> int:
         """The number of the superstep that goes on."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from .errors import UsageError
 
 MACHINE = "PYBSP_MACHINE"
+ROUTER = "PYBSP_ROUTER"
 LEDGER = "PYBSP_LEDGER"
 CHECKED = "PYBSP_CHECKED"
 GRACE = "PYBSP_GRACE"
@@ -30,6 +31,7 @@ DEFAULTS = {
     MACHINE: "",
     LEDGER: "",
     CHECKED: "0",
+    ROUTER: "direct",
     GRACE: "10",
     WARN_AFTER: "60",
     REPORT_SIGNAL: "SIGUSR1",
@@ -46,7 +48,7 @@ DEFAULTS = {
 SECONDS = (GRACE, WARN_AFTER)
 OF_CHECKPOINTS = (CHECKPOINT, CHECKPOINT_EVERY, CHECKPOINT_KEEP, RECORD)
 # Agreed on at the beginning of each run.
-OF_RUN = (MACHINE, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL, *OF_CHECKPOINTS)
+OF_RUN = (MACHINE, ROUTER, LEDGER, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL, *OF_CHECKPOINTS)
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
 OF_PROCESS = (COMPILED,)  # each processor heeds its own
 

@@ -270,6 +270,8 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
     while log.combined < len(log):
         rows = log.combined, min(log.combined + Log.ROWS, len(log))
         log.put([combine(one.table(*rows) for one in logs)])
+    for one in logs:
+        log.put_rides(one.fresh_rides(len(log)))
     stays = [account.stays.all for account in (one.account for one in supersteps) if account.stays is not None]
     return Ledger(machine, log, True, largest(sums(stays, machine)))
 

@@ -265,6 +265,7 @@ class SuperstepEngine:
         if self.participants or not self._fast or not self.gate.limit:
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
+            self._rode()
             if self.rides.riding or self._letters or self._noted:
                 self._go_on()
             return
@@ -391,8 +392,17 @@ class SuperstepEngine:
             self.agreement.leave(error)
             raise
         account.label_this(label)  # it ended no superstep of the program's
+        self._rode(2)  # one alone is what the superstep is of
         self._go_on(rides)
         return arrival.kinds is not None and any(word & FLAG_MORE for word in arrival.kinds)
+
+    def _rode(self, least: int = 1) -> None:
+        """A superstep has ended: note what rode in it, where so many functions did."""
+        rides = self.rides
+        if rides.words:
+            if len(rides.riding) >= least:
+                self.account.log.rode(rides.words)
+            rides.words = {}
 
     def _go_on(self, rides: Rides | None = None) -> None:
         """What rides goes on, after the exchange: its work is the next superstep's."""
@@ -459,6 +469,7 @@ class SuperstepEngine:
         except BaseException as error:
             self.agreement.leave(error)
             raise
+        self._rode()
         if self.rides.riding or self._letters or self._noted:
             self._go_on()
         return True

@@ -37,7 +37,7 @@ class Layer(NamedTuple):
 LAYERS = {
     "ground": Layer(
         "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec places "
-        "process settings supervise",
+        "process settings slurm supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -61,7 +61,10 @@ LAYERS = {
     "benchmarks": Layer(
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
-    "command": Layer("__main__ cli report", "ground machines transport messages logp bsp routers runs benchmarks"),
+    "command": Layer(
+        "__main__ cli configured doctor labelled probe report starting",
+        "ground machines transport messages logp bsp routers runs benchmarks",
+    ),
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}

@@ -123,6 +123,7 @@ VALUES = {
     settings.MACHINE: ("one.json", "other.json"),
     settings.LEDGER: ("one.json", "other.json"),
     settings.CHECKED: ("1", "0"),
+    settings.ROUTER: ("direct", "sparse"),
     settings.GRACE: ("5", "6"),
     settings.WAIT: ("polite", "yield"),
     settings.SHARED: ("0", "100000000"),
