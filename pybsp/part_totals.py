@@ -93,6 +93,20 @@ class Stays:
         fresh, self._asked = self.all[self._asked :], len(self.all)
         return fresh
 
+    def as_saved(self) -> dict[str, Any]:
+        """All of it as plain data, which `of_saved` reads."""
+        totals = {superstep: tuple(one) for superstep, one in self.totals.items()}
+        return {"all": [tuple(stay) for stay in self.all], "totals": totals, "asked": self._asked}
+
+    @classmethod
+    def of_saved(cls, saved: Mapping[str, Any]) -> Stays:
+        """What was saved."""
+        stays = cls()
+        stays.all = [Stay(*one) for one in saved["all"]]
+        stays.totals = {superstep: PartTotals(*one) for superstep, one in saved["totals"].items()}
+        stays._asked = saved["asked"]
+        return stays
+
 
 def sums(stays: Iterable[Sequence[Stay]], machine: BSPMachine | EBSPMachine) -> Found:
     """What parts did in each of some stays, from those of all their members, the first member's first."""
