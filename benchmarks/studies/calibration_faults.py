@@ -104,7 +104,9 @@ def pid_of(token: str, rank: int) -> int | None:
             if not folder.name.isdigit():
                 continue
             variables = (folder / "environ").read_bytes().split(b"\0")
-            if f"{TOKEN}={token}".encode() in variables and any(f"{name}={rank}".encode() in variables for name in RANKS):
+            if f"{TOKEN}={token}".encode() in variables and any(
+                f"{name}={rank}".encode() in variables for name in RANKS
+            ):
                 return int(folder.name)
     return None
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from .application_cube import ApplicationCube
     from .array import Array, LinearArray, SquareArray
     from .butterfly import Butterfly
+    from .clos import KaryFatTree
     from .cube_connected_cycles import CubeConnectedCycles
+    from .dragonfly import Dragonfly
     from .fat_tree import FatTree
     from .hypercube import Hypercube
     from .mesh import Mesh
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from .pruned_butterfly import PrunedButterfly
     from .shuffle_exchange import ShuffleExchange
     from .simulator import Traffic
+    from .torus import SquareTorus, Torus
 
     # isort: split
     from .by_name import NETWORKS, network  # the last: a type checker takes `.network` for the module before
@@ -40,8 +43,10 @@ __all__ = [
     "Array",
     "Butterfly",
     "CubeConnectedCycles",
+    "Dragonfly",
     "FatTree",
     "Hypercube",
+    "KaryFatTree",
     "LinearArray",
     "Mesh",
     "MeshOfTrees",
@@ -50,6 +55,8 @@ __all__ = [
     "PrunedButterfly",
     "ShuffleExchange",
     "SquareArray",
+    "SquareTorus",
+    "Torus",
     "Traffic",
     "network",
 ]
@@ -69,7 +76,9 @@ if not TYPE_CHECKING:
                 "NETWORKS",
                 "network",
             ),
+            ".clos": ("KaryFatTree",),
             ".cube_connected_cycles": ("CubeConnectedCycles",),
+            ".dragonfly": ("Dragonfly",),
             ".fat_tree": ("FatTree",),
             ".hypercube": ("Hypercube",),
             ".mesh": ("Mesh",),
@@ -79,5 +88,6 @@ if not TYPE_CHECKING:
             ".pruned_butterfly": ("PrunedButterfly",),
             ".shuffle_exchange": ("ShuffleExchange",),
             ".simulator": ("Traffic",),
+            ".torus": ("SquareTorus", "Torus"),
         },
     )

@@ -18,6 +18,24 @@ from .network import Ints
 from .ports import Ported
 
 
+def sides_of(name: str, sides: Sequence[int]) -> tuple[int, ...]:
+    """These sides of a grid; UsageError where they are none."""
+    if (
+        not np.iterable(sides)
+        or not len(sides)
+        or not all(isinstance(side, (int, np.integer)) and not isinstance(side, bool) and side >= 1 for side in sides)
+    ):
+        raise UsageError(f"{name}: sides: expected one or more whole numbers from 1 on, got {sides!r}")
+    return tuple(int(side) for side in sides)
+
+
+def equal_sides(name: str, p: int, d: int) -> tuple[int, ...]:
+    """The sides of a grid of d dimensions with p nodes; RoutingError, UsageError where p or d do not fit."""
+    if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 1:
+        raise UsageError(f"{d}-d {name}: d: expected a whole number from 1 on, got {d!r}")
+    return (fit(f"{d}-d {name}", p, f"side^{d} for a whole side", lambda n: n**d, 1),) * d
+
+
 class Array(Ported):
     """Nodes are the points of a grid, the last axis fastest; those next to each other along an axis are joined.
 
@@ -39,13 +57,7 @@ class Array(Ported):
     """
 
     def __init__(self, sides: Sequence[int]) -> None:
-        if (
-            not np.iterable(sides)
-            or not len(sides)
-            or not all(isinstance(side, (int, np.integer)) and side >= 1 for side in sides)
-        ):
-            raise UsageError(f"array: sides: expected one or more whole numbers from 1 on, got {sides!r}")
-        self.sides = tuple(int(side) for side in sides)
+        self.sides = sides_of("array", sides)
         self.p = math.prod(self.sides)
         self.name = f"array of {' x '.join(map(str, self.sides))}"
         self.places = np.arange(self.p)
@@ -56,6 +68,11 @@ class Array(Ported):
             near[:, axis, 0] = np.where(along > 0, self.places - stride, -1)
             near[:, axis, 1] = np.where(along < side - 1, self.places + stride, -1)
         self.wire(near.reshape(self.p, -1))
+
+    channels = 1  # in the order of the dimensions no packets wait for each other in a circle
+
+    def channel(self, at: Ints, to: Ints, link: Ints, hops: Ints) -> Ints:
+        return np.zeros(len(at), np.int64)
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         way = self.coordinates[to] - self.coordinates[at]
@@ -139,7 +156,4 @@ class SquareArray(Array):
     """
 
     def __init__(self, p: int, d: int = 2) -> None:
-        if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 1:
-            raise UsageError(f"{d}-d array: d: expected a whole number from 1 on, got {d!r}")
-        side = fit(f"{d}-d array", p, f"side^{d} for a whole side", lambda n: n**d, 1)
-        super().__init__((side,) * d)
+        super().__init__(equal_sides("array", p, d))

@@ -46,6 +46,20 @@ class Network(Graph):
         """The nodes of which two phases draw those between: the places, if the network says no other."""
         return self.places
 
+    # -- virtual channels, where buffers are finite
+
+    @property
+    def channels(self) -> int:
+        """Virtual channels of a link with which no packets wait for each other in a circle; `channel` says which."""
+        return max(self.diameter, 1)
+
+    def channel(self, at: Ints, to: Ints, link: Ints, hops: Ints) -> Ints:
+        """The virtual channel of `link` by which each packet goes on from `at` to `to`, after so many hops.
+
+        If a network says no other, that is their number: whom a packet waits for has come further, on any network.
+        """
+        return hops
+
     # -- figures
 
     @property
