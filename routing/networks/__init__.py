@@ -5,6 +5,8 @@
     simulator.py    how they move
     ports.py        networks given by the neighbours of each node
     fit.py          which p fit
+    flow.py         how packets move that come in time, through finite buffers; what comes: injections.py; by which
+                    links, where they see queues: adaptive.py; latency over load, saturation: load.py; heat_map.py
     bits.py         bits of many numbers
 
 and a file for each network. `network(name, p)` makes those of NETWORKS (by_name.py).
@@ -24,7 +26,11 @@ if TYPE_CHECKING:
     from .cube_connected_cycles import CubeConnectedCycles
     from .dragonfly import Dragonfly
     from .fat_tree import FatTree
+    from .flow import Flow, flow
+    from .heat_map import heat_map
     from .hypercube import Hypercube
+    from .injections import Injections
+    from .load import LoadPoint, latency_against_load, saturation, saturation_bound
     from .mesh import Mesh
     from .mesh_of_trees import MeshOfTrees
     from .multibutterfly import Multibutterfly
@@ -45,9 +51,12 @@ __all__ = [
     "CubeConnectedCycles",
     "Dragonfly",
     "FatTree",
+    "Flow",
     "Hypercube",
+    "Injections",
     "KaryFatTree",
     "LinearArray",
+    "LoadPoint",
     "Mesh",
     "MeshOfTrees",
     "Multibutterfly",
@@ -58,7 +67,12 @@ __all__ = [
     "SquareTorus",
     "Torus",
     "Traffic",
+    "flow",
+    "heat_map",
+    "latency_against_load",
     "network",
+    "saturation",
+    "saturation_bound",
 ]
 
 if not TYPE_CHECKING:
@@ -80,7 +94,16 @@ if not TYPE_CHECKING:
             ".cube_connected_cycles": ("CubeConnectedCycles",),
             ".dragonfly": ("Dragonfly",),
             ".fat_tree": ("FatTree",),
+            ".flow": ("Flow", "flow"),
+            ".heat_map": ("heat_map",),
             ".hypercube": ("Hypercube",),
+            ".injections": ("Injections",),
+            ".load": (
+                "LoadPoint",
+                "latency_against_load",
+                "saturation",
+                "saturation_bound",
+            ),
             ".mesh": ("Mesh",),
             ".mesh_of_trees": ("MeshOfTrees",),
             ".multibutterfly": ("Multibutterfly",),

@@ -56,6 +56,8 @@ class Array(Ported):
         8
     """
 
+    ordered = True
+
     def __init__(self, sides: Sequence[int]) -> None:
         self.sides = sides_of("array", sides)
         self.p = math.prod(self.sides)
@@ -68,11 +70,6 @@ class Array(Ported):
             near[:, axis, 0] = np.where(along > 0, self.places - stride, -1)
             near[:, axis, 1] = np.where(along < side - 1, self.places + stride, -1)
         self.wire(near.reshape(self.p, -1))
-
-    channels = 1  # in the order of the dimensions no packets wait for each other in a circle
-
-    def channel(self, at: Ints, to: Ints, link: Ints, hops: Ints) -> Ints:
-        return np.zeros(len(at), np.int64)
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         way = self.coordinates[to] - self.coordinates[at]

@@ -38,7 +38,7 @@ class KaryFatTree(Network):
         7
     """
 
-    channels = 1  # up, then down
+    ordered = True
 
     def __init__(self, p: int, spread: str = "ecmp") -> None:
         self.half = half = fit("k-ary fat tree", p, "k^3/4 for an even k", lambda n: 2 * n**3, 1)
@@ -99,9 +99,6 @@ class KaryFatTree(Network):
         pod = np.where(level <= 1, edge // half, (at - self._over) // half)
         above = np.where(edge == to // half, 1, np.where(pod == to // (half * half), 2, 3))
         return np.where(level <= 1, above, np.where((level == 2) & (pod == to // (half * half)), 2, 3))
-
-    def channel(self, at: Ints, to: Ints, link: Ints, hops: Ints) -> Ints:
-        return np.zeros(len(at), np.int64)
 
     @property
     def gamma(self) -> float:

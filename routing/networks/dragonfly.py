@@ -106,7 +106,7 @@ class Dragonfly(Network):
 
     def channel(self, at: Ints, to: Ints, link: Ints, hops: Ints) -> Ints:
         a = self.shape[0]
-        return (self._where(self.heads[link]) // a == self._where(to) // a).astype(np.int64)
+        return np.asarray(self._where(self.heads[link]) // a == self._where(to) // a, np.int64)
 
     @property
     def gamma(self) -> float:

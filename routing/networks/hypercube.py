@@ -38,6 +38,7 @@ class Hypercube(Network):
             raise UsageError(f"hypercube: order: expected one of {', '.join(ORDERS)}, got {order!r}")
         self.p = self.nodes = p = int(p)
         self.order = order
+        self.ordered = order == "fixed"
         self.name = f"hypercube of {p}"
         self.places = np.arange(p)
         self.tails = np.repeat(self.places, n)

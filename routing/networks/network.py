@@ -22,6 +22,9 @@ class Network(Graph):
     Attributes:
         p: processors.
         places: the node of each processor, shape (p,).
+        ordered: whether packets cannot wait for each other in a circle where links have one virtual channel.
+        adaptive: whether all links that lead nearer, by `distance` without what `step` remembers, are on ways to the
+            end, so that packets may choose among them.
         name, nodes, tails, heads: a `Graph`'s.
 
     Examples:
@@ -33,6 +36,8 @@ class Network(Graph):
 
     p: int
     places: Ints
+    ordered: bool = False
+    adaptive: bool = True
 
     # -- where packets end
 
@@ -51,14 +56,14 @@ class Network(Graph):
     @property
     def channels(self) -> int:
         """Virtual channels of a link with which no packets wait for each other in a circle; `channel` says which."""
-        return max(self.diameter, 1)
+        return 1 if self.ordered else max(self.diameter, 1)
 
     def channel(self, at: Ints, to: Ints, link: Ints, hops: Ints) -> Ints:
         """The virtual channel of `link` by which each packet goes on from `at` to `to`, after so many hops.
 
         If a network says no other, that is their number: whom a packet waits for has come further, on any network.
         """
-        return hops
+        return np.zeros_like(hops) if self.ordered else hops
 
     # -- figures
 
