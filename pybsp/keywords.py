@@ -8,6 +8,7 @@
                                      and needs none
     p              x                 virtual processors
     measure        x                 whether the time of computing counts as work
+    network        x                 what carries the messages, in steps
 
 A program that has a parameter of such a name gets it by position: `pybsp.run(main, 5)` for `def main(bsp, timeout)`.
 """

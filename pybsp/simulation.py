@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .account import VirtualAccount
 from .bsp import BSP
@@ -16,11 +16,15 @@ from .keywords import check_keywords, timeout_of
 from .lazy import ready
 from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
+from .on_network import steps_of
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text
 from .superstep import SuperstepEngine
 from .transport.virtual import Meeting, Scheduler, VirtualTransport
+
+if TYPE_CHECKING:
+    from .routing.networks.network import Network
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Simulation:
 
     results: of each processor, by pid.
     ledger: its records; `predicted` and `measured` are virtual.
-    time: virtual seconds.
+    time: virtual seconds; steps, where a network carried the messages, and so are the ledger's times.
 
     Examples:
         >>> simulation = pybsp.simulate(lambda bsp: bsp.sync(), machine=pybsp.BSPMachine(p=3, g=1e-8, l=1e-5, r=1e9))
@@ -76,6 +80,7 @@ def simulate(
     measure: bool = False,
     checked: bool | None = None,
     timeout: float | None = None,
+    network: Network | str | None = None,
     **kwargs: Any,
 ) -> Simulation:
     """Run a program on p virtual processors: `main(bsp, *args, **kwargs)` on each. Deterministic; needs no MPI.
@@ -89,12 +94,16 @@ def simulate(
         measure: whether what computing takes here counts as work; else only `bsp.work` does.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
         timeout: as in `run`, without effect: virtual processors take turns, and wait for nobody.
+        network: which carries the messages, packet by packet: a `pybsp.routing.networks` network of p processors, or
+            a name of one. Time then runs in its steps: see `pybsp.on_network.Steps`.
         kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Raises:
         Exception: what main raised, on the lowest processor that failed.
         SyncError: the processors did not do the same.
-        UsageError: neither p nor machine, or a p that is none; a machine whose costs depend on distance.
+        UsageError: neither p nor machine nor network, or a p that is none; a machine whose costs depend on distance;
+            a network with another router than "direct", or with measure=True.
+        RoutingError: a network of another p, or of no such name.
 
     Examples:
         >>> def main(bsp, factor):
@@ -109,6 +118,8 @@ def simulate(
     """
     if not callable(main):
         raise UsageError(f"pybsp.simulate: argument main: expected a function of a BSP machine, got {main!r}")
+    if p is None and isinstance(getattr(network, "p", None), int):
+        p = network.p  # type: ignore[union-attr]
     if p is None:
         if not isinstance(machine, (BSPMachine, EBSPMachine)):
             raise UsageError("pybsp.simulate: expected p=, the number of processors, or machine=")
@@ -117,9 +128,14 @@ def simulate(
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
     timeout = timeout_of("pybsp.simulate", timeout)
     ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
+    ours["network"] = network is not None
     ours["measure"] = measure and _options is None  # else it is the command's
     check_keywords("pybsp.simulate", main, args, ours)
     checked = checks_enabled(checked)
+    carry = None
+    if network is not None:
+        carry = steps_of(network, p, router, measure)
+        machine = carry.machine if machine is None else machine
     found, warning = _machine(machine, p)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
@@ -127,7 +143,7 @@ def simulate(
     routing = resolved(router, found)
     line = where()  # a virtual processor's own frames end inside pybsp
     scheduler = Scheduler()
-    meeting = Meeting(p, scheduler, found)
+    meeting = Meeting(p, scheduler, found, carry=carry)
     transports = [VirtualTransport(meeting, pid) for pid in range(p)]
     supersteps = [
         SuperstepEngine(t, make_router(routing, t), VirtualAccount(t, found, measure), checked) for t in transports

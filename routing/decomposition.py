@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..compiled import kernels
 from ..errors import UsageError
 
 Ints = NDArray[np.int64]
@@ -55,7 +56,7 @@ def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
     n = 1 + int(max(rows[-1], columns[-1]))
     row, column = rows[out], columns[into]
     pair = row * n + column
-    order = np.argsort(pair, kind="stable")
+    order = _order(pair, n * n)
     pair, row, column = pair[order], row[order], column[order]
     new = np.flatnonzero(np.r_[True, pair[1:] != pair[:-1]])
     copies = np.diff(np.r_[new, len(row)])
@@ -68,7 +69,7 @@ def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
     # 3. The messages of a pair take the colours of the pair, in order.
     coloured = _colour(edges, n, h)
     pairs = coloured.row * n + coloured.column
-    ranks = np.argsort(pairs, kind="stable")
+    ranks = _order(pairs, n * n)
     first = np.searchsorted(pairs[ranks], pair[new])
     colours = np.empty(len(out), np.int64)
     colours[order] = coloured.copies[ranks][np.repeat(first - new, copies) + np.arange(len(out))]
@@ -94,6 +95,16 @@ def relation(operation: str, sources: ArrayLike, destinations: ArrayLike, p: int
     if len(out) != len(into):
         raise UsageError(f"{operation}: expected as many destinations as sources, {len(out)}, got {len(into)}")
     return out, into
+
+
+def _order(keys: Ints, bound: int) -> Ints:
+    """The stable order of numbers from 0 to bound - 1."""
+    kernel = kernels()
+    if kernel is None:
+        return np.argsort(keys, kind="stable")
+    order = np.empty(len(keys), np.int64)
+    kernel.stable_order(np.ascontiguousarray(keys), order, bound)
+    return order
 
 
 class Edges(NamedTuple):
@@ -130,7 +141,7 @@ def _joined(*parts: Edges) -> Edges:
     """All these edges, equal ones as one, sorted by row."""
     row, column, copies = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     pair = row * (1 + column.max(initial=0)) + column
-    order = np.argsort(pair, kind="stable")
+    order = _order(pair, int(pair.max(initial=0)) + 1)
     pair, row, column, copies = pair[order], row[order], column[order], copies[order]
     new = np.flatnonzero(np.r_[True, pair[1:] != pair[:-1]][: len(pair)])
     return Edges(row[new], column[new], np.add.reduceat(copies, new) if len(new) else copies)
@@ -151,7 +162,7 @@ def _colour(edges: Edges, n: int, degree: int) -> Edges:
         return Edges(*(np.concatenate(arrays) for arrays in zip(rest, last, strict=True)))
     # An even degree: of two halves, one is coloured; some of its colours then make the other's degree a power of two,
     # so that matchings are needed in the first alone.
-    half, order = degree // 2, np.argsort(edges.column, kind="stable")
+    half, order = degree // 2, _order(edges.column, n)
     whole = 1 << (half - 1).bit_length()
     halves, _, size = _halves(edges, order)
     first = _colour(Edges(*(array[:size] for array in halves)), n, half)
@@ -164,7 +175,7 @@ def _colour(edges: Edges, n: int, degree: int) -> Edges:
 
 def _halve_all(edges: Edges, degree: int) -> Edges:
     """Colours of a regular multigraph whose degree is a power of two: halves of halves, all at a time."""
-    order, left = np.argsort(edges.column, kind="stable"), degree
+    order, left = _order(edges.column, int(edges.column.max(initial=0)) + 1), degree
     while (edges.copies > 1).any():
         edges, order, _ = _halves(edges, order)
         left //= 2
@@ -185,6 +196,11 @@ def _matchings(order: Ints, n: int, degree: int) -> Ints:
     Returns:
         the edges, n of each matching.
     """
+    kernel = kernels()
+    if kernel is not None:
+        edges = np.empty(len(order), np.int64)
+        kernel.matchings(order.copy(), n, degree, CACHED, edges)
+        return edges
     found: list[Ints] = []
     todo: list[tuple[Ints, Ints, int]] = [(order, np.arange(len(order)), degree)]
     while todo:
@@ -236,7 +252,7 @@ def _halves(edges: Edges, order: Ints) -> tuple[Edges, Ints, int]:
 
 
 def _alternately(by_column: Ints) -> NDArray[np.bool_]:
-    """A mask of every other edge along closed tours.
+    """A mask of every other edge along closed tours; of each tour its least edge is in it.
 
     Edges 2i and 2i+1 share a row, and the edges by_column[2i] and by_column[2i+1] a column: each edge is followed by
     its mate at the one end, and then at the other.
@@ -244,8 +260,17 @@ def _alternately(by_column: Ints) -> NDArray[np.bool_]:
     mate = np.empty_like(by_column)
     mate[by_column[::2]] = by_column[1::2]
     mate[by_column[1::2]] = by_column[::2]
+    kernel = kernels()
+    if kernel is not None:
+        mask = np.empty(len(by_column), np.bool_)
+        kernel.alternately(np.ascontiguousarray(by_column), mask)
+        return mask
     # Two steps on from each edge; those of a tour form two cycles, and its mate in the row is of the other.
     cycle = _cycles(mate.reshape(-1, 2)[:, ::-1].ravel())
+    # Each cycle by its least edge, which is written last.
+    least = np.empty(1 + cycle.max(initial=0), np.int64)
+    least[cycle[::-1]] = np.arange(len(cycle) - 1, -1, -1)
+    cycle = least[cycle]
     one, other = cycle[::2], cycle[1::2]
     return np.stack((one < other, other < one), axis=1).ravel()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,9 @@ from ..errors import AbortError, SyncError
 from ..machine import BSPMachine, EBSPMachine
 from . import FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
 from .memory import BufferPool
+
+Carry = Callable[[float, Mapping[tuple[int, int], int]], float]
+"""What a superstep takes on a network: the time of computing, and the words from and to processors, give the time."""
 
 NOBODY: Sequence[tuple[int, Parcel]] = ()
 
@@ -80,8 +83,19 @@ class Scheduler:
 class Meeting:
     """What the processors of one virtual machine (or of a part of it) share: who has come, and with what."""
 
-    def __init__(self, p: int, scheduler: Scheduler, machine: BSPMachine | EBSPMachine, clock: float = 0.0) -> None:
+    def __init__(
+        self,
+        p: int,
+        scheduler: Scheduler,
+        machine: BSPMachine | EBSPMachine,
+        clock: float = 0.0,
+        carry: Carry | None = None,
+        pids: Sequence[int] = (),
+    ) -> None:
         self.p, self.scheduler, self.machine, self.clock = p, scheduler, machine, clock
+        self.carry = carry
+        self.pids = pids or range(p)  # of the processors in the whole machine
+        self.pairs: defaultdict[tuple[int, int], int] = defaultdict(int)  # words from and to, where a network carries
         self.generation = 0
         self.seconds = 0.0  # of computing, of the slowest processor in the superstep that goes on
         self.traffic: dict[int, list[int]] = {}  # pid: words, messages, items of queues, each out and in
@@ -148,6 +162,8 @@ class Meeting:
                             messages += 1
                             items += section.messages
                     if messages:
+                        if self.carry is not None:
+                            self.pairs[self.pids[source], self.pids[dest]] += max(words, 1)
                         here, there = self.traffic.setdefault(dest, [0] * 6), self.traffic.setdefault(source, [0] * 6)
                         here[1] += words
                         here[3] += messages
@@ -170,7 +186,11 @@ class Meeting:
             messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
             items = max((max(t[4], t[5]) for t in self.traffic.values()), default=0)
             words = sum(t[0] for t in self.traffic.values())
-            self.clock += self.machine.elapsed(self.seconds, h, messages, words, items)
+            if self.carry is None:
+                self.clock += self.machine.elapsed(self.seconds, h, messages, words, items)
+            else:
+                self.clock += self.carry(self.seconds, self.pairs)
+                self.pairs = defaultdict(int)
             self.seconds = 0.0
             self.traffic = {}
         self.generation += 1
@@ -240,7 +260,8 @@ class VirtualTransport:
         key = (meeting.generation, tuple(members))
         part = meeting.parts.get(key)
         if part is None:
-            part = Meeting(len(members), meeting.scheduler, meeting.machine, meeting.clock)
+            pids = [meeting.pids[member] for member in members]
+            part = Meeting(len(members), meeting.scheduler, meeting.machine, meeting.clock, meeting.carry, pids)
             meeting.parts = {k: v for k, v in meeting.parts.items() if k[0] == meeting.generation}
             meeting.parts[key] = part
         return VirtualTransport(part, members.index(self.pid), self)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...errors import UsageError
 from .fit import fit
+from .graph import Rule
 from .network import Ints
 from .ports import Ported
 
@@ -76,6 +77,12 @@ class Array(Ported):
         axis = (way != 0).argmax(axis=1)
         up = way[np.arange(len(at)), axis] > 0
         return self.link(at, 2 * axis + up), state
+
+    def rule(self) -> Rule | None:
+        if type(self).step is not Array.step:
+            return None
+        sides = np.array(self.sides)
+        return Rule(1, len(sides), False, sides, np.ascontiguousarray(self.coordinates), self._links)
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         return np.asarray(np.abs(self.coordinates[to] - self.coordinates[at]).sum(axis=1))

@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...compiled import kernels
 from ...errors import UsageError
 from .bits import bit_length
-from .graph import Graph, Ints
+from .graph import Graph, Ints, Rule
 
 QUEUES = ("fifo", "furthest-first")
 PORTS = ("multi", "single")
@@ -107,6 +108,9 @@ def simulate(
         raise UsageError(f"simulate: ports: expected one of {', '.join(PORTS)}, got {ports!r}")
     rng = np.random.default_rng(0) if rng is None else rng
     begin, end = np.asarray(begin, np.int64), np.asarray(end, np.int64)
+    rule = network.rule() if (queue, ports) == ("fifo", "multi") else None
+    if rule is not None and kernels() is not None:
+        return _compiled(network, rule, begin, end, limit)
     single = ports == "single"
     tails, heads, links = network.tails, network.heads, len(network.tails)
 
@@ -160,6 +164,23 @@ def simulate(
     through = np.bincount(begin, minlength=network.nodes)
     np.add.at(through, heads, load)
     return Traffic(t, delivered, queues.longest, load, through)
+
+
+def _compiled(network: Graph, rule: Rule, begin: Ints, end: Ints, limit: int | None) -> Traffic:
+    """`simulate` by the compiled kernel."""
+    kernel = kernels()
+    assert kernel is not None
+    links = len(network.tails)
+    load, longest, delivered = (np.zeros(size, np.int64) for size in (links, links, len(begin)))
+    arrays = (np.ascontiguousarray(each, np.int64) for each in (begin, end, network.heads))
+    most = -1 if limit is None else limit
+    kind, d, wrap, *of_rule = rule
+    steps = kernel.route(*arrays, load, longest, delivered, kind, d, wrap, *of_rule, most)
+    if steps < 0:
+        raise RuntimeError(f"{-1 - steps} packets are on their way after {limit} steps on {network.name}")
+    through = np.bincount(begin, minlength=network.nodes)
+    np.add.at(through, network.heads, load)
+    return Traffic(steps, delivered, longest, load, through)
 
 
 def _left(network: Graph, furthest: int, at: Ints, end: Ints, state: Ints, packets: Ints) -> Ints | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .array import equal_sides, sides_of
+from .graph import Rule
 from .network import Ints
 from .ports import Ported
 
@@ -68,6 +69,12 @@ class Torus(Ported):
         up, side = way[each, axis], self._strides[axis]
         goes_up = (2 * up < side) | ((2 * up == side) & (here[each, axis] % 2 == 0)) | (side == 2)
         return self.link(at, 2 * axis + goes_up), state
+
+    def rule(self) -> Rule | None:
+        if type(self).step is not Torus.step:
+            return None
+        sides = np.array(self.sides)
+        return Rule(1, len(sides), True, sides, np.ascontiguousarray(self.coordinates), self._links)
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         up = (self.coordinates[to] - self.coordinates[at]) % self._strides
