@@ -1,4 +1,6 @@
-"""The compiled core of pybsp, and kernels of its simulators; all else is in setup.cfg. Where no compiler is found, they are left out."""
+"""The compiled core of pybsp, and kernels of its simulators; all else is in setup.cfg.
+
+Where no compiler is found, they are left out."""
 
 from setuptools import Extension, setup
 

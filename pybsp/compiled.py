@@ -1,8 +1,8 @@
 """The compiled core (core.c), and kernels of simulators (routing/kernels.c), where they were built: all that imports
 them does so here.
 
-They are left out where no compiler was found when pybsp was installed, and not used where PYBSP_COMPILED=0. What they do
-has a twin in Python, which gives the same bits; processors with the core and without it work together.
+They are left out where no compiler was found when pybsp was installed, and not used where PYBSP_COMPILED=0. What they
+do has a twin in Python, which gives the same bits; processors with the core and without it work together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from functools import cache
 from types import ModuleType
 
 from . import settings
-
 
 
 def _built(name: str) -> ModuleType | None:

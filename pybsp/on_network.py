@@ -33,11 +33,17 @@ class Steps:
     Source: *BSP vs LogP*, section 5.
 
     Examples:
+        >>> from pybsp import collectives
         >>> from pybsp.routing import networks
-        >>> simulation = pybsp.simulate(lambda bsp: pybsp.collectives.total_exchange(bsp, [0.0] * bsp.p), p=64,
-        ...     network=networks.Torus((4, 4, 4)))
+        >>> def main(bsp):
+        ...     bsp.work(100)
+        ...     return collectives.total_exchange(bsp, [0.0] * bsp.p)
+        >>> simulation = pybsp.simulate(main, network=networks.Torus((4, 4, 4)))
         >>> simulation.time, simulation.ledger[0].measured, simulation.ledger[0].predicted
-        (48.0, 48.0, 256.0)
+        (150.0, 150.0, 356.0)
+        >>> from pybsp.on_network import Steps
+        >>> Steps(networks.Hypercube(8)).machine.g
+        1.0
     """
 
     def __init__(self, network: Network) -> None:
@@ -75,11 +81,17 @@ def steps_of(network: Network | str, p: int, router: Routing, measure: bool) -> 
 
     made = by_name(network, p) if isinstance(network, str) else network
     if not isinstance(made, Network):
-        raise UsageError(f"pybsp.simulate: argument network: expected a network or the name of one, got {network!r:.80}")
+        raise UsageError(
+            f"pybsp.simulate: argument network: expected a network or the name of one, got {network!r:.80}"
+        )
     if made.p != p:
         raise RoutingError(f"pybsp.simulate: argument network: expected one of p = {p} processors, got {made!r}")
     if router != "direct":
-        raise UsageError(f'pybsp.simulate: argument router: expected "direct" where a network routes, got {router!r:.80}')
+        raise UsageError(
+            f'pybsp.simulate: argument router: expected "direct" where a network routes, got {router!r:.80}'
+        )
     if measure:
-        raise UsageError("pybsp.simulate: argument measure: expected False where a network routes: seconds are no steps")
+        raise UsageError(
+            "pybsp.simulate: argument measure: expected False where a network routes: seconds are no steps"
+        )
     return Steps(made)

@@ -232,6 +232,12 @@ def _halves(edges: Edges, order: Ints) -> tuple[Edges, Ints, int]:
     Returns:
         the edges of the first halves and then the second, their order, and how many are of the first.
     """
+    kernel = kernels()
+    if kernel is not None:
+        given = [np.ascontiguousarray(each, np.int64) for each in (*edges, order)]
+        into = [np.empty(2 * len(order), np.int64) for _ in given]
+        first, size = kernel.halves(*given, *into)
+        return Edges(*(each[:size] for each in into[:3])), into[3][:size], first
     # Of c equal edges each half gets c // 2; what remains is simple, and all degrees are even.
     odd = np.flatnonzero(edges.copies & 1)
     mask = np.zeros(len(order), np.int64)

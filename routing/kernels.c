@@ -257,7 +257,69 @@ static PyObject *decompose_matchings(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* stable_order(keys, order, keys_end): the stable order of keys below keys_end, by counting digits of 11 bits. */
+/* halves(row, column, copies, order, rows, columns, counts, orders): two halves of edges, into arrays of twice the size;
+   how many edges the first has, and both. */
+static PyObject *decompose_halves(PyObject *module, PyObject *args)
+{
+    Py_buffer views[8];
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*w*w*w*w*", &views[0], &views[1], &views[2], &views[3], &views[4], &views[5],
+                          &views[6], &views[7]))
+        return NULL;
+    Py_ssize_t size = views[0].len / 8, odd = 0, to[2];
+    int64_t *row = views[0].buf, *column = views[1].buf, *copies = views[2].buf, *order = views[3].buf;
+    int64_t *rows = views[4].buf, *columns = views[5].buf, *counts = views[6].buf, *orders = views[7].buf;
+    int32_t *single = PyMem_RawMalloc((size + 1) * sizeof(int32_t)), *number = PyMem_RawMalloc((size + 1) * 8);
+    int64_t *by_column = PyMem_RawMalloc((size + 1) * 8);
+    uint8_t *mask = PyMem_RawMalloc(size + 1);
+    int failed = !single || !number || !by_column || !mask;
+    if (!failed) {
+        Py_BEGIN_ALLOW_THREADS;
+        /* Of c equal edges each half gets c / 2; what remains is simple, and all degrees are even. */
+        for (Py_ssize_t k = 0; k < size; k++)
+            single[k] = copies[k] & 1 ? (int32_t)odd++ : -1;
+        Py_ssize_t ends = 0;
+        for (Py_ssize_t k = 0; k < size; k++)
+            if (single[order[k]] >= 0)
+                by_column[ends++] = single[order[k]];
+        failed = alternate(by_column, mask, odd);
+        to[0] = 0;
+        for (Py_ssize_t k = 0; k < size; k++)
+            to[0] += copies[k] / 2 + (single[k] >= 0 && mask[single[k]]) > 0;
+        Py_ssize_t at[2] = {0, to[0]};
+        for (Py_ssize_t k = 0; k < size; k++) {
+            int64_t first = copies[k] / 2 + (single[k] >= 0 && mask[single[k]]), share[2] = {first, copies[k] - first};
+            for (int half = 0; half < 2; half++) {
+                number[2 * k + half] = -1;
+                if (share[half]) {
+                    rows[at[half]] = row[k], columns[at[half]] = column[k], counts[at[half]] = share[half];
+                    number[2 * k + half] = (int32_t)at[half]++;
+                }
+            }
+        }
+        Py_ssize_t one = 0, other = to[0];
+        for (Py_ssize_t k = 0; k < size; k++) {
+            int32_t *of = number + 2 * order[k];
+            if (of[0] >= 0)
+                orders[one++] = of[0];
+            if (of[1] >= 0)
+                orders[other++] = of[1];
+        }
+        to[1] = at[1];
+        Py_END_ALLOW_THREADS;
+    }
+    PyMem_RawFree(single);
+    PyMem_RawFree(number);
+    PyMem_RawFree(by_column);
+    PyMem_RawFree(mask);
+    for (int k = 0; k < 8; k++)
+        PyBuffer_Release(&views[k]);
+    if (failed)
+        return PyErr_NoMemory();
+    return Py_BuildValue("nn", to[0], to[1]);
+}
+
+/* stable_order(keys, order, bound): the stable order of keys from 0 to bound - 1, by counting digits of 11 bits. */
 static PyObject *decompose_stable_order(PyObject *module, PyObject *args)
 {
     Py_buffer keys, into;
@@ -302,6 +364,7 @@ static PyMethodDef methods[] = {
     {"route", packets_route, METH_VARARGS, "The packet simulator; see networks/simulator.py."},
     {"alternately", decompose_alternately, METH_VARARGS, "See `_alternately` in decomposition.py."},
     {"matchings", decompose_matchings, METH_VARARGS, "See `_matchings` in decomposition.py."},
+    {"halves", decompose_halves, METH_VARARGS, "See `_halves` in decomposition.py."},
     {"stable_order", decompose_stable_order, METH_VARARGS, "numpy's stable argsort of numbers from 0 on."},
     {NULL, NULL, 0, NULL}};
 

@@ -53,9 +53,9 @@ class Flow(NamedTuple):
         >>> torus = networks.Torus((4, 4))
         >>> flow = networks.flow(torus, networks.Injections.open(16, load=0.5, steps=400), buffers=4)
         >>> flow.steps, flow.hops.max(), len(flow.latency), flow.queue_length.max(), flow.link_load.sum()
-        (407, np.int64(4), 3124, np.int64(4), np.int64(6170))
+        (403, np.int64(4), 3201, np.int64(4), np.int64(6323))
         >>> round(flow.mean_latency(100, 300), 2), round(flow.throughput(100, 300), 2), flow.utilization.shape
-        (2.25, 0.49, (64,))
+        (2.41, 0.49, (64,))
     """
 
     network: Network

@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 class Rule(NamedTuple):
     """A way that the compiled kernel knows.
 
-    kind: 0, the lowest bit in which numbers of nodes differ, link at * d + bit; or 1, in the order of the axes of a grid.
+    kind: 0, the lowest bit in which numbers of nodes differ, link at * d + bit; 1, in the order of the axes of a grid.
     d: bits, or axes.
     wrap: whether the grid's lines are rings: the shorter way round, of equal ones up from even coordinates.
     sides: of the grid, shape (d,); coordinates: of its nodes, shape (nodes, d).

@@ -32,7 +32,7 @@ def heat_map(flow: Flow, path: str | None = None) -> Any:
         >>> torus = networks.Torus((4, 4))
         >>> done = networks.flow(torus, networks.Injections.open(16, load=0.5, steps=200))
         >>> networks.heat_map(done, "load.svg").axes[0].get_title()
-        'torus of 4 x 4: links busy up to 36 % of 207 steps'
+        'torus of 4 x 4: links busy up to 37 % of 203 steps'
     """
     if not isinstance(flow, Flow):
         raise UsageError(f"heat_map: flow: expected a Flow, got {flow!r:.80}")

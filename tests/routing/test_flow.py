@@ -149,10 +149,7 @@ def test_packets_that_all_come_at_once_move_as_route_has_it(name: str) -> None:
 @pytest.mark.parametrize("name", [*networks.NETWORKS, "ring"])
 def test_by_its_virtual_channels_no_packets_of_a_network_wait_in_a_circle(name: str) -> None:
     sizes = {"butterfly": 24, "cube-connected-cycles": 24, "k-ary-fat-tree": 54, "dragonfly": 72, "3d-array": 27}
-    if name == "peano-mesh":
-        net: Network = network(name, 81)
-    else:
-        net = Torus((7,)) if name == "ring" else network(name, sizes.get(name, 64))
+    net = Torus((7,)) if name == "ring" else network(name, sizes.get(name, 64))
     first, second = np.divmod(np.arange(net.p**2), net.p)
     at, to = net.places[first], net.ends[second]
     rng = np.random.default_rng(1)
@@ -231,14 +228,16 @@ def test_back_pressure_holds_packets_at_their_source() -> None:
 # -- closed forms
 
 
-@pytest.mark.parametrize(("rho", "period"), [(0.3, 1), (0.7, 1), (0.8, 4)])
+@pytest.mark.parametrize(
+    ("rho", "period"), [(0.3, 1), *(pytest.param(*case, marks=pytest.mark.whole) for case in ((0.7, 1), (0.8, 4)))]
+)
 def test_waiting_for_a_link_is_that_of_m_d_1(rho: float, period: int) -> None:
-    p, steps = 512, 2500 * period
+    p, steps = 512, 1200 * period
     cube = Hypercube(p)  # each processor sends over one link of its own
     load = Injections.open(p, rho / period, steps, destinations=np.arange(p) ^ 1, seed=2)
     done = flow(cube, load, period=period)
-    assert done.mean_latency(steps // 5, steps * 4 // 5) - 1 == pytest.approx(rho * period / (2 * (1 - rho)), rel=0.03)
-    assert done.utilization.max() == pytest.approx(rho, rel=0.15)
+    assert done.mean_latency(steps // 5, steps * 4 // 5) - 1 == pytest.approx(rho * period / (2 * (1 - rho)), rel=0.04)
+    assert done.utilization[done.link_load > 0].mean() == pytest.approx(rho, rel=0.03)
 
 
 @pytest.mark.whole
@@ -248,14 +247,16 @@ def test_a_torus_saturates_at_eight_over_its_side_of_uniform_traffic() -> None:
     assert networks.saturation(torus, steps=700, tolerance=0.015) == pytest.approx(1.0, rel=0.05)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("k", [4, 8])
 def test_a_mesh_saturates_where_half_of_all_packets_fill_its_bisection(k: int) -> None:
     mesh = Array((k, k))
     closed = 2 * mesh.bisection / (mesh.p / 2)  # one half sends half of its packets over `bisection` links
     assert networks.saturation_bound(mesh) == pytest.approx(closed)
-    assert networks.saturation(mesh, steps=1200, tolerance=0.02) == pytest.approx(closed, rel=0.05)
+    assert networks.saturation(mesh, steps=900, tolerance=0.03) == pytest.approx(closed, rel=0.05)
 
 
+@pytest.mark.whole
 def test_beyond_saturation_latency_has_no_end_and_throughput_stays() -> None:
     points = networks.latency_against_load(Array((4, 4)), [0.1, 0.8, 1.5, 1.9], steps=600)
     assert [point.latency < float("inf") for point in points] == [True, True, False, False]
@@ -268,6 +269,7 @@ def test_beyond_saturation_latency_has_no_end_and_throughput_stays() -> None:
 # -- routing that sees queues
 
 
+@pytest.mark.whole
 def test_where_greedy_routing_is_bad_the_others_carry_more() -> None:
     # All of a group of a dragonfly send to the next group, over one link: 1/8 of a packet each.
     net = network("dragonfly", 72)
@@ -282,6 +284,7 @@ def test_where_greedy_routing_is_bad_the_others_carry_more() -> None:
     assert found["ugal"].throughput > 0.17  # it sees its own queues alone
 
 
+@pytest.mark.whole
 def test_ugal_goes_by_the_short_way_where_there_is_room() -> None:
     net = network("dragonfly", 72)
     load = Injections.open(72, 0.1, 300, seed=3)
@@ -289,6 +292,7 @@ def test_ugal_goes_by_the_short_way_where_there_is_room() -> None:
     assert ugal.hops.mean() < short.hops.mean() + 0.1 * (between.hops.mean() - short.hops.mean())
 
 
+@pytest.mark.whole
 def test_adaptive_packets_take_shortest_ways_around_what_waits() -> None:
     mesh = Array((8, 8))
     transpose = np.arange(64).reshape(8, 8).T.ravel()
@@ -329,11 +333,13 @@ def test_open_load_and_bursts_have_their_load_and_the_same_seed_the_same_packets
 
 
 def test_a_burst_is_one_packet_a_step_to_one_processor() -> None:
-    burst = Injections.bursts(8, 0.001, 1000, length=7, seed=4)
-    order = np.lexsort((burst.times, burst.sources))
-    first = order[:7]
-    assert np.diff(burst.times[first]).tolist() == [1] * 6
-    assert len(set(burst.destinations[first].tolist())) == 1
+    burst = Injections.bursts(1000, 0.001, 100, length=7, seed=4)
+    sources, counts = np.unique(burst.sources, return_counts=True)
+    alone = [burst.sources == source for source in sources[counts == 7]]  # of one burst each
+    assert len(alone) > 5
+    for packets in alone:
+        assert np.diff(burst.times[packets]).tolist() == [1] * 6
+        assert len(set(burst.destinations[packets].tolist())) == 1
 
 
 def test_the_trace_of_a_program_is_its_supersteps_one_after_the_other() -> None:
@@ -386,6 +392,7 @@ def test_what_cannot_be_is_an_error() -> None:
         Injections.supersteps([relations.permutation(4), relations.permutation(8)], [0, 1])
 
 
+@pytest.mark.whole
 def test_a_heat_map_of_any_network_is_drawn(tmp_path: Path) -> None:
     for net in (Array((3, 4)), Torus((3, 4)), Hypercube(8)):
         done = flow(net, Injections.open(net.p, 0.3, 50))
