@@ -15,6 +15,7 @@ returns a ticket at once, and the collective rides in the supersteps of the prog
     bitonic_sort, sample_sort           for few keys a processor; for many
     balanced_sort, argsort              what is sorted, or the indices that sort it, divided equally
     unique, group_by                    distinct keys; the values of equal ones combined
+    redistribute                        an array laid out another way (pybsp/layouts.py): transposes, FFTs
     argmin, argmax, top_k, histogram    of an array that is divided among processors
     random_permutation                  a random order of n numbers, divided equally
     duplicate                           copies of items, balanced over the processors (DUPLICATE)
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from .prefix import prefix
     from .prefix_2d import prefix_2d
     from .random_permutation import random_permutation
+    from .redistribute import redistribute
     from .reduce import reduce
     from .reduce_scatter import reduce_scatter
     from .sample_sort import sample_sort
@@ -90,6 +92,7 @@ __all__ = [
     "prefix",
     "prefix_2d",
     "random_permutation",
+    "redistribute",
     "reduce",
     "reduce_scatter",
     "sample_sort",
@@ -128,6 +131,7 @@ if not TYPE_CHECKING:
             ".prefix": ("prefix",),
             ".prefix_2d": ("prefix_2d",),
             ".random_permutation": ("random_permutation",),
+            ".redistribute": ("redistribute",),
             ".reduce": ("reduce",),
             ".reduce_scatter": ("reduce_scatter",),
             ".sample_sort": ("sample_sort",),

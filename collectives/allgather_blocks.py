@@ -65,6 +65,7 @@ def allgather_blocks(bsp: BSP, array: Any) -> Supersteps[tuple[NDArray[Any], Int
     """
     block = block_of("allgather_blocks", "array", array, objects=True)
     call = Call(bsp, "allgather_blocks", array=row_kind(block))
+    call.ends(1)
     # 1. All send their blocks to all others.
     letters = []
     for step in plan(bsp.p):

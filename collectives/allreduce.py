@@ -238,8 +238,14 @@ def allreduce(
     call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given, algorithm=algorithm)
     own = taken(value, "allreduce")
     choice = ("trees", given) if given else choose(bsp.machine, own.nbytes / 8 if items else words, items, order, asked)
-    call.takes(len(by_blocks.plan(bsp.p, items) if choice[0] == "blocks" else trees(bsp.p, choice[1], order)))
+    call.ends(supersteps(bsp.p, choice, items, order))
     return detached((yield from run(call, own, op, choice, words, order)), value)
+
+
+def supersteps(p: int, choice: tuple[str, int], items: int = 0, order: Order = "any") -> int:
+    """How many `run` takes, of values of so many items."""
+    how, degree = choice
+    return len(by_blocks.plan(p, items) if how == "blocks" else trees(p, degree, order))
 
 
 def run(

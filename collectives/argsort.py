@@ -83,6 +83,7 @@ def argsort(bsp: BSP, keys: Any) -> Supersteps[NDArray[np.int64]]:
     block, _ = checked(keys, None, NAME)
     call = Call(bsp, NAME, keys=key_kind(block))
     # 1. Each key goes with its processor and its place there.
+    call.ends(4)
     here = (bsp.pid << PLACES) + np.arange(len(block))
     _, origins, _ = yield from run_sorting(call, block, here, stable=True)
     assert origins is not None

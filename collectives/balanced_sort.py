@@ -111,6 +111,7 @@ def balanced_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False)
     block, carried = checked(keys, values, NAME)
     agreed = "None" if carried is None else row_kind(carried)
     call = Call(bsp, NAME, keys=key_kind(block), values=agreed, stable=bool(stable))
+    call.ends(4)
     merged, carried, _ = yield from run_sorting(call, block, carried, stable)
     columns = [merged] if carried is None else [merged, carried]
     sizes = (yield from balanced.told(call, [len(columns[0])]))[:, 0]

@@ -27,6 +27,7 @@ from .bitonic_network import Integers, Masks, melted, reach, schedule
 from .counted.bitonic_sort import equal, last_work, network
 from .plan import Plan, Step, joined
 from .prefix import choose as choose_prefix
+from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
 from .primitive import Call, integer, item_words, packed, primitive, unpacked
@@ -172,7 +173,9 @@ def bitonic_sort(
         bsp.work(local_work(most))
     if most:
         # 2. The merge stages.
-        rows = yield from run(call, keyed, rows, most, given or choose(bsp.machine, most, rows.dtype.itemsize))
+        by = given or choose(bsp.machine, most, rows.dtype.itemsize)
+        call.ends(supersteps(bsp.machine, by, returning=least < most))
+        rows = yield from run(call, keyed, rows, most, by)
         # 3. Blocks of the largest size become blocks of the sizes that were brought.
         if least < most:
             rows = yield from returned(call, rows, keyed.rows.size, most)
@@ -186,6 +189,13 @@ def run(call: Call, keyed: KeyedRows, rows: Rows, most: int, levels: int, first:
     for masks in schedule(call.bsp.p, levels, first):
         rows = yield from _simulated(call, keyed, rows, masks, most)
     return rows
+
+
+def supersteps(machine: Machine, levels: int, first: int = 0, returning: bool = False) -> int:
+    """How many `run` takes, and `returned` with those."""
+    p = machine.p
+    more = len(plan_prefix(p, choose_prefix(machine, 1)[1])) + 2 if returning else 0
+    return bool(first) + len(list(schedule(p, levels, first))) + more
 
 
 def _gathered(call: Call, keyed: KeyedRows, rows: Rows, most: int, first: int) -> Supersteps[Rows]:

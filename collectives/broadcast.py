@@ -146,7 +146,7 @@ def _small(
         return how == "trees" and by >= bsp.p
 
     agreed = {"root": root, "degree": None, "algorithm": None}
-    return spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.start(bsp, None, root))
+    return spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.steps(bsp, None, root))
 
 
 def _riding(

@@ -153,6 +153,7 @@ def run(
         value = own_argument(value)
         held = Held.opened(call.name, value, choose)
     else:
+        call.follows()
         held = yield from _heard(
             call, root, 2 * tree.height(p, 2) + 2
         )  # the longest plan makes two supersteps of each level

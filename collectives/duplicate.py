@@ -146,7 +146,9 @@ def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: in
     given = fan_out("duplicate", degree)
     call = Call(bsp, "duplicate", degree=given)
     own, n, records = opened(items, copies, bsp.p, bsp.pid)
-    item_type, found = yield from run(call, own, n, records, given or choose(bsp.machine))
+    by = given or choose(bsp.machine)
+    call.ends(len(plan_prefix(bsp.p, by)) + 1 + spreading(bsp.p, by))
+    item_type, found = yield from run(call, own, n, records, by)
     return given_back(found, item_type, expand)
 
 

@@ -142,7 +142,9 @@ def exclusive_prefix(
     first = None
     if bsp.pid == 0:
         first = _identity(op, value) if initial is None else taken(initial, "exclusive_prefix", "initial")
-    before = yield from run(call, own, op, given or choose(bsp.machine, words), words)
+    by = given or choose(bsp.machine, words)
+    call.takes(len(plan(bsp.p, by)))
+    before = yield from run(call, own, op, by, words)
     if bsp.pid == 0:
         return first
     if is_array(value) and isinstance(before, np.generic):

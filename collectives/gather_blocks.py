@@ -70,6 +70,7 @@ def gather_blocks(bsp: BSP, array: Any, root: int = 0) -> Supersteps[tuple[NDArr
     root = processor("gather_blocks", "root", root, bsp.p)
     block = block_of("gather_blocks", "array", array, objects=True)
     call = Call(bsp, "gather_blocks", root=root, array=row_kind(block))
+    call.ends(1)
     # 1. All send their blocks to the root.
     letters = []
     for step in plan(bsp.p, root):

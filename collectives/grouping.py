@@ -77,6 +77,7 @@ def run(
     n = len(keys)
 
     # 2. All get samples of the distinct keys of all.
+    call.ends(2)
     samples = keys[sample_places(p, n)]
     parcel = packed(samples, call.name, "keys")
     others = [dest for dest in range(p) if dest != pid]

@@ -15,7 +15,7 @@ from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
 from . import records
-from .allreduce import choose
+from .allreduce import choose, supersteps
 from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction
 from .blocks import block_of
@@ -135,6 +135,7 @@ def histogram(
     bsp.work(block.size)
     words = -(-counts.nbytes // 8)
     chosen = choose(bsp.machine, counts.nbytes / 8, counts.size)
+    call.ends(supersteps(bsp.p, chosen, counts.size))
     counts = yield from run_reduction(call, counts, np.add, chosen, words)
     if density:
         with np.errstate(invalid="ignore", divide="ignore"):  # of nothing it is NaN
@@ -178,5 +179,5 @@ def _extremes(call: Call, block: NDArray[Any]) -> Supersteps[tuple[Any, Any]]:
         both["greatest"] = np.maximum(left["greatest"], right["greatest"])
         return both
 
-    found = yield from records.run(call, own, wider)
+    found = yield from records.run(call, own, wider, last=False)
     return (found["least"][0], found["greatest"][0]) if found["some"][0] else (0, 1)

@@ -191,6 +191,26 @@ class Plan(Sequence[Step]):
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps)
 
+    def among(self, members: Sequence[int], p: int) -> Plan:
+        """The same plan by the processors of a group, among p; `together` counts those of several groups.
+
+        Args:
+            members: of the group, in the order of its numbers (`Group.members`).
+
+        Examples:
+            >>> from pybsp import collectives
+            >>> plan = collectives.broadcast.plan(2)
+            >>> rows = [plan.among(members, 4) for members in ((0, 1), (2, 3))]
+            >>> rows[1][0].messages()
+            [(2, 3, range(0, 1))]
+            >>> m = pybsp.BSPMachine.nominal(4)
+            >>> [(step.h, step.M) for step in collectives.together(m, *((plan, 10) for plan in rows))]
+            [(10, 20)]
+        """
+        pids = np.asarray(members)
+        steps = (Step.of(pids[s.sources], pids[s.destinations], s.first, s.last, s.work) for s in self.steps)
+        return joined(p, steps, self.after)
+
     def counted(self, words: float = 1) -> tuple[Superstep, ...]:
         """What each superstep is charged for, with so many words an item; counted once for each fraction of a word."""
         whole = words == int(words) and words > 0

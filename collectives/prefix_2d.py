@@ -149,6 +149,7 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
     items = taking.reshape(-1) if runs is op else taking
     words = column.nbytes / 8 / len(items) if array and len(items) else 1.0
     chosen = given or choose(bsp.machine, len(items), words, order)
+    call.takes(len(plan(bsp.p, len(items), chosen, order)))
     result = yield from run(call, items, runs, chosen, words, order)
     if runs is op:
         return result.reshape(column.shape)

@@ -31,6 +31,7 @@ import numpy as np
 from ..bsp import BSP
 from ..cost import Cost
 from ..errors import UsageError
+from ..groups import Group
 from ..rides import Letter, Ride, Supersteps
 from .plan import Plan, Step
 
@@ -42,6 +43,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 Operator = Callable[[Any, Any], Any]
 Order = Literal["any", "fixed"]  # how values are combined: as is cheapest, or along the tree of fixed_order.py
 ORDERS = get_args(Order)
+Processors = BSP | Group  # a processor of a machine, or in a group of them: what a primitive calls `bsp`
 Parts = Sequence[tuple[int, Any]]  # values to combine, in the order of pids, each with a processor whose it is
 Fold = Callable[[Parts, Operator], Any]
 
@@ -51,13 +53,13 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
 
     __name__: str
 
-    def __call__(self, bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result_co:
+    def __call__(self, bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result_co:
         """Run it, in supersteps of its own; collective."""
 
-    def start(self, bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result_co]:
+    def start(self, bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result_co]:
         """Start it: it rides in the program's supersteps, and the ticket has its result when it is done; collective."""
 
-    def steps(self, bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Supersteps[Result_co]:
+    def steps(self, bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Supersteps[Result_co]:
         """It as a part of another function that rides: `result = yield from ...`."""
 
     def cost(self, *args: CostArguments.args, **kwargs: CostArguments.kwargs) -> Cost:
@@ -92,24 +94,25 @@ def primitive(
         name = steps.__name__
 
         @wraps(steps)
-        def collective(bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        def collective(bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             if small is not None and bsp.shown is not None:
                 found = small(bsp, *args, **kwargs)
                 if found is not NOT_SMALL:
                     return cast("Result", found)
-            if riding is not None and bsp.p > 1:
+            if riding is not None and bsp.p > 1 and bsp.notes is not None:
                 ticket = riding(bsp, *args, **kwargs)
                 if ticket is not None:
                     return cast("Result", ticket.finish())
-            return bsp.ride(name, steps(bsp, *args, **kwargs)).finish()
+            return bsp.carry_out(name, steps(cast("BSP", bsp), *args, **kwargs))
 
-        def start(bsp: BSP, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result]:
-            if riding is not None and bsp.p > 1:
+        def start(bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result]:
+            if riding is not None and bsp.p > 1 and bsp.notes is not None:
                 ticket = riding(bsp, *args, **kwargs)
                 if ticket is not None:
                     return ticket
             mine = [_copied(one) for one in args]  # the program goes on with its arrays
-            return bsp.ride(name, steps(bsp, *mine, **{key: _copied(one) for key, one in kwargs.items()}))
+            others = {key: _copied(one) for key, one in kwargs.items()}
+            return bsp.ride(name, steps(cast("BSP", bsp), *mine, **others))
 
         returned = collective.__annotations__["return"]
         collective.__annotations__["return"] = returned.removeprefix("Supersteps[").removesuffix("]")
@@ -145,6 +148,11 @@ class Call:
         self._stream = bsp.stream(name, **agreed)
         self.send = self._stream.send  # to a processor, data, and perhaps a note that counts no words
         self.takes = self._stream.takes  # so many supersteps in all, where that is known
+        self.follows = self._stream.follows  # or another processor knows
+
+    def ends(self, more: int) -> None:
+        """The function is over after so many more supersteps; none where p = 1."""
+        self.takes(self._stream.superstep + more if self.bsp.p > 1 else 0)
 
     def sync(self, expected: Sequence[int] | None = None) -> Supersteps[list[Letter]]:
         """End the superstep.

@@ -110,6 +110,7 @@ def random_permutation(bsp: BSP, n: int, seed: int) -> Supersteps[NDArray[np.int
     for dest, part in enumerate(parts):
         if dest != pid and part.size:
             call.send(dest, part)
+    call.ends(1)
     letters = yield from call.sync()
 
     # 2. What came, and what stayed, is shuffled.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .allreduce import choose, plan
+from .allreduce import choose, plan, supersteps
 from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction
 from .primitive import Call, Operator
@@ -29,8 +29,15 @@ def cost(machine: Machine, nbytes: int) -> Cost:
     return cost_of_reduction(machine, words(nbytes))
 
 
-def run(call: Call, record: NDArray[Any], op: Operator) -> Supersteps[NDArray[Any]]:
-    """The records of all processors combined, in the order of pids."""
+def run(call: Call, record: NDArray[Any], op: Operator, last: bool = True) -> Supersteps[NDArray[Any]]:
+    """The records of all processors combined, in the order of pids.
+
+    Args:
+        last: whether the function is over then.
+    """
     size = words(record.nbytes)
-    combined: NDArray[Any] = yield from run_reduction(call, record, op, choose(call.bsp.machine, size), size)
+    choice = choose(call.bsp.machine, size)
+    if last:
+        call.ends(supersteps(call.bsp.p, choice))
+    combined: NDArray[Any] = yield from run_reduction(call, record, op, choice, size)
     return combined

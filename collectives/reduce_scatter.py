@@ -108,6 +108,7 @@ def reduce_scatter(
     cuts = given_cuts("reduce_scatter", counts, bsp.p, len(whole)).tolist()
     given = None if counts is None else np.diff(cuts).tolist()
     call = Call(bsp, "reduce_scatter", order, array=descriptor(whole).kind, op=name, counts=given)
+    call.ends(1)
     return (yield from run(call, whole, op, tuple(cuts), order))
 
 

@@ -90,6 +90,7 @@ def climber(bsp: BSP, name: str, op: Operator, made: Prepared, like: Any, root: 
                 note = noted(sign, value)
                 for dest in dests:
                     send(dest, note, words)
+                notes.count(name, words * len(dests))
             yield
             came = take(sign, sources, name)
             sign += OF_SUPERSTEP
@@ -166,6 +167,7 @@ def spreader(bsp: BSP, name: str, root: int, agreed: dict[str, Any], like: Any, 
         note = noted(sign, value)
         for dest in others:
             notes.send(dest, note, words)
+        notes.count(name, words * len(others))
         own = value.copy() if is_array else value
         yield
         notes.take(sign, [], name)

@@ -307,6 +307,7 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
         (200, True)
     """
     call = Call(bsp, NAME, values="None" if values is None else "given", stable=bool(stable))
+    call.ends(2)
     merged, carried, _ = yield from run(call, *checked(keys, values), bool(stable))
     return merged if carried is None else (merged, carried)
 

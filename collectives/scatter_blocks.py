@@ -72,6 +72,7 @@ def scatter_blocks(
     """
     root = processor("scatter_blocks", "root", root, bsp.p)
     call = Call(bsp, "scatter_blocks", root=root)
+    call.ends(1)
     blocks: list[NDArray[Any]] = []
     if bsp.pid == root:
         whole = block_of("scatter_blocks", "array", array, objects=True)

@@ -113,7 +113,9 @@ def segmented_prefix(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Superst
         return both
 
     size = record_words(words)
-    before = yield from run_prefix(call, own, behind, choose(bsp.machine, size), size)
+    degree = choose(bsp.machine, size)
+    call.takes(len(plan_of_prefix(bsp.p, degree)))
+    before = yield from run_prefix(call, own, behind, degree, size)
 
     # 3. It is put in front of those sums.
     if before is not None and before["some"][0]:

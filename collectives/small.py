@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..errors import UsageError
-from ..rides import OF_SUPERSTEP, Ride, signature
+from ..rides import OF_SUPERSTEP, Supersteps
 from ..shown import NOT_SHOWN, Counts, Shown
 from .plan import Step
 from .primitive import (
@@ -98,7 +98,7 @@ class Prepared(NamedTuple):
 def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> Climb:
     """A climb of trees (`primitive.climbed`) by numbers, on one processor: everything but its value."""
     agreed = {key: str(one) for key, one in made.agreed.items()}
-    base, label, pid, fold, words = signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
+    base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
     begin, sync, work, places, mine, parity = (
         shown.begin,
         shown.sync,
@@ -112,7 +112,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> C
     # Most often there is one other: its part, whether its value comes first, and the flop.
     scheme = [
         (sends, members, counts, (shown.parts[sources[0]], sources[0] < pid) if len(sources) == 1 else None)
-        for sends, sources, members, counts in made.scheme(pid)
+        for sends, sources, members, counts in made.scheme(pid) or shown.idle
     ]
 
     def climb(value: Any) -> Any:
@@ -159,8 +159,8 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> C
 def climb_of_arrays(shown: Shown, name: str, op: Operator, made: Prepared, like: Array) -> Climb:
     """The same by arrays of the dtype and shape of one like all of them."""
     agreed = {key: str(one) for key, one in made.agreed.items()}
-    base, label, pid, fold, words = signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
-    scheme = made.scheme(pid)
+    base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
+    scheme = made.scheme(pid) or shown.idle
     # The place of the array in all records, by parity.
     views = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
     for view in (view for of_all in views for k, view in enumerate(of_all) if k != pid):
@@ -299,6 +299,8 @@ def _prepared(
     made = prepare(bsp, value, op, order, degree, root)
     if made is None or not keeps_form(op, value, made):
         return NOT_SMALL
+    if shown.on_group and len(made.steps) > 1:  # other groups may have shorter plans
+        return NOT_SMALL
     if type(value) is np.ndarray:
         return climb_of_arrays(shown, name, op, made, value)
     return climb_of_numbers(shown, name, op, made)
@@ -309,7 +311,7 @@ Flat = Callable[[int, bool], bool]  # whether so many words go to all in one sup
 
 def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], flat: Flat) -> Climb:
     """A broadcast of what fits into a record, on the root: everything but its value; it may be `NOT_SMALL`."""
-    base, label = signature(name, agreed), shown.label(name)
+    base, label = shown.signature(name, agreed), shown.label(name)
     most, out = shown.most - HEAD.size, float(bsp.p - 1)
     pack, places, mine, parity, begin, sync = (
         FLOATS.pack_into,
@@ -381,9 +383,28 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
     return spread
 
 
-def spread_from(root: int, shown: Shown, name: str, agreed: dict[str, str], ride: Callable[[], Ride[Any]]) -> Climb:
-    """The same on another processor; `ride` starts the function that rides, where the root's value does."""
-    base, label = signature(name, agreed), shown.label(name)
+def spread_alone(shown: Shown, name: str, agreed: dict[str, str]) -> Climb:
+    """The same in a group of one."""
+    base, label = shown.signature(name, agreed), shown.label(name)
+
+    def spread(value: Any) -> Any:
+        for _, _, _, counts in shown.idle:
+            sign = shown.begin(name, agreed, base)
+            if sign < 0:
+                return NOT_SMALL
+            at = shown.places[shown.parity()]
+            HEAD.pack_into(shown.mine, at, sign, NOTHING)
+            shown.sync(name, label, sign, at, counts)
+        return own_argument(value)
+
+    return spread
+
+
+def spread_from(
+    root: int, shown: Shown, name: str, agreed: dict[str, str], steps: Callable[[], Supersteps[Any]]
+) -> Climb:
+    """The same on another processor; `steps` makes the function that rides, where the root's value does."""
+    base, label = shown.signature(name, agreed), shown.label(name)
     pack, places, mine, parity, begin, hear = (
         HEAD.pack_into,
         shown.places,
@@ -402,7 +423,7 @@ def spread_from(root: int, shown: Shown, name: str, agreed: dict[str, str], ride
         at = places[parity()]
         pack(mine, at, sign, NOTHING)
         found = hear(name, label, sign, at, heard)
-        return shown.heard(name, ride) if found is NOT_SHOWN else found
+        return shown.heard(name, steps) if found is NOT_SHOWN else found
 
     def heard(at: int) -> tuple[Any, Counts]:
         _, code, number = unpack(part, at)
@@ -429,22 +450,30 @@ def spread_from(root: int, shown: Shown, name: str, agreed: dict[str, str], ride
 
 
 def spread(
-    bsp: BSP, name: str, value: Any, root: int, agreed: dict[str, Any], flat: Flat, ride: Callable[[], Ride[Any]]
+    bsp: BSP,
+    name: str,
+    value: Any,
+    root: int,
+    agreed: dict[str, Any],
+    flat: Flat,
+    steps: Callable[[], Supersteps[Any]],
 ) -> Any:
     """The result of a broadcast, the first one of this name and root; or `NOT_SMALL`.
 
     Args:
         agreed: the arguments that are equal on all processors.
         flat: see `Flat`.
-        ride: starts the function that rides, on another processor than the root.
+        steps: makes the function that rides, on another processor than the root.
     """
     shown = bsp.shown
-    if shown is None or bsp.p == 1 or type(root) is not int or not 0 <= root < bsp.p:
+    if shown is None or type(root) is not int or not 0 <= root < bsp.p:
         return NOT_SMALL
     agreed = {key: str(one) for key, one in agreed.items()}
-    if bsp.pid == root:
+    if bsp.p == 1:
+        found = spread_alone(shown, name, agreed)
+    elif bsp.pid == root:
         found = spread_from_here(bsp, shown, name, agreed, flat)
     else:
-        found = spread_from(root, shown, name, agreed, ride)
+        found = spread_from(root, shown, name, agreed, steps)
     bsp.prepared[name, root] = found
     return found(value)

@@ -26,7 +26,7 @@ from .algorithms import named
 from .allgather import plan as plan_allgather
 from .allreduce import allreduce
 from .bitonic_network import gathering, melted, schedule
-from .bitonic_sort import extremes, local_work, plan_returned, returned
+from .bitonic_sort import extremes, local_work, plan_returned, returned, supersteps
 from .bitonic_sort import run as run_bitonic
 from .counted.bitonic_sort import equal, last_work, network
 from .plan import Plan, Step, joined
@@ -294,6 +294,7 @@ def run(call: Call, keyed: KeyedRows, stable: bool, asked: str | None) -> Supers
     if way.algorithm == "allgather":
         return (yield from _by_allgather(call, keyed, rows))
     # 3. The merge stages; then blocks of the largest size become blocks of the sizes that were brought.
+    call.ends(supersteps(bsp.machine, way.levels, way.first, returning=least < most))
     rows = yield from run_bitonic(call, keyed, rows, most, way.levels, way.first)
     return (yield from returned(call, rows, keyed.rows.size, most)) if least < most else rows
 
@@ -310,6 +311,7 @@ def _by_allgather(call: Call, keyed: KeyedRows, rows: Rows) -> Supersteps[Rows]:
     if p == 1:
         return rows
     # 1. The block goes to all others.
+    call.ends(1)
     others = [other for other in range(p) if other != pid]
     payload = packed(rows, call.name, "keys")
     for other in others:
@@ -330,6 +332,8 @@ def _by_sampling(call: Call, keyed: KeyedRows, stable: bool) -> Supersteps[Rows]
     bsp = call.bsp
     p, pid = bsp.p, bsp.pid
     values = np.ascontiguousarray(keyed.rows["value"]) if keyed.value is not None else None
+    trees = choose_prefix(bsp.machine, 1)
+    call.ends(2 + len(plan_prefix(p, trees[1])) + 1)
     keys, values, sizes = yield from run_sample(call, np.ascontiguousarray(keyed.rows["key"]), values, stable)
     dtype = keyed.rows.dtype
     rows = np.empty(keys.size, [(field, dtype[field]) for field in ("key", "value") if field in (dtype.names or ())])
@@ -339,7 +343,7 @@ def _by_sampling(call: Call, keyed: KeyedRows, stable: bool) -> Supersteps[Rows]
     if p == 1:
         return rows
     # 1. The rank of the first key here.
-    upto = yield from run_prefix(call, keys.size, np.add, choose_prefix(bsp.machine, 1), 1)
+    upto = yield from run_prefix(call, keys.size, np.add, trees, 1)
     begin = int(upto) - keys.size
     # 2. Each rank goes where it belongs; all know who brought how many keys, since the samples came.
     cuts = np.minimum(np.maximum(np.concatenate([[0], np.cumsum(sizes)]) - begin, 0), keys.size).tolist()

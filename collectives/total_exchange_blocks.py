@@ -72,6 +72,7 @@ def total_exchange_blocks(
     block = block_of("total_exchange_blocks", "array", array, objects=True)
     cuts = given_cuts("total_exchange_blocks", counts, bsp.p, len(block)).tolist()
     call = Call(bsp, "total_exchange_blocks", array=row_kind(block))
+    call.ends(1)
     own = block[cuts[bsp.pid] : cuts[bsp.pid + 1]]
     # 1. All send each other their blocks.
     letters = []

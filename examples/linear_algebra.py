@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 import pybsp
 from pybsp import collectives
+from pybsp.layouts import Block
 
 Vector = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ class Products(NamedTuple):
 
 def main(bsp: pybsp.BSP, n: int = 1000) -> Products:
     """A x and x . A x for the Hilbert matrix and x = (1, 1/2, ... 1/n)."""
-    mine = np.arange(bsp.pid * n // bsp.p, (bsp.pid + 1) * n // bsp.p)
+    mine = np.arange(n)[Block(n, bsp.p).part(bsp.pid)]
     x = 1 / (mine + 1)
     y = matrix_vector(bsp, hilbert(mine, n), x)
     product = dot(bsp, x, y)

@@ -7,9 +7,10 @@ Supersteps, for n vertices and E edges:
 
     names       processor 0 tells all which modules there are: `collectives.broadcast.cost` of the names; none for p = 1
     edges       w = the parsing of n/p sources; h <= 2 * the edges that a processor finds, or owns
+    pattern     h = 0: which vertices get shares from where is settled once
     iterate     w = n/p + the edges that a processor owns, for the shares, and 6 * n/p + arrivals, for the ranks,
                 with 2 * (p - 1) for the totals;
-                h <= 2 * (p - 1) + 2 * the distinct ends of a processor's edges, or 2 * (p - 1) + 2 * arrivals.
+                h <= 2 * (p - 1) + the distinct ends of a processor's edges, or 2 * (p - 1) + arrivals.
                 One superstep an iteration: the totals by which all decide whether to stop ride with the next shares
     check       all ranks and edges go to processor 0: h <= n + 2 * E
 
@@ -37,12 +38,12 @@ from numpy.typing import NDArray
 
 import pybsp
 from pybsp import collectives
+from pybsp.layouts import Block
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
 
 EDGE = np.dtype([("source", np.int64), ("target", np.int64)])
-SHARE = np.dtype([("vertex", np.int64), ("share", np.float64)])
 
 
 class Ranking(NamedTuple):
@@ -56,51 +57,45 @@ class Ranking(NamedTuple):
 
 def main(bsp: pybsp.BSP, modules: int | None = None, damping: float = 0.85, tolerance: float = 1e-10) -> Ranking | None:
     """PageRank of the first `modules` modules (None: all), until the ranks change by less than `tolerance` in all."""
-    edge_queue, shares = bsp.queue(EDGE), bsp.queue(SHARE)
+    edge_queue = bsp.queue(EDGE)
 
     with bsp.label("names"):
         paths: list[str] = collectives.broadcast(bsp, source_files()[:modules] if bsp.pid == 0 else None)
     names = [module_name(path) for path in paths]
     n = len(names)
-    starts = np.arange(bsp.p + 1) * n // bsp.p
-    first, count = int(starts[bsp.pid]), int(starts[bsp.pid + 1] - starts[bsp.pid])
-
-    def owners(vertices: NDArray[np.int64]) -> NDArray[np.intp]:
-        return np.searchsorted(starts, vertices, "right") - 1
+    layout = Block(n, bsp.p)
+    received = bsp.array(layout)
 
     with bsp.superstep("edges"):
         # Big sources are neighbours by name: dealing them out balances the parsing better than blocks do.
         found = np.array(list(edges_of(names, paths, range(bsp.pid, n, bsp.p))), EDGE)
-        edge_queue.send(owners(found["source"]), found)
+        edge_queue.send(layout.owner(found["source"]), found)
     edges = edge_queue.values.copy()
 
-    source = edges["source"] - first
-    degree = np.bincount(source, minlength=count)
+    source = layout.local(edges["source"])
+    degree = np.bincount(source, minlength=received.local.size)
+    # Shares for the same vertex are added up here: they travel as one.
     targets, slot = np.unique(edges["target"], return_inverse=True)
-    outgoing = np.zeros(targets.size, SHARE)
-    outgoing["vertex"] = targets
-    target_owners = owners(targets)
-    rank = np.full(count, 1 / n)
+    with bsp.superstep("pattern"):
+        shares = received.global_pattern(targets)
+    rank = np.full(degree.size, 1 / n)
     change = np.inf
     iterations = 0
     while True:
         with bsp.superstep("iterate"):
             given = rank / np.maximum(degree, 1)
-            # Shares for the same vertex are added up here: they travel as one.
-            outgoing["share"] = np.bincount(slot, given[source], targets.size)
-            bsp.work(count + source.size)
-            shares.send(target_owners, outgoing)
+            received.local[:] = 0
+            shares.put(np.bincount(slot, given[source], targets.size), np.add)
+            bsp.work(rank.size + source.size)
             # To p - 1 others at once: their sums are there with the shares, after one superstep.
             mine = np.array((rank[degree == 0].sum(), change))
             totals = collectives.allreduce.start(bsp, mine, np.add, degree=max(bsp.p, 2))
         dangling, changed = totals.value
         if changed < tolerance:
             break
-        arrived = shares.values
-        received = np.bincount(arrived["vertex"] - first, arrived["share"], count)
-        new = (1 - damping) / n + damping * (received + dangling / n)
+        new = (1 - damping) / n + damping * (received.local + dangling / n)
         change = np.abs(new - rank).sum()
-        bsp.work(arrived.size + 6 * count)
+        bsp.work(shares.served + 6 * rank.size)
         rank = new
         iterations += 1
 
@@ -184,27 +179,21 @@ def print_ranking(ranking: Ranking, p: int) -> None:
 
 
 def print_costs(ledger: pybsp.Ledger) -> None:
-    """What each kind of superstep cost; w is what `bsp.work` charged, else the measured time of computing."""
+    """What each kind of superstep cost: computing and exchange, and the exchange as predicted by a measured machine."""
     machine = ledger.machine
-    if isinstance(machine, pybsp.BSPMachine):
-        kind = "calibrated machine" if machine.calibrated else "nominal machine, whose parameters nobody measured"
-        g, latency, r = machine.g * 1e9, machine.l * 1e6, machine.r / 1e9
-        print(f"cost on a {kind}: g = {g:.3g} ns/word, l = {latency:.3g} us, r = {r:.3g} Gflop/s")
-    print("label    supersteps  h [words]  M [words]  predicted [ms]  measured [ms]  measured/predicted")
-    labels = list(dict.fromkeys(record.label for record in ledger))
-    for label in [*labels, "total"]:
-        records = [record for record in ledger if label in ("total", record.label)]
-        predicted = sum(record.predicted for record in records)
-        measured = sum(record.measured for record in records)
+    calibrated = isinstance(machine, pybsp.BSPMachine) and machine.calibrated
+    print("label    supersteps  h [words]  M [words]  computing [ms]  waiting [ms]  exchange [ms]", end="")
+    print("  predicted/measured" if calibrated else "")
+    for cost in (*ledger.totals(), ledger.total):
         print(
-            f"{label:8} {len(records):10} {sum(r.h for r in records):10} {sum(r.M for r in records):10} "
-            f"{predicted * 1e3:15.3f} {measured * 1e3:14.3f} {measured / predicted:19.2f}"
+            f"{cost.label:8} {cost.supersteps:10} {cost.h:10} {cost.M:10} "
+            f"{cost.seconds * 1e3:15.3f} {cost.waiting * 1e3:13.3f} {cost.exchange * 1e3:14.3f}",
+            f" {cost.exchange_predicted / cost.exchange:18.2f}" if calibrated and cost.exchange else "",
         )
-    uncharged = [label for label in labels if not any(record.work for record in ledger if record.label == label)]
     if ledger.virtual:
-        print("on virtual processors, whose clock runs by these parameters: measured is what they say")
-    elif uncharged:
-        print(f"{', '.join(uncharged)} charge no work: what is predicted for them contains their measured computing")
+        print("on virtual processors: the exchange is what g and l make it, computing the work that is charged")
+    elif not calibrated:
+        print("exchange predicted/measured: `pybsp run --calibrate` measures the machine first, and finds it again")
 
 
 if __name__ == "__main__":

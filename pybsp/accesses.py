@@ -7,6 +7,7 @@ was put, by source and call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,16 @@ from numpy.typing import NDArray
 from .indices import restore, store
 from .outgoing import Outgoing, words_of
 from .participant import Participant
-from .transport import GETS, PUTS, REPLIES, Bytes, Parcel, Section
+from .transport import GETS, PUTS, READS, REPLIES, Bytes, Parcel, Section
 from .transport.memory import NOTHING, BufferPool, Growing, aligned
 
 if TYPE_CHECKING:
     from .arrays import Array, Ticket
+
+
+# Bytes of an array, at most, that lies where other processors of the node can read it: beyond, time goes with its size,
+# and computing in shared memory may be slower.
+READ_THERE = 1 << 18
 
 
 class Accesses(Participant):
@@ -28,19 +34,38 @@ class Accesses(Participant):
 
     Args:
         arrays: that can be reached, by number.
+        own: this processor's pid.
 
     Attributes:
         asked: tickets of gets that are out, by source, in the order of calls: from `pack` until their replies come.
+        asking: whether anything is asked for by this exchange.
     """
 
-    __slots__ = ("_arrays", "_gets", "_pool", "_puts", "_tickets", "asked")
+    __slots__ = (
+        "_arrays",
+        "_counts",
+        "_gets",
+        "_own",
+        "_pool",
+        "_puts",
+        "_read",
+        "_there",
+        "_tickets",
+        "asked",
+        "asking",
+    )
 
-    def __init__(self, pool: BufferPool, arrays: Mapping[int, Array]) -> None:
-        self._pool, self._arrays = pool, arrays
+    def __init__(self, pool: BufferPool, arrays: Mapping[int, Array], own: int) -> None:
+        self._pool, self._arrays, self._own = pool, arrays, own
         self._puts: dict[int, Outgoing] = {}
         self._gets: dict[int, Outgoing] = {}
         self._tickets: dict[int, list[Ticket]] = {}
         self.asked: dict[int, list[Ticket]] = {}
+        self.asking = False
+        # Gets from memory that this processor sees: source, ticket, the array, what of it; and what sources count.
+        self._there: list[tuple[int, Ticket, NDArray[Any], Any]] = []
+        self._counts: dict[int, list[int]] = {}
+        self._read: list[tuple[Ticket, NDArray[Any]]] = []
 
     def put(self, dest: int) -> Outgoing:
         """Where a put to dest is to be recorded."""
@@ -58,22 +83,59 @@ class Accesses(Participant):
         out.records.append((number, store(at, out)))
         self._tickets[source].append(ticket)
 
+    def get_there(self, source: int, ticket: Ticket, there: NDArray[Any], at: Any) -> None:
+        """Read what `at` selects of source's array where it lies; source is told what that counts."""
+        shape, dtype = ticket.form
+        size = math.prod(shape) * dtype.itemsize
+        counts = self._counts.setdefault(source, [0, 0])
+        if size:
+            counts[0] += words_of(size)
+            counts[1] += 1
+        self._there.append((source, ticket, there, at if at is None or isinstance(at, (int, slice)) else kept(at)))
+
     def sent(self) -> Sequence[str]:
-        return ["array.put"] * bool(self._puts) + ["array.get"] * bool(self._gets)
+        return ["array.put"] * bool(self._puts) + ["array.get"] * bool(self._gets or self._there)
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
         if self._puts:
             for dest, out in self._puts.items():
                 parcels.setdefault(dest, {})[PUTS] = _section(out, len(out.records))
             self._puts = {}
+        self.asking = bool(self._gets or self._there)
         if self._gets:
             for dest, out in self._gets.items():
                 parcels.setdefault(dest, {})[GETS] = _section(out, 0)  # a get counts at its source
             self.asked, self._gets, self._tickets = self._tickets, {}, {}
+        for source, counts in self._counts.items():
+            parcels.setdefault(source, {})[READS] = Section(counts, 0, 0, None)
+        self._counts = {}
 
-    def replies(self, arrived: Iterable[tuple[int, Parcel]]) -> dict[int, Parcel]:
-        """Read what was asked for, before any put is written: a parcel for each processor that asked."""
-        return {source: self._reply(parcel[GETS]) for source, parcel in arrived if GETS in parcel}
+    def replies(self, arrived: Iterable[tuple[int, Parcel]]) -> tuple[dict[int, Parcel], tuple[int, int]]:
+        """Read what was asked for, before any put is written.
+
+        Returns:
+            A parcel for each processor that asked; words and messages of what other ones read here themselves.
+        """
+        found: dict[int, Parcel] = {}
+        words = messages = 0
+        for source, parcel in arrived:
+            if GETS in parcel:
+                found[source] = self._reply(parcel[GETS])
+            if READS in parcel and source != self._own:
+                of_source = parcel[READS].descriptors
+                words, messages = words + of_source[0], messages + of_source[1]
+        return found, (words, messages)
+
+    def read(self) -> tuple[int, int]:
+        """Read what lies where this processor sees it; returns words and messages of it, without its own."""
+        words = messages = 0
+        there, self._there = self._there, []
+        for source, ticket, array, at in there:
+            value = np.array(array if at is None else array[at])
+            if source != self._own and value.size:
+                words, messages = words + words_of(value.nbytes), messages + 1
+            self._read.append((ticket, value))
+        return words, messages
 
     def _reply(self, requests: Section) -> Parcel:
         buffer = Growing(self._pool)
@@ -91,6 +153,9 @@ class Accesses(Participant):
 
     def fill(self, arrived: Iterable[tuple[int, Parcel]]) -> None:
         """Hand the values to the tickets of each source, in the order of the gets."""
+        for ticket, value in self._read:
+            ticket.give(value)
+        self._read.clear()
         asked, self.asked = self.asked, {}
         for source, parcel in arrived:
             values = parcel[REPLIES].data
@@ -124,3 +189,10 @@ class Accesses(Participant):
 
 def _section(out: Outgoing, messages: int) -> Section:
     return Section(out.records, out.words, messages, out.filled() if out.used else None)
+
+
+def kept(at: Any) -> Any:
+    """An index as it is now: arrays in it, which the program may change, are copied."""
+    if isinstance(at, tuple):
+        return tuple(map(kept, at))
+    return np.array(at, np.intp) if isinstance(at, (list, np.ndarray)) else at

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from .errors import describe
 from .ledger import Log
 from .machine import BSPMachine, EBSPMachine
 from .transport import Charge, Transport
+
+if TYPE_CHECKING:
+    from .part_totals import Stays
 
 Counted = tuple[int, int, int]  # words, messages, items of queues
 
@@ -24,14 +29,16 @@ class Account:
         lasting: the label of the supersteps after it.
         work: flop charged to it.
         left: when the last one ended, by `clock`.
+        stays: in parts (part_totals.py); None where nothing was split.
     """
 
-    __slots__ = ("_started", "_transport", "label", "label_number", "lasting", "left", "log", "work")
+    __slots__ = ("_started", "_transport", "label", "label_number", "lasting", "left", "log", "stays", "work")
     virtual = False
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.log = Log()
+        self.stays: Stays | None = None
         self.label, self.label_number, self.lasting = "", 0.0, ""
         self.work = 0.0
         self.begin()
@@ -68,6 +75,12 @@ class Account:
     def time(self) -> float:
         """Seconds since the program began."""
         return self._transport.time() - self._started
+
+    def resume(self, saved: Mapping[str, Any], seconds: float) -> None:
+        """Go on from a checkpoint: with its log (`Log.as_saved`), so many seconds after the program began."""
+        self.log.resume(saved)
+        self._started = self._transport.time() - seconds
+        self.label_this(self.label)
 
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 

@@ -80,15 +80,24 @@ def mismatch(exchange: Callable[..., Arrival], kinds: Sequence[int], position: s
 
 
 class Called(NamedTuple):
-    """A call of a function with a stream of its own (rides.py), as processors compare it: the number counts calls."""
+    """A call of a function with a stream of its own (rides.py), as processors compare it: the number counts calls.
+
+    members: the processors that call it, of a group in the order of its numbers; () for all of the machine.
+    """
 
     number: int
     name: str
     arguments: dict[str, str]
+    members: tuple[int, ...] = ()
 
     def described(self) -> str:
         """In words."""
-        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.arguments.items())})"
+        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.arguments.items())}){self.place}"
+
+    @property
+    def place(self) -> str:
+        """The group that it is called on, in words; empty where that is the machine."""
+        return f" on the group of {pids(self.members)}" if self.members else ""
 
 
 class Explained(NamedTuple):
@@ -98,39 +107,57 @@ class Explained(NamedTuple):
     complaint: str
 
 
+Calls = list[list[Called]]  # the last ones of each processor
+
+
 def difference(said: Sequence[Any]) -> UsageError:
     """The error, the same on all processors, where some found that they called different things; from all they say."""
     found = next((pid for pid, mine in enumerate(said) if isinstance(mine, Explained) and mine.complaint), 0)
-    of_each = [{call.number: call for call in mine.calls} if isinstance(mine, Explained) else {} for mine in said]
+    called: Calls = [mine.calls if isinstance(mine, Explained) else [] for mine in said]
     text = said[found].complaint
-    for number in sorted(set().union(*of_each)):
-        here = found if number in of_each[found] else next(pid for pid, calls in enumerate(of_each) if number in calls)
+    # A group's calls are compared by its members alone; those of the machine come first.
+    groups = sorted({call.members for calls in called for call in calls})
+    texts = (_difference_of(members, called, found) for members in groups)
+    error = UsageError(next((one for one in texts if one), text))
+    outcome(error).speaker = found
+    return error
+
+
+def _difference_of(members: tuple[int, ...], called: Calls, found: int) -> str:
+    """The first difference between the calls on a group, or on the machine, in words; empty where there is none."""
+    of_each = {
+        pid: {call.number: call for call in calls if call.members == members}
+        for pid, calls in enumerate(called)
+        if not members or pid in members
+    }
+    for number in sorted(set().union(*of_each.values())):
+        callers = [pid for pid, calls in of_each.items() if number in calls]
+        here = found if found in callers else callers[0]
         mine = of_each[here][number]
         # Each processor has its last calls: what is older is equal.
         other = next(
-            (p for p, calls in enumerate(of_each) if calls.get(number) != mine and number >= min(calls, default=0)),
+            (p for p, calls in of_each.items() if calls.get(number) != mine and number >= min(calls, default=0)),
             None,
         )
         if other is None:
             continue
         theirs = of_each[other].get(number)
         if theirs is None or theirs.name != mine.name:
-            what = f"is in {theirs.described()}" if theirs else f"has not called {mine.name}"
-            text = (
-                f"{mine.name}: processor {other} {what} where processor {here} is in {mine.name}; all processors must "
-                f"call it together, and with equal arguments (here {mine.described()})"
+            what = f"is in {theirs.described()}" if theirs else f"has not called {mine.name}{mine.place}"
+            if not theirs and called[other] and (members or called[other][-1].members):
+                what += f" (its last call: {called[other][-1].described()})"
+            return (
+                f"{mine.name}: processor {other} {what} where processor {here} is in {mine.name}; all processors "
+                f"{'of a group ' * bool(members)}must call it together, and with equal arguments (here "
+                f"{mine.described()})"
             )
-        else:
-            argument = next(a for a in mine.arguments | theirs.arguments if mine[2].get(a) != theirs[2].get(a))
-            text = (
-                f"{mine.name}: argument {argument}: expected the same on all processors, got "
-                f"{mine.arguments.get(argument)} on processor {here} and {theirs.arguments.get(argument)} on "
-                f"processor {other}"
-            )
-        break
-    error = UsageError(text)
-    outcome(error).speaker = found
-    return error
+        argument = next(a for a in mine.arguments | theirs.arguments if mine[2].get(a) != theirs[2].get(a))
+        whom = "all processors" + mine.place.replace(" on", " of", 1)
+        return (
+            f"{mine.name}: argument {argument}: expected the same on {whom}, got {mine.arguments.get(argument)} on "
+            f"processor {here} and {theirs.arguments.get(argument)} on processor {other}"
+        )
+    return ""
 
 
 def pids(numbers: Sequence[int]) -> str:
@@ -149,11 +176,15 @@ class Registered(NamedTuple):
     """What all processors registered and noted with a sync or a split, checked.
 
     own: what each said besides, by pid (a split's color and key).
-    shapes: for each array that was registered, its shape on each processor; None where nothing was registered.
+    shapes: for each array that was registered, its shape on each processor, and for each pattern what each tells; None
+        where nothing was registered.
     """
 
     own: list[Any]
-    shapes: list[list[tuple[int, ...]]] | None
+    shapes: list[list[Any]] | None
+
+
+_TELL = ("array of", "pattern of")  # what is declared with something for all
 
 
 @once
@@ -170,7 +201,7 @@ def look_through(notes: Sequence[Any], superstep: int) -> Registered:
     shapes = None
     if any(declared):
         _compare_declarations(declared, superstep)
-        of_each = [[shape for kind, _, shape, _ in note if kind == "array of"] for note in declared]
+        of_each = [[shape for kind, _, shape, _ in note if kind in _TELL] for note in declared]
         shapes = [list(of_all) for of_all in zip(*of_each, strict=True)]
     if labels[0] is not None and any(label[0] != labels[0][0] for label in labels):
         pids_by_label: dict[str, list[int]] = {}

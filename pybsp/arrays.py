@@ -5,6 +5,7 @@ Calls are checked here; what they say is copied at the call, and travels by acce
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -14,9 +15,11 @@ from .convert import as_array, what
 from .errors import BoundsError, TicketError, UsageError, describe
 from .indices import store
 from .outgoing import words_of
+from .shown import ELSEWHERE
 from .transport import Bytes
 
 if TYPE_CHECKING:
+    from .patterns import Pattern
     from .superstep import SuperstepEngine
 
 
@@ -35,22 +38,38 @@ class Ticket:
         [[1.0, 1.0], [0.0, 0.0]]
     """
 
-    __slots__ = ("_array", "_asked_in", "_shape", "_value")
+    __slots__ = ("_asked_in", "_shape", "_value", "array", "into")
 
-    def __init__(self, array: Array, shape: tuple[int, ...]) -> None:
-        self._array, self._shape = array, shape
+    def __init__(self, array: Array, shape: tuple[int, ...], into: NDArray[Any] | None = None) -> None:
+        self.array, self._shape, self.into = array, shape, into  # into: where the value goes; None: nowhere else
         self._asked_in = array._superstep.account.superstep  # the number of a superstep
         self._value: NDArray[Any] | None = None
 
     @property
     def form(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """The shape and the dtype that the value has."""
-        return self._shape, self._array.local.dtype
+        return self._shape, self.array.local.dtype
 
     def fill(self, data: Bytes, at: int) -> int:
         """The value has arrived, at that place of the data; returns its bytes."""
-        self._value = value = np.ndarray(self._shape, self._array.local.dtype, data, at)
+        value: NDArray[Any] = np.ndarray(self._shape, self.array.local.dtype, data, at)
+        if self.into is None:
+            self._value = value
+        else:
+            self.give(value)
         return value.nbytes
+
+    def give(self, value: NDArray[Any]) -> bool:
+        """This is the value; returns whether it has gone into an array of the program's."""
+        into = self.into
+        if into is None:
+            value.flags.writeable = False
+            self._value = value
+            return False
+        if not np.may_share_memory(value, into):
+            into[...] = value
+        self._value = into
+        return True
 
     @property
     def value(self) -> NDArray[Any]:
@@ -84,6 +103,7 @@ class Array:
         self._superstep, self._gate, self.number = superstep, superstep.gate, number
         self._local, self._created = local, created
         self._shapes: list[tuple[int, ...]] | None = None  # of all processors, known from the next sync
+        self._there: list[NDArray[Any] | None] = []  # the parts of others that lie where this processor sees them
         self._freed = self._gone = False  # whether `free` was called, and whether that has taken effect
 
     @property
@@ -163,15 +183,17 @@ class Array:
         out.words += words_of(size)
         out.records.append((self.number, stored, offset, shape))
 
-    def get(self, source: SupportsIndex, at: Any = None) -> Ticket:
+    def get(self, source: SupportsIndex, at: Any = None, into: NDArray[Any] | None = None) -> Ticket:
         """Ask for values of processor source's part, as they are when the superstep ends.
 
         Args:
             source: the processor that owns what is read.
             at: as in `put`.
+            into: an array of the shape that `at` selects, to which the values are written at the sync (before puts
+                are); its dtype is the array's, or one to which that casts (`same_kind`).
 
         Returns:
-            a ticket; `ticket.value` is the array after the next sync.
+            a ticket; `ticket.value` is the array after the next sync, or `into`.
 
         Raises:
             UsageError, BoundsError: as `put`.
@@ -183,16 +205,121 @@ class Array:
             ...     x = bsp.array(4, dtype=np.int64)
             ...     x.local[:] = 10 * bsp.pid + np.arange(4)
             ...     bsp.sync()
-            ...     last, two = x.get(0, at=-1), x.get(1, at=[2, 0])
+            ...     mine = np.zeros(4)
+            ...     last, two = x.get(0, at=-1), x.get(1, at=[2, 0], into=mine[1:3])
             ...     bsp.sync()
-            ...     return last.value.item(), two.value.tolist()
+            ...     return last.value.item(), mine.tolist()
             >>> pybsp.simulate(main, p=2).results
-            [(3, [12, 10]), (3, [12, 10])]
+            [(3, [0.0, 12.0, 10.0, 0.0]), (3, [0.0, 12.0, 10.0, 0.0])]
         """
         source = self._processor(source, "array.get", "source")
-        ticket = Ticket(self, self._check_index(source, at, "array.get"))
-        self._superstep.accessing().get(source, ticket, self.number, at)
+        shape = self._check_index(source, at, "array.get")
+        ticket = Ticket(self, shape, self.checked_into("array.get", into, shape))
+        there = self._there[source] if self._there else None
+        accesses = self._superstep.accessing()
+        if there is None:
+            accesses.get(source, ticket, self.number, at)
+        else:
+            accesses.get_there(source, ticket, there, at)
         return ticket
+
+    def __getitem__(self, pid: SupportsIndex) -> Remote:
+        """Processor pid's part: `x[pid][2:5] = values` is a put, `x[pid][2:5].get()` a get."""
+        return Remote(self, pid)
+
+    def __setitem__(self, pid: SupportsIndex, values: Any) -> None:
+        """`x[pid] = values`: a put of all of it."""
+        self.put(pid, values)
+
+    __iter__ = None  # it is no sequence: without this Python would ask for one processor after the other
+
+    def pattern(self, owners: Any, at: Any) -> Pattern:
+        """Settle once which items this processor gets, or puts to, in later supersteps; collective.
+
+        It can be used from the next sync on, with which the indices travel: `pattern.get()`, `pattern.put(values)`.
+
+        Args:
+            owners: the processors that own the items: an int, or integers of any shape.
+            at: which items of theirs: integers, or, of an array with several axes, a tuple with integers for each,
+                which broadcast with owners. Where owners is an int: what `put` takes.
+
+        Returns:
+            A pattern whose values have the shape that owners and at broadcast to; of one owner that which `at` selects.
+
+        Raises:
+            UsageError: a wrong owner, or an `at` that is none; use before the array is registered or after it was
+                freed.
+            BoundsError: an index outside of its owner's part.
+            SyncError: at the sync: not all processors made the same patterns.
+
+        BSP cost: none; the indices count no words, as `pattern.index_bytes` says how many bytes they are.
+
+        Examples:
+            >>> def main(bsp):
+            ...     x = bsp.array(2, np.int64)
+            ...     bsp.sync()
+            ...     pattern = x.pattern(np.arange(bsp.p), bsp.pid % 2)  # an item of each processor
+            ...     bsp.sync()
+            ...     pattern.put(10 + bsp.pid, np.add)
+            ...     bsp.sync()
+            ...     return x.local.tolist(), pattern.cost(bsp.machine, "put").h
+            >>> pybsp.simulate(main, p=3).results
+            [([22, 11], 2), ([22, 11], 2), ([22, 11], 2)]
+        """
+        self._gate.check("array.pattern")
+        self.check("array.pattern")
+        assert self._shapes is not None
+        if isinstance(owners, (int, np.integer)) and not isinstance(owners, bool):
+            owner = self._processor(owners, "array.pattern", "owners")
+            shape = self._check_index(owner, at, "array.pattern")
+            of_owner = self._shapes[owner]
+            items = np.arange(math.prod(of_owner)).reshape(of_owner)[() if at is None else _plain(at)].reshape(-1)
+            return self._superstep.patterns.make(self, np.full(items.size, owner), items, shape)
+        target, *axes = self._checked_places(owners, at)
+        items = np.zeros(target.size, np.int64)
+        asked, which = np.unique(target, return_inverse=True)
+        dims = np.array([self._shapes[owner] for owner in asked], np.int64).reshape(asked.size, len(axes))
+        for k, axis in enumerate(axes):
+            of_owner = dims[which.ravel(), k]
+            index = axis.ravel()
+            if index.size and not ((index >= -of_owner) & (index < of_owner)).all():
+                wrong = int(((index < -of_owner) | (index >= of_owner)).argmax())
+                raise self._outside("array.pattern", at, int(target.flat[wrong]), f"index {index[wrong]} on axis {k}")
+            items = items * of_owner + np.where(index < 0, index + of_owner, index)
+        return self._superstep.patterns.make(self, target.ravel(), items, target.shape)
+
+    def _checked_places(self, owners: Any, at: Any) -> list[NDArray[np.int64]]:
+        """Owners, and indices for each axis, of one shape."""
+        found = []
+        for argument, given in [("owners", owners), *(("at", one) for one in (at if isinstance(at, tuple) else (at,)))]:
+            try:
+                array = np.asarray(given)
+            except ValueError:
+                array = np.empty((), object)  # ragged: refused below
+            if array.shape == (0,) and array is not given:
+                array = array.astype(np.int64)  # of no dtype of its own
+            if array.dtype.kind not in "iu":
+                raise UsageError(
+                    f"array.pattern: argument {argument}: expected an int or integers, got {what(given)}; with slices: "
+                    "one owner, an int"
+                )
+            found.append(array.astype(np.int64, copy=False))
+        if len(found) != 1 + self._local.ndim:
+            raise UsageError(
+                f"array.pattern: argument at: expected integers for each of {self._local.ndim} axes, in a tuple where "
+                f"there are several, got {_show(at)}"
+            )
+        try:
+            found = list(np.broadcast_arrays(*found))
+        except ValueError as error:
+            raise UsageError(
+                f"array.pattern: argument at: expected what broadcasts with owners of shape {found[0].shape} ({error})"
+            ) from None
+        target = found[0]
+        if target.size and not 0 <= target.min() <= target.max() < self._gate.limit:
+            wrong = target[(target < 0) | (target >= self._gate.limit)]
+            raise self._gate.refusal("array.pattern", "owners", int(wrong[0]))
+        return found
 
     def free(self) -> None:
         """Give the array up on all processors alike; takes effect at the next sync.
@@ -216,13 +343,65 @@ class Array:
         self._freed = True
         self._superstep.registering().free(self, "free of array")
 
-    def accept(self, shapes: list[tuple[int, ...]]) -> None:
-        """All processors have made it, with these shapes."""
-        self._shapes = shapes
+    @property
+    def kind(self) -> str:
+        """What is equal on all processors, in words."""
+        return str(self._local.dtype)
+
+    def accept(self, told: list[tuple[tuple[int, ...], int]], arrays: dict[int, Array]) -> None:
+        """All processors have made it, with these shapes, at these places: it is one of the arrays now."""
+        self._shapes = [shape for shape, _ in told]
+        shown = self._superstep.shown
+        if shown is not None:
+            self._there = [
+                None if place == ELSEWHERE else np.ndarray(shape, self._local.dtype, part, place)
+                for (shape, place), part in zip(told, shown.parts, strict=True)
+            ]
+        arrays[self.number] = self
 
     def leave(self) -> None:
         """All processors have freed it, and what was put to it until then has been written."""
         self._gone = True
+        self._superstep.patterns.drop_all(self)
+
+    def check(self, operation: str) -> None:
+        """Refuse what may not be done with it now."""
+        if self._shapes is None:
+            raise UsageError(self._early(operation))
+        if self._gone:
+            raise UsageError(f"{operation}: the array made at {self._created} was freed; make another")
+        if not self.whole():
+            raise UsageError(f"{operation}: {self.resized()}")
+
+    def whole(self) -> bool:
+        """Whether this processor's part has the shape that all know."""
+        return self._shapes is not None and self._local.shape == self._shapes[self._superstep.pid]
+
+    def resized(self) -> str:
+        """That it is not, in words."""
+        assert self._shapes is not None
+        return (
+            f"the array made at {self._created}: expected array.local to have shape "
+            f"{self._shapes[self._superstep.pid]}, with which it was registered, got {self._local.shape}; make another "
+            "array instead of resizing it"
+        )
+
+    def checked_into(self, operation: str, into: Any, shape: tuple[int, ...]) -> NDArray[Any] | None:
+        """An argument into: None, or an array that can be written to, of that shape."""
+        if into is None:
+            return None
+        if not isinstance(into, np.ndarray) or into.shape != shape or not into.flags.writeable:
+            got = what(into) + ", read-only" * (isinstance(into, np.ndarray) and not into.flags.writeable)
+            raise UsageError(
+                f"{operation}: argument into: expected a numpy array of shape {shape} that can be written to, got {got}"
+            )
+        if not np.can_cast(self._local.dtype, into.dtype, "same_kind"):
+            raise UsageError(
+                f"{operation}: argument into: expected {self._local.dtype}, or what it casts to (same_kind), got "
+                f"{into.dtype}"
+            )
+        found: NDArray[Any] = into
+        return found
 
     def _processor(self, pid: Any, operation: str, argument: str) -> int:
         if type(pid) is not int or not 0 <= pid < self._gate.limit:
@@ -305,6 +484,52 @@ class Array:
 
     def __repr__(self) -> str:
         return f"<array of {self._local.dtype}, shape {self._local.shape} here, made at {self._created}>"
+
+
+class Remote:
+    """A processor's part of an array, to be indexed: made by `x[pid]`.
+
+    Examples:
+        >>> def main(bsp):
+        ...     x = bsp.array(6, np.int64)
+        ...     bsp.sync()
+        ...     x[1][2:5] = 10 * bsp.pid + np.arange(3)  # x.put(1, ..., at=slice(2, 5))
+        ...     bsp.sync()
+        ...     ticket = x[1][2:4].get()  # x.get(1, at=slice(2, 4))
+        ...     bsp.sync()
+        ...     return ticket.value.tolist()
+        >>> pybsp.simulate(main, p=2).results
+        [[10, 11], [10, 11]]
+    """
+
+    __slots__ = ("_array", "_at", "_pid")
+
+    def __init__(self, array: Array, pid: SupportsIndex, at: Any = None) -> None:
+        self._array, self._pid, self._at = array, pid, at
+
+    def __getitem__(self, at: Any) -> Remote:
+        if self._at is not None:
+            raise UsageError(
+                f"x[pid][...]: expected one index, got another one behind {_show(self._at)}; give all of it at once, "
+                "a tuple for several axes"
+            )
+        return Remote(self._array, self._pid, at)
+
+    def __setitem__(self, at: Any, values: Any) -> None:
+        self[at].put(values)
+
+    __iter__ = None  # as of Array
+
+    def put(self, values: Any) -> None:
+        """`Array.put` to these items."""
+        self._array.put(self._pid, values, at=self._at)
+
+    def get(self, into: NDArray[Any] | None = None) -> Ticket:
+        """`Array.get` of these items."""
+        return self._array.get(self._pid, at=self._at, into=into)
+
+    def __repr__(self) -> str:
+        return f"<{'all' if self._at is None else _show(self._at)} of processor {self._pid}'s part of {self._array!r}>"
 
 
 def _plain(at: Any) -> Any:

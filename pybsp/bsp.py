@@ -5,11 +5,10 @@ Arguments are checked here; what they say goes to the `SuperstepEngine` below.
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import pickle
-from collections.abc import Iterator
-from typing import Any, NoReturn, SupportsIndex, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn, SupportsIndex, TypeVar, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,11 +16,15 @@ from numpy.typing import DTypeLike, NDArray
 from .arrays import Array
 from .combining import exchange_ledger
 from .errors import CostError, UsageError
+from .global_arrays import GlobalArray
+from .groups import Grid, Group, checked_grid, checked_members
 from .labels import Labelled, LabelledSuperstep, checked_label
+from .layouts import Layout, fitting
 from .ledger import Ledger
-from .machine import BSPMachine, EBSPMachine
+from .machine import BSPMachine, EBSPMachine, resized
 from .mail import PLAIN_NUMBERS, Inbox
 from .managed import managed
+from .part_totals import exchange_totals
 from .parts import Split
 from .queues import Queue
 from .rides import Ride, Stream, Supersteps, refuse_under_way
@@ -59,9 +62,11 @@ class BSP:
         self._mail, self._runs = superstep.mail, superstep.mail.runs
         self.shown, self.notes = superstep.shown, superstep.rides.notes
         self.prepared: dict[Any, Any] = {}
-        self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts, by their size
+        self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts and groups, by their size
         # In place of the method below, which calls it and does nothing else: an empty superstep is to take no longer.
         self.sync = superstep.sync  # type: ignore[method-assign]
+        if superstep.saver is not None:
+            self.checkpoint = superstep.saver.offer  # type: ignore[method-assign]
 
     @property
     def inbox(self) -> Inbox:
@@ -181,13 +186,23 @@ class BSP:
             )
         return self._superstep.queue(plain)
 
-    def array(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
+    @overload
+    def array(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> Array: ...
+    @overload
+    def array(self, shape: Layout, dtype: DTypeLike = np.float64) -> GlobalArray: ...
+    def array(self, shape: int | tuple[int, ...] | Layout, dtype: DTypeLike = np.float64) -> Array:
         """Make an array of zeros and register it, on all processors alike; shapes may differ.
 
         `local` is usable at once; put and get from the next sync on.
 
+        Args:
+            shape: of this processor's part, an int or a tuple of ints; or a layout (`pybsp.layouts`), equal on all
+                processors, which says how much each owns: then items have global indices too (`GlobalArray`).
+            dtype: plain data of a fixed size.
+
         Raises:
-            UsageError: a dtype that has no fixed size or is not plain data, or a shape that is none.
+            UsageError: a dtype that has no fixed size or is not plain data, a shape that is none, or a layout of more
+                processors than there are.
 
         Examples:
             >>> def main(bsp):
@@ -201,13 +216,63 @@ class BSP:
         """
         self._gate.check("bsp.array")
         plain = _plain_dtype("bsp.array", dtype)
+        layout = fitting("bsp.array", "shape", shape, self.p) if isinstance(shape, Layout) else None
         try:
-            local = np.zeros(shape, plain)
+            local = np.zeros(shape if layout is None else layout.local_shape(self.pid), plain)  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
             raise UsageError(
-                f"bsp.array: argument shape: expected an int or a tuple of ints of at least 0, got {shape!r} ({error})"
+                "bsp.array: argument shape: expected an int or a tuple of ints of at least 0, or a layout, got "
+                f"{shape!r} ({error})"
             ) from None
-        return self._superstep.array(local)
+        return self._superstep.new_array(local, layout)
+
+    @overload
+    def register(self, array: NDArray[Any]) -> Array: ...
+    @overload
+    def register(self, array: NDArray[Any], layout: Layout) -> GlobalArray: ...
+    def register(self, array: NDArray[Any], layout: Layout | None = None) -> Array:
+        """Register an array that the program has, on all processors alike; shapes may differ.
+
+        It becomes `local` itself: puts write into it. Whoever resizes it gives it up.
+
+        Args:
+            array: plain data of a fixed size that can be written to, and lies in one piece (C-contiguous); of one dtype
+                on all processors.
+            layout: whose part of this processor it is; None: of none.
+
+        Raises:
+            UsageError: no such array, or not of the shape that the layout has here.
+
+        Examples:
+            >>> def main(bsp):
+            ...     mine = np.arange(3) + 10 * bsp.pid
+            ...     x = bsp.register(mine)
+            ...     bsp.sync()
+            ...     x.put((bsp.pid + 1) % bsp.p, -1, at=0)
+            ...     bsp.sync()
+            ...     return x.local is mine, mine.tolist()
+            >>> pybsp.simulate(main, p=2).results
+            [(True, [-1, 1, 2]), (True, [-1, 11, 12])]
+        """
+        self._gate.check("bsp.register")
+        if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.writeable):
+            got = f"{type(array).__name__}"
+            if isinstance(array, np.ndarray):
+                got += " that is read-only" * (not array.flags.writeable)
+                got += " of several pieces" * (not array.flags.c_contiguous)
+            raise UsageError(
+                f"bsp.register: argument array: expected a C-contiguous numpy array that can be written to, got {got}; "
+                "np.ascontiguousarray and .copy() make one"
+            )
+        _plain_dtype("bsp.register", array.dtype, "array")
+        if layout is not None:
+            shape = fitting("bsp.register", "layout", layout, self.p).local_shape(self.pid)
+            if array.shape != shape:
+                raise UsageError(
+                    f"bsp.register: argument array: expected shape {shape}, that of processor {self.pid}'s part of "
+                    f"{layout}, got {array.shape}"
+                )
+        return self._superstep.array(array, layout)
 
     # -- supersteps -----------------------------------------------------------------------------------------------
 
@@ -397,6 +462,20 @@ class BSP:
         self._gate.check(checked_label("bsp.ride", name, "name"))
         return self._superstep.rides.start(name, steps)
 
+    def carry_out(self, name: str, steps: Supersteps[Result]) -> Result:
+        """Run a function that rides in supersteps of its own: `ride(name, steps).finish()`; collective.
+
+        Examples:
+            >>> def neighbours(bsp, value):
+            ...     stream = bsp.stream("neighbours")
+            ...     stream.send((bsp.pid + 1) % bsp.p, value)
+            ...     yield
+            ...     return stream.arrived[0].payload
+            >>> pybsp.simulate(lambda bsp: bsp.carry_out("neighbours", neighbours(bsp, bsp.pid)), p=3).results
+            [2, 0, 1]
+        """
+        return self.ride(name, steps).finish()
+
     def stream(self, name: str, **arguments: Any) -> Stream:
         """The messages of one call of a function that rides; see `ride`, which has an example. Only inside of one.
 
@@ -421,12 +500,146 @@ class BSP:
         """
         return self._superstep.rides.stream(name, {key: str(value) for key, value in arguments.items()})
 
-    # -- parts ----------------------------------------------------------------------------------------------------
+    # -- checkpoints ----------------------------------------------------------------------------------------------
+
+    def restore(self, default: Any) -> Any:
+        """The state that the last checkpoint holds; `default` where there is none. Collective, and no superstep.
+
+        To be called once, when the program has made its arrays and queues and before `checkpoint`. These are matched by
+        the order in which they are made, and then hold what they held; so do the inbox, and the ledger. Large arrays
+        of the state are memory of the file, copied where they are written to; one that is an array's `local` is that
+        again.
+
+        Args:
+            default: what the program begins with; anything.
+
+        Raises:
+            CheckpointError: none of the checkpoints that there are can be used; of another program, or for another p.
+            UsageError: called twice, inside of a part, with something sent, or a collective under way.
+
+        BSP cost: none; the file is read.
+
+        Examples:
+            >>> import shutil, tempfile
+            >>> def main(bsp, supersteps):
+            ...     state = bsp.restore({"step": 0, "total": 0})
+            ...     for step in range(state["step"], supersteps):
+            ...         bsp.send(0, step)
+            ...         bsp.sync()
+            ...         state = {"step": step + 1, "total": state["total"] + sum(m.payload for m in bsp.inbox)}
+            ...         bsp.checkpoint(state)
+            ...     return state["total"], len(bsp.ledger)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     first = pybsp.simulate(main, 5, p=2, checkpoint=f"{folder}/a", every=1).results
+            ...     again = shutil.copytree(f"{folder}/a", f"{folder}/b")  # as another job would find it
+            ...     first, pybsp.simulate(main, 10, p=2, checkpoint=again, every=1).results  # goes on after 5
+            ([(20, 5), (0, 5)], [(90, 10), (0, 10)])
+        """
+        self._refuse_in_part("bsp.restore")
+        saver = self._superstep.saver
+        return default if saver is None else saver.restore(default)
+
+    def checkpoint(self, state: Any) -> None:
+        """Offer a state to be saved, at a superstep's boundary: it is where a checkpoint is due. Collective.
+
+        A job that has died goes on from the last checkpoint when it is started again (`pybsp run --restarts`), and ends
+        with the same result: `restore`, which has an example, gives this state. Saved with it are the registered
+        arrays, what is in the inbox and in queues, and the ledger. Where no checkpoints are asked for
+        (`run(..., checkpoint=DIR)`, PYBSP_CHECKPOINT, `pybsp run --checkpoint DIR`) nothing is done.
+
+        Args:
+            state: anything that can be pickled. Arrays are written as they are; with None, numbers, str, bytes, lists,
+                tuples, dicts, numpy's generators and `random.Random` nothing is pickled.
+
+        Raises:
+            UsageError: no `restore` before; other arrays and queues than there were then; inside of a part; with
+                something sent since the last sync, or a collective under way; a state that cannot be pickled.
+
+        BSP cost: none where none is due; else what writing takes, which `ledger.checkpoints` has.
+
+        Examples:
+            >>> def main(bsp):
+            ...     state = bsp.restore(0)
+            ...     bsp.sync()
+            ...     bsp.checkpoint(state + 1)  # nobody has asked for any
+            ...     return state
+            >>> pybsp.simulate(main, p=2).results
+            [0, 0]
+        """
+        superstep = self._superstep
+        if superstep.saver is not None:
+            superstep.saver.offer(state)
+        elif superstep.agreement.members:
+            self._refuse_in_part("bsp.checkpoint")
+
+    def _refuse_in_part(self, operation: str) -> None:
+        if self._superstep.agreement.members:
+            raise UsageError(f"{operation}: expected the whole machine, got a part made by bsp.split; call it outside")
+
+    # -- groups and parts -----------------------------------------------------------------------------------------
+
+    def group(self, members: Iterable[SupportsIndex]) -> Group:
+        """A numbering of some processors, with collectives on it; see `Group`, which has an example.
+
+        Not collective, and no superstep: those that are in a group make it, with the same members, whenever they want;
+        what they call on it is compared. A processor may be in as many groups as it likes, which may overlap.
+
+        Args:
+            members: pids in the order of the group's numbers, this processor's among them.
+
+        Raises:
+            UsageError: no processors, one twice, or this one is not among them.
+
+        BSP cost: none.
+
+        Examples:
+            >>> from pybsp import collectives
+            >>> def main(bsp):
+            ...     p, pid = bsp.p, bsp.pid
+            ...     around = {q: bsp.group([(q - 1) % p, q, (q + 1) % p]) for q in (pid - 1, pid, pid + 1)}
+            ...     sums = {q: collectives.allreduce.start(group, pid, np.add) for q, group in around.items()}
+            ...     bsp.sync()
+            ...     return int(sums[pid].value)
+            >>> pybsp.simulate(main, p=4).results
+            [4, 3, 6, 5]
+        """
+        self._gate.check("bsp.group")
+        return self._group(checked_members(members, self.p, self.pid))
+
+    def grid(self, rows: SupportsIndex, columns: SupportsIndex) -> Grid:
+        """The processors as a grid: processor i * columns + j is in row i and column j; see `Grid`.
+
+        All processors make the same one; no superstep.
+
+        Raises:
+            UsageError: no whole numbers of at least 1, or rows * columns is not p.
+
+        BSP cost: none.
+
+        Examples:
+            >>> from pybsp import collectives
+            >>> def main(bsp):
+            ...     grid = bsp.grid(2, 2)
+            ...     total = collectives.allreduce(grid.row, bsp.pid, np.add)
+            ...     return int(total), collectives.allgather(grid.column, bsp.pid)
+            >>> pybsp.simulate(main, p=4).results
+            [(1, [0, 2]), (1, [1, 3]), (5, [0, 2]), (5, [1, 3])]
+        """
+        self._gate.check("bsp.grid")
+        m, n = checked_grid(rows, columns, self.p)
+        i, j = divmod(self.pid, n)
+        row, column = tuple(range(i * n, (i + 1) * n)), tuple(range(j, self.p, n))
+        return Grid(m, n, self._group(row, singles=n == 1), self._group(column, singles=m == 1))
+
+    def _group(self, members: tuple[int, ...], singles: bool = False) -> Group:
+        machine = self._machine_of(len(members))
+        return Group(self._superstep, machine, members, singles or self.p == 1, self.send, self.work)
 
     def split(self, color: Any, key: Any = None) -> Split[BSP]:
         """A BSP machine of a subset of the processors, which synchronises independently: `with bsp.split(c) as part`.
 
-        Collective, and itself a superstep with h = 0. While the block lasts, only the part is used.
+        Collective, and itself a superstep with h = 0. While the block lasts, only the part is used. What it returns can
+        be kept, and entered again (`with halves as part:`) without a superstep; see `Split`.
 
         Args:
             color: processors with equal colors make one part; any hashable value. None: no part (`part` is None).
@@ -471,10 +684,14 @@ class BSP:
 
     def _part(self, superstep: SuperstepEngine) -> BSP:
         """What the program sees of a part."""
-        machine = self._machines.get(superstep.p)
+        return BSP(superstep, self._machine_of(superstep.p))
+
+    def _machine_of(self, p: int) -> BSPMachine | EBSPMachine:
+        """The parameters of some of the processors."""
+        machine = self._machines.get(p)
         if machine is None:  # to check its parameters takes a sixth of a split
-            machine = self._machines[superstep.p] = dataclasses.replace(self.machine, p=superstep.p)
-        return BSP(superstep, machine)
+            machine = self._machines[p] = resized(self.machine, p)
+        return machine
 
     # -- costs ----------------------------------------------------------------------------------------------------
 
@@ -577,7 +794,8 @@ class BSP:
         """
         self._gate.check("bsp.ledger")
         exchange_ledger(self._superstep)
-        return Ledger(self.machine, self._account.log, self._account.virtual)
+        totals = exchange_totals(self._superstep, self.machine)
+        return Ledger(self.machine, self._account.log, self._account.virtual, totals)
 
     # -- life cycle -----------------------------------------------------------------------------------------------
 
@@ -619,14 +837,14 @@ class BSP:
         raise SystemExit(1)
 
 
-def _plain_dtype(operation: str, dtype: DTypeLike) -> np.dtype[Any]:
+def _plain_dtype(operation: str, dtype: DTypeLike, argument: str = "dtype") -> np.dtype[Any]:
     try:
         found = np.dtype(dtype)
     except TypeError as error:
-        raise UsageError(f"{operation}: argument dtype: expected a numpy dtype, got {dtype!r} ({error})") from None
+        raise UsageError(f"{operation}: argument {argument}: expected a numpy dtype, got {dtype!r} ({error})") from None
     if found.hasobject:
         raise UsageError(
-            f"{operation}: argument dtype: expected plain data, got {found}, whose items are Python objects; "
+            f"{operation}: argument {argument}: expected plain data, got {found}, whose items are Python objects; "
             "send objects with bsp.send"
         )
     return found

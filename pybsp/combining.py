@@ -30,12 +30,15 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
         round_ = shares(first, len(log), superstep.p)
         last = round_[-1][1] if round_ else first
         # Notes have the layout that they have in a sync: see `agreement.look_through`.
-        note = (log.fresh_labels(last), None, None) if superstep.pid == 0 else None
+        labels, rides = log.fresh_labels(last) if superstep.pid == 0 else [], log.fresh_rides(last)
+        note = ((labels, rides), None, None) if superstep.pid == 0 or rides else None
         rows = {dest: _parcel(log.table(*share)) for dest, share in enumerate(round_)}
         arrival = superstep.meet(LEDGER, note, rows)
         notes = superstep.settle(arrival, LEDGER, what)
         assert notes is not None
-        log.names += notes[0]
+        log.names += notes[0][0]
+        for of_one in notes:
+            log.put_rides([] if of_one is None else of_one[1])
         if not round_:
             break
         mine: dict[int, Parcel] = {}

@@ -10,14 +10,16 @@ An exception may refuse attributes: a frozen dataclass does, or a class whose `_
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from greenlet import GreenletExit
 
 from .errors import BSPError, ProcessorError, SyncError, describe
 
 _KEY = "__pybsp_outcome__"
+
+T = TypeVar("T")
 
 # -- what others learn -------------------------------------------------------------------------------------------------
 
@@ -82,6 +84,8 @@ class Outcome:
         failure: of a ProcessorError, what the processor that failed has told.
         speaker: the processor that prints it, where all raise the same.
         place: where in the job it was.
+        pid: the processor that it comes from, where the run that it has left says so.
+        expected: whether a test expects it.
     """
 
     label: str | None = None
@@ -90,6 +94,8 @@ class Outcome:
     agreed = -1
     speaker = 0
     place = ""
+    pid: int | None = None
+    expected = False
 
     @property
     def silent(self) -> bool:
@@ -104,6 +110,17 @@ def outcome(error: BaseException) -> Outcome:
     if found is None:
         found = attributes[_KEY] = Outcome()
     return found  # type: ignore[no-any-return]
+
+
+def without_outcome(error: BaseException, pickled: Callable[[BaseException], T]) -> T:
+    """What is made of an exception while it has no record, as where it goes to another process."""
+    attributes = BaseException.__getattribute__(error, "__dict__")
+    record = attributes.pop(_KEY, None)
+    try:
+        return pickled(error)
+    finally:
+        if record is not None:
+            attributes[_KEY] = record
 
 
 def quiet(error: BaseException) -> bool:

@@ -1,14 +1,19 @@
-"""The keywords of `run`, `simulate` and `attach` that are pybsp's; all others go to the program.
+"""The keywords of `run`, `simulate`, `start_ranks` and `attach` that are pybsp's; all others go to the program.
 
-    name      run  simulate  attach  what it says
-    router    x    x         x       how messages travel
-    machine   x    x         x       the parameters by which costs are predicted
-    checked   x    x         x       whether to check what is too dear for every superstep
-    timeout   x    (x)       x       seconds until a superstep that somebody does not reach fails; simulate takes it,
-                                     and needs none
-    p              x                 virtual processors
-    measure        x                 whether the time of computing counts as work
-    network        x                 what carries the messages, in steps
+    name      run  simulate  start_ranks  attach  what it says
+    router    x    x         x            x       how messages travel
+    machine   x    x         x            x       the parameters by which costs are predicted
+    checked   x    x         x            x       whether to check what is too dear for every superstep
+    timeout   x    (x)       x            x       seconds until a superstep that somebody does not reach fails; simulate
+                                                  takes it, and needs none
+    checkpoint  x  x                              where checkpoints go
+    every     x    x                              how often
+    p              x                              virtual processors
+    failures       x                              how the machine fails
+    measure        x                              whether the time of computing counts as work
+    network        x                              what carries the messages, in steps
+    n                        x                    ranks
+    hosts                    x                    where they run
 
 A program that has a parameter of such a name gets it by position: `pybsp.run(main, 5)` for `def main(bsp, timeout)`.
 """
@@ -48,6 +53,17 @@ def check_keywords(operation: str, main: Callable[..., Any], args: Sequence[Any]
                 f"{getattr(main, '__qualname__', main)} has a parameter of this name too, and does not get it: give it "
                 f"by position ({operation}(main, ...)), by functools.partial, or call it otherwise"
             )
+
+
+def takes(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a program can be called with a bsp and these; True where nothing is known of it."""
+    try:
+        inspect.signature(main).bind(None, *args, **kwargs)
+    except ValueError:
+        return True
+    except TypeError:
+        return False
+    return True
 
 
 def timeout_of(operation: str, timeout: Any) -> float | None:

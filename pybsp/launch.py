@@ -6,29 +6,40 @@ catches is reported to the others, and so is a program that ends early (world.py
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from . import settings, simulation
+from . import machine_cache, notebook, settings, simulation
 from .account import Account
 from .bsp import BSP
+from .checkpoints import asked as checkpoints
+from .checkpoints.notice import noticed
+from .checkpoints.record import Recorder
+from .checkpoints.saver import Saver
 from .combining import exchange_ledger
 from .errors import UsageError
-from .keywords import check_keywords, timeout_of
-from .ledger import Ledger, Recording, require_place
+from .keywords import check_keywords, takes, timeout_of
+from .ledger import Ledger, Recording, mpi_library, require_place
 from .machine import BSPMachine, machine_in_force
+from .machine_cache import Place
 from .managed import managed
 from .routing.choice import Routing, named, resolved
 from .routing.choice import router as make_router
-from .session import Session
+from .session import Circumstances, Session
 from .superstep import SuperstepEngine
 from .transport import BEGIN
+from .transport.medium import MPITransport
 from .world import agreed, mark, report_failure, speaker_of, usable_mpi
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 Result = TypeVar("Result")
+
+Folder = str | os.PathLike[str]
+Folders = Folder | Sequence[Folder]
 
 _recording = Recording()
 
@@ -40,6 +51,8 @@ def run(
     machine: BSPMachine | None = None,
     checked: bool | None = None,
     timeout: float | None = None,
+    checkpoint: Folders | None = None,
+    every: int | str | None = None,
     **kwargs: Any,
 ) -> Result:
     """Run a program on the MPI ranks of this job: `main(bsp, *args, **kwargs)` on each.
@@ -49,13 +62,18 @@ def run(
     Args:
         main: the program; the same on all processors.
         router: how messages travel, equal on all processors: a name or a `pybsp.routing.*_router`; see
-            `pybsp.routing`.
-        machine: its parameters; None: from the file that PYBSP_MACHINE names, else nominal. Processor 0's is used
-            by all.
+            `pybsp.routing`. Where it is "direct", PYBSP_ROUTER may name another (`pybsp run --router`).
+        machine: its parameters; None: from the file that PYBSP_MACHINE names, else as `pybsp run --calibrate` has
+            measured them for these processors, else nominal. Processor 0's is used by all.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
         timeout: seconds, equal on all processors, that a processor waits for the others to end a superstep, before the
             run fails on all; None: for ever. Those that do not even come to learn of that within the grace period
             (PYBSP_GRACE) are ended with the job. Virtual processors wait for nobody.
+        checkpoint: the folder for checkpoints, or two: one of each host, and one that all processors see; None:
+            PYBSP_CHECKPOINT; (): none. See `BSP.checkpoint`.
+        every: how often: so many supersteps, a time ("30s", "5min", "2h"), or the mean time between failures
+            ("mtbf=24h"), from which the interval follows with which a job is expected to end first; None:
+            PYBSP_CHECKPOINT_EVERY, "mtbf=24h".
         kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Returns:
@@ -67,6 +85,7 @@ def run(
         SyncError: the processors did not do the same, or some did not come within the timeout.
         UsageError: wrong arguments; called inside of a run, or on a virtual processor of `simulate`.
         LauncherError: the launcher and the MPI library do not belong together.
+        CheckpointError: a folder for checkpoints cannot be written.
 
     Examples:
         >>> def main(bsp, text):
@@ -77,6 +96,7 @@ def run(
         ['hello']
     """
     session = _BSPSession("pybsp.run", router, machine, checked, timeout)
+    session.main, session.checkpoint, session.every = main, checkpoint, every
 
     def check() -> None:
         if not callable(main):
@@ -87,16 +107,56 @@ def run(
             "machine": machine,
             "checked": checked is not None,
             "timeout": session.timeout,
+            "checkpoint": checkpoint is not None,
+            "every": every is not None,
         }
         check_keywords("pybsp.run", main, args, given)
+        _require_no_number(main, args, kwargs)
 
     def virtual(simulated: simulation.SimulateOptions | None) -> Result:
         result: Result = simulation.run_simulated(
-            main, args, kwargs, router=router, machine=machine, checked=checked, options=simulated
+            main,
+            args,
+            kwargs,
+            router=router,
+            machine=machine,
+            checked=checked,
+            checkpoint=checkpoint,
+            every=every,
+            options=simulated,
         )
         return result
 
     return session.run(lambda bsp: main(bsp, *args, **kwargs), check, virtual)
+
+
+def _require_no_number(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise UsageError for a number of processors, where main takes no keyword of that name."""
+    for name in ("p", "n"):
+        if name in kwargs and not takes(main, args, kwargs):
+            raise UsageError(
+                f"pybsp.run: argument {name}={kwargs[name]!r}: expected keywords of main alone, and "
+                f"{getattr(main, '__qualname__', main)} takes none of this name: how many processors there are, the "
+                f"launcher says (`pybsp run -n {kwargs[name]} program.py`); pybsp.start_ranks(main, n={kwargs[name]}) "
+                f"starts ranks from here, and pybsp.simulate(main, p={kwargs[name]}) virtual processors"
+            )
+
+
+def run_recorded(
+    main: Callable[[BSP], Result],
+    *,
+    router: Routing,
+    machine: BSPMachine | None,
+    checked: bool | None,
+    timeout: float | None,
+) -> tuple[Result, Ledger | None]:
+    """`run` on ranks that were started for it: this processor's result, and the ledger on processor 0."""
+
+    def virtual(options: simulation.SimulateOptions | None) -> Result:
+        raise AssertionError("these ranks have an MPI library")
+
+    session = _BSPSession("pybsp.start_ranks", router, machine, checked, timeout, keeps=True)
+    return session.run(main, lambda: None, virtual), session.ledger
 
 
 @managed
@@ -127,6 +187,13 @@ def attach(
         yield bsp
 
 
+def place_of(transport: MPITransport) -> Place:
+    """Where the processors of a transport are."""
+    from mpi4py import MPI
+
+    return Place(transport.hosts, transport.nodes, mpi_library(MPI.Get_library_version()))
+
+
 class _Decided(NamedTuple):
     """What processor 0 decides for all."""
 
@@ -139,10 +206,14 @@ class _BSPSession(Session[BSP]):
 
     Args:
         router, machine, checked, timeout: see `run`.
+        keeps: whether processor 0 is to have the ledger when the run has ended.
     """
 
     kind = BEGIN
     instead = "call functions of its bsp instead"
+    main: Callable[..., Any] | None = None  # where it may be asked for checkpoints: in `run` alone
+    checkpoint: Folders | None = None
+    every: int | str | None = None
 
     def __init__(
         self,
@@ -151,34 +222,65 @@ class _BSPSession(Session[BSP]):
         machine: BSPMachine | None,
         checked: bool | None,
         timeout: float | None,
+        keeps: bool = False,
     ) -> None:
-        self.operation = operation
+        self.operation, self._keeps = operation, keeps
+        self.ledger: Ledger | None = None
         self._router, self._machine, self._checked, self.timeout = router, machine, checked, timeout
         self._warning: str | None = None
         self._superstep: SuperstepEngine
+        self._asked: checkpoints.Asked | None = None
+        self._saver: Saver | None = None
+        self._noticing = ExitStack()
 
     def arguments(self) -> dict[str, Any]:
-        named(self._router)  # raises where there is none
-        return {"router": self._router, "checked": self._checked, "timeout": self.timeout}
+        named(self._chosen())  # raises where there is none
+        folders, every = checkpoints.given(self.operation, self.checkpoint, self.every)
+        return {
+            "router": self._router,
+            "checked": self._checked,
+            "timeout": self.timeout,
+            "checkpoint": folders,
+            "every": every,
+        }
+
+    def _chosen(self) -> Routing:
+        """The program's router, else that of PYBSP_ROUTER; processor 0's is everybody's."""
+        return settings.text(settings.ROUTER) if self._router == "direct" else self._router
 
     def decide(self) -> _Decided:
-        self._machine, self._warning = machine_in_force(self._machine, self.transport.p)
-        return _Decided(self._machine, resolved(self._router, self._machine, self.transport.all_remote))
+        self._machine, self._warning = machine_in_force(
+            self._machine, self.transport.p, lambda: machine_cache.find(place_of(self.transport))
+        )
+        return _Decided(self._machine, resolved(self._chosen(), self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**arguments, "checked": settings.checks_enabled(arguments["checked"])}
+        wanted = None
+        if self.main is not None:
+            wanted = checkpoints.asked(self.operation, arguments["checkpoint"], arguments["every"])
+        return {**arguments, "checked": settings.checks_enabled(arguments["checked"]), "checkpoint": wanted}
 
     def warnings(self) -> Sequence[str]:
         assert self._machine is not None
-        warning = self._warning or self._machine.elsewhere(self.hosts)
-        return [] if warning is None else [warning]
+        single = notebook.alone(self.operation) if self.world and self.transport.p == 1 else None
+        return [text for text in (self._warning or self._machine.elsewhere(self.hosts), single) if text is not None]
 
     def make(self, decided: _Decided, arguments: Mapping[str, Any]) -> BSP:
         transport, machine = self.transport, decided.machine
         if machine.calibrated:
             transport.tune(machine.o_msg)
         router = make_router(decided.routing, transport)
-        self._superstep = SuperstepEngine(transport, router, Account(transport), arguments["checked"])
+        self._asked, checked = arguments["checkpoint"], arguments["checked"]
+        recorder: Recorder | None = None
+        if self._asked is not None:
+            number = checkpoints.next_run(self._asked)
+            if self._asked.record >= 0:
+                router, recorder = checkpoints.recording(
+                    router, self._asked, number, transport.pid, transport.p, checked
+                )
+        self._superstep = SuperstepEngine(transport, router, Account(transport), checked)
+        if self._asked is not None and self.main is not None:
+            self._saver = checkpoints.make(self._superstep, self._asked, number, self.main, recorder)
         return BSP(self._superstep, machine)
 
     def watched(self, processor: BSP) -> tuple[Callable[[], str], Callable[[], str], float | None]:
@@ -188,27 +290,44 @@ class _BSPSession(Session[BSP]):
         path = settings.text(settings.LEDGER)
         if path and self.world and self.transport.pid == 0:
             require_place(path, settings.LEDGER)  # before the work that it is to be about
+        if self._asked is not None:
+            assert self._saver is not None
+            checkpoints.prepare(self._saver, self._asked, self.transport.pid)
+            self._noticing.enter_context(noticed(self._saver.warn))
 
     def end(self, processor: BSP) -> None:
         self.transport.hear()  # whether others have waited for too long already
         superstep, path = self._superstep, settings.text(settings.LEDGER)
         superstep.finish()
+        if superstep.saver is not None:
+            superstep.saver.close()
+        superstep.give_back(everything=True)
         # Parts of the job that are attached at the same time would write over each other.
-        if path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size):
+        recorded = path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size)
+        if recorded or self._keeps:
             exchange_ledger(superstep, everybody=False)
             if superstep.pid == 0:
-                combined = Ledger(processor.machine, superstep.account.log)
-                _recording.add(path, combined, self.hosts, superstep.router.name)
+                self.ledger = Ledger(processor.machine, superstep.account.log)
+                if recorded:
+                    here = zip(*self.circumstances, strict=True)
+                    circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))
+                    _recording.add(path, self.ledger, self.hosts, superstep.router.name, circumstances)
         superstep.router.close()
 
     def fail(self, processor: BSP, error: BaseException) -> None:
         superstep, transport = self._superstep, self.transport
+        if superstep.saver is not None:
+            superstep.saver.give_up()
         if agreed(error) or transport.settled is not None or superstep.gate.failed is not None:
             mark(error, quiet=speaker_of(error, superstep, transport) != transport.pid)
         else:
             report_failure(transport, superstep, error)
         if not transport.revoked:
+            superstep.give_back(everything=True)
             superstep.router.close()
+
+    def left(self) -> None:
+        self._noticing.close()
 
     def detach(self) -> None:
         if self.processor is not None:

@@ -26,6 +26,9 @@ class _Package(ModuleType):
         if not (isinstance(value, ModuleType) and name in vars(self)["_shared_names"]):
             super().__setattr__(name, value)
 
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        return import_module, (self.__name__,)
+
 
 def lazy(
     package: str, offered: Mapping[str, Sequence[str]], of_programs: bool = False

@@ -1,5 +1,8 @@
 """The ledger: a record for each superstep of what it cost, beside what was predicted.
 
+Computing, waiting and exchange are kept apart, each as measured. The exchange is what a machine predicts; of computing
+it says what the charged work would take, beside what was measured.
+
 Each processor keeps a log of its own supersteps, 80 bytes each, without talking to the others. Only when the ledger
 is asked for are the logs combined, into maxima over the processors, which take the place of each one's own figures: it
 stays at 80 bytes a superstep. Records are made from these rows when they are looked at.
@@ -7,6 +10,7 @@ stays at 80 bytes a superstep. Records are made from these rows when they are lo
 
 from __future__ import annotations
 
+import csv
 import datetime
 import json
 import math
@@ -14,14 +18,15 @@ import os
 import platform
 import struct
 import sys
+import types
 from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +52,20 @@ from .errors import UsageError
 from .files import replacing
 from .machine import BSPMachine, EBSPMachine
 
+if TYPE_CHECKING:
+    from .part_totals import PartTotals
+
+NOTHING_KNOWN: Mapping[str, Sequence[float]] = types.MappingProxyType({})  # of where a run was
+
+NO_PARTS: Mapping[int, PartTotals] = types.MappingProxyType({})
+
 FORMAT = "pybsp-ledger"
-VERSION = 1
+UNITS = {"work": "flop", **dict.fromkeys(("h", "h_out", "h_in", "M"), "words of 8 bytes"), "all times": "s"}
+VERSION = 2
 
 
 class Record(NamedTuple):
-    """One superstep.
+    """One superstep, or the sums of several.
 
     label: as given to `bsp.superstep`, or "".
     work: flop charged by `bsp.work`, maximum over processors.
@@ -62,21 +75,28 @@ class Record(NamedTuple):
     h_out, h_in: words that one processor sends, and receives, maximum over processors.
     h: the larger of the two.
     M: words that all processors send.
-    predicted: seconds by the machine in force, with w from `work` where any was charged, else from `seconds`.
+    predicted: seconds of all of it: computing as in `seconds`, exchange by the machine in force.
     measured: seconds from the last sync to the end of this one, maximum over processors.
     items: of queues, that one processor sends or receives, maximum over processors.
+    seconds_mean: of computing, mean over processors.
+    exchange_predicted: seconds that the exchange takes by the machine in force: g*h + l, and what messages and items
+        cost; of Valiant's cost, what it takes beyond computing.
+    charged: seconds that `work` takes by the machine's r; 0 where none was charged.
+    supersteps: how many these are the sums of; 1 but in `Ledger.total` and `Ledger.totals`.
 
     Examples:
         >>> def main(bsp):
-        ...     bsp.work(1e6)
+        ...     bsp.work(1e6 * bsp.pid)
         ...     bsp.send(0, np.zeros(100))
         ...     bsp.sync()
         >>> machine = pybsp.BSPMachine(p=4, g=1e-8, l=1e-5, r=1e9)
         >>> (record,) = pybsp.simulate(main, machine=machine).ledger
         >>> record.work, record.h_out, record.h_in, record.h, record.M, record.messages, record.items
-        (1000000.0, 100, 300, 300, 300, 3, 0)
-        >>> f"{record.predicted:.6f} {record.measured:.6f} {record.seconds:.6f}", record.label
-        ('0.001013 0.001013 0.001000', '')
+        (3000000.0, 100, 300, 300, 300, 3, 0)
+        >>> f"{record.seconds:.4f} s, mean {record.seconds_mean:.4f}, by r {record.charged:.4f}, {record.waiting:.4f}"
+        '0.0030 s, mean 0.0015, by r 0.0030, 0.0015'
+        >>> f"exchange {record.exchange:.6f} s, predicted {record.exchange_predicted:.6f}; {record.imbalance:.1f}"
+        'exchange 0.000013 s, predicted 0.000013; 2.0'
     """
 
     label: str
@@ -90,13 +110,58 @@ class Record(NamedTuple):
     predicted: float
     measured: float
     items: int = 0
+    seconds_mean: float = 0.0
+    exchange_predicted: float = 0.0
+    charged: float = 0.0
+    supersteps: int = 1
+
+    @property
+    def exchange(self) -> float:
+        """Seconds of the exchange as measured: those of the superstep, less the largest computing."""
+        return self.measured - self.seconds
+
+    @property
+    def waiting(self) -> float:
+        """Seconds that a processor waits for the one that computes longest, mean over processors."""
+        return self.seconds - self.seconds_mean
+
+    @property
+    def imbalance(self) -> float:
+        """The largest computing over the mean: 1 where all compute alike."""
+        return self.seconds / self.seconds_mean if self.seconds_mean else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures by name, those that follow from others too.
+
+        Examples:
+            >>> (record,) = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger
+            >>> list(record.to_dict())[-4:]
+            ['supersteps', 'exchange', 'waiting', 'imbalance']
+        """
+        return {**self._asdict(), **{name: getattr(self, name) for name in DERIVED}}
+
+
+DERIVED = ("exchange", "waiting", "imbalance")  # figures of a `Record` that follow from its fields
+
+
+class Checkpoint(NamedTuple):
+    """What a checkpoint has cost.
+
+    superstep: that went on.
+    bytes: on disk, of all processors.
+    seconds: that the program waited for it, maximum over processors; they are in no record.
+    """
+
+    superstep: int
+    bytes: int
+    seconds: float
 
 
 # The columns of a processor's rows.
 LABEL, WORK, SECONDS, MEASURED, WORDS_OUT, WORDS_IN, MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN = range(10)
 COLUMNS = 10
-# Of combined rows these are others; the last is not used.
-MESSAGES, ITEMS, WORDS = MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT
+# Of combined rows these are others.
+MESSAGES, ITEMS, WORDS, MEAN = MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN
 
 pack_row = struct.Struct(f"={COLUMNS}d").pack_into  # of a log
 _GATHERED = 1 << 16  # rows that a processor is sent to combine at a time: 5 MiB
@@ -110,9 +175,14 @@ class Counts:
     """
 
     def __init__(self, log: Log) -> None:
-        self._log, self._next = log, len(log)
+        self._log = log
+        self.begin()
         self.supersteps = self.h = self.messages = 0
         self.work = 0.0
+
+    def begin(self) -> None:
+        """Count the supersteps that end from now on."""
+        self._next = len(self._log)
 
     def update(self) -> None:
         """Count the supersteps that have ended meanwhile."""
@@ -134,6 +204,8 @@ class Log:
         combined: supersteps, from the first on, whose rows are no longer this processor's: those of all processors
             have taken their place, in the form of `combine`, and never change again.
         names: the labels in the combined rows, by number.
+        checkpoints: the fields of a `Checkpoint`, of each.
+        riding: of the combined rows, by their number, words that rode in them, by the name of what did.
     """
 
     ROWS = 1024  # of a chunk
@@ -146,6 +218,9 @@ class Log:
         self.combined = 0
         self.names: list[str] = []
         self._counting: list[Counts] = []
+        self.checkpoints: list[tuple[int, int, float]] = []
+        self.riding: dict[int, dict[str, int]] = {}
+        self._rode: list[tuple[int, dict[str, int]]] = []  # of this processor, not yet in `riding`
 
     def _open(self) -> None:
         self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
@@ -217,10 +292,56 @@ class Log:
         pieces = list(self.pieces(first, len(self) if last is None else last))
         return np.concatenate(pieces) if pieces else np.empty((0, COLUMNS))
 
+    def as_saved(self) -> dict[str, Any]:
+        """All of it as plain data, from which `resume` goes on."""
+        return {
+            "rows": self.table(0),
+            "labels": list(self.labels),
+            "combined": self.combined,
+            "names": list(self.names),
+            "checkpoints": list(self.checkpoints),
+            "riding": self.riding,
+            "rode": self._rode,
+        }
+
+    def resume(self, saved: Mapping[str, Any]) -> None:
+        """Be what was saved; what was noted here until now goes."""
+        self._full.clear()
+        self._open()
+        for row in saved["rows"].tolist():
+            self.note(*row)
+        self.labels.clear()
+        self.labels.update((label, number) for number, label in enumerate(saved["labels"]))
+        self.combined, self.names, self.checkpoints = saved["combined"], saved["names"], saved["checkpoints"]
+        self.riding, self._rode = saved["riding"], saved["rode"]
+        for counts in self._counting:
+            counts.begin()
+
+    def note_checkpoint(self, superstep: int, size: int, seconds: float) -> None:
+        """A checkpoint of so many bytes, for which the processors waited so long."""
+        self.checkpoints.append((superstep, size, seconds))
+
     def fresh_labels(self, last: int) -> list[str]:
         """The labels, not yet among `names`, of the rows before `last` that are not combined yet."""
         most = max((int(piece[:, LABEL].max()) for piece in self.pieces(self.combined, last)), default=-1)
         return list(islice(self.labels, len(self.names), most + 1))
+
+    def rode(self, words: dict[str, int]) -> None:
+        """In the superstep that has just ended so many words rode, by the name of what did."""
+        self._rode.append((len(self) - 1, words))
+
+    def fresh_rides(self, last: int) -> list[tuple[int, dict[str, int]]]:
+        """What rode in the rows before `last` that are not combined yet: number and words; asked for once."""
+        fresh = [one for one in self._rode if one[0] < last]
+        self._rode = self._rode[len(fresh) :]
+        return fresh
+
+    def put_rides(self, of_one: Iterable[tuple[int, dict[str, int]]]) -> None:
+        """What rode on one of the processors."""
+        for row, words in of_one:
+            total = self.riding.setdefault(row, {})
+            for name, count in words.items():
+                total[name] = total.get(name, 0) + count
 
     def update_counts(self) -> None:
         """What is being counted is counted so far: rows may be combined from now on."""
@@ -245,19 +366,22 @@ def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
 
     Returns:
         shape (supersteps, 10): processor 0's label; the maxima of work, seconds, measured, words out and words in, and
-        of MESSAGES and ITEMS of queues (each of out and in); the WORDS of all; nothing.
+        of MESSAGES and ITEMS of queues (each of out and in); the WORDS of all; the MEAN of seconds.
     """
     rest = iter(tables)
     most = np.array(next(rest))
-    labels, words = most[:, LABEL].copy(), most[:, WORDS_OUT].copy()
-    for other in rest:
+    labels, words, seconds = (most[:, column].copy() for column in (LABEL, WORDS_OUT, SECONDS))
+    p = 1
+    for p, other in enumerate(rest, 2):  # noqa: B007 - of how many the mean is
         np.maximum(most, other, out=most)
         words += other[:, WORDS_OUT]
+        seconds += other[:, SECONDS]
     most[:, LABEL] = labels
     messages = np.maximum(most[:, MESSAGES_OUT], most[:, MESSAGES_IN])
     items = np.maximum(most[:, ITEMS_OUT], most[:, ITEMS_IN])
     most[:, MESSAGES], most[:, ITEMS], most[:, WORDS] = messages, items, words
-    most[:, -1] = 0.0
+    # Rounding may not make the mean the larger.
+    most[:, MEAN] = np.minimum(seconds / p, most[:, SECONDS])
     return most
 
 
@@ -296,6 +420,10 @@ class Ledger(_Records):
 
     machine: whose parameters the predictions are made from.
     virtual: whether the times are virtual.
+    checkpoints: what they have cost, a `Checkpoint` of each.
+    riding: words that rode in its supersteps (`ticket = collectives.allreduce.start(...)`), of all processors, by the
+        number of the record and the name of the collective. They are among the record's words.
+    parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
 
     Examples:
         >>> def main(bsp):
@@ -311,12 +439,21 @@ class Ledger(_Records):
         '2.01e-05 s predicted, 2.01e-05 s measured'
     """
 
-    def __init__(self, machine: BSPMachine | EBSPMachine, log: Log, virtual: bool = False) -> None:
+    def __init__(
+        self,
+        machine: BSPMachine | EBSPMachine,
+        log: Log,
+        virtual: bool = False,
+        parts: Mapping[int, PartTotals] = NO_PARTS,
+    ) -> None:
         """What is combined in a log; what comes to it later changes nothing here."""
         self.machine = machine
+        self.parts = dict(parts)
+        self.riding: Mapping[int, Mapping[str, int]] = {number: dict(words) for number, words in log.riding.items()}
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
+        self.checkpoints = [Checkpoint(*one) for one in log.checkpoints]
 
     def __len__(self) -> int:
         return Log.ROWS * (len(self._chunks) - 1) + len(self._chunks[-1]) if self._chunks else 0
@@ -331,30 +468,104 @@ class Ledger(_Records):
                 yield self._record(row)
 
     def _record(self, row: Sequence[float]) -> Record:
-        """The record of a combined row.
-
-        On virtual processors `seconds` is what the clock took for computing, work and parts included; on MPI ranks
-        the work that a program charges is what a prediction is to be made from.
-        """
-        work, h = row[WORK], max(row[WORDS_OUT], row[WORDS_IN])
-        computing = work / self.machine.r if work and not self.virtual else row[SECONDS]
+        """The record of a combined row."""
+        machine, work, computing = self.machine, row[WORK], row[SECONDS]
+        h = max(row[WORDS_OUT], row[WORDS_IN])
+        counted = h, row[MESSAGES], row[WORDS], row[ITEMS]
+        whole = machine.elapsed(computing, *counted)
+        if isinstance(machine, BSPMachine) and machine.cost == "max":
+            exchange = whole - computing  # what it adds to computing
+        elif isinstance(machine, BSPMachine) and machine.exchange is not None and not self.virtual:
+            exchange = machine.exchanging(*counted)
+            whole = computing + exchange
+        else:
+            exchange = machine.elapsed(0.0, *counted)
         return Record(
             label=self._names[int(row[LABEL])],
             work=work,
-            seconds=row[SECONDS],
+            seconds=computing,
             messages=int(row[MESSAGES]),
             h_out=int(row[WORDS_OUT]),
             h_in=int(row[WORDS_IN]),
             h=int(h),
             M=int(row[WORDS]),
-            predicted=self.machine.elapsed(computing, h, row[MESSAGES], row[WORDS], row[ITEMS]),
+            predicted=whole,
             measured=row[MEASURED],
             items=int(row[ITEMS]),
+            seconds_mean=row[MEAN],
+            exchange_predicted=exchange,
+            charged=work / machine.r,
         )
 
     @property
+    def total(self) -> Record:
+        """The sums over all supersteps, as a record whose label is "total".
+
+        Examples:
+            >>> machine = pybsp.BSPMachine(p=3, g=1e-8, l=1e-5, r=1e9)
+            >>> total = pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger.total
+            >>> total.label, total.supersteps, total.exchange, total.exchange_predicted
+            ('total', 1, 1e-05, 1e-05)
+        """
+        return Supersteps(self).total
+
+    def totals(self) -> list[Record]:
+        """The sums over the supersteps of each label, in the order in which the labels first come.
+
+        Examples:
+            >>> def main(bsp):
+            ...     for label in "there", "back", "there":
+            ...         with bsp.superstep(label):
+            ...             bsp.send(0, bsp.pid)
+            >>> [(total.label, total.supersteps, total.M) for total in pybsp.simulate(main, p=4).ledger.totals()]
+            [('there', 2, 6), ('back', 1, 3)]
+        """
+        return Supersteps(self).totals()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ledger as plain data: p, the machine, each superstep, the sums by label and of all (`Record.to_dict`).
+
+        Examples:
+            >>> found = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_dict()
+            >>> list(found), found["total"]["supersteps"]
+            (['p', 'machine', 'virtual', 'units', 'supersteps', 'labels', 'total'], 1)
+        """
+        kept = Supersteps(self)
+        return {
+            "p": self.machine.p,
+            "machine": self.machine.as_json(),
+            "virtual": self.virtual,
+            "units": UNITS,
+            "supersteps": [record.to_dict() for record in kept],
+            "labels": [record.to_dict() for record in kept.totals()],
+            "total": kept.total.to_dict(),
+        }
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a line of comma-separated values for each superstep, below a line of the names; as `Record.to_dict`.
+
+        Only the processor that calls it writes.
+
+        Raises:
+            UsageError: the file cannot be written.
+
+        Examples:
+            >>> pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_csv("ledger.csv")
+            >>> with open("ledger.csv") as file:
+            ...     file.readline().split(",")[:3]
+            ['label', 'work', 'seconds']
+        """
+        try:
+            with replacing(path) as file:
+                table = csv.writer(file, lineterminator="\n")
+                table.writerow((*Record._fields, *DERIVED))
+                table.writerows(record.to_dict().values() for record in self)
+        except OSError as error:
+            raise UsageError(f"Ledger.to_csv: {path}: cannot be written ({error.strerror})") from error
+
+    @property
     def predicted(self) -> float:
-        """Seconds of all supersteps as predicted."""
+        """Seconds of all supersteps as predicted: computing as measured, exchange by the machine in force."""
         return sum(record.predicted for record in self)
 
     @property
@@ -370,23 +581,40 @@ class Ledger(_Records):
     def __repr__(self) -> str:
         return f"<ledger: {len(self)} supersteps, h = {self.h} words in all>"
 
-    def about(self, hosts: Sequence[str], router: str) -> dict[str, Any]:
-        """What one needs to know about where the ledger of a run was taken."""
+    def about(
+        self, hosts: Sequence[str], router: str, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN
+    ) -> dict[str, Any]:
+        """What one needs to know about where the ledger of a run was taken.
+
+        Args:
+            hosts: of each processor.
+            router: its name.
+            circumstances: of each processor its host's cores and load, and its threads, as CIRCUMSTANCES has them.
+        """
         machine = self.machine
         return {
             "p": machine.p,
             "machine": machine.as_json(),
             "router": router,
+            **({"checkpoints": [one._asdict() for one in self.checkpoints]} if self.checkpoints else {}),
             "virtual": self.virtual,
             "hosts": list(hosts),
+            **circumstances,
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "versions": versions(self.virtual),
-            "units": {"work": "flop", "seconds": "s", "h": "words of 8 bytes", "predicted": "s", "measured": "s"},
+            "units": UNITS,
         }
 
     def as_json(self, hosts: Sequence[str], router: str) -> dict[str, Any]:
         """The ledger of one run, with `about`, as a ledger file has it."""
-        return {**self.about(hosts, router), "supersteps": [record._asdict() for record in self]}
+        return {**self.about(hosts, router), "supersteps": [of_file(record) for record in self]}
+
+
+def of_file(record: Record) -> dict[str, Any]:
+    """A record as a ledger file has it."""
+    found = record._asdict()
+    del found["supersteps"]
+    return found
 
 
 def versions(virtual: bool) -> dict[str, str]:
@@ -397,45 +625,50 @@ def versions(virtual: bool) -> dict[str, str]:
         from mpi4py import MPI
 
         found["mpi4py"] = mpi4py.__version__
-        found["mpi"] = " ".join(MPI.Get_library_version().strip("\x00 \n").split("\n")[0].split())
+        found["mpi"] = mpi_library(MPI.Get_library_version())
     return found
+
+
+def mpi_library(version: str) -> str:
+    """The MPI library in a line, from what it says of its version."""
+    return " ".join(version.strip("\x00 \n").split("\n")[0].split())
 
 
 _COUNT, _FIGURE = whole(), number()
 _COUNTS = ("messages", "h_out", "h_in", "h", "M", "items")
+_SECONDS = ("seconds", "predicted", "measured", "seconds_mean", "exchange_predicted", "charged")
 _RECORD = fields(
-    {
-        "label": any_text,
-        **dict.fromkeys(("work", "seconds"), _FIGURE),
-        **dict.fromkeys(_COUNTS[:-1], _COUNT),
-        **dict.fromkeys(("predicted", "measured"), _FIGURE),
-    },
-    {"items": _COUNT},
+    {"label": any_text, "work": _FIGURE, **dict.fromkeys(_COUNTS, _COUNT), **dict.fromkeys(_SECONDS, _FIGURE)},
     others=untouched,
 )
+_PARAMETERS = {
+    **dict.fromkeys(("g", "l", "r", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
+    **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
+}
 _MACHINE = fields(
     {"calibrated": flag},
-    {
-        **dict.fromkeys(("g", "l", "r", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
-        **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
-    },
+    {**_PARAMETERS, "exchange": optional(fields({}, _PARAMETERS, others=untouched))},
     others=untouched,
 )
 
 
-_figures = itemgetter(*Record._fields[1:])
+_STORED = Record._fields[1:-1]  # figures of one superstep
+_figures = itemgetter(*_STORED)
+_whole = [name in _COUNTS for name in _STORED]
 
 
 class Supersteps(_Records):
-    """The records of a run in a ledger file: 88 bytes of each, and its label once.
+    """The records of a run, in a ledger file or of a ledger: 112 bytes of each, and its label once.
 
     names: the labels, in the order in which they first come.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, records: Iterable[Record] = ()) -> None:
         self._numbers = array("d")
         self._labels: dict[str, int] = {}
         self.names: list[str] = []
+        for record in records:
+            self._add(record.label, record[1:-1])
 
     def append(self, value: Any) -> None:
         """Take a record as JSON has it.
@@ -444,25 +677,46 @@ class Supersteps(_Records):
             MisfitError: it is none.
         """
         found = _RECORD(value)
-        found.setdefault("items", 0)
-        label = self._labels.setdefault(found["label"], len(self.names))
-        if label == len(self.names):
-            self.names.append(found["label"])
-        self._numbers.append(label)
-        self._numbers.extend(_figures(found))
+        self._add(found["label"], _figures(found))
+
+    def _add(self, label: str, figures: Iterable[float]) -> None:
+        number = self._labels.setdefault(label, len(self.names))
+        if number == len(self.names):
+            self.names.append(label)
+        self._numbers.append(number)
+        self._numbers.extend(figures)
 
     def numbers(self) -> NDArray[np.float64]:
-        """Rows of a label's number and what else a `Record` has, shape (supersteps, 11)."""
-        return np.frombuffer(self._numbers).reshape(-1, len(Record._fields))
+        """Rows of a label's number and the figures that a `Record` has of a superstep, shape (supersteps, 14)."""
+        return np.frombuffer(self._numbers).reshape(-1, 1 + len(_STORED))
 
     def __len__(self) -> int:
-        return len(self._numbers) // len(Record._fields)
+        return len(self._numbers) // (1 + len(_STORED))
 
     def _at(self, number: int) -> Record:
-        width = len(Record._fields)
-        label, work, seconds, *counts, predicted, measured, items = self._numbers[number * width : (number + 1) * width]
-        words = map(int, counts)
-        return Record._make((self.names[int(label)], work, seconds, *words, predicted, measured, int(items)))
+        width = 1 + len(_STORED)
+        label, *figures = self._numbers[number * width : (number + 1) * width]
+        return _made(self.names[int(label)], figures, 1)
+
+    @property
+    def total(self) -> Record:
+        """The sums of all; see `Ledger.total`."""
+        with np.errstate(over="ignore"):
+            return _made("total", self.numbers()[:, 1:].sum(axis=0).tolist(), len(self))
+
+    def totals(self) -> list[Record]:
+        """The sums by label; see `Ledger.totals`."""
+        rows = self.numbers()
+        labels, count = rows[:, 0].astype(np.int64), len(self.names)
+        sums = np.stack([np.bincount(labels, column, count) for column in rows.T[1:]], axis=1)
+        of_each = np.bincount(labels, minlength=count).tolist()
+        return list(map(_made, self.names, sums.tolist(), of_each))
+
+
+def _made(label: str, figures: Iterable[float], supersteps: int) -> Record:
+    """The record of these figures, which are as `_STORED`."""
+    found = (int(figure) if count else figure for figure, count in zip(figures, _whole, strict=True))
+    return Record._make((label, *found, supersteps))
 
 
 def _supersteps(value: Any) -> Supersteps:
@@ -474,20 +728,36 @@ def _supersteps(value: Any) -> Supersteps:
     return found
 
 
-_RUN = fields(
+_OF_EACH = {"hosts": each(any_text), "cores": each(whole(1)), "threads": each(whole(1)), "load": each(number())}
+CIRCUMSTANCES = ("cores", "threads", "load")  # of each processor's host; threads that its libraries take
+_FIELDS = fields(
     {
         "p": whole(1),
         "machine": _MACHINE,
         "router": any_text,
         "virtual": flag,
-        "hosts": each(any_text),
+        "hosts": _OF_EACH["hosts"],
         "date": any_text,
         "versions": table(any_text),
         "supersteps": _supersteps,
     },
+    {name: _OF_EACH[name] for name in CIRCUMSTANCES},
     others=untouched,
 )
-_FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "runs": each(_RUN)}, others=untouched)
+
+
+def _run(value: Any) -> dict[str, Any]:
+    """The decoder of a run."""
+    found: dict[str, Any] = _FIELDS(value)
+    for name in _OF_EACH:
+        if name in found and len(found[name]) != found["p"]:
+            misfit = MisfitError(f"a list of p = {found['p']}, one of each processor", f"a list of {len(found[name])}")
+            misfit.steps.append(f".{name}")
+            raise misfit
+    return found
+
+
+_FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "runs": each(_run)}, others=untouched)
 _HEAD = f'{{"format": "{FORMAT}", "version": {VERSION}, "runs": ['
 _TAIL = "\n]}\n"
 
@@ -545,15 +815,22 @@ def _json(content: dict[str, Any]) -> str:
         )
 
 
-def record_run(path: str, ledger: Ledger, hosts: Sequence[str], router: str, first: bool) -> bool:
+def record_run(
+    path: str,
+    ledger: Ledger,
+    hosts: Sequence[str],
+    router: str,
+    first: bool,
+    circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
+) -> bool:
     """Add a run to a ledger file, or say on stderr why not: the run's result is worth more than its record.
 
     Returns:
         whether it was added.
     """
-    records = (record._asdict() for record in ledger)
+    records = (of_file(record) for record in ledger)
     try:
-        append_run(path, {**ledger.about(hosts, router), "supersteps": records}, first)
+        append_run(path, {**ledger.about(hosts, router, circumstances), "supersteps": records}, first)
     except (OSError, UsageError) as error:
         print(
             f"pybsp: the ledger of this run could not be written to {path} ({error}); what the file held is as it was, "
@@ -570,9 +847,16 @@ class Recording:
     def __init__(self) -> None:
         self._runs = 0
 
-    def add(self, path: str, ledger: Ledger, hosts: Sequence[str], router: str) -> None:
+    def add(
+        self,
+        path: str,
+        ledger: Ledger,
+        hosts: Sequence[str],
+        router: str,
+        circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
+    ) -> None:
         """Add a run, as `record_run`."""
-        self._runs += record_run(path, ledger, hosts, router, first=self._runs == 0)
+        self._runs += record_run(path, ledger, hosts, router, self._runs == 0, circumstances)
 
 
 def require_place(path: str, name: str) -> None:
@@ -596,7 +880,7 @@ def require_place(path: str, name: str) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a ledger file; records of before items of queues were counted apart have none.
+    """The content of a ledger file.
 
     Raises:
         UsageError: it cannot be read, or is none; the text says what was expected where.

@@ -19,7 +19,7 @@ import os
 import sys
 import types
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -56,6 +56,7 @@ PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
 Saved = TypeVar("Saved", bound="_Saved")
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
+Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
 
 
 class _Saved:
@@ -145,6 +146,18 @@ class _Saved:
                 )
 
 
+# What a file may have beside g and l, of whole supersteps and of exchanges alone.
+_OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
+    {
+        "o_msg": LEAST,
+        "o_item": LEAST,
+        "segments": each(each(LEAST, least=4, most=4)),
+        "error_median": optional(LEAST),
+        "error_p95": optional(LEAST),
+    }
+)
+
+
 @dataclass(frozen=True)
 class BSPMachine(_Saved):
     """A BSP machine of p processors.
@@ -166,10 +179,12 @@ class BSPMachine(_Saved):
         hosts: where it was measured: the host of each processor; () where that is not known. A file has it under
             "placement".
         o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost.
+        exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
+            does to send and to read: its g, l and o's are smaller. None: the same as of whole supersteps.
 
     Raises:
         UsageError: a parameter that is negative, not finite, or an r or p below what can be; another cost; rows that
-            are none.
+            are none; an exchange that is no machine of p processors.
 
     Examples:
         >>> machine = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9)
@@ -192,18 +207,16 @@ class BSPMachine(_Saved):
     error_p95: float | None = None
     hosts: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
     o_item: float = 0.0
+    exchange: BSPMachine | None = None
 
     _PART = "bsp"
     _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "g": LEAST, "l": LEAST, "r": ABOVE})
     _OPTIONAL = types.MappingProxyType(
         {
-            "o_msg": LEAST,
-            "o_item": LEAST,
             "calibrated": flag,
             "cost": one_of("sum", "max"),
-            "segments": each(each(LEAST, least=4, most=4)),
-            "error_median": optional(LEAST),
-            "error_p95": optional(LEAST),
+            **_OF_EXCHANGE,
+            "exchange": fields({"g": LEAST, "l": LEAST}, _OF_EXCHANGE),
         }
     )
 
@@ -211,6 +224,12 @@ class BSPMachine(_Saved):
         self._check({"g": False, "l": False, "r": True, "o_msg": False, "o_item": False})
         self._check_errors()
         self._check_segments()
+        alone = self.exchange
+        if alone is not None and not (isinstance(alone, BSPMachine) and alone.exchange is None and alone.p == self.p):
+            raise UsageError(
+                f"BSPMachine: exchange must be a BSPMachine of p = {self.p} without an exchange of its own, or None, "
+                f"got {alone!r}"
+            )
         if self.cost not in ("sum", "max"):
             raise UsageError(f'BSPMachine: cost must be "sum" (w + g*h + l) or "max" (Valiant\'s), got {self.cost!r}')
 
@@ -258,7 +277,28 @@ class BSPMachine(_Saved):
                 f"machine file {path}: placement.hosts: expected a host for each of p = {part['p']} processors, "
                 f"got {len(hosts)}"
             )
+        if "exchange" in part:
+            part["exchange"] = cls._of(path, {"p": part["p"], "r": part["r"], **part["exchange"]})
         return cls._of(path, {**part, "hosts": tuple(hosts)})
+
+    def as_part(self) -> dict[str, Any]:
+        """What a machine file holds of it."""
+        part = super().as_part()
+        if self.exchange is not None:
+            part["exchange"] = {
+                name: value for name, value in self.exchange.as_part().items() if name in ("g", "l", *_OF_EXCHANGE)
+            }
+        return part
+
+    def exchanging(self, h: float, messages: float = 0, M: float = 0, items: float = 0) -> float:
+        """Seconds of a superstep's exchange: without computing, nor what the program does to send and to read.
+
+        Examples:
+            >>> machine = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9, o_msg=1e-6)
+            >>> f"{machine.exchanging(h=1000, messages=7):.3g}"
+            '2.7e-05'
+        """
+        return (self.exchange or self).elapsed(0.0, h, messages, M, items)
 
     def time(self, w: float, h: float, messages: float = 0, items: float = 0) -> float:
         """Seconds of a superstep: w/r + g*h + l + o_msg*messages + o_item*items, with its segment's g, l and o_msg.
@@ -316,6 +356,7 @@ class BSPMachine(_Saved):
             "segments": [list(row) for row in self.segments],
             "error_median": self.error_median,
             "error_p95": self.error_p95,
+            "exchange": None if self.exchange is None else self.exchange.as_json(),
         }
 
     def elsewhere(self, hosts: Sequence[str]) -> str | None:
@@ -512,7 +553,8 @@ class LogPMachine(_Saved):
         G: gap: steps, at least, between two submissions of a processor, and between two acquisitions.
         step: seconds of a step.
         G_word: seconds for each further word of a long message (LogGP's G, here as in *LogGP*, Alexandrov et al.); None
-            where it is not known. The simulator counts messages, whatever their size.
+            where it is not known: then sizes do not count. `pybsp.logp.simulate` and `check` count them; bounds and
+            routers are the model's of short messages.
         calibrated: whether the figures were measured; the nominal machine's were not.
         intervals: of L, o, G and G_word where they were measured: (lowest, highest), in seconds.
 
@@ -786,10 +828,19 @@ def read_parts(file: Path) -> dict[str, Any]:
     return content
 
 
-def machine_in_force(argument: BSPMachine | None, p: int) -> tuple[BSPMachine, str | None]:
-    """The machine of a run of p processors, and a warning where it was made for another p.
+def machine_in_force(
+    argument: BSPMachine | None,
+    p: int,
+    cached: Callable[[], tuple[BSPMachine | None, str | None]] = lambda: (None, None),
+) -> tuple[BSPMachine, str | None]:
+    """The machine of a run of p processors, and a warning where it was made for another p, or cannot be read.
 
-    The argument, else the file that PYBSP_MACHINE names, else the nominal machine.
+    The argument, else the file that PYBSP_MACHINE names, else what is cached, else the nominal machine.
+
+    Args:
+        argument: of the run.
+        p: processors.
+        cached: finds the machine that was measured here, and a warning.
     """
     machine, origin = argument, "the argument machine"
     if machine is not None and not isinstance(machine, BSPMachine):
@@ -798,7 +849,8 @@ def machine_in_force(argument: BSPMachine | None, p: int) -> tuple[BSPMachine, s
         origin = settings.text(settings.MACHINE)
         machine = BSPMachine.load(origin)
     if machine is None:
-        return BSPMachine.nominal(p), None
+        machine, warning = cached()
+        return machine or BSPMachine.nominal(p), warning
     return for_p(machine, p, origin)
 
 
@@ -807,4 +859,11 @@ def for_p(machine: AnyMachine, p: int, origin: str) -> tuple[AnyMachine, str | N
     if machine.p == p:
         return machine, None
     warning = f"{origin} is for p = {machine.p}, this run has p = {p}: its predictions are for another machine"
-    return dataclasses.replace(machine, p=p), warning
+    return resized(machine, p), warning
+
+
+def resized(machine: Sized, p: int) -> Sized:
+    """The same parameters, of another number of processors."""
+    if isinstance(machine, BSPMachine) and machine.exchange is not None:
+        return dataclasses.replace(machine, p=p, exchange=dataclasses.replace(machine.exchange, p=p))
+    return dataclasses.replace(machine, p=p)

@@ -46,6 +46,10 @@ class Notes:
             sent.append(note)
             self._words[dest] += words
 
+    def count(self, name: str, words: int) -> None:
+        """See `Rides.count`."""
+        self._rides.count(name, words)
+
     def take(self, signature: int, expected: list[int], name: str) -> list[tuple[int, Note]]:
         """The notes of a call's superstep, with their sources in order.
 

@@ -2,56 +2,77 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from . import process
+from .account import clock
 from .agreement import parts
 from .errors import UsageError
 from .failures import killed
+from .part_totals import Stay, Stays
 from .superstep import SuperstepEngine
 from .transport import SPLIT
 
 Machine = TypeVar("Machine")
+_OUTSIDE = "the block of the part has ended, or not begun; enter it by `with part as machine:`"
 
 
 class Split(Generic[Machine]):
-    """The context of `bsp.split`.
+    """A part that this processor is in, made by `bsp.split`: `with part as machine:` enters it, as often as wanted.
+
+    To make it is a superstep of all; to enter it again is none. What is sent and started there is over when it is left.
 
     Args:
         whole: of the machine that is split.
         color, key: of this processor.
         make: what the program sees of a part, from its superstep.
+
+    Examples:
+        >>> from pybsp import collectives
+        >>> def main(bsp):
+        ...     halves = bsp.split(bsp.pid % 2)
+        ...     found = []
+        ...     for k in range(2):
+        ...         with halves as part:
+        ...             found.append(int(collectives.allreduce(part, bsp.pid + k, np.add)))
+        ...         bsp.sync()
+        ...     return found, len(bsp.ledger)
+        >>> pybsp.simulate(main, p=4).results[1]
+        ([4, 6], 3)
     """
 
     def __init__(
         self, whole: SuperstepEngine, color: Any, key: Any, make: Callable[[SuperstepEngine], Machine]
     ) -> None:
-        self._whole, self._color, self._key, self._make = whole, color, key, make
+        self._whole, self._make = whole, make
         self._part: SuperstepEngine | None = None
-        self._computed = 0.0
-
-    def __enter__(self) -> Any:
-        whole = self._whole
-        whole.gate.check("bsp.split")
+        self._machine: Machine | None = None
+        self._computed = self._began = 0.0
+        self._first = self._inner = 0
+        whole.give_back()
         if not whole.account.label:
             whole.account.label_this("split")
-        mine = (self._color, self._key, whole.context)
-        notes = whole.end(SPLIT, mine, "called bsp.split()")
+        whole.watch_crossing()
+        if whole.account.stays is None:
+            whole.account.stays = Stays()
+        notes = whole.end(SPLIT, (color, key, max(whole.contexts)), "called bsp.split()")
         try:
             assert notes is not None
-            return None if self._color is None else self._open(notes)
+            if color is not None:
+                self._open(notes, color)
         except BaseException as error:
             # Others may be in the part already, where nobody would tell them.
             whole.agreement.leave(error)
             raise
 
-    def _open(self, notes: Sequence[Any]) -> Machine:
+    def _open(self, notes: Sequence[Any], color: Any) -> None:
         whole = self._whole
-        members = parts(notes)[self._color]
+        members = parts(notes)[color]
         # Transports that share processors need different ones: above those of all that are in use on any of them.
-        context = 1 + max(note[2] for note in notes)
+        context = 1 + max(notes[member][2] for member in members)
         transport = whole.transport.subset(members, context)
         of_all = whole.agreement.members
         self._part = part = SuperstepEngine(
@@ -62,11 +83,30 @@ class Split(Generic[Machine]):
             context,
             [of_all[m] if of_all else m for m in members],
         )
-        machine = self._make(part)
+        part.contexts, part.root = whole.contexts, whole.root
+        part.contexts.add(context)
+        whole.kept.append(part)
+        part.gate.close(_OUTSIDE)
+        self._machine = self._make(part)
+        # It is given back at the next split, or with the machine: not in whatever goes on when this is forgotten.
+        weakref.finalize(self, whole.forgotten.append, part)
+
+    def __enter__(self) -> Any:
+        whole, part = self._whole, self._part
+        whole.gate.check("bsp.split")
+        if part is None:
+            return None
+        if part not in whole.kept:
+            raise UsageError("bsp.split: the machine that the part is of has ended; a part is entered before that")
+        part.gate.open()
+        part.account.left = clock()
+        self._began = part.account.time()
+        inner = part.account.stays
+        self._first, self._inner = len(part.account.log), 0 if inner is None else len(inner.all)
         self._computed = whole.account.enter_part()
         whole.part = part
         whole.gate.close("a part made by bsp.split is in use; leave its with block first")
-        return machine
+        return self._machine
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -75,22 +115,23 @@ class Split(Generic[Machine]):
         if part is None:
             return
         try:
-            self._close(part, error)
+            self._leave(part, error)
         except BaseException as late:
             if part.gate.failed is None and not isinstance(late, UsageError):
                 whole.agreement.leave(late)
             raise
 
-    def _close(self, part: SuperstepEngine, error: BaseException | None) -> None:
+    def _leave(self, part: SuperstepEngine, error: BaseException | None) -> None:
         whole = self._whole
         usable = True
-        spent = part.account.time()  # before others are waited for
+        spent = part.account.time() - self._began  # before others are waited for
         try:
             if isinstance(error, KeyboardInterrupt) or killed(error) or not process.takes_part():
                 usable = False
             elif error is None:
                 try:
                     part.finish()
+                    part.gate.close(_OUTSIDE)
                 except UsageError as late:
                     usable = _tell(part, late)
                     raise
@@ -100,9 +141,19 @@ class Split(Generic[Machine]):
             whole.part = None
             whole.gate.open()
             whole.account.leave_part(self._computed, spent)
-            if usable and not part.transport.revoked:
-                part.router.close()
-                part.transport.free()
+            self._note(part)
+            if not usable:
+                whole.kept.remove(part)  # nothing can be given back any more
+
+    def _note(self, part: SuperstepEngine) -> None:
+        """What was done in the part is noted in the whole, what was done in parts of it too."""
+        account, log, inner = self._whole.account, part.account.log, part.account.stays
+        assert account.stays is not None
+        combined = min(max(log.combined - self._first, 0), len(log) - self._first)
+        rows = log.table(self._first)
+        account.stays.all.append(Stay(account.superstep, tuple(part.agreement.members), rows, combined))
+        if inner is not None:
+            account.stays.all += [one._replace(superstep=account.superstep) for one in inner.all[self._inner :]]
 
 
 def _tell(part: SuperstepEngine, error: BaseException) -> bool:

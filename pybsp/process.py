@@ -19,12 +19,15 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from . import slurm
+
 # MPICH's, Open MPI's, Slurm's; as the kernel has them, 15 characters at most.
 LAUNCHERS = frozenset(
     ("hydra_pmi_proxy", "mpiexec", "mpiexec.hydra", "mpirun", "orterun", "orted", "prterun", "prted", "slurmstepd")
 )
 SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
+_RANKS_OF_STEPS = (*RANKS, "SLURM_PROCID")
 _HERE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # ranks on this host
 _MARK = "PYBSP_PROCESS"  # which process is the rank: set for those that it starts
 
@@ -34,7 +37,8 @@ def launched() -> tuple[int, int]:
     for size, rank in zip(SIZES, RANKS, strict=True):
         if os.environ.get(size, "").isdigit():
             return int(os.environ[size]), int(os.environ.get(rank, "0"))
-    return 1, 0
+    step = slurm.step()
+    return (step.tasks, step.task) if step else (1, 0)
 
 
 def takes_part() -> bool:
@@ -49,6 +53,7 @@ class Siblings:
         self._launcher, self._since = launcher, time.monotonic()
         self._ranks: dict[int, int] = {}  # of the processes that were seen
         self._expected = next((int(os.environ[name]) for name in _HERE if os.environ.get(name, "").isdigit()), 0)
+        self._expected = self._expected or slurm.tasks_here()
 
     @property
     def several(self) -> bool:
@@ -163,7 +168,7 @@ def _rank_of(pid: int) -> int | None:
     except OSError:
         return None
     variables = dict(entry.partition(b"=")[::2] for entry in content.split(b"\0"))
-    for name in RANKS:
+    for name in _RANKS_OF_STEPS:
         text = variables.get(name.encode(), b"")
         if text.isdigit():
             return int(text)
@@ -203,6 +208,19 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def allowed_cores() -> int:
+    """The cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores()
+
+
+def load() -> float:
+    """The load average of the last minute; 0 where the system does not say."""
+    try:
+        return os.getloadavg()[0]
+    except (OSError, AttributeError):
+        return 0.0
+
+
 def _begin() -> None:
     """Find out, at import, whether this is the rank."""
     global _first, _job, siblings
@@ -210,7 +228,7 @@ def _begin() -> None:
         return
     pid, _job = _launcher()
     # Where no launcher is known, what it says to the process tells one from another.
-    _job = _job or " ".join(os.environ.get(name, "") for name in (*SIZES, *RANKS, "PMI_FD", "PMIX_NAMESPACE"))
+    _job = _job or " ".join(os.environ.get(name, "") for name in (*SIZES, *_RANKS_OF_STEPS, "PMI_FD", "PMIX_NAMESPACE"))
     job, _, marked = os.environ.get(_MARK, "").rpartition(" ")
     _first = job != _job or marked == str(_own)  # a program that was executed in place of another is the same process
     if _first:

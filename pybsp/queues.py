@@ -18,6 +18,7 @@ from .errors import UsageError
 from .gate import Gate
 from .outgoing import words_of
 from .participant import Participant
+from .places import Places, as_places, by_group
 from .poison import poison
 from .transport import JOINED, Bytes, Parcel, Section
 from .transport.memory import NOTHING, Growing
@@ -108,6 +109,65 @@ class Queue(Participant):
             else:
                 self._flush_single()
                 self._place(dests, items, None)
+        self._participants[self] = None
+
+    def pattern(self, dests: Any) -> QueuePattern:
+        """Destinations that stay: `pattern.send(values)` sends an item to each, without looking at them again.
+
+        What arrives is in `values` as always, and at the same places each time: what belongs to an item by its place,
+        as a vertex or a row, can be sent once.
+
+        Args:
+            dests: integers of shape (m,).
+
+        Raises:
+            UsageError: a dest outside of 0..p-1, or no integers.
+
+        BSP cost: none.
+
+        Examples:
+            >>> def main(bsp):
+            ...     queue = bsp.queue(np.float64)
+            ...     pattern = queue.pattern([1, 0, 1])
+            ...     for k in range(2):
+            ...         pattern.send(np.arange(3.0) + 10 * bsp.pid + 100 * k)
+            ...         bsp.sync()
+            ...     return queue.values.tolist()
+            >>> pybsp.simulate(main, p=2).results
+            [[101.0, 111.0], [100.0, 102.0, 110.0, 112.0]]
+        """
+        self._gate.check("queue.pattern")
+        try:
+            target = np.asarray(dests)
+        except ValueError:
+            target = np.empty((0, 0))  # ragged: refused below
+        if target.shape == (0,):
+            target = target.astype(np.intp)
+        if target.dtype.kind not in "iu" or target.ndim != 1:
+            raise UsageError(f"queue.pattern: argument dests: expected integers of shape (m,), got {what(dests)}")
+        if target.size and not _below(target, self._p):
+            raise self._gate.refusal("queue.pattern", "dests", int(target[(target < 0) | (target >= self._p)][0]))
+        return QueuePattern(self, target.size, [(dest, as_places(chosen)) for dest, chosen in by_group(target)])
+
+    def send_pattern(self, values: Any, count: int, places: Sequence[tuple[int, Places]]) -> None:
+        """Send so many values by a pattern: to each destination what is at these places."""
+        self._gate.check("pattern.send")
+        items = as_array(values, self.dtype, "pattern.send")
+        if items.shape not in ((), (count,)):
+            raise UsageError(
+                f"pattern.send: argument values: expected a scalar or shape ({count},), as the pattern's dests have, "
+                f"got shape {items.shape}"
+            )
+        if not count:
+            return  # legal, and nothing to do
+        if items.ndim == 0:
+            items = np.broadcast_to(items, (count,))
+        self._flush_single()
+        for dest, chosen in places:
+            if isinstance(chosen, slice):
+                self._place(dest, items[chosen], None)
+            else:
+                self._place(dest, items, chosen)
         self._participants[self] = None
 
     def free(self) -> None:
@@ -245,6 +305,11 @@ class Queue(Participant):
         self._values: NDArray[Any] | None = None
         self._sources: NDArray[np.intp] | None = None
 
+    @property
+    def arrived(self) -> Sequence[tuple[int, Section]]:
+        """What came with the last sync, by source."""
+        return self._arrived
+
     def move(self) -> None:
         if self._joined is None:
             self._arrived = [(source, section.copied()) for source, section in self._arrived]
@@ -314,6 +379,43 @@ class Queue(Participant):
         if self._left:
             return f"<freed queue of {self.dtype}>"
         return f"<queue of {self.dtype}: {len(self)} items arrived>"
+
+
+class QueuePattern:
+    """Destinations that stay, of items of a queue; made by `Queue.pattern`.
+
+    Examples:
+        >>> def main(bsp):
+        ...     queue = bsp.queue(np.int64)
+        ...     to_all = queue.pattern(np.arange(bsp.p))
+        ...     to_all.send(10 * bsp.pid + np.arange(bsp.p))
+        ...     queue.send(0, -1)  # beside it
+        ...     bsp.sync()
+        ...     return queue.values.tolist()
+        >>> pybsp.simulate(main, p=2).results
+        [[0, -1, 10, -1], [1, 11]]
+    """
+
+    __slots__ = ("_count", "_places", "_queue")
+
+    def __init__(self, queue: Queue, count: int, places: Sequence[tuple[int, Places]]) -> None:
+        self._queue, self._count, self._places = queue, count, places
+
+    def send(self, values: Any) -> None:
+        """Send an item to each destination; they are copied now and arrive with the next sync.
+
+        Args:
+            values: of the queue's dtype (or cast to it, `same_kind`): shape (m,), or a scalar for all.
+
+        Raises:
+            UsageError: values that do not fit; the queue was freed.
+
+        BSP cost: as `Queue.send`.
+        """
+        self._queue.send_pattern(values, self._count, self._places)
+
+    def __repr__(self) -> str:
+        return f"<pattern of {self._count} items of {self._queue!r}>"
 
 
 def _below(target: NDArray[Any], limit: int) -> bool:

@@ -1,20 +1,20 @@
-"""A ledger as a table: supersteps by label, what they cost, and how far off the prediction was."""
+"""A ledger as a table: supersteps by label, what they cost, and how well the exchange was predicted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from .decoding import harmless
-from .ledger import Record, Supersteps, read
+from .ledger import CIRCUMSTANCES, Record, Supersteps, read
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
+WAY_OUT = "`pybsp run --calibrate` measures this one first, `pybsp calibrate` thoroughly"
 BARS = {"+- median [s]": "error_median", "+- p95 [s]": "error_p95"}
 
 
@@ -22,37 +22,78 @@ def report(path: str, every: bool) -> int:
     """Print the tables of all runs in a ledger file."""
     console = Console()
     if not console.is_terminal:
-        console.width = 170  # in a file or a pipe nothing is cut
+        console.width = 240  # in a file or a pipe nothing is cut
     for number, run in enumerate(read(path)["runs"], 1):
+        if not run["virtual"] and run["machine"].get("exchange"):
+            run["machine"].update(run["machine"]["exchange"])  # by which the ledger predicts
         console.print(Text(harmless(_title(number, run))), highlight=False, soft_wrap=True)
+        console.print(
+            Text(headline(run["supersteps"].total, run["machine"], run["virtual"])), highlight=False, soft_wrap=True
+        )
         console.print(_table(run["supersteps"], run["machine"], every))
-        if any(run["machine"].get(key) is not None for key in BARS.values()):
-            console.print(
-                "+- is the median and the 95th percentile of the errors of the machine file's predictions of "
-                "supersteps that nothing was fitted from.",
-                highlight=False,
-                soft_wrap=True,
-            )
-        if not run["machine"]["calibrated"]:
-            console.print(
-                "The predictions are by nominal parameters, which nobody has measured on this machine.",
-                highlight=False,
-            )
-        if not run["virtual"] and not run["supersteps"].numbers()[:, 1].all():
-            console.print(
-                "Where w is 0 the program charged no work, and the prediction contains the computing measured.",
-                highlight=False,
-                soft_wrap=True,
-            )
-        if run["virtual"]:
-            console.print("Times are virtual: measured is what the machine's parameters say.", highlight=False)
+        for note in _notes(run):
+            console.print(Text(note), highlight=False, soft_wrap=True)
     return 0
+
+
+def headline(total: Record, machine: dict[str, Any], virtual: bool = False) -> str:
+    """What a run comes to, in a line: how well its exchange was predicted, where by a machine that was measured."""
+    parts = (
+        f"computing {total.seconds:.4g} s (imbalance {total.imbalance:.3g}: {total.waiting:.4g} s of waiting), "
+        f"exchange {total.exchange:.4g} s"
+    )
+    if not machine["calibrated"]:
+        return parts if virtual else f"{parts}; no machine to predict by: {WAY_OUT}"
+    ratio = ratio_of(total)
+    return f"exchange predicted/measured: {ratio} ({total.exchange_predicted:.4g} s predicted); {parts}"
+
+
+def ratio_of(total: Record) -> str:
+    """Exchange predicted over measured; "-" where none was measured."""
+    return f"{total.exchange_predicted / total.exchange:.3g}" if total.exchange > 0 else "-"
+
+
+def placed(run: dict[str, Any]) -> Iterator[str]:
+    """How the ranks of a run were placed, host by host: cores, threads and load, as far as the file has them."""
+    for host in dict.fromkeys(run["hosts"]):
+        ranks = [pid for pid, other in enumerate(run["hosts"]) if other == host]
+        cores, threads, load = (run.get(name, [0])[ranks[0] if name in run else 0] for name in CIRCUMSTANCES)
+        if not cores:
+            continue
+        line = (
+            f"{harmless(host)}: {counted(len(ranks), 'rank')} on {counted(cores, 'core')}, "
+            f"{counted(threads, 'thread')} a rank, load average {load:.3g} before"
+        )
+        if len(ranks) > cores:
+            line += "; more ranks than cores: they wait for their turns, which the exchange contains"
+        elif len(ranks) * threads > cores and len(ranks) > 1:
+            line += "; more threads than cores: they wait for their turns"
+        yield line
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of them: "1 rank", "2 ranks"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _notes(run: dict[str, Any]) -> Iterator[str]:
+    """What is to be said below a run's table."""
+    yield from placed(run)
+    if any(run["machine"].get(key) is not None for key in BARS.values()):
+        yield (
+            "+- is the median and the 95th percentile of the errors of the machine file's predictions of supersteps "
+            "that nothing was fitted from."
+        )
+    if run["virtual"]:
+        yield "Times are virtual: what is measured is what the machine's parameters say."
 
 
 def _title(number: int, run: dict[str, Any]) -> str:
     machine, hosts = run["machine"], sorted(set(run["hosts"]))
     kind = "virtual processors" if run["virtual"] else "MPI ranks"
     figures = ", ".join(f"{name} = {machine[name]:.3g} {unit}" for name, unit in UNITS.items() if name in machine)
+    if not machine["calibrated"] and not run["virtual"]:
+        figures = "no machine file"
     return (
         f"run {number}: p = {run['p']} {kind} on {', '.join(hosts)}, {run['date']}, router {run['router']}; "
         f"{figures}; {', '.join(f'{k} {v}' for k, v in run['versions'].items())}"
@@ -63,45 +104,54 @@ def _table(records: Supersteps, machine: dict[str, Any], every: bool) -> Table:
     table = Table()
     table.add_column("superstep" if every else "supersteps", justify="right")
     table.add_column("label")
-    known = {name: machine[key] for name, key in BARS.items() if machine.get(key) is not None}
-    errors = list(known.values())
-    rows = records.numbers()
-    labels, figures = rows[:, 0].astype(np.int64), rows[:, 1:]
-    counted = ["h", "M", "messages"] + ["items"] * bool(figures[:, -1].any())
-    for name in (
-        *("w [flop]", "computing [s]"),
-        *(f"{key} [words]" if key in ("h", "M") else key for key in counted),
-        *("predicted [s]", *known, "measured [s]"),
-    ):
+    total, errors = records.total, {name: machine[key] for name, key in BARS.items() if machine.get(key) is not None}
+    columns = _columns(total, machine["calibrated"], errors)
+    for name in columns:
         table.add_column(Text(name), justify="right")  # a unit in brackets is no markup
-    table.add_column("measured/predicted", justify="right")
 
-    def add(first: int, label: str, totals: Sequence[float]) -> None:
-        table.add_row(str(first), Text(label), *_row(totals, counted, errors))
+    def add(number: int, label: str, record: Record) -> None:
+        table.add_row(str(number), Text(label), *(column(record) for column in columns.values()))
 
     if every:
-        for number, (label, row) in enumerate(zip(labels.tolist(), figures.tolist(), strict=True)):
-            add(number, harmless(records.names[label]) or "-", row)
+        for number, record in enumerate(records):
+            add(number, harmless(record.label) or "-", record)
     else:
-        count = len(records.names)
-        sums = np.stack([np.bincount(labels, column, count) for column in figures.T], axis=1)
-        for number, label, row in zip(np.bincount(labels).tolist(), records.names, sums.tolist(), strict=True):
-            add(number, harmless(label) or "-", row)
+        for record in records.totals():
+            add(record.supersteps, harmless(record.label) or "-", record)
     table.add_section()
-    with np.errstate(over="ignore"):
-        add(len(records), "total", figures.sum(axis=0).tolist())
+    add(total.supersteps, "total", total)
     return table
 
 
-def _row(totals: Sequence[float], counted: Sequence[str], errors: Sequence[float]) -> list[str]:
-    total = dict(zip(Record._fields[1:], totals, strict=True))
-    predicted, measured = total["predicted"], total["measured"]
-    return [
-        f"{total['work']:.4g}",
-        f"{total['seconds']:.4g}",
-        *(f"{total[key]:.0f}" for key in counted),
-        f"{predicted:.4g}",
-        *(f"{error * predicted:.2g}" for error in errors),
-        f"{measured:.4g}",
-        f"{measured / predicted:.3g}" if predicted else "-",
-    ]
+def _columns(total: Record, predicted: bool, errors: dict[str, float]) -> dict[str, Callable[[Record], str]]:
+    """The columns of a table: what there is to say of a run with that total.
+
+    Args:
+        total: of the run.
+        predicted: whether there is a machine to predict by.
+        errors: relative ones of its predictions, by the column's name.
+    """
+
+    def whole(name: str) -> Callable[[Record], str]:
+        return lambda record: f"{getattr(record, name):.0f}"
+
+    def seconds(name: str) -> Callable[[Record], str]:
+        return lambda record: f"{getattr(record, name):.4g}"
+
+    def bar(error: float) -> Callable[[Record], str]:
+        return lambda record: f"{error * record.exchange_predicted:.2g}"
+
+    columns = {"h [words]": whole("h"), "M [words]": whole("M"), "messages": whole("messages")}
+    if total.items:
+        columns["items"] = whole("items")
+    columns["computing [s]"] = seconds("seconds")
+    if total.work:
+        columns["by w/r [s]" if predicted else "w [flop]"] = seconds("charged" if predicted else "work")
+    columns["imbalance"] = lambda record: f"{record.imbalance:.3g}"
+    columns["waiting [s]"] = seconds("waiting")
+    columns["exchange [s]"] = seconds("exchange")
+    if predicted:
+        columns["predicted [s]"] = seconds("exchange_predicted")
+        columns.update({name: bar(error) for name, error in errors.items()})
+        columns["predicted/measured"] = ratio_of
+    return columns

@@ -22,7 +22,7 @@ from .errors import TicketError, UsageError, describe
 from .mail import Inbox, Mail
 from .notes import Notes
 from .participant import Participant
-from .transport import LETTERS, MAIL, Parcel, Section
+from .transport import LETTERS, MAIL, Arrival, Parcel, Section
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -60,6 +60,52 @@ def following(signature: int) -> int:
     return signature + OF_SUPERSTEP
 
 
+class CallsOn:
+    """The calls on one group, on this processor: they are counted by themselves.
+
+    Attributes:
+        number: of the last one.
+        last: the last ones, each with its number, name and arguments.
+    """
+
+    __slots__ = ("last", "members", "number")
+
+    def __init__(self, members: tuple[int, ...]) -> None:
+        self.members, self.number = members, 0
+        self.last: deque[tuple[int, str, dict[str, str]]] = deque(maxlen=REMEMBERED)
+
+    def called(self) -> list[Called]:
+        """The last ones."""
+        return [Called(*call, self.members) for call in self.last]
+
+    def take_back(self) -> None:
+        """The last one begins again."""
+        self.number -= 1
+        self.last.pop()
+
+
+class GroupCalls:
+    """The calls on all groups, on this processor.
+
+    Attributes:
+        latest: those on the group that was called on last.
+        since: the number of the machine's last call before that; -1 where there is none.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[int, ...], CallsOn] = {}
+        self.latest = CallsOn(())
+        self.since = -1
+
+    def on(self, members: tuple[int, ...]) -> CallsOn:
+        """Those on a group."""
+        return self._of.setdefault(members, CallsOn(members))
+
+    def called(self) -> list[Called]:
+        """The last calls on each group."""
+        return [call for calls in self._of.values() for call in calls.called()]
+
+
 class Stream:
     """The messages of one call, apart from the program's and from those of other calls; made by `BSP.stream`.
 
@@ -86,11 +132,19 @@ class Stream:
             payload: as of `BSP.send`.
             note: any picklable value; a str travels cheapest.
         """
+        before = self._mail.outgoing.get(dest)
+        already = 0 if before is None else before.words
         if note is None:
             self._mail.send(dest, payload, self._signature)
         else:
             mine = self._signature
             self._mail.send(dest, payload, f"{mine}|{note}" if type(note) is str else (mine, note))
+        if dest != self.pid:
+            self._rides.count(self._name, self._mail.outgoing[dest].words - already)
+
+    def follows(self) -> None:
+        """Another processor knows after how many supersteps the function is over (`takes`), and this one not yet."""
+        self._rides.follows(self._name)
 
     def takes(self, supersteps: int) -> None:
         """The function that rides is over after so many supersteps in all."""
@@ -132,6 +186,9 @@ class Ride(Generic[Result_co]):
         >>> pybsp.simulate(main, p=4).results[0]
         (1, True, 6, 4)
     """
+
+    told = False  # another processor knows after how many supersteps it is over
+    goes_on = False  # after the next superstep, of what was called on a group: see group_rides.py
 
     def __init__(self, rides: Rides, name: str, steps: Supersteps[Result_co]) -> None:
         self.name, self.done, self.supersteps = name, False, 0 if rides.p == 1 else None
@@ -192,7 +249,7 @@ class Ride(Generic[Result_co]):
             (([6, 3], 'bsp.send'), 3)
         """
         while not self.done:
-            self._rides.sync(self)
+            self._rides.sync(self.name)
         return self._value
 
     def advance(self) -> None:
@@ -209,6 +266,9 @@ class Ride(Generic[Result_co]):
             raise
 
 
+AnyRide = TypeVar("AnyRide", bound=Ride[Any])
+
+
 class Rides(Participant):
     """All that rides in the supersteps of a machine, on this processor.
 
@@ -218,19 +278,41 @@ class Rides(Participant):
     Attributes:
         mail: what is sent on the streams.
         notes: what is sent beside them.
-        riding: what is under way, in the order in which it was started; the same on all processors.
+        riding: what is under way, in the order in which it was started; the same on all processors, but for what was
+            started on groups.
+        starting: of these, whose generator runs.
+        group_calls: the calls on groups.
+        words: that go to others with this superstep, by the name of the function.
     """
 
-    __slots__ = ("_calls", "_engine", "_number", "_starting", "mail", "notes", "p", "pid", "riding")
+    __slots__ = (
+        "_calls",
+        "_engine",
+        "_number",
+        "group_calls",
+        "mail",
+        "notes",
+        "p",
+        "pid",
+        "riding",
+        "starting",
+        "words",
+    )
 
     def __init__(self, engine: SuperstepEngine) -> None:
         self._engine, self.p, self.pid = engine, engine.p, engine.pid
         self.mail = Mail(engine.pool, "collective")
         self.notes = Notes(self)
         self.riding: list[Ride[Any]] = []
-        self._starting: Ride[Any] | None = None  # whose generator runs
+        self.starting: Ride[Any] | None = None
+        self.group_calls = GroupCalls()
         self._calls: deque[tuple[int, str, dict[str, str]]] = deque(maxlen=REMEMBERED)  # as `Called`
         self._number = 0
+        self.words: dict[str, int] = {}
+
+    def count(self, name: str, words: int) -> None:
+        """A function sends so many words to others with this superstep."""
+        self.words[name] = self.words.get(name, 0) + words
 
     def superstep(self) -> int:
         """The number of the superstep that goes on."""
@@ -240,7 +322,10 @@ class Rides(Participant):
 
     def start(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:
         """Start a function; what it sends first goes out with the superstep that goes on."""
-        ride = Ride(self, name, steps)
+        return self.begun(Ride(self, name, steps))
+
+    def begun(self, ride: AnyRide) -> AnyRide:
+        """The ride, begun: what it sends first goes out with the superstep that goes on."""
         self._advance([ride])
         return ride
 
@@ -256,10 +341,10 @@ class Rides(Participant):
 
     def stream(self, name: str, arguments: Mapping[str, str]) -> Stream:
         """The stream of a call of the function whose generator runs."""
-        assert self._starting is not None
+        assert self.starting is not None
         arguments = dict(arguments)
         stream = Stream(self, name, self.begin(name, arguments, signature(name, arguments)))
-        self._starting.streams.append(stream)
+        self.starting.streams.append(stream)
         return stream
 
     def begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
@@ -275,10 +360,28 @@ class Rides(Participant):
 
     def takes(self, name: str, supersteps: int) -> None:
         """See `Stream.takes`; a part of another function does not know it of that one."""
-        if self._starting is not None and self._starting.name == name:
-            self._starting.supersteps = supersteps
+        if self.starting is not None and self.starting.name == name:
+            self.starting.supersteps = supersteps
+
+    def begin_on(self, calls: CallsOn, name: str, arguments: dict[str, str], of_call: int) -> int:
+        """`begin` of a call on a group."""
+        groups = self.group_calls
+        groups.latest, groups.since = calls, self._number
+        number = calls.number = calls.number + 1
+        calls.last.append((number, name, arguments))
+        return of_call + number
+
+    def follows(self, name: str) -> None:
+        """See `Stream.follows`."""
+        if self.starting is not None and self.starting.name == name:
+            self.starting.told = True
 
     # -- the end of a superstep ---------------------------------------------------------------------------------------
+
+    @property
+    def go_on(self) -> bool:
+        """Whether something that was called on a group here goes on after the next superstep."""
+        return any(ride.goes_on for ride in self.riding)
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
         if self.mail.outgoing:
@@ -286,9 +389,13 @@ class Rides(Participant):
                 parcels.setdefault(dest, {})[LETTERS] = parcel[MAIL]
         self.notes.pack(parcels)
 
-    def sync(self, ride: Ride[Any]) -> None:
-        """End a superstep of what rides alone, for one of it."""
-        self._engine.sync_rides(ride.name)
+    def sync(self, name: str, on_groups: bool = False) -> bool:
+        """End a superstep of what rides alone, for one of it; see `SuperstepEngine.sync_rides`."""
+        return self._engine.sync_rides(name, self, on_groups)
+
+    def take_apart(self, name: str, arrival: Arrival, seconds: float, rides: Rides) -> bool:
+        """See `SuperstepEngine.take_rides`."""
+        return self._engine.take_rides(name, arrival, seconds, rides)
 
     def deliver(self, arrived: Sequence[tuple[int, Section]], noted: Sequence[tuple[int, Section]]) -> None:
         """Give what arrived to the streams, and the notes to who takes them, and let everything go on.
@@ -316,7 +423,7 @@ class Rides(Participant):
         """One after the other, in the order of their starts; all of them, also where one raises."""
         failed: BaseException | None = None
         for ride in rides:
-            before, self._starting = self._starting, ride
+            before, self.starting = self.starting, ride
             try:
                 ride.advance()
             except BaseException as error:
@@ -324,10 +431,10 @@ class Rides(Participant):
                 if self._engine.gate.failed is not None:
                     raise  # all know of it, and nothing more is exchanged
             finally:
-                self._starting = before
+                self.starting = before
             if not ride.done:
                 self.riding.append(ride)
-        if self.riding:
+        if self.riding and self is self._engine.rides:
             self._engine.participants[self] = None
         if failed is not None:
             raise failed
@@ -336,7 +443,12 @@ class Rides(Participant):
 
     def called(self) -> list[Called]:
         """The last calls on this processor."""
-        return [Called(*call) for call in self._calls]
+        return [*(Called(*call) for call in self._calls), *self.group_calls.called()]
+
+    def last_call(self) -> Called:
+        """The last one."""
+        groups = self.group_calls
+        return groups.latest.called()[-1] if groups.since == self._number else Called(*self._calls[-1])
 
     def differ(self, complaint: str) -> NoReturn:
         """See `Stream.differ`."""

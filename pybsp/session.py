@@ -6,14 +6,13 @@ some do not come to an exchange within the grace period is the job aborted.
 
 from __future__ import annotations
 
-import socket
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import ref
 
-from . import agreement, process, settings, signals, simulation
+from . import agreement, process, settings, signals, simulation, threads
 from .errors import BSPError, UsageError
 from .failures import killed, speaker
 from .lazy import ready
@@ -66,13 +65,32 @@ class Opening(NamedTuple):
     arguments: by name; equal on all.
     settings: those of the environment variables that are set here.
     address: where others read where this processor is.
+    here: the machine as this processor finds it.
     """
 
-    host: str
     decided: Any
     arguments: Mapping[str, Any]
     settings: Mapping[str, str]
     address: Any
+    here: Circumstances
+
+
+class Circumstances(NamedTuple):
+    """What a processor shares its host with.
+
+    cores: of the host.
+    threads: that numpy's libraries take here at most.
+    load: the host's average over the last minute, when the run began.
+    """
+
+    cores: int
+    threads: int
+    load: float
+
+    @classmethod
+    def here(cls) -> Circumstances:
+        """Those of this processor."""
+        return cls(process.cores(), threads.in_use(), process.load())
 
 
 class Session(ABC, Generic[Processor]):
@@ -95,6 +113,7 @@ class Session(ABC, Generic[Processor]):
         transport: the ranks.
         world: whether they are all of the job; else those of a communicator.
         hosts: of each processor.
+        circumstances: of each processor; known once the run has begun.
         processor: what `make` made; None before.
     """
 
@@ -104,6 +123,7 @@ class Session(ABC, Generic[Processor]):
     transport: MPITransport
     world: bool
     hosts: Sequence[str]
+    circumstances: Sequence[Circumstances]
     processor: Processor | None = None
 
     @abstractmethod
@@ -144,6 +164,9 @@ class Session(ABC, Generic[Processor]):
     def fail(self, processor: Processor, error: BaseException) -> None:
         """The run has failed, here or elsewhere: all learn how."""
 
+    def left(self) -> None:
+        """The run is over, however it has ended."""
+
     def detach(self) -> None:
         """The ranks part."""
 
@@ -177,7 +200,8 @@ class Session(ABC, Generic[Processor]):
             transport = None if simulated is not None else world_transport(self.operation)
             if transport is None:
                 return virtual(simulated)
-            with self._session(transport, world=True) as processor:
+            ranks_here = transport.hosts.count(transport.hosts[transport.pid])
+            with threads.limited(ranks_here), self._session(transport, world=True) as processor:
                 return program(processor)
         except BaseException as error:
             # The others are in this run, or about to begin it; inside of another one that tells them.
@@ -245,6 +269,7 @@ class Session(ABC, Generic[Processor]):
             raise error
         finally:
             watch.end()
+            self.left()
 
     def _begin(self, watch: Watch) -> Processor:
         """Agree on the settings and the arguments, and take what processor 0 has decided."""
@@ -253,7 +278,8 @@ class Session(ABC, Generic[Processor]):
         for name in settings.SECONDS:
             settings.seconds(name)  # a wrong one is an error now, not when it is needed
         decided = self.decide() if pid == 0 else None
-        own = Opening(socket.gethostname(), decided, arguments, settings.set_here(settings.OF_RUN), watch.address)
+        set_here = settings.set_here(settings.OF_RUN)
+        own = Opening(decided, arguments, set_here, watch.address, Circumstances.here())
         arrival = transport.exchange(self.kind, own, {})
         # From here on all find the same, and none is left waiting: an error is marked as known to all.
         try:
@@ -271,7 +297,8 @@ class Session(ABC, Generic[Processor]):
         except UsageError as differing:
             mark(differing, quiet=pid != 0)
             raise
-        self.hosts = hosts = [opening.host for opening in of_all]
+        self.hosts = hosts = transport.hosts
+        self.circumstances = [opening.here for opening in of_all]
         if hosts.count(hosts[pid]) > process.cores():
             transport.waiter.crowd()
         for warning in self.warnings() if pid == 0 else ():

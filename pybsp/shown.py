@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from .account import clock
 from .failures import note_label
 from .ledger import COLUMNS, Log, pack_row
-from .rides import Ride
-from .transport import RIDES, Arrival
+from .rides import Supersteps, signature
+from .transport import QUIET, RIDES, Arrival, Bytes
+from .transport.arena import SMALLEST, SharedPool
 from .transport.media.near import Near
 from .transport.router import Direct
+from .transport.wire import BY_MESSAGE
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 NOT_SHOWN: Final = object()
+ELSEWHERE: Final = BY_MESSAGE  # where memory lies that others do not see
 _CHUNK = Log.CHUNK
 
 
@@ -39,7 +42,10 @@ class Shown:
         places: where a record begins there, in bytes, by the parity of an exchange's number.
         most: bytes of a record.
         others: all but this processor.
+        idle: the scheme of a call (collectives/small.py) for which this processor needs nobody, and keeps in step.
     """
+
+    on_group = False  # group_shown.py
 
     def __init__(self, engine: SuperstepEngine, transport: Near) -> None:
         self._engine, self._show, self._board = engine, transport.show, transport.board
@@ -48,7 +54,8 @@ class Shown:
         self.mine, self.pid = self.parts[engine.pid], engine.pid
         self.others = [pid for pid in range(engine.p) if pid != engine.pid]
         self._theirs = [self.words[pid] for pid in self.others]
-        self._heard: tuple[Arrival, float]
+        self._came: tuple[Arrival, float]
+        self.idle: list[tuple[bool, list[int], list[int], Counts]] = []
 
     @classmethod
     def of(cls, engine: SuperstepEngine) -> Shown | None:
@@ -57,6 +64,21 @@ class Shown:
         if not isinstance(transport, Near) or not isinstance(engine.router, Direct) or engine.checked:
             return None
         return cls(engine, transport)
+
+    def quiet(self) -> Arrival:
+        """An exchange of what rides alone, in which this processor says nothing."""
+        arrival = self._show(RIDES)
+        return QUIET if arrival is None else arrival
+
+    def signature(self, name: str, arguments: dict[str, str]) -> int:
+        """That of a call."""
+        return signature(name, arguments)
+
+    def memory(self, size: int) -> tuple[int, Bytes]:
+        """Memory of so many bytes where all see it, and its place in this processor's part; else `ELSEWHERE`."""
+        pool = self._engine.pool
+        memory = pool.take(max(size, SMALLEST))
+        return pool.place(memory) if isinstance(pool, SharedPool) else ELSEWHERE, memory[:size]
 
     def parity(self) -> int:
         """That of the next superstep."""
@@ -130,7 +152,7 @@ class Shown:
             enter = clock()
             arrival = self._show(RIDES)
             if arrival is not None:
-                self._heard = arrival, enter - account.left
+                self._came = arrival, enter - account.left
                 return NOT_SHOWN
             place = at >> 3
             for words in self._theirs:
@@ -152,13 +174,13 @@ class Shown:
             self._leave(error, name)
             raise
 
-    def heard(self, name: str, ride: Callable[[], Ride[Result]]) -> Result:
+    def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:
         """The call rides, and begins with what came instead of a record."""
         engine = self._engine
         engine.rides.take_back()
-        riding = ride()
-        arrival, seconds = self._heard
-        engine.take_rides(name, arrival, seconds)
+        riding = engine.rides.start(name, steps())
+        arrival, seconds = self._came
+        engine.take_rides(name, arrival, seconds, engine.rides)
         return riding.finish()
 
     def label(self, name: str) -> float:
@@ -178,7 +200,7 @@ class Shown:
     def _refuse(self, arrival: Arrival) -> NoReturn:
         """Another processor did something else, or showed nothing."""
         engine = self._engine
-        call = engine.rides.called()[-1]
+        call = engine.rides.last_call()
         if arrival.kinds is not None:
             engine.settle(arrival, RIDES, f"is in {call.described()}")
         engine.agreement.differ(f"{call.name}: another processor calls it with other arguments than {engine.pid}")

@@ -16,32 +16,37 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .accesses import Accesses
+from .accesses import READ_THERE, Accesses
 from .account import COUNTS, Account, Counted, clock
 from .agreement import Agreement
 from .arrays import Array
 from .errors import BSPError, UsageError, describe, where
 from .failures import failure_of, label_of, note_label
 from .gate import Gate
+from .global_arrays import GlobalArray
+from .layouts import Layout
 from .ledger import COLUMNS, Log
 from .mail import SHORT, Inbox, Mail, arrays_of
-from .participant import Participant
+from .participant import Participant, Saving
+from .patterns import Patterns
 from .poison import poison
 from .queues import Queue
 from .registrations import Registrations
 from .rides import Rides, refuse_under_way
 from .settings import GRACE, seconds
-from .shown import Shown
+from .shown import ELSEWHERE, Shown
 from .transport import (
     END,
     FLAG_GETS,
+    FLAG_MEET,
+    FLAG_MORE,
+    INDICES,
     JOINED,
-    KIND,
     LETTERS,
     MAIL,
     NOTES,
@@ -59,11 +64,21 @@ from .transport import (
 )
 from .transport.router import Direct, Router
 
+if TYPE_CHECKING:
+    from .group_rides import GroupRides
+
 _NONE: dict[int, Parcel] = {}
 _LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
 _NOTHING: Counted = (0, 0, 0)
 _SYNCED = "called bsp.sync()"
-_SENDING = ("bsp.send", "queue.send", "array.put", "array.get")  # in this order errors list them
+_SENDING = (
+    "bsp.send",
+    "queue.send",
+    "array.put",
+    "array.get",
+    "pattern.put",
+    "pattern.get",
+)  # in this order errors list them
 _CHUNK = Log.CHUNK
 
 
@@ -97,10 +112,17 @@ class SuperstepEngine:
         gate: whether something may be called.
         mail: the messages that go out with its end.
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
+        patterns: of arrays.
         rides: functions that ride in its supersteps.
         shown: the way of short records; None where there is none.
+        saver: of checkpoints; None where there are none.
+        flags: that the next end of a superstep tells the others.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
+        kept: of all parts that there are; forgotten: of those that the program cannot enter again.
+        root: that of the machine that this is a part of; itself where it is none.
+        contexts: of this processor's transports, of whatever machine; one set for all of them.
+        group_rides: what is called on groups; None before there is one.
     """
 
     __slots__ = (
@@ -116,18 +138,26 @@ class SuperstepEngine:
         "agreement",
         "checked",
         "context",
+        "contexts",
+        "flags",
+        "forgotten",
         "gate",
+        "group_rides",
         "inbox",
+        "kept",
         "mail",
         "p",
         "part",
         "participants",
+        "patterns",
         "pid",
         "pool",
         "registrations",
         "rides",
+        "root",
         "route",
         "router",
+        "saver",
         "shown",
         "transport",
     )
@@ -151,7 +181,8 @@ class SuperstepEngine:
         self._outgoing = self.mail.outgoing
         self.participants: dict[Participant, None] = {}
         self.registrations = Registrations()
-        self._accesses = Accesses(self.pool, self.registrations.arrays)
+        self._accesses = Accesses(self.pool, self.registrations.arrays, self.pid)
+        self.patterns = Patterns(self)
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
         self._letters: list[tuple[int, Section]] = []  # for the rides
@@ -162,6 +193,13 @@ class SuperstepEngine:
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
         self._begun: _Begun | None = None
         self.part: SuperstepEngine | None = None
+        self.saver: Saving | None = None
+        self.flags = 0
+        self.kept: list[SuperstepEngine] = []
+        self.forgotten: list[SuperstepEngine] = []
+        self.contexts = {context}
+        self.root = self
+        self.group_rides: GroupRides | None = None
         self._fast = not (checked or account.virtual)
 
     # -- what goes out ------------------------------------------------------------------------------------------------
@@ -176,12 +214,27 @@ class SuperstepEngine:
         self.participants[self.registrations] = None
         return self.registrations
 
-    def array(self, local: NDArray[Any]) -> Array:
-        """Register an array; all processors alike."""
+    def array(self, local: NDArray[Any], layout: Layout | None = None, place: int = ELSEWHERE) -> Array:
+        """Register an array, perhaps of a layout; all processors alike.
+
+        Args:
+            place: where its memory lies in this processor's part of shared memory.
+        """
         registrations, line = self.registering(), where()
-        array = Array(self, registrations.next_array(), local, line)
-        registrations.add_array(array, line)
+        number = registrations.next_array()
+        array = Array(self, number, local, line) if layout is None else GlobalArray(self, number, local, line, layout)
+        registrations.add_array(array, place, line)
         return array
+
+    def new_array(self, local: NDArray[Any], layout: Layout | None = None) -> Array:
+        """Register an array of zeros that nobody has yet: where others can read it there, it lies in shared memory."""
+        place = ELSEWHERE
+        if self.shown is not None and 0 < local.nbytes <= READ_THERE:
+            place, memory = self.shown.memory(local.nbytes)
+            if place != ELSEWHERE:
+                local = np.ndarray(local.shape, local.dtype, memory)
+                local[...] = 0
+        return self.array(local, layout, place)
 
     def queue(self, dtype: np.dtype[Any]) -> Queue:
         """Make a queue; all processors alike."""
@@ -212,6 +265,7 @@ class SuperstepEngine:
         if self.participants or not self._fast or not self.gate.limit:
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
+            self._rode()
             if self.rides.riding or self._letters or self._noted:
                 self._go_on()
             return
@@ -289,11 +343,17 @@ class SuperstepEngine:
         else:
             self.label(label)
 
-    def sync_rides(self, name: str) -> None:
+    def sync_rides(self, name: str, rides: Rides, on_groups: bool = False) -> bool:
         """End a superstep of what rides alone, labelled with that name where the program has no label.
 
         What the program has sent goes out with its own next sync, and what arrived for it stays until then. What it
         registered takes effect; what it freed goes with its own sync, which may still bring something for it.
+
+        Args:
+            on_groups: it is for what was called on groups, where processors may have called different functions.
+
+        Returns:
+            Whether what was called on some group goes on after it.
         """
         self.gate.check(name)
         account = self.account
@@ -301,39 +361,54 @@ class SuperstepEngine:
             enter = clock()
             charge = account.charge(enter)
             parcels: dict[int, Parcel] = {}
-            self.rides.pack(parcels)
+            rides.pack(parcels)
             sent = _count(parcels.items(), self.pid)
             note, declared = None, self.registrations.declared
             if declared or self.checked:
-                note = (None, declared or None, (account.label or name, where()) if self.checked else None)
-            arrival = self.route(RIDES, note, parcels, charge)
+                label = account.label or ("collectives on groups" if on_groups else name)
+                note = (None, declared or None, (label, where()) if self.checked else None)
+            flags = self.flags | (FLAG_MORE if on_groups and rides.go_on else 0)
+            if on_groups and self.shown is not None and note is None and not (parcels or flags):
+                arrival = self.shown.quiet()
+            else:
+                arrival = self.route(RIDES | flags, note, parcels, charge)
             seconds = charge.seconds if account.virtual else enter - account.left
         except BaseException as error:
             note_label(error, account.label or name)
             self.agreement.leave(error)
             raise
-        self.take_rides(name, arrival, seconds, sent)
+        return self.take_rides(name, arrival, seconds, rides, sent)
 
-    def take_rides(self, name: str, arrival: Arrival, seconds: float, sent: Counted = _NOTHING) -> None:
+    def take_rides(self, name: str, arrival: Arrival, seconds: float, rides: Rides, sent: Counted = _NOTHING) -> bool:
         """What an exchange brought that ends such a superstep; computing took so many seconds before it."""
         account = self.account
         label = account.label
         if not label:
             account.label_this(name)
         try:
-            self._take(arrival, RIDES, f"is in {self.rides.called()[-1].described()}", seconds, sent)
+            self._take(arrival, RIDES, f"is in {self.rides.last_call().described()}", seconds, sent)
         except BaseException as error:
             note_label(error, account.label)
             self.agreement.leave(error)
             raise
         account.label_this(label)  # it ended no superstep of the program's
-        self._go_on()
+        self._rode(2)  # one alone is what the superstep is of
+        self._go_on(rides)
+        return arrival.kinds is not None and any(word & FLAG_MORE for word in arrival.kinds)
 
-    def _go_on(self) -> None:
+    def _rode(self, least: int = 1) -> None:
+        """A superstep has ended: note what rode in it, where so many functions did."""
+        rides = self.rides
+        if rides.words:
+            if len(rides.riding) >= least:
+                self.account.log.rode(rides.words)
+            rides.words = {}
+
+    def _go_on(self, rides: Rides | None = None) -> None:
         """What rides goes on, after the exchange: its work is the next superstep's."""
         letters, self._letters = self._letters, []
         noted, self._noted = self._noted, []
-        self.rides.deliver(letters, noted)
+        (rides or self.rides).deliver(letters, noted)
 
     def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all.
@@ -394,21 +469,22 @@ class SuperstepEngine:
         except BaseException as error:
             self.agreement.leave(error)
             raise
+        self._rode()
         if self.rides.riding or self._letters or self._noted:
             self._go_on()
         return True
 
     def _pack(self, note: Any) -> tuple[dict[int, Parcel], Counted, int, Any]:
         """Parcels of all that goes out, what they count, flags of the kind, and the whole note."""
-        parcels, counts, flags = _NONE, _NOTHING, 0
+        parcels, counts, flags = _NONE, _NOTHING, self.flags
         declared = self.registrations.declared
         if self._outgoing or self.participants:
             parcels = self.mail.pack()[0] if self._outgoing else {}
             for one in self.participants:
                 one.pack(parcels)
             counts = _count(parcels.items(), self.pid)
-            if self._accesses.asked:
-                flags = FLAG_GETS
+            if self._accesses.asking:
+                flags |= FLAG_GETS
         if declared or self.checked:
             note = (note, declared or None, (self.account.label, where()) if self.checked else None)
         elif note is not None:
@@ -438,7 +514,9 @@ class SuperstepEngine:
         getting = False
         if arrival.kinds is not None:
             notes = self.settle(arrival, kind, what)
-            getting = any(word & ~KIND for word in arrival.kinds)
+            getting = any(word & FLAG_GETS for word in arrival.kinds)
+            if self.saver is not None and any(word & FLAG_MEET for word in arrival.kinds):
+                self.saver.heard()
         # 3. What arrived. What gets ask for is read before puts are written.
         arrived = arrival.parcels
         if getting:
@@ -448,6 +526,8 @@ class SuperstepEngine:
         if arrived:
             words, messages, items_in = self._deliver(arrival)
             words_in, messages_in = words_in + words, messages_in + messages
+        if self.patterns.awaited:
+            self.patterns.complete()
         if self.registrations.leaving and kind != RIDES:
             for queue in self.registrations.let_go():
                 self.participants[queue] = None  # what arrived for it goes with the next sync
@@ -457,14 +537,17 @@ class SuperstepEngine:
 
     def _answer(self, arrived: Sequence[tuple[int, Parcel]]) -> tuple[int, int, int, int]:
         """Answer the gets, and fill this processor's tickets: the second exchange of a superstep with gets."""
-        parcels = self._accesses.replies(arrived)
+        parcels, (words_out, messages_out) = self._accesses.replies(arrived)
+        words_in, messages_in = self._accesses.read()
+        # Who reads in memory of others does so before this exchange, and nothing is written there before it.
         arrival = self.route(REPLY, None, parcels, Charge(0.0, counts=True))
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")
         if self.checked:
             self._fresh = self._accesses.values(arrival.parcels)
         self._accesses.fill(arrival.parcels)
-        return (*_count(parcels.items(), self.pid)[:2], *_count(arrival.parcels, self.pid)[:2])
+        sent, got = _count(parcels.items(), self.pid), _count(arrival.parcels, self.pid)
+        return words_out + sent[0], messages_out + sent[1], words_in + got[0], messages_in + got[1]
 
     def _deliver(self, arrival: Arrival) -> Counted:
         """Hand what arrived to the inbox, the arrays and the queues; returns what it counts, as `_count`."""
@@ -476,6 +559,7 @@ class SuperstepEngine:
                 return section[1], section[2], 0
         mail: list[tuple[int, Section]] = []
         queued: dict[int, list[tuple[int, Section]]] | None = None
+        patterned: list[tuple[int, int, Section]] | None = None
         words = messages = items = 0
         own = self.pid
         for source, parcel in arrival[2]:
@@ -495,9 +579,15 @@ class SuperstepEngine:
                     if source != own:
                         messages += 1 - section[2]
                         items += section[2]
+                elif stream < 0 or stream == INDICES:
+                    if patterned is None:
+                        patterned = []
+                    patterned.append((source, stream, section))
                 if source != own:
                     words += section[1]
                     messages += section[2]
+        if patterned is not None:
+            self.patterns.deliver(patterned)
         if mail:
             self.inbox = Inbox(mail, self._outgoing)
         if queued is not None:
@@ -522,6 +612,10 @@ class SuperstepEngine:
         if stream >= JOINED:
             return [section.data.view(self.registrations.queues[stream - JOINED].dtype)]
         return []
+
+    def take_inbox(self, arrived: Sequence[tuple[int, Section]]) -> None:
+        """These messages are in the inbox, as if they had arrived with the last sync."""
+        self.inbox = Inbox(arrived, self._outgoing) if arrived else self._empty
 
     def move(self) -> None:
         """The memory in which data arrived goes: what arrived last moves out of it."""
@@ -585,6 +679,22 @@ class SuperstepEngine:
             # a signal; or on the way in or out of a part, which others are in. Nobody knows then where this one was.
             self.transport.revoke(error)
         return self.agreement.tell(failure, grace)
+
+    def watch_crossing(self) -> None:
+        """Processors may wait for each other in different machines from now on."""
+        self.transport.watch_crossing(self.root.whereabouts)
+
+    def give_back(self, everything: bool = False) -> None:
+        """Give back the parts that the program has forgotten; all of them where this machine ends."""
+        for part in [*self.kept] if everything else self.forgotten:
+            if part in self.kept:
+                self.kept.remove(part)
+                part.give_back(everything=True)
+                if not part.transport.revoked:
+                    part.router.close()
+                    part.transport.free()
+                self.contexts.discard(part.context)
+        self.forgotten.clear()
 
     # -- where it is, for those that wait -----------------------------------------------------------------------------
 

@@ -20,14 +20,14 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, NoReturn
 
-from . import agreement, leftovers, process, settings
+from . import agreement, leftovers, process, settings, slurm
 from .agreement import settle
 from .errors import BSPError, LauncherError, SyncError, UsageError, where
 from .failures import Failure, culprit, failure_of, note_place, outcome, speaker
 from .process import launched
 from .superstep import SuperstepEngine
 from .transport import EXIT, FAIL, KIND, Arrival
-from .transport.launcher import DRAIN, abort_job, check_launcher, load
+from .transport.launcher import DRAIN, abort_job, check_launcher, library, load
 from .transport.medium import MPITransport
 from .transport.mpi import WATCH, duplicate
 from .transport.revocation import Revocation
@@ -60,13 +60,13 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
                 raise _printed_by_first(
                     LauncherError(
                         f"pybsp: a launcher started {size} processes, but Python can load no MPI library "
-                        f"({_first_line(error)}); install one: pip install 'pybsp[mpich]', and start with its mpiexec "
+                        f"({_first_line(error)}); install one: pip install mpich, and start with its mpiexec "
                         "(`pybsp run -n ...`)"
                     )
                 ) from None
             print(
                 f"pybsp: no MPI library can be loaded ({_first_line(error)}); running on one virtual processor. "
-                "pip install 'pybsp[mpich]' brings one.",
+                "pip install mpich brings one.",
                 file=sys.stderr,
             )
             _alone = True
@@ -168,6 +168,7 @@ def usable_mpi(operation: str) -> Any:
     _require_processor(operation)
     module = sys.modules.get("mpi4py.MPI")
     if process.siblings.several and (module is None or not module.Is_initialized()):
+        library()  # what it cannot do, all find by themselves, however early the others end
         line = where()
 
         def verdict() -> str | None:
@@ -199,6 +200,8 @@ def _printed_by_first(error: LauncherError) -> LauncherError:
             time.sleep(
                 grace_or_default()
             )  # this launcher ends all ranks as soon as one has ended so: let the first speak
+        elif slurm.step() is not None:
+            time.sleep(min(grace_or_default(), 1.0))  # srun does so where the site has it so (KillOnBadExit)
     else:
         mark(error, quiet=False)
     return error

@@ -164,7 +164,7 @@ MEDIA = {
     "sparse, a head of before": ("bsp._transport.sparse._number -= 2", {"ROUTER": "sparse"}),
     "sparse, less data": (SHORTER.strip(), {"ROUTER": "sparse"}),
     "aggregated, a head of before": (
-        "bsp._transport._leaders._number -= 1",
+        "bsp._transport._leaders.number -= 1",
         {"PRETENDED_NODES": "2", "PYBSP_AGGREGATE": "1"},
     ),
 }
@@ -235,6 +235,7 @@ def test_shared_memory_that_fills_up_in_mid_run_is_no_end(program: Program, word
 # -- views that are kept ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole
 def test_a_superstep_takes_as_many_steps_whatever_is_kept(program: Program) -> None:
     path = program("""
         import sys, numpy as np, pybsp

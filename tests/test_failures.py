@@ -407,7 +407,7 @@ def test_exit_on_all_ranks_alike_is_an_ordinary_end(program: Program, status: st
 # -- the others are stuck ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("time.sleep(1000)")
+@pytest.mark.whole
 @pytest.mark.parametrize("stuck", ["time.sleep(1000)", "MPI.COMM_WORLD.recv(source=1)"])
 def test_others_are_stuck_in_something_else(program: Program, tmp_path: Path, stuck: str) -> None:
     path = program(f"""

@@ -24,7 +24,7 @@ from pybsp.benchmarks.calibration import machine_file, samples
 from pybsp.benchmarks.calibration import report as calibration_report
 from pybsp.benchmarks.calibration.analysis import analyse
 from pybsp.files import replacing
-from pybsp.ledger import append_run, read, record_run
+from pybsp.ledger import append_run, of_file, read, record_run
 from pybsp.machine import replace_file
 from pybsp.report import report
 
@@ -248,7 +248,8 @@ def test_what_a_terminal_would_obey_is_shown_as_text(
 ) -> None:
     path = tmp_path / "ledger.json"
     run = copy.deepcopy(ledger["runs"][0])
-    run["hosts"] = ["[red]here[/red]", "\x1b[31mthere", "\ud800\u202e"]
+    run["p"], run["hosts"] = 3, ["[red]here[/red]", "\x1b[31mthere", "\ud800\u202e"]
+    run.update(cores=[2] * 3, threads=[1] * 3, load=[0.5] * 3)
     run["supersteps"][0]["label"] = "[bold]\x1b]0;title\x07[/]"
     append_run(path, run, first=True)
     for every in (False, True):
@@ -263,7 +264,7 @@ def test_what_a_terminal_would_obey_is_shown_as_text(
 
 def held(path: Path) -> list[dict[str, Any]]:
     """The runs of a ledger file, as they were given."""
-    return [{**run, "supersteps": [record._asdict() for record in run["supersteps"]]} for run in read(path)["runs"]]
+    return [{**run, "supersteps": [of_file(record) for record in run["supersteps"]]} for run in read(path)["runs"]]
 
 
 def test_runs_are_added_to_a_ledger_file_one_by_one(ledger: Any, tmp_path: Path) -> None:

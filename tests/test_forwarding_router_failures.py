@@ -42,7 +42,7 @@ def test_a_processor_raises_while_others_send(tmp_path: Path, router: str, faili
     assert f"(on processor {failing} of 5, in superstep 1)" in ended.err
 
 
-@pytest.mark.fast("4-hypercube")
+@pytest.mark.whole
 @pytest.mark.parametrize("router", ROUTERS)
 @pytest.mark.parametrize("absent", [0, 4])
 def test_others_that_never_come_end_the_job(tmp_path: Path, router: str, absent: int) -> None:

@@ -36,8 +36,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files lazy leftovers managed mpiexec process settings "
-        "supervise",
+        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec notebook "
+        "places process settings shipping slurm supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -45,13 +45,14 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate indices labels ledger notes participant parts queues registrations "
-        "rides shown superstep",
+        "accesses account arrays bsp checkpoints combining gate global_arrays group_rides group_shown groups indices "
+        "labels ledger notes part_totals participant parts patterns queues registrations rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits keywords launch logp.launch on_network session signals simulation watch world",
+        "exits job keywords launch logp.launch machine_cache on_network replaying serving session signals simulation "
+        "started testing threads watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -61,13 +62,24 @@ LAYERS = {
     "benchmarks": Layer(
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
-    "command": Layer("__main__ cli report", "ground machines transport messages logp bsp routers runs benchmarks"),
+    "command": Layer(
+        "__main__ cli configured doctor labelled probe pytest_plugin report starting",
+        "ground machines transport messages logp bsp routers runs benchmarks",
+    ),
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
-# For type checkers alone: what fills the pools, and the machine that they are pools of.
-TYPES_ONLY = {(name, "superstep") for name in ("arrays", "queues", "combining", "rides", "shown")} | {
-    ("notes", "rides")
+CHECKPOINTS = ("asked", "failing", "saver", "snapshot")
+# For type checkers alone: what fills the pools, and the machine that they are pools of; what rides, and an array's
+# patterns.
+TYPES_ONLY = {
+    *((f"checkpoints.{name}", "superstep") for name in CHECKPOINTS),
+    *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
+    *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals")),
+    ("notes", "rides"),
+    ("ledger", "part_totals"),
+    ("account", "part_totals"),
+    ("arrays", "patterns"),
 }
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
@@ -225,6 +237,7 @@ def test_layers_are_in_order() -> None:
         assert set(LAYERS[layer].imports.split()) <= set(names[:place]), layer
 
 
+@pytest.mark.whole
 def test_links_are_followed() -> None:
     for module in ("collectives.broadcast", "routing.networks.mesh", "benchmarks.calibration.command", "bsp", ""):
         assert module in sources()

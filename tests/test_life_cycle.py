@@ -123,12 +123,17 @@ VALUES = {
     settings.MACHINE: ("one.json", "other.json"),
     settings.LEDGER: ("one.json", "other.json"),
     settings.CHECKED: ("1", "0"),
+    settings.ROUTER: ("direct", "sparse"),
     settings.GRACE: ("5", "6"),
     settings.WAIT: ("polite", "yield"),
     settings.SHARED: ("0", "100000000"),
     settings.AGGREGATE: ("0", "1"),
     settings.WARN_AFTER: ("50", "60"),
     settings.REPORT_SIGNAL: ("SIGUSR1", "SIGUSR2"),
+    settings.CHECKPOINT: ("one", "other"),
+    settings.CHECKPOINT_EVERY: ("5", "6"),
+    settings.CHECKPOINT_KEEP: ("2", "3"),
+    settings.RECORD: ("0", "1"),
     settings.COMPILED: ("0", "1"),
 }
 

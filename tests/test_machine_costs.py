@@ -18,7 +18,8 @@ import pybsp
 from pybsp import BSPMachine, Cost, EBSPMachine, UsageError
 from pybsp.collectives import broadcast, prefix
 from pybsp.cost import Superstep
-from pybsp.ledger import append_run, read
+from pybsp.ledger import Ledger, Log, append_run, combine
+from pybsp.machine import for_p
 from pybsp.report import report
 
 FIGURES = st.floats(0, 1e6)
@@ -320,7 +321,7 @@ def test_a_report_has_the_error_bar_of_predictions(tmp_path: Path, capsys: pytes
         printed = capsys.readouterr().out
         assert ("+- p95 [s]" in printed) == bars
         if bars:
-            assert re.search(r"│ +10 │ +1 │ +5 │ +10 │", printed)  # predicted, +- median, +- p95, measured
+            assert re.search(r"│ +10 │ +10 │ +1 │ +5 │ +1 │", printed)  # exchange, predicted, +- both, their ratio
     assert "g1 = 1 s/word, g2 = 1 s/word, s = 8 s" in printed
 
 
@@ -341,19 +342,103 @@ def test_a_report_has_a_column_of_items_where_a_queue_was_used(
         assert "o_item = 0.5 s" in printed
         assert ("items" in printed) == queued
         if queued:
-            assert re.search(r"│ +30 │ +60 │ +1 │ +30 │ +55 │ +55 │", printed)  # h, M, messages, items, times
+            assert re.search(r"│ +30 │ +60 │ +1 │ +30 │.*│ +55 │ +55 │", printed)  # h, M, messages, items; exchange
 
 
-def test_a_ledger_file_without_items_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_has_no_prediction_by_a_machine_that_nobody_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(5)
+        bsp.sync()
+
     path = tmp_path / "ledger.json"
-    run = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.as_json(["here"] * 2, "direct")
-    for record in run["supersteps"]:
-        del record["items"]
+    for virtual in (True, False):
+        run = pybsp.simulate(main, p=2).ledger.as_json(["here"] * 2, "direct")
+        append_run(path, {**run, "virtual": virtual}, first=True)
+        assert report(str(path), every=False) == 0
+        printed = capsys.readouterr().out
+        assert "predicted" not in printed
+        assert "nominal" not in printed
+        assert ("`pybsp run --calibrate` measures" in printed) != virtual
+        assert ("g = 1e-09 s/word" in printed) == virtual  # by which the clock ran
+        assert "w [flop]" in printed
+
+
+def test_a_report_begins_with_how_well_the_exchange_was_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(30 * bsp.pid)
+        bsp.send(0, np.zeros(100))
+        bsp.sync()
+
+    path = tmp_path / "ledger.json"
+    run = pybsp.simulate(main, machine=BSPMachine(2, 1.0, 10.0, 2.0)).ledger.as_json(["here"] * 2, "direct")
+    run["supersteps"][0].update(measured=15.0 + 220.0, charged=12.0)
     append_run(path, run, first=True)
-    (found,) = read(path)["runs"]
-    assert [record.items for record in found["supersteps"]] == [0]
     assert report(str(path), every=False) == 0
-    assert "items" not in capsys.readouterr().out
+    _, headline, *table = capsys.readouterr().out.splitlines()
+    assert headline == (
+        "exchange predicted/measured: 0.5 (110 s predicted); computing 15 s (imbalance 2: 7.5 s of waiting), "
+        "exchange 220 s"
+    )
+    assert re.search(r"│ +15 │ +12 │ +2 │ +7.5 │ +220 │ +110 │ +0.5 │", table[3])  # computing, by w/r, ...
+
+
+EXCHANGING = BSPMachine(2, g=0.5, l=4.0, r=2.0, o_msg=0.25, o_item=0.125, segments=((0, 5.0, 0.5, 0.25),))
+
+
+def test_a_ledger_of_ranks_predicts_by_the_exchange_alone_and_costs_by_whole_supersteps() -> None:
+    machine = dataclasses.replace(BSPMachine(2, 1.0, 10.0, 2.0), exchange=EXCHANGING)
+    assert machine.exchanging(h=8, messages=2, items=8) == 5 + 0.5 * 2 + 0.25 * 8 + 0.125 * 8
+    assert machine.exchanging(h=0) == 4
+    assert machine.elapsed(0.0, 8, 2) == BSPMachine(2, 1.0, 10.0, 2.0).exchanging(8, 2) == 18
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.send(1 - bsp.pid, np.zeros(8))
+        bsp.sync()
+
+    done = pybsp.simulate(main, machine=machine)
+    assert [record.exchange_predicted for record in done.ledger] == [18]  # the clock runs by whole supersteps
+    (record,) = Ledger(machine, _log(), virtual=False)
+    assert record.exchange_predicted == 5 + 0.5 + 0.25 * 8
+    assert record.predicted == record.seconds + record.exchange_predicted
+
+
+def _log() -> Log:
+    """Of a superstep with 8 words in a message, after 3 s of computing on a processor and 1 s on the other."""
+    log = Log()
+    rows = [np.array([[0.0, 0, seconds, 20, 8, 8, 1, 1, 0, 0]]) for seconds in (3.0, 1.0)]
+    log.note(*rows[0][0].tolist())
+    log.names.append("")
+    log.put([combine(rows)])
+    return log
+
+
+NO_EXCHANGE = ("fast", BSPMachine(3, 1.0, 1.0, 1.0), dataclasses.replace(EXCHANGING, exchange=EXCHANGING))
+
+
+@pytest.mark.parametrize("exchange", NO_EXCHANGE)
+def test_an_exchange_that_is_no_machine_of_the_same_p_is_an_error(exchange: Any) -> None:
+    with pytest.raises(UsageError, match="BSPMachine: exchange must be a BSPMachine of p = 2"):
+        BSPMachine(2, 1.0, 1.0, 1.0, exchange=exchange)
+
+
+def test_a_machine_file_keeps_the_exchange_and_refuses_a_wrong_one_by_its_field(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    machine = dataclasses.replace(BSPMachine(2, 1.0, 10.0, 2.0), exchange=EXCHANGING)
+    machine.save(path)
+    assert BSPMachine.load(path) == machine
+    text = path.read_text()
+    for old, new, field in (("0.125", "NaN", "o_item"), ("0.5,", "-1,", "g"), ('"l": 4.0', '"l": "4"', "l")):
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+        with pytest.raises(UsageError, match=rf"machine file {path}: bsp.exchange.{field}: expected a finite number"):
+            BSPMachine.load(path)
+    found, warning = for_p(machine, 4, "it")
+    assert found.exchange is not None
+    assert (found.exchange.p, found.exchange.g, warning is None) == (4, 0.5, False)
 
 
 def test_costs_add_one_after_the_other() -> None:

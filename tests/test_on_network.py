@@ -72,7 +72,7 @@ def test_parts_are_routed_by_their_processors_of_the_whole_machine() -> None:
             part.send(1 - part.pid, np.zeros(4))
             before = part.time()
             part.sync()
-            return part.time() - before
+            return float(part.time() - before)
 
     # Processors i and i + 3 send each other four words, over three links.
     assert pybsp.simulate(main, network=path).results == [6.0] * 6

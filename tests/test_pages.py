@@ -34,7 +34,9 @@ class Block(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """How it is run: on virtual processors, on ranks alone, or by pytest."""
+        """How it is run: on virtual processors, on ranks alone, by itself, or by pytest."""
+        if "start_ranks(" in self.code:
+            return "script"
         return "pytest" if "import pytest" in self.code else "ranks" if "attach(" in self.code else "virtual"
 
     def write(self, folder: Path) -> Path:
@@ -105,10 +107,18 @@ def test_programs_that_call_run_print_the_same_on_ranks(tmp_path: Path) -> None:
             assert printed == block.printed, block.page
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.kind == "script"], ids=lambda block: block.page)
+def test_a_program_of_a_page_that_starts_ranks_prints_what_the_page_says(block: Block, tmp_path: Path) -> None:
+    assert ended_well(run(python(block.write(tmp_path)))) == block.printed
+
+
 def test_tests_of_the_pages_pass(tmp_path: Path) -> None:
     files = [str(block.write(tmp_path)) for block in BLOCKS if block.kind == "pytest"]
     assert files
-    printed = ended_well(run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]))
+    printed = ended_well(
+        run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "pybsp.pytest_plugin", *files])
+    )
     assert re.search(r"^\d+ passed", printed, re.MULTILINE)
 
 

@@ -33,7 +33,7 @@ def test_first_program_prints_what_the_readme_shows(tmp_path: Path) -> None:
 def test_first_two_shell_blocks_make_an_environment_and_run_the_job_and_the_tests() -> None:
     job, tests = blocks("sh")[:2]
     assert "-m venv" in job
-    assert "[mpich]" in job
+    assert "[mpich,calibrate]" in job
     assert "examples/pagerank.py" in job
     assert "-m venv" in tests
     assert "-m pytest" in tests

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import collectives, logp, routing
+from pybsp import collectives, layouts, logp, routing
 from pybsp.collectives import baselines, ebsp
 from pybsp.routing import networks, relations
 
@@ -31,7 +31,7 @@ from .launching import ended_well, run
 PAGES = Path(__file__).parent.parent / "docs" / "reference"
 ON_RANKS = ("pybsp.run", "pybsp.attach", "pybsp.logp.run")  # they need MPI, which is for a process of its own
 # Names without a docstring of their own: a text, a module, a type, and a method that its class's example shows.
-WITHOUT = ("__version__", "logp", "Program")
+WITHOUT = ("__version__", "layouts", "logp", "Program")
 
 
 class Entry(NamedTuple):
@@ -83,7 +83,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     shown = {id(entry.thing) for entry in ENTRIES}
     public = {
         f"{module.__name__}.{name}": getattr(module, name)
-        for module in (pybsp, collectives, ebsp, baselines, logp)
+        for module in (pybsp, collectives, ebsp, baselines, layouts, logp)
         for name in module.__all__
         if name not in WITHOUT
     }

@@ -207,6 +207,7 @@ def test_a_size_that_is_none_is_an_error(program: Program) -> None:
     assert "PYBSP_SHARED: expected a number of bytes" in done.err
 
 
+@pytest.mark.whole
 def test_a_context_is_used_again_by_other_parts(program: Program) -> None:
     path = program("""
         import numpy as np, pybsp

@@ -45,6 +45,7 @@ def test_the_whole_tier_runs_every_case_and_of_many_each_in_four_ways(
         assert len({way.checked for way in mine}) == 2
 
 
+@pytest.mark.whole
 def test_mutants_are_other_programs_and_the_same_ones_for_the_same_seed() -> None:
     mutants = drawn(8, 1)
     assert mutants == drawn(8, 1) != drawn(8, 2)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pybsp
-from pybsp import collectives, logp
+from pybsp import collectives, layouts, logp
 from pybsp.collectives import baselines, ebsp
 
 from .launching import run
@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).parent / "typed" / "program.py"
 
 def test_the_program_has_every_public_name() -> None:
     text = PROGRAM.read_text()
-    modules = (pybsp, collectives, ebsp, baselines, logp)
+    modules = (pybsp, collectives, ebsp, baselines, layouts, logp)
     names = [f"{module.__name__.rpartition('.')[2]}.{name}" for module in modules for name in module.__all__]
     names.remove("pybsp.logp")
     assert [name for name in names if not re.search(rf"\b{re.escape(name)}\b", text)] == []

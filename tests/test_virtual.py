@@ -22,6 +22,7 @@ def counted(ledger: pybsp.Ledger) -> list[Any]:
     return [(r.label, r.work, r.messages, r.h_out, r.h_in, r.h, r.M, r.predicted, r.measured) for r in ledger]
 
 
+@pytest.mark.whole
 def test_4096_processors() -> None:
     def main(bsp: pybsp.BSP) -> int:
         total = 0

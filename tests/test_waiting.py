@@ -233,7 +233,7 @@ def test_nobody_is_watched_where_no_report_is_wanted(tmp_path: Path) -> None:
 # -- timeouts -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("messages")
+@pytest.mark.whole
 @pytest.mark.parametrize("medium", [SHARED, MESSAGES], ids=["shared", "messages"])
 def test_a_stopped_rank_is_reported_and_the_timeout_ends_the_job(medium: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "program.py"

@@ -8,7 +8,7 @@ The fast tier runs a case in two ways on virtual processors, with few of them an
 half of the cases in one on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is
 among those that may be on ranks. Which way, is drawn by a hash of the case's name: so every p meets every kind of test,
 and a run does what the one before did. Of other tests that have SEVERAL cases, and of what a test goes through itself
-(`some`, `some_of`), it runs one in three. Beyond that, tests that take long and catch little more are marked:
+(`some`, `some_of`), it runs one in four. Beyond that, tests that take long and catch little more are marked:
 `pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")` for those of which the
 fast one runs the cases of these ids.
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 SIZES = (1, 2, 3, 4, 5, 8)
 FEW, MANY = (1, 2, 3), (4, 5, 8)
 MANY_CASES = 8
-SEVERAL, EVERY = 4, 3  # of a test with so many cases that run in one way the fast tier has one of so many
+SEVERAL, EVERY = 4, 4  # of a test with so many cases that run in one way the fast tier has one of so many
 ON_RANKS = (3, 2)  # numbers of ranks in the fast tier, which are quick on few cores
 
 

@@ -21,7 +21,7 @@ from .fits.intervals import batch_medians, median_interval
 from .fits.logp import fit_logp
 from .fits.noise import noise
 from .flags import flag
-from .results import BSPFit, Calibration, Errors, LogPFit, Segment
+from .results import BSPFit, Calibration, Errors, ExchangeFit, LogPFit, Segment
 from .samples import Point, Raw, Sample
 
 METHODS: dict[str, Callable[[Iterable[Sample]], dict[str, float]] | None] = {"pybsp": None, **methods.METHODS}
@@ -81,7 +81,23 @@ def analyse(raw: Raw, method: str = "pybsp") -> Calibration:
         *_logp_used(signatures),
         *disturbed,
     )
-    return Calibration(about, fit, ebsp, classes, tuple(signatures), validation, quiet, flags)
+    exchange = _exchange(raw, seed) if method == "pybsp" else None
+    return Calibration(about, fit, ebsp, classes, tuple(signatures), validation, quiet, flags, exchange)
+
+
+def _exchange(raw: Raw, seed: int) -> ExchangeFit | None:
+    """The same from the exchanges alone; None where they were not noted, or too few."""
+    by: dict[str, list[Sample]] = {}
+    for sample in raw.exchanges:
+        by.setdefault(sample.point.experiment, []).append(sample._replace(point=sample.point._replace(where="")))
+    fit = fit_bsp(by.get("bsp", []), (), seed, by.get("queue", []))
+    if fit is None or not math.isfinite(fit.l.value):
+        return None
+    machine = machine_file.bsp_machine(fit, raw.about)
+    validation = held_out(
+        by.get("held-out", []), lambda point: machine.elapsed(0.0, point.h, point.busiest, point.M, point.items)
+    )
+    return ExchangeFit(fit, None if validation is None else validation.all)
 
 
 def _without_messages(supersteps: Sequence[Sample], rates: Sequence[Sample], p: int, seed: int) -> BSPFit | None:

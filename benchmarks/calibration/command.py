@@ -70,15 +70,15 @@ def raw_path(output: str) -> str:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from pybsp.process import launched
+    from pybsp.process import launched as processes
     from pybsp.transport.launcher import under_launcher
 
-    _have_scipy()
+    have_scipy()
     if options.samples is not None:
         return _again(options)
     if under_launcher():
         try:
-            return _on_these(options, launched()[1] == 0)
+            return _on_these(options, processes()[1] == 0)
         except BSPError as error:  # all ranks know of it, one says it
             if not quiet(error):
                 print(f"pybsp calibrate: {error}", file=sys.stderr)
@@ -91,7 +91,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         return 130
 
 
-def _have_scipy() -> None:
+def have_scipy() -> None:
     """Before anything is measured.
 
     Raises:
@@ -213,22 +213,34 @@ _WORKER = "pybsp.benchmarks.calibration.worker"
 
 
 def _launch(command: list[str], job: Job, tell: Callable[[float, float], None]) -> int:
-    """One launch: its exit status, 130 if it was interrupted. No rank outlives it."""
+    """One launch: its exit status, 130 if it was interrupted."""
     from .worker import argument
 
+    def hear(line: str) -> None:
+        with contextlib.suppress(ValueError, TypeError):
+            done, left = json.loads(line)
+            rest = job.launches - job.launch - 1
+            length = job.seconds if math.isfinite(job.seconds) else 0.0
+            tell((job.launch + done) / job.launches, left + rest * length)
+
+    return launched([*command, argument(job)], hear)
+
+
+def launched(command: list[str], hear: Callable[[str], None]) -> int:
+    """Run a command that starts ranks, and hear each line that it prints.
+
+    Returns:
+        its exit status, 130 if it was interrupted; no rank outlives it.
+    """
     # In a process group of its own, so that Ctrl-C ends it in an orderly way.
     child = subprocess.Popen(
-        [*command, argument(job)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True
+        command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True
     )
     assert child.stdout is not None
     try:
         with _interrupted_by(signal.SIGTERM, signal.SIGHUP):
             for line in child.stdout:
-                with contextlib.suppress(ValueError, TypeError):
-                    done, left = json.loads(line)
-                    rest = job.launches - job.launch - 1
-                    length = job.seconds if math.isfinite(job.seconds) else 0.0
-                    tell((job.launch + done) / job.launches, left + rest * length)
+                hear(line)
             return child.wait()
     except KeyboardInterrupt:
         return 130

@@ -298,7 +298,8 @@ def supersteps(bsp: pybsp.BSP, job: Job, nodes: Sequence[int], keeper: Keeper | 
             return
         samples = bench.measure(*visit)
         if keeper is not None:
-            keeper.took(visit[0], [sample._replace(at=sample.at + shift) for sample in samples])
+            both = samples + bench.exchanged
+            keeper.took(visit[0], [sample._replace(at=sample.at + shift) for sample in both])
 
 
 def from_first(bsp: pybsp.BSP, value: Any) -> Any:
@@ -375,18 +376,19 @@ def launch_on_ranks(job: Job, tell: Tell | None = None) -> None:
     pybsp.run(opening)
     comm, about, keeper = found
     nodes = about["nodes"]
+    unknown = BSPMachine.nominal(about["p"])  # what an earlier calibration found changes nothing here
 
     def program(proc: Processor) -> None:
         logp(LogPLayer(proc, nodes), job, keeper)
 
     with _recording(keeper):
-        pybsp.run(supersteps, job, nodes, keeper)
+        pybsp.run(supersteps, job, nodes, keeper, machine=unknown)
         if "raw" in job.layers:
             logp(RawLayer(comm, nodes), job, keeper)
         if "logp" in job.layers and about["p"] > 1:
             # Without flow control: it would be by parameters that are only being looked for.
             pybsp.logp.run(program, machine=LogPMachine.nominal(about["p"]), capacity=None)
-        pybsp.run(supersteps, job, nodes, keeper, True)
+        pybsp.run(supersteps, job, nodes, keeper, True, machine=unknown)
     comm.Free()
 
 

@@ -115,6 +115,9 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
     if calibration.bsp is not None and math.isfinite(calibration.bsp.g.value):
         errors = None if calibration.held_out is None else calibration.held_out.all
         machine = bsp_machine(calibration.bsp, about, errors)
+        if calibration.exchange is not None:
+            exchange = bsp_machine(calibration.exchange.fit, about, calibration.exchange.errors)
+            machine = dataclasses.replace(machine, exchange=dataclasses.replace(exchange, r=machine.r))
         content["bsp"] = machine.as_part()
         r, o_item = machine.r, machine.o_item
     if calibration.ebsp is not None and calibration.ebsp.kept:

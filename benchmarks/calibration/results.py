@@ -96,6 +96,19 @@ class BSPFit:
 
 
 @dataclass(frozen=True)
+class ExchangeFit:
+    """What the same supersteps take less computing, of which sending and reading are part: as a ledger has exchanges.
+
+    Args:
+        fit: as of whole supersteps; its `r` and `rates` are empty.
+        errors: of held-out supersteps; None where there were none.
+    """
+
+    fit: BSPFit
+    errors: Errors | None
+
+
+@dataclass(frozen=True)
 class EBSPFit:
     """T = g1*M/p + g2*h + o_msg*messages + s.
 
@@ -244,6 +257,7 @@ class Calibration:
     Args:
         about: of the raw samples: p, hosts, placement, date, versions, seed, timer, level, word, method.
         flags: of the whole; each part has its own as well.
+        exchange: what the ledger predicts by; its flags are not shown, as those of `bsp` say the same.
     """
 
     about: Annotated[dict[str, Any], placement.about]
@@ -254,6 +268,7 @@ class Calibration:
     held_out: HeldOut | None
     noise: Noise
     flags: tuple[Flag, ...] = field(default=())
+    exchange: ExchangeFit | None = None
 
     def all_flags(self) -> tuple[Flag, ...]:
         """Those of the whole, then of each part."""

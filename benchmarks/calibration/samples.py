@@ -38,6 +38,7 @@ from .placement import about
 
 FORMAT = "pybsp-samples"
 VERSION = 1
+EXCHANGE = "exchange"  # where a point is of which the exchange alone counts
 
 
 class Point(NamedTuple):
@@ -55,7 +56,8 @@ class Point(NamedTuple):
             "shift", "many-to-one", ...), or of a LogP quantity ("round-trip", "train", "receive", "eager", "burst").
         layer: "bsp", "logp" (our LogP layer), "raw" (mpi4py), or "" where none takes part.
         where: "" (all processors alike), "intra" (within nodes), "inter" (between nodes, one processor on each),
-            "inter-all" (between nodes, all processors).
+            "inter-all" (between nodes, all processors), "exchange" (the exchange alone, as the ledger has it: without
+            what it takes to send and to read).
         size: bytes of one message; of the working set for a kernel.
         messages: of the busiest processor in the pattern's own terms (m); of a train (n); senders of a burst (k).
         delay: seconds between two sends of a train, or that a receiver sleeps.
@@ -129,6 +131,7 @@ class Raw:
         about: what was known when it was begun; see `harness`.
         samples: in the order in which they came.
         events: later comment lines, {"event": "launch" | "ended" | "interrupted" | ..., ...}; see `harness`.
+        exchanges: samples of exchanges alone, each beside that of its superstep.
         missing: what is wrong with the file (cut in the middle), in words, "" if nothing.
     """
 
@@ -136,6 +139,7 @@ class Raw:
     samples: list[Sample] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     missing: str = ""
+    exchanges: list[Sample] = field(default_factory=list)
 
 
 class Writer:
@@ -197,7 +201,8 @@ def read(path: str | os.PathLike[str]) -> Raw:
         if line.startswith("#"):
             raw.events.append(decode(_comment(line, place), place, _EVENT))
         else:
-            raw.samples.append(decode(line, place, _sample))
+            sample = decode(line, place, _sample)
+            (raw.exchanges if sample.point.where == EXCHANGE else raw.samples).append(sample)
     if last:
         raw.missing = f"{path} is cut: its last line could not be read; {len(raw.samples)} samples are whole"
     return raw
@@ -236,7 +241,7 @@ _LONGEST = 1e9  # seconds, 30 years: nothing that was timed took longer
 _FORMS: dict[str, Decoder] = {
     **dict.fromkeys(("experiment", "pattern"), text),
     "layer": one_of("bsp", "logp", "raw", ""),
-    "where": one_of("", "intra", "inter", "inter-all"),
+    "where": one_of("", "intra", "inter", "inter-all", EXCHANGE),
     **dict.fromkeys(_WHOLE, whole()),
     "repeats": whole(1),
     "pid": whole(-1),

@@ -29,10 +29,11 @@ from numpy.typing import NDArray
 
 import pybsp
 from pybsp.errors import UsageError
+from pybsp.ledger import MEASURED, SECONDS
 
 from . import patterns
 from .patterns import WORD
-from .samples import Point, Sample
+from .samples import EXCHANGE, Point, Sample
 from .sampling import SamplingLevel, Timer, timer, undisturbed
 
 Operation = Callable[[pybsp.BSP], None]  # one superstep on a machine, or one run of a kernel
@@ -42,6 +43,9 @@ STEADY = 2e-3  # seconds that a visit's supersteps run before they are timed: th
 QUEUED = 1e-7  # seconds that an item of a queue may take, roughly: no statement is run for each
 LAST = 25  # visits: what they have in common is steady, and still follows a machine that changes
 SETTLED = 0.02  # drift over the last five batches, relative, at which a machine counts as warm
+EXCHANGED = ("bsp", "held-out", "queue")  # experiments of which the exchange alone is noted too
+COMPUTED = 1 << 20  # bytes that each processor computes with before a superstep whose exchange is noted
+ROUNDS = 4  # of such supersteps in a sample: an even number, as of all samples of two processors
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -55,6 +59,7 @@ class Bench:
         nodes: the node of each processor; needed for points within and between nodes.
 
     Attributes:
+        exchanged: what the last visit's supersteps took less computing: sending and reading are that, for a ledger.
         timer: of `bsp.time`; the worst processor's, so equal on all.
     """
 
@@ -67,6 +72,8 @@ class Bench:
         self._queues: dict[int, pybsp.Queue] = {}
         self._idle: deque[NDArray[np.float64]] = deque(maxlen=LAST)  # of empty supersteps, as the last visits had them
         self._line = (0.0, 0.0, 0.0)  # l, o_msg, g: roughly, by `pilot`
+        self._noted: NDArray[np.float64] = np.empty((0, 2))  # of the supersteps that were timed last
+        self.exchanged: list[Sample] = []
         self.timer = Timer(*self._together(list(timer(bsp.time))).max(axis=0).tolist())
 
     # -- what a level affords -------------------------------------------------------------------------------------
@@ -164,6 +171,9 @@ class Bench:
             self._idle.append(np.diff(together[:, count + 1 :]).max(axis=0) / repeats)
             worst -= np.quantile(np.concatenate(self._idle), 0.1)
         begin = together[0].tolist()
+        self.exchanged = []
+        if point.experiment in EXCHANGED:
+            self.exchanged = self._exchanges(point, operations, batch, count, begin[0])
         if kernel:
             return [
                 Sample(point, self.launch, batch, repeats, float(durations[pid, n]), begin[n], pid)
@@ -171,6 +181,33 @@ class Bench:
                 for pid in range(self.bsp.p)
             ]
         return [Sample(point, self.launch, batch, repeats, float(worst[n]), begin[n]) for n in range(count)]
+
+    def _exchanges(
+        self, point: Point, operations: Sequence[Operation], batch: int, count: int, at: float
+    ) -> list[Sample]:
+        """The exchanges of a point's supersteps: each as measured, less the largest computing, as the ledger has it.
+
+        Before each superstep the processors compute, as a program does, which puts other data into their caches.
+        Each sample is the mean of ROUNDS runs of the operations.
+        """
+        work = np.ones(COMPUTED // 8)
+
+        def computing(operation: Operation) -> Operation:
+            def superstep(machine: pybsp.BSP) -> None:
+                np.sqrt(work, out=work)
+                operation(machine)
+
+            return superstep
+
+        after = [computing(operation) for operation in operations] if self.timer.runs else list(operations)
+        self._stamps(after, count, ROUNDS, 1)
+        noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, count, -1, 2)
+        largest = noted.max(axis=0).mean(axis=1)
+        alone, repeats = point._replace(where=EXCHANGE), ROUNDS * len(operations)
+        return [
+            Sample(alone, self.launch, batch, repeats, float(measured - computed), at)
+            for computed, measured in largest.tolist()
+        ]
 
     def _whole(self, repeats: int, steps: int, where: str) -> int:
         """Supersteps of a sample: whole rounds of an algorithm, and an even number of them on two processors."""
@@ -194,11 +231,14 @@ class Bench:
             machine.sync()
             for operation in [*operations] * before:
                 operation(machine)
+            log = machine._superstep.account.log
+            first = len(log)
             stamps = [clock()]
             for _ in range(count):
                 for operation in sample:
                     operation(machine)
                 stamps.append(clock())
+            self._noted = log.table(first)[:, [SECONDS, MEASURED]]
         return stamps
 
     @contextmanager

@@ -62,6 +62,7 @@ def gossip(bsp: BSP, value: Any) -> Supersteps[list[Any]]:
     blocks: list[Any] = [None] * bsp.p
     value = own_argument(value)  # it is sent again in the second stage
     blocks[pid] = packed(value, "gossip")
+    call.takes(len(plan(bsp.p)))
     for step in plan(bsp.p):
         for dest, block, _ in step.sends(pid):
             call.send(dest, blocks[block])

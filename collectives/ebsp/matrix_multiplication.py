@@ -202,6 +202,7 @@ def matrix_multiplication(
     b = checked_block(name, "b", b, (k, m), grid, pid)
     call = Call(bsp, name, sizes=sizes, q=tuple(grid), a=a.dtype, b=b.dtype)
     along_rows, along_columns = _stages(sizes, grid)
+    call.ends(len(along_rows) + len(along_columns))
     b = own_argument(b)  # it is read after the syncs of (1)
     # (1) The blocks of A go along the row of processors: locality 1. They are held with their columns as rows, so that
     # what is sent is contiguous.

@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 from ...bsp import BSP
 from ...cost import Machine
 from ...errors import UsageError
+from ...layouts import Block
 from ...machine import BSPMachine, EBSPMachine
 from ..primitive import integer
-
-
-def begin(n: int, parts: int, part: int) -> int:
-    """The first of a part's of n things; that of part `parts` is n."""
-    return part * (n // parts) + min(part, n % parts)
 
 
 def begins(n: int, parts: int) -> NDArray[np.int64]:
@@ -41,27 +37,29 @@ class Grid(NamedTuple):
         >>> matrix[grid.block(matrix.shape, 3)]
         array([[10, 11],
                [14, 15]])
+        >>> grid.layout((5, 5)).sizes  # pybsp.layouts.Block
+        array([9, 6, 6, 4])
     """
 
     q1: int
     q2: int
 
-    def place(self, pid: int) -> tuple[int, int]:
-        """The block of a processor: its row and column in the grid."""
-        return divmod(pid, self.q2)
+    def layout(self, shape: tuple[int, int]) -> Block:
+        """The layout of a matrix of that shape."""
+        return _layout(shape, self)
 
-    def block(self, shape: tuple[int, int], pid: int) -> tuple[slice, slice]:
+    def block(self, shape: tuple[int, int], pid: int) -> tuple[Any, ...]:
         """The rows and columns of a matrix of that shape that a processor owns: `matrix[grid.block(shape, pid)]`."""
-        i, j = self.place(pid)
-        return (
-            slice(begin(shape[0], self.q1, i), begin(shape[0], self.q1, i + 1)),
-            slice(begin(shape[1], self.q2, j), begin(shape[1], self.q2, j + 1)),
-        )
+        return self.layout(shape).part(pid)
 
-    def block_shape(self, shape: tuple[int, int], pid: int) -> tuple[int, int]:
+    def block_shape(self, shape: tuple[int, int], pid: int) -> tuple[int, ...]:
         """The shape of that block."""
-        rows, columns = self.block(shape, pid)
-        return rows.stop - rows.start, columns.stop - columns.start
+        return self.layout(shape).local_shape(pid)
+
+
+@lru_cache(maxsize=256)
+def _layout(shape: tuple[int, int], grid: Grid) -> Block:
+    return Block(shape, grid, sizes=tuple(np.diff(begins(n, parts)) for n, parts in zip(shape, grid, strict=True)))
 
 
 @lru_cache(maxsize=256)

@@ -295,6 +295,7 @@ def stencil(
     }
     edges |= {-q2: (np.s_[1, whole], np.s_[0, whole]), q2: (np.s_[-2, whole], np.s_[-1, whole])}
     exchange = [(step.sends(pid), sources(step.receives(pid))) for step in _exchange(shape, grid, at_once)]
+    call.ends(steps * len(exchange))
     for _ in range(steps):
         # 1., 2. Each superstep brings the edges of the neighbours in a row of blocks, then in a column.
         for sent, expected in exchange:

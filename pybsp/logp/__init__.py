@@ -18,6 +18,7 @@ a BSP machine (`pybsp.routing.logp_on_bsp`).
     termination.py  how its ranks find that a program has ended, or never will
     wire.py         what a message between ranks looks like
     trace.py        what happened to every message, and whether the model allows it
+    words.py        long messages
     payload.py      what a message of the simulated machine carries
     arguments.py    arguments of a processor's methods
     wording.py      what the errors at the end of a program say

@@ -27,6 +27,7 @@ from .processor import Message
 from .schedule import Schedule
 from .task import ProgramTask
 from .trace import Times, Trace
+from .words import streaming, words
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,7 +101,7 @@ class Simulation:
 
 _current: Callable[[], Any] = greenlet.getcurrent
 
-_Submission = tuple[int, "SimulatedProcessor", int, Any]  # pid, processor, dest, payload
+_Submission = tuple[int, "SimulatedProcessor", int, Any, int]  # pid, processor, dest, payload, words
 
 
 class _Events:
@@ -124,11 +125,13 @@ class SimulatedProcessor:
         self._engine, self._clock = engine, clock
         self._started = clock
         self._o, self._G = engine.machine.o, engine.machine.G
+        self._long = bool(engine.machine.G_word)  # whether sizes count
         self._next_submission = self._next_acquisition = clock  # may not begin before
         self._buffer: deque[tuple[int, int, Any]] = deque()  # delivered and not acquired: number, source, payload
         self._busy = self._stalled = 0
         self._waits = 0  # so many waits have begun; a wake for an earlier one is void
         self._waiting = False  # for a delivery
+        self._acquired = False  # a message before
         self._task: ProgramTask | None = None
         self.stalls = 0
 
@@ -146,19 +149,21 @@ class SimulatedProcessor:
         if type(dest) is not int or not 0 <= dest < self.p or dest == self.pid:
             dest = destination(dest, self.p, self.pid)
         payload = copied(payload)
+        count = words(payload) if self._long else 1
         engine, at = self._engine, self._clock + self._o
         if at < self._next_submission:
             at = self._next_submission
         self._busy += self._o
-        engine.at(at).submissions.append((self.pid, self, dest, payload))
+        engine.at(at).submissions.append((self.pid, self, dest, payload, count))
         accepted = engine.give_way()
-        self._next_submission = at + self._G
+        stream = streaming(self.machine, count) if count > 1 else 0
+        self._next_submission = at + stream + self._G
         if accepted > at:
             self.stalls += 1
             self._stalled += accepted - at
-            # The register is free when the medium has taken the message, at the end of that step.
-            if accepted >= self._next_submission:
-                self._next_submission = accepted + 1
+            # The register is free when the medium has taken the message with its last word, at the end of that step.
+            if accepted + stream >= self._next_submission:
+                self._next_submission = accepted + stream + 1
         self._clock = accepted
 
     def recv(self, until: int | None = None) -> Message | None:
@@ -180,6 +185,9 @@ class SimulatedProcessor:
                 assert until is not None
                 self._clock = until
                 return None
+        if until is not None and self._long and self._next_begin(self._buffer[0][0]) > until:
+            self._clock = until
+            return None
         return self._acquire()
 
     def poll(self) -> Message | None:
@@ -202,12 +210,19 @@ class SimulatedProcessor:
         """Acquire what was delivered first; it is there, or will be when this processor can begin."""
         number, source, payload = self._buffer.popleft()
         engine = self._engine
-        begin = max(self._clock, engine.delivery[number], self._next_acquisition)
+        begin = max(self._clock, engine.delivery[number], self._next_begin(number))
         self._next_acquisition = begin + self._G
+        self._acquired = True
         self._clock = begin + self._o
         self._busy += self._o
         engine.acquisition[number] = self._clock
         return Message(source, payload)
+
+    def _next_begin(self, number: int) -> int:
+        """When the port can have taken in that message, after the one before it."""
+        if not self._long or not self._acquired:
+            return self._next_acquisition
+        return self._next_acquisition + streaming(self.machine, self._engine.words[number])
 
     def compute(self, steps: int) -> None:
         if _current() is not self._task:
@@ -243,6 +258,7 @@ class Engine:
         self._in_transit, self._most = [0] * p, [0] * p
         self._taken: list[set[int]] = [set() for _ in range(p)]  # steps at which something will be delivered
         self._pending: list[list[tuple[int, _Submission]]] = [[] for _ in range(p)]  # number, submission
+        self.words: list[int] = []
         self._source: list[int] = []
         self._dest: list[int] = []
         self._submission: list[int] = []
@@ -364,6 +380,7 @@ class Engine:
                     congested.add(dest)
                     self._source.append(submission[0])
                     self._dest.append(dest)
+                    self.words.append(submission[4])
                     self._submission.append(now)
                     self._acceptance.append(-1)
                     self.delivery.append(-1)
@@ -390,13 +407,15 @@ class Engine:
         else:
             return
         taken, L, decide = self._taken[dest], self.machine.L, self._schedule.delivery
-        for number, (pid, processor, _, payload) in chosen:
-            answer: Any = decide(pid, dest, now, taken)
+        for number, (pid, processor, _, payload, count) in chosen:
+            # The latency begins with the last word.
+            sent = now + streaming(self.machine, count) if count > 1 else now
+            answer: Any = decide(pid, dest, sent, taken)
             at = answer if type(answer) is int else whole(answer)
-            if at is None or at in taken or not now < at <= now + L:
+            if at is None or at in taken or not sent < at <= sent + L:
                 raise UsageError(
-                    f"{type(self._schedule).__name__}.delivery: expected a free step from {now + 1} to {now + L} for a "
-                    f"message from processor {pid} to {dest} accepted at {now}, got {answer!r}"
+                    f"{type(self._schedule).__name__}.delivery: expected a free step from {sent + 1} to {sent + L} for "
+                    f"a message from processor {pid} to {dest} accepted at {sent}, got {answer!r}"
                     + (", which is taken" if at in taken else "")
                 )
             taken.add(at)
@@ -448,7 +467,15 @@ class Engine:
             for name in ("_clock", "_started", "_busy", "_stalled")
         )
         time = int(finished.max(initial=0))
-        records = (self._source, self._dest, self._submission, self._acceptance, self.delivery, self.acquisition)
+        records = (
+            self._source,
+            self._dest,
+            self._submission,
+            self._acceptance,
+            self.delivery,
+            self.acquisition,
+            self.words,
+        )
         trace = Trace(self.machine, *(np.array(values, np.int64) for values in records))
         in_transit = np.array(self._most, np.int64)
         return Simulation(results, time, finished, busy, stalls, time - began - busy - stalls, in_transit, trace)

@@ -76,6 +76,8 @@ class Processor(Protocol):
 
         o steps to prepare it, G at least between two submissions, and a stall while dest has capacity messages in
         transit. Messages of one pair of processors arrive in any order in a simulated machine, in order on MPI ranks.
+        On a simulated machine with G_word a message of k words keeps the port for (k - 1) G_word more, and takes that
+        much longer; the processor is busy for o alone (LogGP).
 
         Args:
             dest: another processor.

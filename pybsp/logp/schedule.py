@@ -62,7 +62,7 @@ class Schedule:
 
         Args:
             source, dest: its processors.
-            accepted: when the medium accepted it.
+            accepted: when the medium accepted it; of a long message (LogGP) when its last word had left.
             taken: steps at which other messages in transit will be delivered to dest; not to be changed.
 
         Examples:
@@ -154,7 +154,7 @@ class Random(Schedule):
         elif kind == 3:
             delay = L if self._rank(source) < 0.5 else 1
         elif kind == 4:
-            delay = max(1, min(taken, default=accepted + L + 1) - 1 - accepted)
+            delay = max(1, min(min(taken, default=accepted + L + 1) - 1 - accepted, L))
         else:
             delay = 1 + int(draw() * L) if draw() < 0.1 else L if kind == 5 else 1
         step = accepted + delay

@@ -41,6 +41,10 @@ def simulate(
         starts: the time at which each processor begins; None: 0.
         args, kwargs: of the program.
 
+    On a machine with G_word the sizes of messages count, by LogGP: one of k words keeps its sender's port for
+    (k - 1) G_word after its acceptance, its latency begins then, and an acquisition begins a gap and as long after that
+    of the one before. Words are counted as in BSP; whole steps, rounded up. The processors are busy for o alone.
+
     Raises:
         Exception: what the program raised, first in time.
         SystemExit: all processors called sys.exit, with a status of success.
@@ -49,7 +53,7 @@ def simulate(
         UnreceivedError: messages were left that nobody received.
         UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
 
-    Source: *BSP vs LogP*, section 2.2.
+    Source: *BSP vs LogP*, section 2.2; Alexandrov, Ionescu, Schauser, Scheiman, *LogGP* (1995), section 2.
 
     Examples:
         >>> def program(proc):
@@ -62,6 +66,11 @@ def simulate(
         [14, None, None, None]
         >>> pybsp.logp.simulate(program, machine=machine, schedule="random", seed=3).time
         18
+        >>> def long(proc):
+        ...     return proc.send(0, np.zeros(101)) if proc.pid else proc.recv() and proc.time
+        >>> machine = pybsp.LogPMachine(p=2, L=16, o=1, G=4, G_word=0.5)  # half a step a word
+        >>> pybsp.logp.simulate(long, machine=machine).results[0]  # o + 100/2 + L + o
+        68
     """
     operation = "pybsp.logp.simulate"
     machine = machine_of(program, p, machine, operation)

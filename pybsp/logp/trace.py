@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..machine import LogPMachine
+from .words import streaming
 
 Times = NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).max
@@ -25,6 +26,7 @@ class Trace:
         acceptance: when the medium accepted it; until then its source stalled.
         delivery: when it was in dest's input buffer.
         acquisition: when dest had acquired it.
+        words: its size, of 8 bytes each; 1 for all on a machine without G_word, where sizes do not count.
 
     Examples:
         >>> def program(proc):
@@ -49,6 +51,7 @@ class Trace:
     acceptance: Times
     delivery: Times
     acquisition: Times
+    words: Times
 
     def __len__(self) -> int:
         return len(self.source)
@@ -93,6 +96,8 @@ class Trace:
         """
         m, t = self.machine, self
         L, o, G = m.L, m.o, m.G
+        stream = np.array([streaming(m, count) for count in t.words.tolist()], np.int64)
+        sent = t.acceptance + stream  # the last word
         accepted, delivered, acquired = t.acceptance >= 0, t.delivery >= 0, t.acquisition >= 0
         self._require("source and dest are different processors", (t.source != t.dest) & _within(t.source, m.p))
         self._require("dest is a processor", _within(t.dest, m.p))
@@ -103,15 +108,20 @@ class Trace:
             (accepted | ~delivered) & (delivered | ~acquired),
         )
         self._require(
-            "delivery is 1 to L steps after acceptance", ~delivered | _within(t.delivery - t.acceptance - 1, L)
+            "delivery is 1 to L steps after acceptance, and the further words",
+            ~delivered | _within(t.delivery - sent - 1, L),
         )
         over = max(int(times.max(initial=-1)) for times in (t.submission, t.acceptance, t.delivery, t.acquisition))
-        in_time = ~accepted | delivered | (t.acceptance + L >= over)
+        in_time = ~accepted | delivered | (sent + L >= over)
         self._require("what is accepted is delivered, unless the execution is cut off within L steps", in_time)
         self._require("acquisition ends o steps after delivery or later", ~acquired | (t.acquisition >= t.delivery + o))
         # Gaps, and one delivery a step.
-        self._check_spacing("submissions of a processor are G apart", t.source, t.submission, G)
-        self._check_spacing("acquisitions of a processor are G apart", t.dest[acquired], t.acquisition[acquired], G)
+        order = np.lexsort((t.submission, t.source))
+        in_order, least = (t.source[order], t.submission[order]), G + stream[order][:-1]
+        self._check_spacing("submissions of a processor are G apart", *in_order, least, False)
+        order = np.flatnonzero(acquired)[np.lexsort((t.acquisition[acquired], t.dest[acquired]))]
+        in_order, least = (t.dest[order], t.acquisition[order]), G + stream[order][1:]
+        self._check_spacing("acquisitions of a processor are G apart", *in_order, least, False)
         self._check_spacing("a processor is delivered one message a step", t.dest[delivered], t.delivery[delivered], 1)
         # Never is later than any time.
         until, taken = (np.where(times >= 0, times, _NEVER) for times in (t.acceptance, t.acquisition))
@@ -128,7 +138,7 @@ class Trace:
         self._require("a processor does one thing at a time", free, who[1:], begin[1:])
         order = np.lexsort((t.submission, t.source))
         who, begin, end = t.source[order], t.submission[order], until[order]
-        free = (who[1:] != who[:-1]) | (begin[1:] > end[:-1])
+        free = (who[1:] != who[:-1]) | (begin[1:] - stream[order][:-1] > end[:-1])
         self._require("an output register holds one message", free, who[1:], begin[1:])
         # Capacity, and the stalling rule: what waits, waits because there is no room.
         dest, time, count = self._transit()
@@ -159,7 +169,7 @@ class Trace:
                 f"{what}: not so for {where} (L = {self.machine.L}, o = {self.machine.o}, G = {self.machine.G})"
             )
 
-    def _check_spacing(self, what: str, who: Times, time: Times, least: int, sort: bool = True) -> None:
+    def _check_spacing(self, what: str, who: Times, time: Times, least: int | Times, sort: bool = True) -> None:
         if sort:
             order = np.lexsort((time, who))
             who, time = who[order], time[order]

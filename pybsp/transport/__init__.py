@@ -33,6 +33,7 @@ and beside exchanges
 
     launcher.py    the MPI library, and whether it belongs to the launcher
     revocation.py  what happens when an exception leaves an exchange
+    crossing.py    processors that wait for each other in different transports
     waiting.py     how an MPI rank waits without standing in the way of the others
     patience.py    what becomes of a wait that takes long
     memory.py      buffers that are used again when nobody holds on to them
@@ -47,17 +48,22 @@ from ..errors import ProcessorError
 from .memory import BufferPool
 from .memory import Bytes as Bytes
 
-# What a processor is doing when it enters an exchange. All must do the same; FLAG_GETS may differ.
+# What a processor is doing when it enters an exchange. All must do the same; flags may differ.
 # LOGP begins a LogP program, DRAIN ends it. PASS: in a swap, what somebody did is in the note, if anywhere.
 # RIDES ends a superstep of collectives alone. DIFFER: what came is not what they expect; all say what they called.
-SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS, RIDES, DIFFER = range(1, 15)
+# SAVE: about checkpoints.
+SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS, RIDES, DIFFER, SAVE = range(1, 16)
 FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies that follows"
 FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are to pass on"
+FLAG_MORE = 64  # of RIDES: "what I have called on a group goes on after this exchange"
+FLAG_MEET = 128  # "let us all meet in the next call of bsp.checkpoint"
 KIND = 15  # the mask of the kind without the flags
 
-# Streams: a parcel has at most one section of each. Queues have JOINED and up, one stream each.
-MAIL, PUTS, GETS, REPLIES, LETTERS, NOTES = range(6)
+# Streams: a parcel has at most one section of each. Queues have JOINED and up, one stream each; patterns PATTERNED and
+# down, two each.
+MAIL, PUTS, GETS, REPLIES, LETTERS, NOTES, INDICES, READS = range(8)
 JOINED = 8
+PATTERNED = -2
 
 
 class Section(NamedTuple):
@@ -156,6 +162,13 @@ class Transport(Protocol):
         """The transport of some of the processors (in the order given), of which this one is a member.
 
         `context` tells apart transports that share processors; equal on all members.
+        """
+
+    def watch_crossing(self, where: Callable[[], str]) -> None:
+        """Parts are entered without all others from now on: who waits for each other in different machines learns it.
+
+        Args:
+            where: this processor is, in words.
         """
 
     def time(self) -> float:

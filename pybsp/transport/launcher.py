@@ -9,7 +9,7 @@ import warnings
 from types import ModuleType
 from typing import NoReturn
 
-from .. import process
+from .. import process, slurm
 from ..errors import LauncherError
 from ..process import SIZES, launched
 
@@ -17,29 +17,27 @@ DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an 
 
 
 def under_launcher() -> bool:
-    """Whether a launcher started this process: one that says how many there are, or PMIx (as srun has it)."""
-    return "PMIX_RANK" in os.environ or any(os.environ.get(size, "").isdigit() for size in SIZES)
+    """Whether a launcher started this process: one that says how many there are, PMIx, or srun."""
+    return (
+        "PMIX_RANK" in os.environ
+        or slurm.step() is not None
+        or any(os.environ.get(size, "").isdigit() for size in SIZES)
+    )
 
 
-def load() -> ModuleType:
-    """The module mpi4py.MPI, with MPI initialised.
-
-    MPI that a host program set up is used as it is. Where pybsp is first, it asks for SERIALIZED threads: one thread
-    calls MPI at a time, and MULTIPLE costs MPICH 2 us a call.
+def library() -> ModuleType:
+    """The module mpi4py.MPI; MPI is not initialised by this.
 
     Raises:
         ImportError, RuntimeError: no MPI library can be loaded.
-        LauncherError: the library cannot start under this launcher.
+        LauncherError: the library cannot speak with this launcher.
     """
     import mpi4py
 
     # Open MPI's UCX component prints an error at each window, before another component makes it.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
-    level = mpi4py.rc.thread_level
-    if level == "multiple":  # mpi4py's default: nobody asked for anything else
-        level = "serialized"
     if "mpi4py.MPI" not in sys.modules:
-        mpi4py.rc.thread_level = level
+        mpi4py.rc.thread_level = _thread_level()
         initialize, finalize = mpi4py.rc.initialize, mpi4py.rc.finalize
         # Look first which library it is: MPICH's init would end the process under Open MPI's launcher. And where mpi4py
         # finalizes MPI, it does so in processes too that this one has forked, which speak as this rank then.
@@ -55,9 +53,49 @@ def load() -> ModuleType:
         speaks_pmix = os.environ.get("MPIR_CVAR_PMI_VERSION", "").lower() == "pmix"
         if "OMPI_COMM_WORLD_SIZE" in os.environ and "MPICH" in MPI.Get_library_version() and not speaks_pmix:
             raise _foreign(launched()[0], "the MPI library would see none of the others")
-        MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
+        step = slurm.step()
+        if step is not None:
+            _check_step(step, MPI.Get_library_version())
+    return MPI
+
+
+def _check_step(step: slurm.Step, version: str) -> None:
+    """Raise LauncherError where a library is known not to speak with srun; it would say so in words of its own."""
+    if version.startswith("MPICH") and "pmix" not in version.lower() and step.kind == "pmix":
+        raise _foreign(step.tasks, "the MPI library was built without PMIx, and would end each of them")
+    known = version.startswith(("MPICH Version", "Open MPI", "Intel(R) MPI"))
+    unspoken = step.kind == "none" or ("Open MPI" in version and step.kind == "pmi2")
+    if step.tasks > 1 and known and unspoken and "I_MPI_PMI_LIBRARY" not in os.environ:
+        raise _foreign(step.tasks, "MPI would say of each that it is rank 0 of 1")
+    if "Open MPI" in version and "native" in os.environ.get("PMIX_SECURITY_MODE", ""):
+        # PMIx would look for its plug-in for munge first, and complain on each rank that it is not there.
+        os.environ.setdefault("PMIX_MCA_psec", "native")
+
+
+def load() -> ModuleType:
+    """The module mpi4py.MPI, with MPI initialised.
+
+    MPI that a host program set up is used as it is. Where pybsp is first, it asks for SERIALIZED threads: one thread
+    calls MPI at a time, and MULTIPLE costs MPICH 2 us a call.
+
+    Raises:
+        ImportError, RuntimeError: no MPI library can be loaded.
+        LauncherError: the library cannot start under this launcher.
+    """
+    MPI = sys.modules.get("mpi4py.MPI")
+    if MPI is None or not MPI.Is_initialized():
+        MPI = library()
+    if not MPI.Is_initialized():
+        MPI.Init_thread(getattr(MPI, f"THREAD_{_thread_level().upper()}"))
         process.at_end(lambda: None if MPI.Is_finalized() else MPI.Finalize())
     return MPI
+
+
+def _thread_level() -> str:
+    import mpi4py
+
+    level = mpi4py.rc.thread_level
+    return "serialized" if level == "multiple" else level  # mpi4py's default: nobody asked for anything else
 
 
 def threads_allowed() -> bool:
@@ -78,6 +116,18 @@ def _foreign(expected: int, why: str) -> LauncherError:
     from mpi4py import MPI
 
     library = " ".join(MPI.Get_library_version().rstrip("\x00").split("\n")[0].split(",")[0].split())
+    step = slurm.step()
+    if step is not None:
+        way = slurm.advice(MPI.Get_library_version()) if step.task == 0 else ""  # which alone is printed
+        alone = (
+            ""
+            if step.tasks == 1
+            else ("; tasks that are to be processors alone: `srun env -u SLURM_STEP_NUM_TASKS python program.py`")
+        )
+        return LauncherError(
+            f"pybsp: the launcher started {expected} processes, but {why}: the launcher is Slurm's srun with "
+            f"--mpi={step.kind}, the MPI library that Python loads is {library!r}: {way}{alone}"
+        )
     launcher = "MPICH's (Hydra)" if "PMI_SIZE" in os.environ else "Open MPI's"
     return LauncherError(
         f"pybsp: the launcher started {expected} processes, but {why}: the launcher is {launcher}, the MPI library "

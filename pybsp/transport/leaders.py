@@ -79,7 +79,7 @@ class Leaders:
         # Of a leader, by group: a word, and what follows it.
         self._bytes_in = memoryview(bytearray(0 if self._place else n * MOST))
         self._words_in, self._words_out = self._bytes_in.cast("q"), memoryview(array("q", bytes(WORD * n)))
-        self._number = 0  # of the last exchange
+        self.number = 0  # of the last exchange
         if board is not None:
             board.speak_outside()
         self._steps: Iterator[None] = iter(())
@@ -141,7 +141,7 @@ class Leaders:
 
     def _begin(self, kind: int, outgoing: bytes) -> None:
         self._kind, self._outgoing, self._flight.posted = kind, outgoing, 0
-        self._number = self._number + 1 & EPOCH_MASK
+        self.number = self.number + 1 & EPOCH_MASK
         self._steps = self._follow() if self._place else self._lead()
 
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
@@ -198,7 +198,7 @@ class Leaders:
         self._startall(requests)
         while not testall(requests):
             yield
-        header = wire.head(self._kind, self._number)
+        header = wire.head(self._kind, self.number)
         self._words_in[self._group * LEADER_STRIDE] = header
         heads = self._words_in[::LEADER_STRIDE].tolist()
         self._quiet = quiet and heads.count(header) == len(heads)
@@ -210,9 +210,9 @@ class Leaders:
         late = []
         for g, head in enumerate(heads):
             _, number, size = wire.parts_of(head)
-            if number != self._number:
+            if number != self.number:
                 raise DeliveryError(
-                    f"in exchange {self._number} the leader of a node got what that of node {g} had said in exchange "
+                    f"in exchange {self.number} the leader of a node got what that of node {g} had said in exchange "
                     f"{number}"
                 )
             if size > MOST - WORD:
@@ -266,12 +266,12 @@ class Leaders:
                     sizes[k] = end - begin
                     chunks.append(texts[k][begin:end])
             if alike and not chunks:
-                self._words_out[g] = wire.head(kinds[0], self._number)
+                self._words_out[g] = wire.head(kinds[0], self.number)
                 words.append(self._short[g])
                 continue
             body = wire.body(kinds, sizes, chunks)
             self._flight.posted += len(body)
-            self._words_out[g] = wire.head(kinds[0], self._number, len(body))
+            self._words_out[g] = wire.head(kinds[0], self.number, len(body))
             if len(body) <= MOST - WORD:
                 self._send(bytes(self._words_out[g : g + 1]) + body, [self._leaders[g]], LEADERS)
             else:
@@ -295,6 +295,12 @@ class Leaders:
         """Ranks of the nodes that this leader waits for."""
         silent = [g for g, one in zip(self._others, self.receiving, strict=False) if not one.Get_status()]
         return [self._ranks[d] for g in silent for d in self._groups[g]]
+
+    def awaited_leader(self) -> int | None:
+        """The rank of this node's leader, where it is to say that the exchange is over."""
+        if not self._place or self._board is None or self._board.led():
+            return None
+        return self._ranks[self._near[0]]
 
     @property
     def sending(self) -> list[Any]:

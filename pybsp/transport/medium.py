@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from ..errors import AbortError, BSPError, ProcessorError
 from ..failures import Failure
 from . import FAIL, FREE, SYNC, Arrival, Charge, Parcel, Parcels, wire
+from .crossing import Crossing
 from .delivery import Delivery
 from .flight import InFlight
 from .launcher import abort_job, threads_allowed
@@ -100,6 +101,8 @@ class SparseExchanges(Protocol):
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival: ...
 
+    number: int  # of the last one
+
     def awaited(self) -> list[int] | None:
         """Ranks that are waited for; None: no such exchange goes on."""
 
@@ -140,6 +143,7 @@ class MPITransport(ABC):
         self.pool: BufferPool
         self.inline_data = INLINE_DATA
         self._on, self._ranks, self._context = on, list(ranks), context
+        self.whose: tuple[Any, ...] = ("machine", context, *sorted(ranks))
         self._flight, self._unfinished = flight, flight.unfinished
         self.board: Board | None = None
         if neighbours is None:
@@ -250,6 +254,30 @@ class MPITransport(ABC):
             self._thread.join()
             self._thread = None
 
+    @property
+    def entered(self) -> int:
+        """The number of the last exchange that this processor has entered, modulo 2^16; see crossing.py."""
+        sparse = 0 if self._sparse is None else self._sparse.number
+        return self._number() + sparse & wire.EPOCH_MASK
+
+    def _number(self) -> int:
+        """Of the last exchange in this medium, modulo 2^16; equal on all processors."""
+        return 0
+
+    def waits_for(self) -> Sequence[int]:
+        """See crossing.py."""
+        return list(self.awaited()[0])
+
+    def watch_crossing(self, where: Callable[[], str]) -> None:
+        """Processors may enter parts without all others from now on: waits that cross are found (crossing.py).
+
+        Args:
+            where: this processor is, in words.
+        """
+        revocation = self._on.revocation
+        if revocation is not None and revocation.crossing is None:
+            revocation.crossing = Crossing(revocation, where)
+
     def swap(
         self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None
     ) -> tuple[int, Any, Parcel]:
@@ -286,6 +314,16 @@ class MPITransport(ABC):
         """Whether no two processors of the communicator meet in shared memory."""
         nodes = self._on.placement.nodes
         return len(set(nodes)) == len(nodes)
+
+    @property
+    def hosts(self) -> list[str]:
+        """The name of each processor's host."""
+        return [self._on.placement.hosts[rank] for rank in self._ranks]
+
+    @property
+    def nodes(self) -> list[int]:
+        """A number for each processor, equal for those that meet in shared memory."""
+        return [self._on.placement.nodes[rank] for rank in self._ranks]
 
     def tune(self, o_msg: float) -> None:
         """A message is measured to take so many seconds of a processor's time."""

@@ -174,6 +174,7 @@ class RanksOf:
     def pair(self, ranks: Sequence[int], context: int) -> MPITransport:
         """The transport of this processor, the first, and one other, by messages."""
         pair = ByMessages(self, list(ranks), 0, context, InFlight(self.comm, 0, context, self.revocation))
+        pair.whose = ("pair", *pair.whose[1:])
         pair.open()
         return pair
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,17 +45,19 @@ class Placement(NamedTuple):
 
     nodes: the node of each rank.
     wish: what PYBSP_AGGREGATE says: 0, if any rank has that.
+    hosts: the name of each rank's host.
     """
 
     nodes: Sequence[int]
     wish: bool | None
+    hosts: Sequence[str] = ()
 
     @classmethod
     def of(cls, comm: MPI.Intracomm, node: Node | None) -> Placement:
         """Collective."""
-        found = comm.allgather((comm.rank if node is None else min(node.places), configured()))
-        wishes = {wish for _, wish in found}
-        return cls([number for number, _ in found], next((w for w in (False, True) if w in wishes), None))
+        own = (comm.rank if node is None else min(node.places), configured(), socket.gethostname())
+        nodes, wishes, hosts = zip(*comm.allgather(own), strict=True)
+        return cls(nodes, next((w for w in (False, True) if w in wishes), None), hosts)
 
     def groups(self, ranks: Sequence[int]) -> list[list[int]]:
         """The processors of each node, for the ranks of a transport; none where their messages are not aggregated."""

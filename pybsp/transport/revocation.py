@@ -29,11 +29,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BSPError, ProcessorError
 from ..failures import Failure, failure_of, processor_error
-from .wire import FAILURE, LAST, NOTICE
+from .wire import FAILURE, LAST, NOTICE, PROBE
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from .crossing import Crossing
     from .waiting import Waiter
 
 SLACK = 1.0  # seconds that one who only learned of a failure waits longer than the one that failed: that one speaks
@@ -91,7 +92,9 @@ class Revocation:
         self.members: list[Member] = []
         self._waiter, self.grace = waiter, grace
         self._iprobe, self._any_source, self._any_tag = comm.Iprobe, MPI.ANY_SOURCE, MPI.ANY_TAG
-        self._byte, self._mpi_error = MPI.BYTE, MPI.Exception
+        self.byte, self._mpi_error = MPI.BYTE, MPI.Exception
+        self.status = MPI.Status()
+        self.crossing: Crossing | None = None  # where waits may cross
         self._sent: list[Any] = []  # requests of notices and words
         self._notices: dict[int, str] = {}  # by pid: what left an exchange there
         self._words: list[Any] = []  # by pid, once this processor has posted its own
@@ -106,8 +109,18 @@ class Revocation:
         Raises:
             RevokedError: another processor has left an exchange.
         """
-        if self._iprobe(self._any_source, self._any_tag) or self.cause is not None:
+        if self.cause is not None:
             raise RevokedError
+        crossing = self.crossing
+        if crossing is None:
+            if self._iprobe(self._any_source, self._any_tag):
+                raise RevokedError
+            return
+        while self._iprobe(self._any_source, self._any_tag, self.status):
+            if self.status.Get_tag() != PROBE:
+                raise RevokedError
+            crossing.take(self.status.Get_source())
+        crossing.ask()
 
     def revoke(self, cause: BaseException) -> None:
         """An exchange is left by an exception here: all others are to know. Returns at once."""
@@ -180,14 +193,14 @@ class Revocation:
             if tag == FAILURE:
                 self._words[source] = what
                 self._missing.discard(source)
-            else:
+            elif tag == NOTICE:
                 self._notices[source] = what
         return not self._missing
 
     def _post(self, tag: int, text: bytes) -> None:
         others = [pid for pid in range(self.p) if pid != self.pid]
         # In one step of the interpreter: no handler of a signal can lose a request.
-        self._sent.extend(map(self.comm.Isend, repeat([text, len(text), self._byte]), others, repeat(tag)))
+        self._sent.extend(map(self.comm.Isend, repeat([text, len(text), self.byte]), others, repeat(tag)))
 
     def _next(self) -> tuple[int, int, Any] | None:
         from mpi4py import MPI
@@ -196,8 +209,8 @@ class Revocation:
         message = self.comm.Improbe(self._any_source, self._any_tag, status)
         if message is None:
             return None
-        text = bytearray(status.Get_count(self._byte))
-        message.Recv([text, len(text), self._byte])
+        text = bytearray(status.Get_count(self.byte))
+        message.Recv([text, len(text), self.byte])
         return status.Get_source(), status.Get_tag(), pickle.loads(text)
 
     def _until(self, test: Callable[[object], bool], deadline: float) -> bool:
@@ -215,7 +228,7 @@ class Revocation:
         # A send that is complete need not have arrived. Messages of a pair keep their order: behind the last one comes
         # nothing.
         if not self._last:
-            nothing = [b"", 0, self._byte]
+            nothing = [b"", 0, self.byte]
             others = [pid for pid in range(self.p) if pid != self.pid]
             self._last.extend(map(comm.Isend, repeat(nothing), others, repeat(LAST)))
         status = MPI.Status()

@@ -8,6 +8,7 @@ machine says it costs.
 from __future__ import annotations
 
 import gc
+import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,25 +18,37 @@ import greenlet
 
 from ..errors import AbortError, SyncError
 from ..machine import BSPMachine, EBSPMachine
-from . import FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
+from . import FLAG_GETS, FLAG_PACKETS, FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
 from .memory import BufferPool
 
 Carry = Callable[[float, Mapping[tuple[int, int], int]], float]
 """What a superstep takes on a network: the time of computing, and the words from and to processors, give the time."""
 
 NOBODY: Sequence[tuple[int, Parcel]] = ()
+_GOES_ON = FLAG_GETS | FLAG_PACKETS  # another exchange belongs to the superstep
 
 
 class Processor(greenlet.greenlet):
     """What a virtual processor runs in."""
 
+    pid = 0
+
 
 def is_virtual() -> bool:
     """Whether this is called on a virtual processor, in a greenlet of its program's own too."""
+    return current_pid() is not None
+
+
+def current_pid() -> int | None:
+    """The number of the virtual processor that this is called on; None: on none."""
     one: greenlet.greenlet | None = greenlet.getcurrent()
     while one is not None and not isinstance(one, Processor):
         one = one.parent
-    return one is not None
+    return None if one is None else one.pid
+
+
+class MachineFailed(BaseException):
+    """The machine has failed, by its `Meeting.ends_at`: raised on all its processors."""
 
 
 class Scheduler:
@@ -62,6 +75,8 @@ class Scheduler:
             SyncError: all of those left wait for one that will not come.
         """
         tasks = [Processor(body, self._hub) for body in bodies]
+        for pid, task in enumerate(tasks):
+            task.pid = pid
         self.ready.extend(tasks)
         young, *older = gc.get_threshold()
         if young:
@@ -96,6 +111,8 @@ class Meeting:
         self.carry = carry
         self.pids = pids or range(p)  # of the processors in the whole machine
         self.pairs: defaultdict[tuple[int, int], int] = defaultdict(int)  # words from and to, where a network carries
+        self.ends_at = math.inf  # virtual seconds
+        self.failed = False
         self.generation = 0
         self.seconds = 0.0  # of computing, of the slowest processor in the superstep that goes on
         self.traffic: dict[int, list[int]] = {}  # pid: words, messages, items of queues, each out and in
@@ -181,7 +198,7 @@ class Meeting:
                 parcels.sort(key=lambda pair: pair[0])
         if charge.counts:
             self._count()
-        if charge.counts and not any(kind & ~KIND for kind in self.kinds):
+        if charge.counts and not any(kind & _GOES_ON for kind in self.kinds):
             h = max((max(t[0], t[1]) for t in self.traffic.values()), default=0)
             messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
             items = max((max(t[4], t[5]) for t in self.traffic.values()), default=0)
@@ -193,6 +210,7 @@ class Meeting:
                 self.pairs = defaultdict(int)
             self.seconds = 0.0
             self.traffic = {}
+        self.failed = self.clock > self.ends_at
         self.generation += 1
         self.last = (None if uniform else self.kinds, self.notes if self.has_notes else None, self.inbound)
         self.scheduler.ready.extend(self.waiting)
@@ -225,6 +243,8 @@ class VirtualTransport:
             meeting.scheduler.wait()
         else:
             meeting.close(charge)
+        if meeting.failed:
+            raise MachineFailed
         kinds, notes, inbound = meeting.last
         return Arrival(kinds, notes, inbound.get(pid, NOBODY), {})
 
@@ -265,6 +285,9 @@ class VirtualTransport:
             meeting.parts = {k: v for k, v in meeting.parts.items() if k[0] == meeting.generation}
             meeting.parts[key] = part
         return VirtualTransport(part, members.index(self.pid), self)
+
+    def watch_crossing(self, where: Callable[[], str]) -> None:
+        """The scheduler sees it: nobody can go on."""
 
     def time(self) -> float:
         return self._meeting.clock

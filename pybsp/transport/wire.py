@@ -464,5 +464,5 @@ def read_sparse_head(text: memoryview) -> tuple[int, int, memoryview]:
 # in words; a word one of a `Failure`, or None. LAST goes over the communicator that is given up, and is empty: MPI
 # keeps the order of two ranks' messages, so behind it nothing comes.
 
-NOTICE, FAILURE = 1, 2
+NOTICE, FAILURE, PROBE = 1, 2, 3
 LAST = (1 << 15) - 1  # which no posted receive has; all libraries allow it

@@ -43,9 +43,9 @@ class LogPRouting:
         return dataclasses.replace(self, machine=found).of(machine.p)
 
     def of(self, p: int) -> LogPRouting:
-        """With a machine of so many processors."""
+        """With a machine of so many processors; a message is a packet, and what its words take is in G."""
         assert self.machine is not None
-        return dataclasses.replace(self, machine=dataclasses.replace(self.machine, p=p))
+        return dataclasses.replace(self, machine=dataclasses.replace(self.machine, p=p, G_word=None))
 
 
 def logp_router(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from operator import add
 from typing import Any
 
@@ -17,7 +18,8 @@ from ...machine import LogPMachine
 from .combine_broadcast import combine_broadcast, combine_start, common_start
 from .phases import Phases, wait_until
 from .pipelined import pipelined
-from .sorted import route_sorted
+from .sorted import bound as sorting_bound
+from .sorted import route_sorted, synchronisation_bound
 
 Counts = NDArray[np.int64]
 
@@ -80,6 +82,32 @@ def worst_case(machine: LogPMachine, h: int, beta: float | None = None) -> int:
     return cost(machine, h, beta) + G * h * h + 2 * G * h + L + 2 * o
 
 
+@lru_cache(maxsize=4096)
+def choose_beta(machine: LogPMachine, h: int, beta: float | None = None) -> float | None:
+    """The beta of batches that are expected to take less than sorting does at most; None where none are.
+
+    A given one is kept, as stalls are its giver's choice: it is judged by `cost`. Else that of the betas 2^(k/4) is
+    taken for which `cost`, and with the probability `failure` the rest of `worst_case`, take least. To both come two
+    combine-and-broadcasts (see `route_random`); sorting takes `sorted.bound`.
+
+    Args:
+        machine: the LogP machine.
+        h: the relation's, above ceil(L/G).
+        beta: what was asked for.
+    """
+
+    def expected(beta: float) -> float:
+        surely = cost(machine, h, beta)
+        return surely + min(1.0, failure(machine, h, beta)) * (worst_case(machine, h, beta) - surely)
+
+    if beta is None:
+        best = min((2 ** (k / 4) for k in range(-16, 33)), key=expected)
+        steps = expected(best)
+    else:
+        best, steps = beta, cost(machine, h, beta)
+    return best if steps + 2 * synchronisation_bound(machine) < sorting_bound(machine, h, h) else None
+
+
 def route_random(
     phases: Phases,
     packets: Sequence[tuple[int, Any]],
@@ -115,7 +143,8 @@ def route_random(
 
     LogP cost: from start - o `cost(machine, h, beta)`, with probability at least 1 - `failure(machine, h, beta)`;
     `worst_case(machine, h, beta)` in any execution, if nothing else is in transit. With h <= ceil(L/G) all is sent
-    directly, in 2o + G(h-1) + L; with h >= p by sorting (`route_sorted`).
+    directly, in 2o + G(h-1) + L; with h >= p by batches or by sorting (`route_sorted`), whichever costs less
+    (`choose_beta`).
     To these comes what the paper leaves out. Where only h is known, nobody knows how much it will receive, and a
     combine-and-broadcast of what is missing tells all that nothing is (a second one, of p words, where something is).
     Where h is None, a combine-and-broadcast of p words, what each processor is sent, is needed first: h is also the
@@ -144,7 +173,10 @@ def route_random(
     if h == 0:
         return received
     if machine.capacity < h and proc.p <= h:
-        return received + route_sorted(phases, away)
+        # Theorem 3 is about h < p; here its batches are worth their time only where the costs say so.
+        beta = choose_beta(machine, h, beta)
+        if beta is None:
+            return received + route_sorted(phases, away)
     if start is None:
         start = common_start(phases)
     if h <= machine.capacity:

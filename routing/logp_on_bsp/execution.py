@@ -34,7 +34,7 @@ def put_together(outcomes: Sequence[tuple[Any, Part]]) -> Simulation:
     source, submission, *rest = np.concatenate([part.messages for part in parts]).T
     order = np.lexsort((source, submission))
     columns = (source, dest, submission, *rest)
-    trace = Trace(parts[0].machine, *(column[order] for column in columns))
+    trace = Trace(parts[0].machine, *(column[order] for column in (*columns, np.ones_like(source))))
     finished, busy, stalls = np.array([(part.finished, part.busy, part.stalls) for part in parts], np.int64).T
     time = int(finished.max())
     idle = time - busy - stalls

@@ -148,7 +148,7 @@ def flow(
     links = len(network.tails)
     period, delay = (_per_link(name, given, links) for name, given in (("period", period), ("delay", delay)))
     if injections.load is not None:
-        rate = np.bincount(network.tails, 1 / period, network.nodes)[network.places].min()
+        rate = source_rate(network, period)
         if injections.load > rate * (1 + 1e-12) and network.p > 1:
             raise UsageError(
                 f"flow: injections: a load of {injections.load:g} packets for each processor and step is above what a "
@@ -166,6 +166,16 @@ def flow(
     )
     steps = run.run(until)
     return Flow(network, injections, steps, run.delivered, run.hops, run.longest, run.load, period)
+
+
+def period_of(network: Network, period: ArrayLike) -> Ints:
+    """The period of each link, shape (links,); UsageError where there is none."""
+    return _per_link("period", period, len(network.tails))
+
+
+def source_rate(network: Network, period: Ints) -> float:
+    """Packets that the links of a processor can carry off in a step: of all processors the least."""
+    return float(np.bincount(network.tails, 1 / period, network.nodes)[network.places].min())
 
 
 def _check(

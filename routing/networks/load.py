@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ...errors import UsageError
 from ..decomposition import relation as checked_relation
-from .flow import Flow, flow
+from .flow import Flow, flow, period_of, source_rate
 from .injections import Injections
 from .network import Network
 
@@ -103,10 +103,12 @@ def saturation(
         >>> bound, bool(0.93 * bound < networks.saturation(mesh, tolerance=0.03) <= 1.05 * bound)
         (0.6666666666666666, True)
     """
-    most = float(
-        np.bincount(network.tails, 1 / np.asarray(how.get("period", 1)) + 0 * network.tails, network.nodes).max()
-    )
-    low, high = 0.0, min(most, 2 * saturation_bound(network, destinations, how.get("period", 1)))
+    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 1e-6 <= tolerance < 1:
+        raise UsageError(f"saturation: tolerance: expected a part of the load, 1e-6 to 1, got {tolerance!r}")
+    period = how.get("period", 1)
+    low, high = 0.0, source_rate(network, period_of(network, period))
+    if how.get("routing", "greedy") == "greedy":
+        high = min(high, 2 * saturation_bound(network, destinations, period))
     while high - low > tolerance * high:
         load = (low + high) / 2
         injections = Injections.open(network.p, load, steps, destinations, seed)
@@ -120,7 +122,7 @@ def saturation(
 def _keeps_up(done: Flow, steps: int) -> bool:
     half = steps // 2
     due = np.count_nonzero(done.injections.times >= half) / (done.network.p * (steps - half))
-    return done.throughput(half, steps) >= 0.97 * due
+    return bool(done.throughput(half, steps) >= 0.97 * due)
 
 
 def saturation_bound(network: Network, destinations: ArrayLike | None = None, period: ArrayLike = 1) -> float:
@@ -151,5 +153,5 @@ def saturation_bound(network: Network, destinations: ArrayLike | None = None, pe
         link, state[on] = network.step(at[on], end[on], state[on], rng)
         at[on] = network.heads[link]
         load += np.bincount(link, minlength=len(load))
-    busiest = float((load * np.asarray(period)).max(initial=0.0)) * p / len(sources)
+    busiest = float((load * period_of(network, period)).max(initial=0.0)) * p / len(sources)
     return 1 / busiest if busiest else float("inf")

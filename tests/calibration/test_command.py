@@ -103,7 +103,8 @@ def test_predictions_of_a_run_are_by_the_file_that_pybsp_machine_names(machine: 
     assert ledger_run["machine"]["calibrated"]
     assert ledger_run["machine"]["error_p95"] == loaded.error_p95
     for step in ledger_run["supersteps"]:
-        assert step["predicted"] == loaded.elapsed(step["seconds"], step["h"], step["messages"])
+        assert step["exchange_predicted"] == loaded.exchanging(step["h"], step["messages"])
+        assert step["predicted"] == step["seconds"] + step["exchange_predicted"]
     assert "+- p95 [s]" in run([*PYBSP, "report", str(ledger)]).out
 
 

@@ -65,6 +65,22 @@ def test_predictions_of_what_was_held_out_are_right(found: Calibration) -> None:
     assert set(found.held_out.patterns) == {"halo", "two-phase", "sample-sort", "random"}
 
 
+def test_exchanges_alone_are_fitted_too_and_in_virtual_time_are_all_of_a_superstep(
+    found: Calibration, tmp_path: Path
+) -> None:
+    assert found.exchange is not None
+    assert found.exchange.fit.g.value == pytest.approx(MACHINE.g, rel=CLOSE)
+    assert found.exchange.fit.l.value == pytest.approx(MACHINE.l, rel=CLOSE)
+    assert found.exchange.errors is not None
+    assert found.exchange.errors.p95 < CLOSE
+    path = tmp_path / "machine.json"
+    machine_file.write(found, path)
+    machine = BSPMachine.load(path)
+    assert machine.exchange is not None
+    assert (machine.exchange.r, machine.exchange.error_p95) == (machine.r, found.exchange.errors.p95)
+    assert machine_file.read(path) == found
+
+
 def test_logp_parameters_come_back(found: Calibration) -> None:
     (fit,) = found.logp
     assert fit.layer == "logp"
@@ -80,6 +96,7 @@ def test_where_bsp_is_right_it_is_kept(found: Calibration) -> None:
     assert not found.ebsp.kept
 
 
+@pytest.mark.whole
 def test_e_bsp_parameters_come_back_and_predict_unbalanced_supersteps(tmp_path: Path) -> None:
     true = EBSPMachine(8, g1=5e-8, g2=1e-8, s=3e-4, r=1e9, o_msg=2e-6)
     calibration = analyse(measured(tmp_path / "raw.csv", true, only=("bsp", "unbalanced", "held-out", "rate")))

@@ -364,6 +364,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.whole
 def test_processors_that_take_no_part_wait_and_get_what_was_found(tmp_path: Path) -> None:
     found = ran(
         3,

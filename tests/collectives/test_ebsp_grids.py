@@ -11,7 +11,7 @@ import pytest
 import pybsp
 from pybsp import BSPMachine, EBSPMachine, Superstep
 from pybsp.collectives.ebsp.matrix_multiplication import matrix_multiplication, matrix_multiplication_grid
-from pybsp.collectives.ebsp.partition import Grid, begin, begins, blocked, factorizations, sliced
+from pybsp.collectives.ebsp.partition import Grid, begins, blocked, factorizations, sliced
 from pybsp.collectives.ebsp.stencil import stencil, stencil_grid
 from pybsp.collectives.plan import Step
 from pybsp.rides import Stream
@@ -66,13 +66,13 @@ def test_parts_differ_by_at_most_one_and_the_last_are_the_empty_ones() -> None:
             assert sizes.sum() == n
             assert sizes.max() - sizes.min() <= 1
             assert (np.diff(sizes) <= 0).all()
-            assert [begin(n, parts, part) for part in range(parts + 1)] == begins(n, parts).tolist()
+            assert Grid(1, parts).layout((1, n)).sizes.tolist() == sizes.tolist()
 
 
 def test_partitions_are_those_of_the_paper() -> None:
     assert (blocked(16), blocked(12), blocked(7)) == ((4, 4), (3, 4), (1, 7))
     assert sliced(16) == (1, 16)
-    assert Grid(3, 4).place(6) == (1, 2)
+    assert Grid(3, 4).layout((3, 4)).owner((1, 2)) == 6
     assert [q1 * q2 for q1, q2 in factorizations(12)] == [12] * 6
 
 

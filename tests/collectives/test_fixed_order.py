@@ -29,7 +29,7 @@ def whole(a: Any, b: Any) -> Any:
     return a + b
 
 
-@pytest.mark.fast("0-sum", "2-sum", "1-max")
+@pytest.mark.fast("1-max")
 @pytest.mark.parametrize(("which", "form"), [(0, "sum"), (2, "sum"), (1, "max")])
 def test_the_ledger_is_the_cost_for_every_p(which: int, form: str) -> None:
     for p in some_of([*range(1, 18), 24, 31, 32, 33, 47]):
@@ -139,6 +139,7 @@ def test_the_flop_are_the_uses_of_the_operator() -> None:
             assert max(pybsp.simulate(main, p=p).results) == prefix_2d.cost(machine(p), k, 1, p, "fixed").w
 
 
+@pytest.mark.whole
 def test_a_thousand_processors() -> None:
     p = 1000
     parameters = machine(p, 1)

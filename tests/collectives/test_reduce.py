@@ -31,7 +31,7 @@ def whole(a: Any, b: Any) -> Any:
     return a + b
 
 
-@pytest.mark.fast("0-sum-some", "1-max-some", "2-sum-some")
+@pytest.mark.fast("1-max-some", "2-sum-some")
 @pytest.mark.parametrize("ps", UP_TO_64)
 @pytest.mark.parametrize(("which", "form"), [(0, "sum"), (1, "sum"), (2, "sum"), (1, "max")])
 def test_the_ledger_is_the_cost_for_every_p(which: int, form: str, ps: tuple[int, ...]) -> None:
@@ -182,6 +182,7 @@ def test_an_allreduce_has_logarithmic_height_and_fans_out_by_its_degree() -> Non
                 assert all(step.h_out == degree - 1 for step in steps)
 
 
+@pytest.mark.whole
 def test_a_thousand_processors() -> None:
     p = 1024
     parameters = machine(p, 1)

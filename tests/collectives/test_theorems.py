@@ -37,7 +37,7 @@ def stated(*first: str) -> list[float]:
     raise AssertionError(f"the page has no row of {first}")
 
 
-@pytest.mark.fast("broadcast", "prefix", "bitonic_sort")
+@pytest.mark.fast("prefix", "bitonic_sort")
 @pytest.mark.parametrize("theorem", THEOREMS, ids=lambda theorem: theorem.name)
 def test_cost_stays_within_the_stated_constant_times_the_bound(theorem: Theorem) -> None:
     found = theorems.constants(theorem)
@@ -46,6 +46,7 @@ def test_cost_stays_within_the_stated_constant_times_the_bound(theorem: Theorem)
     assert max(counted[:3]) < theorems.LIMIT  # g h + L, and its parts
 
 
+@pytest.mark.whole
 def test_computing_stays_within_the_stated_constants() -> None:
     for statement, found in zip(theorems.STATEMENTS, theorems.statements(), strict=True):
         constant = float(theorems.rounded_up(found.value))

@@ -3,7 +3,9 @@
 A program is a list of operations for each processor:
 
     ("send", dest)      ("recv",)       ("until", t)    recv until t steps from then, or t steps ago
-    ("compute", k)      ("poll",)
+    ("compute", k)      ("poll",)       ("send", dest, words)
+
+Long messages by LogGP: each word but the first passes the ports of both ends in G_word.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class Packet:
     dest: int
     content: Any
     submission: int
+    further: int  # steps of the words behind the first
     acceptance: int = -1
     delivery: int = -1
     acquisition: int = -1
@@ -42,6 +45,7 @@ class One:
     register: Packet | None = None
     submitted: int = -(10**9)
     may_submit: int = 0
+    leaves: int = -(10**9)  # the last word of the message before
     acquired: int = -(10**9)
     busy: int = 0
     stalled: int = 0
@@ -88,9 +92,10 @@ class Reference:
                 for packet in pending:
                     taken = {other.delivery for other in self._in_transit(dest)}
                     packet.acceptance = now
-                    packet.delivery = schedule.delivery(packet.source, dest, now, taken)
+                    packet.delivery = schedule.delivery(packet.source, dest, now + packet.further, taken)
                     source = self.ones[packet.source]
                     source.register = None
+                    source.leaves = now + packet.further
                     self._advance(source, lives[packet.source])
                 self.most[dest] = max(self.most[dest], len(self._in_transit(dest)))
             for one in self.ones:
@@ -115,8 +120,8 @@ class Reference:
             yield STEP
         for count, operation in enumerate(self._programs[one.pid]):
             match operation:
-                case "send", dest:
-                    yield from self._send(one, dest, (one.pid, count))
+                case "send", dest, *words:
+                    yield from self._send(one, dest, (one.pid, count), self._further(*words))
                     got: Any = None
                 case ("compute", steps):
                     yield from self._work(one, steps)
@@ -137,17 +142,21 @@ class Reference:
                     got = yield from self._until(one, self.now + steps)
             one.result.append((got, self.now))
 
-    def _send(self, one: One, dest: int, content: Any) -> Iterator[str]:
+    def _send(self, one: One, dest: int, content: Any, further: int) -> Iterator[str]:
         o, G = self.machine.o, self.machine.G
         submission = max(self.now + o, one.submitted + G, one.may_submit)
         while self.now < submission:
             one.busy += self.now >= submission - o
             yield STEP
-        one.submitted = submission
-        one.register = Packet(one.pid, dest, content, submission)
+        one.submitted = submission + further  # the gap begins when the last word has left, but for stalls
+        one.register = Packet(one.pid, dest, content, submission, further)
         self.packets.append(one.register)
         yield SUBMIT
-        one.may_submit = self.now + 1
+        one.may_submit = one.leaves + 1
+
+    def _further(self, words: int = 1) -> int:
+        """With whole steps a word, or with sixteenths of a step."""
+        return -int(-(words - 1) * (self.machine.G_word or 0) // 1)
 
     def _work(self, one: One, steps: int) -> Iterator[str]:
         for _ in range(steps):
@@ -156,7 +165,7 @@ class Reference:
 
     def _acquire(self, one: One) -> Any:
         """The first in the buffer, from the step on in which the gap is over."""
-        while self.now < one.acquired + self.machine.G:
+        while self.now < one.acquired + self.machine.G + one.buffer[0].further:
             yield STEP
         one.acquired = self.now
         packet = one.buffer.pop(0)
@@ -167,7 +176,7 @@ class Reference:
     def _until(self, one: One, until: int) -> Any:
         if until < self.now:
             return (yield from self._acquire(one)) if one.buffer else None
-        while not (one.buffer and self.now >= one.acquired + self.machine.G):
+        while not (one.buffer and self.now >= one.acquired + self.machine.G + one.buffer[0].further):
             if self.now == until:
                 return None
             yield STEP

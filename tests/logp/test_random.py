@@ -25,6 +25,8 @@ from pybsp.routing.logp.random import (
     theorem_beta,
     worst_case,
 )
+from pybsp.routing.logp.sorted import bound as sorted_bound
+from pybsp.routing.logp.sorted import route_sorted
 
 from ..tiers import some
 
@@ -236,7 +238,30 @@ def test_small_relations_go_directly_and_large_ones_by_sorting(monkeypatch: pyte
     simulate(alone, machine=machine, args=(relation(8, 7), 7, 0.5, 0))
     assert not sorts
     simulate(alone, machine=machine, args=(relation(8, 8), 8, 0.5, 0))
+    assert not sorts  # the batches cost less
+    simulate(alone, machine=machine, args=(relation(8, 8), 8, 20.0, 0))
     assert sorts == [8] * 8
+
+
+@pytest.mark.parametrize("beta", [1.0, None])
+def test_batches_that_cost_less_are_taken_for_large_relations_too(beta: float | None) -> None:
+    p = h = 16
+    machine = LogPMachine(p, L=64, o=1, G=4)
+    packets = relation(p, h)
+    chosen = theorem_3.choose_beta(machine, h, beta)
+    assert chosen is not None
+    assert beta is None or chosen == beta
+    batches = simulate(alone, machine=machine, args=(packets, h, beta, 0))
+    sorting = simulate(lambda proc: route_sorted(Phases(proc), packets[proc.pid]), machine=machine)
+    assert batches.time < sorting.time
+    assert batches.stalled == 0 or beta is not None
+
+
+def test_sorting_is_taken_where_its_bound_is_below_the_batches_cost() -> None:
+    machine = LogPMachine(4, L=16, o=1, G=4)
+    assert theorem_3.choose_beta(machine, 500) is None
+    assert theorem_3.cost(machine, 500, 20.0) > sorted_bound(machine, 500, 500)
+    assert theorem_3.choose_beta(machine, 500, 20.0) is None
 
 
 @pytest.mark.parametrize(

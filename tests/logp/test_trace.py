@@ -23,7 +23,7 @@ FIELDS = ("source", "dest", "submission", "acceptance", "delivery", "acquisition
 
 def trace_of(rows: Sequence[Sequence[int]], machine: LogPMachine) -> Trace:
     """A trace whose rows are messages: the fields in order."""
-    columns = np.array(rows, np.int64).reshape(-1, 6).T
+    columns = [*np.array(rows, np.int64).reshape(-1, 6).T, np.ones(len(rows), np.int64)]
     return Trace(machine, *columns)
 
 

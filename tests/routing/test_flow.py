@@ -321,11 +321,8 @@ def test_a_function_of_ones_own_sees_queues() -> None:
 
 
 def test_open_load_and_bursts_have_their_load_and_the_same_seed_the_same_packets() -> None:
-    for make in (
-        lambda seed: Injections.open(32, 0.25, 4000, seed=seed),
-        lambda seed: Injections.bursts(32, 0.25, 4000, length=6, seed=seed),
-    ):
-        one, same, other = make(1), make(1), make(2)
+    for make, more in ((Injections.open, {}), (Injections.bursts, {"length": 6})):
+        one, same, other = (make(32, 0.25, 4000, seed=seed, **more) for seed in (1, 1, 2))
         assert one.packets / (32 * 4000) == pytest.approx(0.25, rel=0.03)
         assert np.array_equal(one.sources, same.sources)
         assert not np.array_equal(one.times[:100], other.times[:100])
@@ -366,7 +363,7 @@ def test_what_cannot_be_is_an_error() -> None:
         ({"delay": [1, 2]}, "delay: expected whole numbers from 1 on, one or one for each of 8 links"),
     ):
         with pytest.raises(UsageError, match=said):
-            flow(cube, one, **how)  # type: ignore[arg-type]
+            flow(cube, one, **how)
     with pytest.raises(
         UsageError, match=r"a load of 0\.6 packets for each processor and step is above what a source can"
     ):
@@ -382,6 +379,13 @@ def test_what_cannot_be_is_an_error() -> None:
     for load in (0, -1, float("inf"), float("nan"), "much", True):
         with pytest.raises(UsageError, match="load: expected packets for each processor and step, above 0"):
             Injections.open(4, load, 10)  # type: ignore[arg-type]
+    for tolerance in (0, -1, 1, "little", float("nan")):
+        with pytest.raises(UsageError, match="tolerance: expected a part of the load"):
+            networks.saturation(cube, tolerance=tolerance)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="steps: expected a whole number from 3 on, got 2"):
+        networks.latency_against_load(cube, [0.1], steps=2)
+    with pytest.raises(UsageError, match="period: expected whole numbers from 1 on"):
+        networks.saturation(cube, period=0.5)
     with pytest.raises(UsageError, match="steps: expected a whole number from 1 on, got 0"):
         Injections.open(4, 0.1, 0)
     with pytest.raises(UsageError, match="length: expected a whole number from 1 on, got 0"):

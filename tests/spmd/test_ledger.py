@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import pickle
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,12 +130,11 @@ def test_an_item_is_predicted_by_what_an_item_costs(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         q = bsp.queue()
         q.send(np.arange(bsp.p).repeat(8), 1.0)
-        bsp.work(4)
         bsp.sync()
-        return [r.predicted for r in bsp.ledger]
+        return [r.exchange_predicted for r in bsp.ledger]
 
     n = spmd.p - 1
-    assert spmd(main, machine=machine) == [[1 + 0.5 * 8 * n + 100 + 0.25 * n + 0.125 * 8 * n]] * spmd.p
+    assert spmd(main, machine=machine) == [[0.5 * 8 * n + 100 + 0.25 * n + 0.125 * 8 * n]] * spmd.p
 
 
 def test_a_put_counts_its_data_and_its_indices_none(spmd: Spmd) -> None:
@@ -245,7 +248,7 @@ def test_asking_for_the_ledger_is_no_superstep_and_may_be_repeated(spmd: Spmd) -
         )
 
 
-def test_predicted_is_w_over_r_plus_gh_plus_l(spmd: Spmd) -> None:
+def test_what_is_predicted_is_the_exchange_and_charged_work_stands_beside_it(spmd: Spmd) -> None:
     machine = pybsp.BSPMachine(p=spmd.p, g=0.5, l=100.0, r=4.0, o_msg=0.25)
 
     def main(bsp: pybsp.BSP) -> Any:
@@ -253,10 +256,79 @@ def test_predicted_is_w_over_r_plus_gh_plus_l(spmd: Spmd) -> None:
         for dest in range(bsp.p):
             bsp.send(dest, np.zeros(2))
         bsp.sync()
-        return [r.predicted for r in bsp.ledger]
+        (record,) = bsp.ledger
+        return record.exchange_predicted, record.charged, record.predicted - record.seconds
 
     n = spmd.p - 1
-    assert spmd(main, machine=machine) == [[10.0 * spmd.p + 0.5 * 2 * n + 100 + 0.25 * n]] * spmd.p
+    exchange = 0.5 * 2 * n + 100 + 0.25 * n
+    assert spmd(main, machine=machine) == [(exchange, 10.0 * spmd.p, pytest.approx(exchange))] * spmd.p
+
+
+def test_charged_work_replaces_nothing_that_was_measured(spmd: Spmd) -> None:
+    """Processor 0 computes for long and charges little, as does a collective for its own few flop."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        if bsp.pid == 0:
+            time.sleep(0.02)
+        bsp.work(1)
+        bsp.sync()
+        (record,) = bsp.ledger
+        return record
+
+    machine = pybsp.BSPMachine(p=spmd.p, g=1e-9, l=1e-6, r=1e9)
+    for record in spmd(main, machine=machine, **({} if spmd.mpi else {"measure": True})):
+        assert record.charged == 1e-9
+        assert 0.02 <= record.seconds <= record.measured
+        assert record.predicted == record.seconds + 1e-6
+        assert 0.02 / spmd.p <= record.seconds_mean <= record.seconds
+        assert record.waiting == record.seconds - record.seconds_mean
+        assert record.exchange == record.measured - record.seconds
+        assert (record.imbalance > 1) == (spmd.p > 1)
+
+
+def test_totals_are_the_sums_by_label_and_of_all(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        for k in range(5):
+            with bsp.superstep("odd" if k % 2 else "even"):
+                bsp.work(k)
+                bsp.send(0, np.zeros(k))
+        bsp.sync()
+        ledger = bsp.ledger
+        plain = ledger.to_dict()
+        same = [record.to_dict() for record in ledger] == plain["supersteps"]
+        same &= [record.to_dict() for record in ledger.totals()] == plain["labels"]
+        same &= ledger.total.to_dict() == plain["total"] and json.loads(json.dumps(plain)) == plain
+        figures = [(t.label, t.supersteps, t.work, t.h, t.M) for t in (*ledger.totals(), ledger.total)]
+        return figures, same, ledger.total.measured == pytest.approx(ledger.measured), list(plain["total"])
+
+    n = spmd.p - 1
+    expected = [("even", 3, 6.0, 6 * n, 6 * n), ("odd", 2, 4.0, 4 * n, 4 * n), ("", 1, 0.0, 0, 0)]
+    names = [*pybsp.Record._fields, "exchange", "waiting", "imbalance"]
+    assert spmd(main) == [([*expected, ("total", 6, 10.0, 10 * n, 10 * n)], True, True, names)] * spmd.p
+
+
+def test_a_ledger_as_csv_has_a_line_for_each_superstep_and_so_has_a_parts(spmd: Spmd, tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, folder: str) -> Any:
+        with bsp.superstep('a, "b"\nc'):
+            bsp.send(0, np.zeros(3))
+        with bsp.split(bsp.pid) as part:
+            part.sync()
+            own = part.ledger
+        ledger = bsp.ledger
+        name = f"{folder}/{bsp.pid}.csv"
+        found = []
+        for one in (ledger, own):
+            one.to_csv(name)
+            with open(name, newline="") as file:
+                found.append(list(csv.DictReader(file)))
+        same = [float(row["exchange"]) == record.exchange for row, record in zip(found[0], ledger, strict=True)]
+        nowhere = caught(lambda: ledger.to_csv(f"{folder}/absent/ledger.csv"))
+        return [(row["label"], int(row["M"])) for row in found[0]], len(found[1]), all(same), nowhere.kind, nowhere.text
+
+    for rows, own, same, kind, text in spmd(main, str(tmp_path)):
+        assert rows == [('a, "b"\nc', 3 * (spmd.p - 1)), ("split", 0)]
+        assert (own, same, kind) == (1, True, pybsp.UsageError)
+        assert text.startswith(f"Ledger.to_csv: {tmp_path}/absent/ledger.csv: cannot be written")
 
 
 def test_measured_seconds_are_there(spmd: Spmd) -> None:

@@ -575,3 +575,31 @@ def test_puts_gets_messages_and_queues_share_a_superstep(spmd: Spmd) -> None:
     for pid, result in enumerate(spmd(main)):
         left, right = (pid - 1) % spmd.p, (pid + 1) % spmd.p
         assert result == ([pid, 100 + left], right, [left], [plain("hello"), plain(np.arange(3))])
+
+
+@pytest.mark.parametrize("size", [3, 500, 40_000])
+def test_parts_are_swapped_by_gets_into_them(spmd: Spmd, size: int) -> None:
+    """What is read is what was there when the superstep ended, wherever it lies, and counts at its source."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        right, left = (bsp.pid + 1) % bsp.p, (bsp.pid - 1) % bsp.p
+        x = bsp.array(size, dtype=np.int32)
+        x.local[:] = bsp.pid + np.arange(size)
+        chosen = np.arange(0, size, 2)
+        bsp.sync()
+        ticket = x.get(right, into=x.local)
+        some, one = x.get(left, at=chosen), x.get(right, at=-1)
+        chosen[:] = 0  # it was said what is wanted
+        x.put(right, -1, at=0)
+        bsp.sync()
+        assert ticket.value is x.local
+        assert x.local[1:].tolist() == (right + np.arange(1, size)).tolist()
+        assert x.local[0] == -1  # puts are written after gets have read
+        assert some.value.tolist() == (left + np.arange(0, size, 2)).tolist()
+        assert one.value == right + size - 1
+        record = bsp.ledger[-1]
+        return record.h_out, record.h_in, record.messages, record.M
+
+    p = spmd.p
+    words = (-(-4 * size // 8)) + (-(-4 * (-(-size // 2)) // 8)) + 1 + 1
+    assert set(spmd(main)) == {(words, words, 4, p * words) if p > 1 else (0, 0, 0, 0)}

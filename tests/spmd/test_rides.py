@@ -451,3 +451,22 @@ def test_every_way_gives_the_bits_and_the_ledger_of_messages(spmd: Spmd, name: s
         return True
 
     assert spmd(main) == [True] * spmd.p
+
+
+def test_the_ledger_says_what_rode_in_a_superstep_by_primitive(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.ledger  # noqa: B018 - what comes later is combined with what is combined already
+        with bsp.superstep("own"):
+            tickets = [allreduce.start(bsp, float(k), np.add, degree=8) for k in range(2)]
+            tickets.append(allgather.start(bsp, np.arange(3)))
+            bsp.send(0, np.ones(10))
+        assert all(ticket.done for ticket in tickets)
+        ticket = prefix.start(bsp, np.ones(2), np.add, degree=8)
+        allgather(bsp, np.arange(3))  # it rides in the superstep of a plain call
+        assert ticket.done
+        bsp.sync()
+        return bsp.ledger[0].label, bsp.ledger.riding
+
+    others = spmd.p * (spmd.p - 1)
+    words = {0: {"allreduce": 2 * others, "allgather": 3 * others}, 1: {"prefix": others, "allgather": 3 * others}}
+    assert spmd(main) == [("own", words if spmd.p > 1 else {})] * spmd.p

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pybsp
 from tests.conftest import Spmd
@@ -309,3 +310,133 @@ def test_what_is_made_after_a_part_counts_for_the_next_sync_alone(spmd: Spmd) ->
         return array.shapes
 
     assert spmd(main) == [[(pid,) for pid in range(spmd.p)]] * spmd.p
+
+
+def test_a_part_is_kept_and_entered_again_without_a_superstep(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        halves = bsp.split(bsp.pid % 2)
+        lone = bsp.split(0 if bsp.pid == bsp.p - 1 else None)
+        made = len(bsp.ledger)
+        totals = []
+        for k in range(6):
+            bsp.send((bsp.pid + 1) % bsp.p, k)  # stays pending while the part goes on
+            with halves as part:
+                queue = part.queue(np.int64)
+                queue.send(0, bsp.pid + k)
+                part.sync()
+                totals.append(int(queue.values.sum()))
+                with part.split(0, -part.pid) as turned:
+                    turned.sync()
+            with lone as single:
+                assert (single is None) == (bsp.pid < bsp.p - 1)
+            bsp.sync()
+            assert [message.payload for message in bsp.inbox] == [k]
+        return totals, made, len(bsp.ledger), caught(part.sync)
+
+    for pid, (totals, made, supersteps, error) in enumerate(spmd(main)):
+        members = list(range(pid % 2, spmd.p, 2))
+        assert totals == [sum(members) + k * len(members) if pid == members[0] else 0 for k in range(6)]
+        assert (made, supersteps) == (2, 8)
+        assert "enter it by `with part as machine:`" in error.text
+
+
+def test_kept_parts_that_overlap_are_entered_in_turns(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        pairs = [bsp.split((bsp.pid + shift) // 2) for shift in range(2)]
+        found = []
+        for _ in range(3):
+            for pair in pairs:
+                with pair as part:
+                    part.send(0, bsp.pid)
+                    part.sync()
+                    found.append([message.payload for message in part.inbox])
+        return found
+
+    for pid, found in enumerate(spmd(main)):
+        expected = []
+        for shift in range(2):
+            members = [q for q in range(spmd.p) if (q + shift) // 2 == (pid + shift) // 2]
+            expected.append(members if pid == members[0] else [])
+        assert found == expected * 3
+
+
+@pytest.mark.parametrize("how", ["in the part", "in another part", "left already", "ended already"])
+def test_one_in_a_kept_part_and_another_elsewhere_is_an_error_on_all(spmd: Spmd, how: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor waits for nobody")
+
+    def main(bsp: pybsp.BSP) -> None:
+        ends = 0 if bsp.pid in (0, bsp.p - 1) else None
+        kept, other = bsp.split(ends), bsp.split(ends)
+        with kept:
+            pass
+        if bsp.pid == bsp.p - 1:
+            with kept as part:
+                if how != "left already":
+                    part.sync()
+        elif bsp.pid == 0 and how == "in another part":
+            with other as part:
+                part.sync()
+        elif how == "ended already":
+            return
+        bsp.sync()
+
+    if spmd.mpi:
+        errors = spmd.errors(main)
+        assert all(isinstance(error, pybsp.BSPError) for error in errors)
+        assert any(isinstance(error, pybsp.SyncError) for error in errors)
+        assert all("wait for each other in different machines" in str(error) for error in errors)
+    else:
+        with pytest.raises(pybsp.SyncError, match="wait for others that will not come"):
+            pybsp.simulate(main, p=spmd.p, checked=spmd.checked)
+
+
+def test_what_parts_did_stands_in_the_ledger_of_the_whole(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        halves = bsp.split(bsp.pid % 2)
+        bsp.sync()
+        before = bsp.ledger.parts
+        with halves as part:
+            for k in range(2 + bsp.pid % 2):
+                part.work(100)
+                part.send(0, np.zeros(10 * k))
+                part.sync()
+            asked = len(part.ledger)
+            with part.split(0) as nested:
+                nested.send(nested.p - 1, 1.0)
+                nested.sync()
+        bsp.sync()
+        with halves as part:
+            part.sync()
+        bsp.sync()
+        parts = bsp.ledger.parts
+        assert parts[2].predicted > 0
+        assert parts[2].measured > 0
+        return before, asked, {number: totals[:5] for number, totals in parts.items()}
+
+    p = spmd.p
+    evens, odds = -(-p // 2) - 1, p // 2 - 1  # processors beside the one that gets all
+    for pid, (before, asked, parts) in enumerate(spmd(main)):
+        assert before == {}
+        assert asked == 2 + pid % 2
+        # With the split of the part, and that part's own superstep, in which its processor 0 gets all.
+        counted = (2 + 2, 200, 10 * evens + evens), (3 + 2, 300, 30 * odds + odds)
+        assert parts[2][:3] == tuple(max(column) for column in zip(*counted[: min(p, 2)], strict=True))
+        assert parts[3] == (1, 0, 0, 0, 0)
+
+
+def test_parts_groups_and_the_parents_record_take_a_machine_that_has_an_exchange_of_its_own() -> None:
+    alone = pybsp.BSPMachine(p=4, g=1e-9, l=1e-6, r=1e9)
+    machine = pybsp.BSPMachine(p=4, g=2e-9, l=2e-6, r=1e9, exchange=alone)
+
+    def main(bsp: pybsp.BSP) -> tuple[float, ...]:
+        with bsp.split(bsp.pid % 2) as part:
+            part.send(0, 1.0)
+            part.sync()
+            of_part = part.machine
+        machines = of_part, bsp.grid(2, 2).row.machine
+        bsp.sync()
+        assert len(bsp.ledger) > 0
+        return tuple(one.exchange.g for one in machines if isinstance(one, pybsp.BSPMachine) and one.exchange)
+
+    assert pybsp.simulate(main, p=4, machine=machine).results == [(1e-9, 1e-9)] * 4

@@ -11,7 +11,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 import pybsp
-from pybsp import collectives, logp, routing
+from pybsp import collectives, layouts, logp, routing
 from pybsp.collectives import baselines, ebsp
 from pybsp.routing import networks, relations
 
@@ -19,6 +19,7 @@ VERSION: str = pybsp.__version__
 ERRORS: Sequence[type[pybsp.BSPError]] = [
     pybsp.AbortError,
     pybsp.BoundsError,
+    pybsp.CheckpointError,
     pybsp.CostError,
     pybsp.DeadlockError,
     pybsp.DeliveryError,
@@ -68,6 +69,32 @@ def main(bsp: pybsp.BSP, size: int) -> list[float]:
     if bsp.pid < 0:
         bsp.abort("never")
     return [float(values.sum() + senders.sum()), record.predicted, bsp.time(), float(x.local[0])]
+
+
+def divided(bsp: pybsp.BSP) -> float:
+    """Layouts, arrays with global indices, and patterns."""
+    layout: layouts.Layout = layouts.BlockCyclic((8, 8), (1, bsp.p), block=(8, 2))
+    x: pybsp.GlobalArray = bsp.array(layout, np.float64)
+    mine: NDArray[np.float64] = np.zeros(layout.local_shape(bsp.pid))
+    y: pybsp.Array = bsp.register(mine)
+    z: pybsp.GlobalArray = bsp.register(mine, pybsp.layouts.Cyclic((8, 8), (1, bsp.p)))
+    queue = bsp.queue(np.int64)
+    bsp.sync()
+    ticket: pybsp.Ticket = x.global_get((0, [1, 2]), into=np.zeros(2))
+    z.global_put((0, 0), 1.0)
+    y[0][0, 1] = 3.0
+    y[0] = y[0][:, 0].get().value.sum() if bsp.p < 0 else 1.0
+    pattern: pybsp.Pattern = y.pattern([0], (0, [1]))
+    to_all: pybsp.QueuePattern = queue.pattern(np.arange(bsp.p))
+    bsp.sync()
+    to_all.send(1)
+    pattern.put([1.0], np.add)
+    ticket = pattern.get()
+    cost: pybsp.Cost = pattern.cost(bsp.machine, "put")
+    bsp.sync()
+    block = layouts.Block(8, bsp.p)
+    dealt: NDArray[Any] = collectives.redistribute(bsp, np.zeros(block.local_shape(bsp.pid)), block, block)
+    return float(ticket.value[0]) + cost.h + pattern.served + pattern.index_bytes + float(dealt.size)
 
 
 def together(bsp: pybsp.BSP) -> None:
@@ -124,10 +151,23 @@ def together(bsp: pybsp.BSP) -> None:
     baselines.prefix_pipelined(bsp, [1, 2], operator.add)
 
 
+def saving(bsp: pybsp.BSP) -> int:
+    """Checkpoints."""
+    state: dict[str, int] = bsp.restore({"step": 0})
+    bsp.sync()
+    bsp.checkpoint(state)
+    return state["step"]
+
+
 def riding(bsp: pybsp.BSP) -> int:
     """Collectives that ride: the types of values are those of the plain calls."""
     total: pybsp.Ride[Any] = collectives.allreduce.start(bsp, 1.0, np.add, degree=max(bsp.p, 2))
     values: pybsp.Ride[list[Any] | None] = collectives.gather.start(bsp, bsp.pid)
+    grid: pybsp.Grid = bsp.grid(1, bsp.p)
+    row: pybsp.Group = grid.row
+    row.send(0, collectives.broadcast(row, bsp.pid, root=grid.at(0, 0)))
+    pair: pybsp.Ride[Any] = collectives.allreduce.start(bsp.group([bsp.pid]), 1.0, np.add)
+    pair.finish()
     spread = collectives.broadcast.start(bsp, bsp.pid, like=0)
     left: int | None = spread.supersteps
     while not (total.done and values.done and spread.done):
@@ -167,6 +207,12 @@ def everything() -> None:
     pybsp.simulate(together, p=4, router=routing.two_phase_router(seed=1))
     pybsp.simulate(main, 10, p=2, router=routing.multibutterfly_router())
     pybsp.simulate(riding, p=4)
+    with pybsp.raises_on(0, ValueError, match="hot"), pybsp.ranks(2, hosts=["a", "b"]) as ranks:
+        kept: pybsp.Ranks = ranks
+        execution: pybsp.Execution = kept.run(main, 10)
+    print(execution.results, execution.ledger.h, pybsp.start_ranks(main, 10, n=2, router="direct").results)
+    failing = pybsp.simulate(saving, p=2, failures=pybsp.Failures(mtbf=100, checkpoint=1, restart=1), every="1min")
+    print(failing.failures, failing.expected, [one.seconds for one in failing.ledger.checkpoints])
     with pybsp.attach(MPI.COMM_WORLD, checked=True) as bsp:
         bsp.sync()
     machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)

@@ -94,3 +94,10 @@ class Aggregated(MPITransport):
         # Who is missing on this node is known on it; of other nodes only their leaders are waited for.
         missing = [self._ranks[d] for d in absent] or self._leaders.awaited()
         return missing, [self._ranks[d] for d in near]
+
+    def _number(self) -> int:
+        return self._leaders.number
+
+    def waits_for(self) -> Sequence[int]:
+        leader = self._leaders.awaited_leader()
+        return super().waits_for() or ([] if leader is None else [leader])

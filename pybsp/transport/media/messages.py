@@ -69,3 +69,6 @@ class ByMessages(MPITransport):
 
     def _awaited(self) -> tuple[list[int], list[int]]:
         return [self._ranks[d] for d in self._heads.awaited()], [self._ranks[d] for d in self._heads.peers]
+
+    def _number(self) -> int:
+        return self._heads.number

@@ -32,7 +32,7 @@ class Sparse:
     ) -> None:
         self._transport, self._ranks, self._context = transport, ranks, context
         self._flight, self._delivery = flight, delivery
-        self._number = 0  # of the last exchange
+        self.number = 0  # of the last exchange
         self._exchange: SparseExchange | None = None  # that goes on
 
     def exchange(
@@ -48,7 +48,7 @@ class Sparse:
         flight, ranks, pid, waiter = self._flight, self._ranks, self._transport.pid, self._transport.waiter
         if flight.unfinished:
             flight.see_off(1, waiter)
-        self._number += 1
+        self.number += 1
         flight.posted = 0
         heads: dict[int, bytes] = {}
         sizes: dict[int, int] = {}
@@ -65,9 +65,9 @@ class Sparse:
                     long.append((ranks[d], manifest))
         flagged = kind | (0 if note is None else HAS_NOTE)
         # Others may be one exchange ahead, and not two: their heads have the other tag, and are not taken for these.
-        head_tag = wire.tag(self._context, wire.SPARSE_HEADS + self._number % 2)
+        head_tag = wire.tag(self._context, wire.SPARSE_HEADS + self.number % 2)
         tags = head_tag, wire.tag(self._context, wire.SPARSE_WORDS)
-        exchange = self._exchange = SparseExchange(flight.comm, ranks, pid, tags, self._number, heads, sizes, flagged)
+        exchange = self._exchange = SparseExchange(flight.comm, ranks, pid, tags, self.number, heads, sizes, flagged)
         flight.send(long, MANIFESTS)
         flight.send(messages, DATA)
         exchange.post()

@@ -1,0 +1,123 @@
+"""`pybsp run --calibrate`: before a program runs, the machine that its ledger predicts by, where none fits is measured.
+
+That is g, l and the o's, with the rates of computing and some supersteps held out: what can be had in 10 s in all. The
+machine file goes to the user's cache (pybsp/machine_cache.py), where the run that follows, and later ones, find it.
+
+    python -m pybsp.benchmarks.calibration.first ARGUMENT      on the ranks, started by `ready`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pybsp
+from pybsp.errors import BSPError, UsageError
+from pybsp.failures import quiet
+from pybsp.launch import place_of
+from pybsp.machine_cache import Place
+
+from .harness import Job, finish, ignore_settings, launch_on_ranks
+
+SECONDS = 5.5  # of measuring: starting the ranks, warming up and fitting take 2 to 4 more
+USELESS = 0.5  # error of held-out supersteps, median, above which a machine file is not kept
+PARTS = ("rate", "bsp", "held-out", "queue")
+
+
+def ready(command: Sequence[str], folder: str) -> tuple[int, str | None]:
+    """See to it that there is a machine file for what a command starts.
+
+    Args:
+        command: that starts ranks, without the program.
+        folder: where samples lie meanwhile, and the machine file where the cache cannot be written.
+
+    Returns:
+        the exit status; the machine file, where it is not in the cache.
+    """
+    from .command import have_scipy, launched
+
+    have_scipy()
+    beside = Path(folder) / "machine.json"
+    job = Job(str(beside.with_suffix(".csv")), level="quick", only=PARTS, budget=SECONDS, seconds=SECONDS)
+    worker = [sys.executable, "-m", "pybsp.benchmarks.calibration.first", json.dumps(dataclasses.asdict(job))]
+    status = launched([*command, *worker], lambda line: print(line, end=""))
+    return status, str(beside) if beside.exists() else None
+
+
+def on_ranks(job: Job) -> None:
+    """Measure what fits no cached file; collective."""
+    ignore_settings()
+
+    def look(bsp: pybsp.BSP) -> tuple[bool, int, Place]:
+        assert isinstance(bsp.machine, pybsp.BSPMachine)
+        return bsp.machine.calibrated, bsp.pid, place_of(bsp._superstep.transport)  # type: ignore[arg-type]
+
+    fits, pid, place = pybsp.run(look)
+    if fits:
+        return
+    if pid == 0:
+        print(
+            f"pybsp run: no machine file fits these {len(place.hosts)} processors: measuring g, l and the o's first "
+            "(at most 10 s)",
+            file=sys.stderr,
+        )
+    launch_on_ranks(job)
+    if pid == 0:
+        finish(job.raw)
+        keep(job.raw, place)
+
+
+def keep(raw: str, place: Place) -> None:
+    """Write the machine file of some samples to the cache, or beside them where that cannot be, or is no use."""
+    from . import machine_file
+    from .analysis import analyse
+    from .samples import read
+
+    calibration = analyse(read(raw))
+    content = machine_file.to_json(calibration)
+    if "bsp" not in content:
+        print(
+            "pybsp run: g and l could not be measured in so short a time; `pybsp calibrate -o machine.json` takes "
+            "longer, and `pybsp run --machine machine.json` predicts by it",
+            file=sys.stderr,
+        )
+        return
+    beside = Path(raw).with_suffix(".json")
+    machine_file.write(calibration, beside)
+    machine = pybsp.BSPMachine.load(beside)
+    machine = machine.exchange or machine
+    off = machine.error_median
+    path: Path | str = "the user's cache"
+    try:
+        path = place.path()
+        if off is not None and off > USELESS:
+            said = "it serves this run alone, as a busy machine says little of a quiet one"
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            machine_file.write(calibration, path)
+            beside.unlink()
+            said = f"kept in {path}"
+    except (OSError, RuntimeError, UsageError) as failure:
+        reason = str(failure) if isinstance(failure, UsageError) else f"machine file {path}: {failure}"
+        said = f"it serves this run alone, as it cannot be kept: {reason}"
+    error = "" if off is None else f", {off:.0%} off held-out supersteps (median)"
+    print(f"pybsp run: g = {machine.g:.3g} s/word, l = {machine.l:.3g} s{error}; {said}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """On a rank; returns the exit status."""
+    given = json.loads(arguments[0])
+    try:
+        on_ranks(Job(**{**given, "only": tuple(given["only"])}))
+    except BSPError as error:
+        if not quiet(error):
+            print(f"pybsp run: --calibrate: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

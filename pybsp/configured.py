@@ -1,0 +1,88 @@
+"""What `pybsp run` is told: by its options, else by the environment, else by pybsp.toml; and from where."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import settings
+from .errors import UsageError
+
+FILE = "pybsp.toml"
+TYPES: Mapping[str, type] = {  # keys of its table [run]
+    "n": int,
+    "router": str,
+    "machine": str,
+    "ledger": str,
+    "hosts": str,
+    "checked": bool,
+    "label-output": bool,
+}
+VARIABLES = {
+    "router": settings.ROUTER,
+    "machine": settings.MACHINE,
+    "ledger": settings.LEDGER,
+    "checked": settings.CHECKED,
+}
+
+
+class Said(NamedTuple):
+    """What was said, and where: for `--explain`."""
+
+    value: Any
+    source: str
+
+
+def configured(given: Mapping[str, Any], program: str) -> dict[str, Said]:
+    """What holds for a run, by the keys of TYPES; keys of which nothing is said are not in it.
+
+    Args:
+        given: what the options say; None or False: nothing.
+        program: its file. pybsp.toml is looked for beside it, then in the folder of the call.
+
+    Raises:
+        UsageError: pybsp.toml cannot be read, or says something else than this.
+    """
+    path, table = _table(program)
+    found: dict[str, Said] = {}
+    for key in TYPES:
+        variable = VARIABLES.get(key, "")
+        if given.get(key) not in (None, False):
+            found[key] = Said(given[key], f"option {'-n' if key == 'n' else '--' + key}")
+        elif os.environ.get(variable):
+            found[key] = Said(os.environ[variable], f"environment variable {variable}")
+        elif key in table:
+            value = table[key]
+            if key in ("machine", "ledger"):
+                value = str(path.parent / value)  # as the file says it, from where the file is
+            found[key] = Said(value, str(path))
+    return found
+
+
+def _table(program: str) -> tuple[Path, Mapping[str, Any]]:
+    places = [folder / FILE for folder in (Path(program).resolve().parent, Path.cwd())]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        return places[0], {}
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: expected TOML, got: {error}") from None
+    table = content.pop("run", {})
+    if content or not isinstance(table, dict):
+        raise UsageError(f"{path}: expected the table [run] alone, got {', '.join(content) or repr(table)}")
+    for key, value in table.items():
+        kind = TYPES.get(key)
+        if kind is None:
+            raise UsageError(f"{path}: [run] {key}: expected one of {', '.join(TYPES)}")
+        if type(value) is not kind or (isinstance(value, int) and kind is int and value < 1):
+            what = {int: "a whole number of at least 1", str: "text", bool: "true or false"}[kind]
+            raise UsageError(f"{path}: [run] {key}: expected {what}, got {value!r}")
+    return path, table

@@ -1,0 +1,184 @@
+"""Arrays with global indices: a layout says which processor owns an item, so that a program need not.
+
+What they say becomes puts, gets and patterns of arrays, one for each owner.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Array, Ticket
+from .convert import as_array
+from .errors import UsageError
+from .layouts import Layout
+from .places import Places, as_places, by_group
+from .transport import Bytes
+
+if TYPE_CHECKING:
+    from .patterns import Pattern
+    from .superstep import SuperstepEngine
+
+
+class GlobalArray(Array):
+    """An array that is laid out over the processors; made by `bsp.array(layout)` and `bsp.register(local, layout)`.
+
+    It is an `Array` too: `local`, put, get and the others work by processor as they do there.
+
+    Attributes:
+        layout: which processor owns which item, equal on all.
+
+    Examples:
+        >>> from pybsp.layouts import Cyclic
+        >>> def main(bsp):
+        ...     x = bsp.array(Cyclic(7, bsp.p), dtype=np.int64)
+        ...     (mine,) = x.layout.part(bsp.pid)
+        ...     x.local[:] = np.arange(7)[mine] ** 2
+        ...     bsp.sync()
+        ...     ticket = x.global_get([6, 0, 3])
+        ...     bsp.sync()
+        ...     if bsp.pid == 0:
+        ...         x.global_put(slice(5, 7), [-5, -6])
+        ...     bsp.sync()
+        ...     return ticket.value.tolist(), x.local.tolist()
+        >>> pybsp.simulate(main, p=2).results
+        [([36, 0, 9], [0, 4, 16, -6]), ([36, 0, 9], [1, 9, -5])]
+    """
+
+    def __init__(
+        self, superstep: SuperstepEngine, number: int, local: NDArray[Any], created: str, layout: Layout
+    ) -> None:
+        super().__init__(superstep, number, local, created)
+        self.layout = layout
+
+    @property
+    def kind(self) -> str:
+        return f"{super().kind} in {self.layout}"
+
+    def global_get(self, indices: Any, into: NDArray[Any] | None = None) -> Ticket:
+        """Ask for items by their global indices, as they are when the superstep ends.
+
+        Args:
+            indices: of one axis, an int, a slice, or integers of any shape; of several, a tuple with integers for each,
+                which broadcast (as np.ix_ makes them).
+            into: as of `Array.get`.
+
+        Returns:
+            A ticket; `ticket.value`, of the shape of the indices, is there after the next sync.
+
+        Raises:
+            BoundsError: an index outside of the array.
+            UsageError: as `Array.get`.
+
+        BSP cost: one message of ceil(bytes / 8) words from each owner, counted at its source.
+        """
+        shape, pieces = self._pieces("array.global_get", indices)
+        whole = Ticket(self, shape, self.checked_into("array.global_get", into, shape))
+        values = np.empty(math.prod(shape), self._local.dtype)
+        if not pieces:
+            whole.give(values.reshape(shape))
+        left = [len(pieces)]
+        accesses = self._superstep.accessing()
+        for owner, places, at in pieces:
+            accesses.get(owner, _Piece(whole, (at[0].size,), values, places, left), self.number, at)
+        return whole
+
+    def global_put(self, indices: Any, values: Any) -> None:
+        """Write items by their global indices at the next sync; the values are copied now.
+
+        Args:
+            indices: as of `global_get`; of equal ones the last value counts.
+            values: what casts to the array's dtype (`same_kind`) and broadcasts to the shape of the indices.
+
+        Raises:
+            BoundsError: an index outside of the array.
+            UsageError: as `Array.put`.
+
+        BSP cost: one message of ceil(bytes / 8) words to each owner.
+        """
+        shape, pieces = self._pieces("array.global_put", indices)
+        items = as_array(values, self._local.dtype, "array.global_put")
+        try:
+            flat = np.broadcast_to(items, shape).reshape(-1)
+        except ValueError:
+            raise UsageError(
+                f"array.global_put: argument values: expected shape {shape}, as the indices have, or what broadcasts "
+                f"to it, got {items.shape}"
+            ) from None
+        for owner, places, at in pieces:
+            self.put(owner, flat[places], at=at)
+
+    def global_pattern(self, indices: Any) -> Pattern:
+        """`Array.pattern` by global indices: collective.
+
+        Args:
+            indices: as of `global_get`; other ones on each processor.
+
+        Raises:
+            BoundsError: an index outside of the array.
+            UsageError, SyncError: as `Array.pattern`.
+
+        BSP cost: none.
+
+        Examples:
+            >>> from pybsp.layouts import Block
+            >>> def main(bsp):
+            ...     x = bsp.array(Block(6, bsp.p))
+            ...     x.local[:] = np.arange(6)[x.layout.part(bsp.pid)]
+            ...     bsp.sync()
+            ...     ends = x.global_pattern([0, 5])
+            ...     bsp.sync()
+            ...     ticket = ends.get()
+            ...     bsp.sync()
+            ...     return ticket.value.tolist()
+            >>> pybsp.simulate(main, p=3).results
+            [[0.0, 5.0], [0.0, 5.0], [0.0, 5.0]]
+        """
+        self.check("array.global_pattern")
+        indices = self._indices(indices)
+        return self.pattern(self.layout.owner(indices), self.layout.local(indices))
+
+    def _indices(self, indices: Any) -> Any:
+        """Global indices as layouts take them."""
+        if isinstance(indices, slice) and len(self.layout.shape) == 1:
+            return np.arange(self.layout.shape[0])[indices]
+        return indices
+
+    def _pieces(
+        self, operation: str, indices: Any
+    ) -> tuple[tuple[int, ...], list[tuple[int, Places, tuple[NDArray[np.int64], ...]]]]:
+        """The shape of the indices; and for each owner which of them are its own, and where it has them."""
+        self._gate.check(operation)
+        self.check(operation)
+        indices = self._indices(indices)
+        owners, local = np.asarray(self.layout.owner(indices)), self.layout.local(indices)
+        axes = [
+            axis.ravel() for axis in np.broadcast_arrays(owners, *(local if isinstance(local, tuple) else (local,)))
+        ]
+        pieces = [
+            (owner, as_places(chosen), tuple(axis[chosen] for axis in axes[1:])) for owner, chosen in by_group(axes[0])
+        ]
+        return owners.shape, pieces
+
+
+class _Piece(Ticket):
+    """What one owner brings of a ticket's value."""
+
+    __slots__ = ("_left", "_places", "_values", "_whole")
+
+    def __init__(
+        self, whole: Ticket, shape: tuple[int, ...], values: NDArray[Any], places: Places, left: list[int]
+    ) -> None:
+        super().__init__(whole.array, shape)
+        self._whole, self._values, self._places, self._left = whole, values, places, left
+
+    def fill(self, data: Bytes, at: int) -> int:
+        piece: NDArray[Any] = np.ndarray(*self.form, data, at)
+        self._values[self._places] = piece
+        self._left[0] -= 1
+        if not self._left[0]:
+            self._whole.give(self._values.reshape(self._whole.form[0]))
+        return piece.nbytes

@@ -1,0 +1,403 @@
+"""The ranks that one mpiexec has started for this process, from the first of them to the last.
+
+What they run is in serving.py. This process is no rank: it meets each of them at a socket, and waits there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from . import settings, signals
+from .errors import LauncherError, ProcessorError
+from .failures import outcome
+from .mpiexec import launcher
+from .notebook import Progress, in_notebook
+from .serving import ADDRESS, At, Call, Done, Hello, Raised
+from .shipping import Line, Meeting, Parcel, Received, Sender
+
+if TYPE_CHECKING:
+    from .ledger import Ledger
+
+STARTING = 120.0  # seconds that ranks get to start in
+ENDING = 5.0  # seconds that they get to end in, and as much again their launcher
+LOOK = 0.2  # seconds between two looks whether the launcher is there
+REPORTING = 1.0  # seconds that ranks get to say where they are
+
+# Of launchers and resource managers: what ranks inherit of them would be taken for a word about these ranks.
+_OF_LAUNCHERS = ("PMI_", "PMIX_", "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "MPI_LOCAL", "PYBSP_PROCESS")
+_ALLOCATIONS = ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE")  # of several hosts, maybe
+_SERVE = "import sys; sys.path.insert(0, {!r}); import pybsp; del sys.path[0]; from pybsp.serving import main; main()"
+
+
+class Ended(NamedTuple):
+    """How a run has ended on one processor.
+
+    own: it failed, and of itself, not since another did.
+    expected: a test expects that.
+    """
+
+    result: Any = None
+    error: BaseException | None = None
+    own: bool = False
+    expected: bool = False
+
+
+class OnRank(Exception):  # noqa: N818 - no error of its own: the cause that Python prints above one
+    """Where on a rank an exception came from; the cause of what is raised in the process that started it."""
+
+    def __str__(self) -> str:
+        return "\n" + str(self.args[0]).rstrip()
+
+
+class _Output:
+    """What a rank prints on one of its two outputs: it comes line by line, with the rank's number before each."""
+
+    def __init__(self, line: Line, pid: int, number: int) -> None:
+        self.line, self.pid, self._number = line, pid, number
+        self._kept = b""
+        self.over = False  # nothing comes any more
+
+    def read(self, mark: bytes) -> bool:
+        """Print what is there; whether the mark was, or nothing comes any more."""
+        try:
+            data = os.read(self.line.fileno(), 1 << 16)
+        except OSError:
+            data = b""
+        text, self.over = self._kept + data, not data
+        ends = self.over or bool(mark and mark in text)
+        if ends:
+            before, _, after = text.partition(mark) if mark else (text, b"", b"")
+            text, self._kept = before + b"\n" * bool(before and before[-1:] != b"\n"), after
+        else:
+            text, newline, self._kept = text.rpartition(b"\n")
+            text += newline
+        if text:
+            lines = text.decode(errors="replace").splitlines(keepends=True)
+            to = sys.stdout if self._number == 1 else sys.stderr
+            to.write("".join(f"[{self.pid}] {one}" for one in lines))
+            to.flush()
+        return ends
+
+
+class _Rank(NamedTuple):
+    """One of the ranks that were started."""
+
+    hello: Hello
+    line: Line
+    outputs: tuple[_Output, _Output]
+
+
+class Job:
+    """Ranks that one mpiexec has started. It is over when they have ended, or were ended."""
+
+    def __init__(self, p: int, hosts: str) -> None:
+        self.p, self.over = p, False
+        self._progress = in_notebook()
+        self._ranks: list[_Rank] = []
+        self._lines: list[Line] = []  # of all of them, three of each
+        self._sender = Sender()
+        self._mark = b"\x1e" + os.urandom(12).hex().encode() + b"\n"
+        self._said: deque[str] = deque(maxlen=40)  # lines of the launcher
+        far = bool(hosts) or any(name in os.environ for name in _ALLOCATIONS)
+        self._meeting: Meeting | None = Meeting(far)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
+        environment[ADDRESS] = f"{self._meeting.address} {self._progress:d}"
+        forwarded = [name for name in environment if name.startswith("PYBSP_") or name == "PYTHONPATH"]
+        root = str(Path(__file__).parent.parent)
+        command = [*launcher(p, forwarded, hosts), sys.executable, "-c", _SERVE.format(root)]
+        try:
+            self._mpiexec = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # an interrupt of the terminal is for this process, which tells them
+            )
+        except OSError as error:
+            self._meeting.close()
+            raise LauncherError(f"pybsp.ranks: {command[0]} cannot be started: {error}") from None
+        assert self._mpiexec.stdout is not None
+        self._output: IO[bytes] = self._mpiexec.stdout
+        os.set_blocking(self._output.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._output, selectors.EVENT_READ, self._hear)
+        atexit.register(self.kill)
+
+    def ready(self) -> None:
+        """Wait until all ranks are there; the job is over where this raises."""
+        try:
+            if self._meeting is not None:
+                self._meet()
+        except BaseException:
+            self.kill()
+            raise
+
+    def _hear(self) -> None:
+        """Keep what the launcher says."""
+        data = b""
+        with suppress(BlockingIOError):
+            data = os.read(self._output.fileno(), 1 << 16)
+            if not data:
+                self._selector.unregister(self._output)
+        self._said.extend(data.decode(errors="replace").splitlines())
+
+    # -- the beginning ------------------------------------------------------------------------------------------------
+
+    def _meet(self) -> None:
+        """Wait until all ranks are there."""
+        meeting = self._meeting
+        assert meeting is not None
+        for file in meeting.files():
+            self._selector.register(file, selectors.EVENT_READ, None)
+        came: dict[str, dict[int, Line]] = {}
+        found: dict[int, _Rank] = {}
+        until = time.monotonic() + STARTING
+        while len(found) < self.p:
+            for key, _ in self._selector.select(LOOK):
+                if isinstance(key.data, str):
+                    lines = came[key.data]
+                    try:
+                        hello, _received = lines[0].receive()
+                    except (EOFError, OSError):
+                        self._not_started("a rank ended", came)
+                    self._selector.unregister(lines[0])
+                    if hello.p != self.p:
+                        self._not_started(
+                            f"the launcher started {self.p} processes, but MPI ({hello.library}) says of one that it "
+                            f"is rank {hello.pid} of {hello.p}",
+                            came,
+                        )
+                    outputs = _Output(lines[1], hello.pid, 1), _Output(lines[2], hello.pid, 2)
+                    found[hello.pid] = _Rank(hello, lines[0], outputs)
+                elif key.data is not None:
+                    key.data()
+                elif (line := meeting.accept()) is not None:
+                    self._lines.append(line)
+                    try:
+                        (who, number), _received = line.receive()
+                    except (EOFError, OSError):
+                        self._not_started("a rank ended", came)
+                    came.setdefault(who, {})[number] = line
+                    if not number:
+                        self._selector.register(line, selectors.EVENT_READ, who)
+            if self._mpiexec.poll() is not None:
+                self._not_started(f"the launcher ended with the status {self._mpiexec.returncode}", came)
+            if time.monotonic() > until:
+                self._not_started(f"{len(found)} of {self.p} ranks came within {STARTING:.0f} s", came)
+        for file in meeting.files():
+            self._selector.unregister(file)
+        meeting.close()
+        self._meeting = None
+        self._ranks = [rank for _, rank in sorted(found.items())]
+        for rank in self._ranks:
+            self._selector.register(rank.line, selectors.EVENT_READ, rank)
+            for output in rank.outputs:
+                self._selector.register(output.line, selectors.EVENT_READ, output)
+
+    def _not_started(self, why: str, came: dict[str, dict[int, Line]]) -> NoReturn:
+        """The ranks do not come to be; the way out is in what they, or their launcher, say."""
+        until = time.monotonic() + ENDING
+        while self._mpiexec.poll() is None and time.monotonic() < until and why == "a rank ended":
+            time.sleep(LOOK / 4)
+        if self._output in self._selector.get_map():
+            self._hear()
+        said = [*self._said]
+        for lines in came.values():
+            for number in (1, 2):
+                if number in lines:
+                    os.set_blocking(lines[number].fileno(), False)
+                    with suppress(OSError):
+                        said += os.read(lines[number].fileno(), 1 << 16).decode(errors="replace").splitlines()
+        self.kill()
+        text = "".join(f"\n  {line}" for line in said)
+        raise LauncherError(
+            f"pybsp.ranks: {self.p} ranks could not be started: {why}; `pybsp run -n {self.p} program.py` should work "
+            f"first{'; this was said:' * bool(said)}{text}"
+        )
+
+    # -- a run --------------------------------------------------------------------------------------------------------
+
+    def run(
+        self, program: Parcel, options: dict[str, Any], name: str, limit: float | None
+    ) -> tuple[list[Ended], Ledger | None]:
+        """See `Ranks.attempt`; the job is over where this raises."""
+        self.ready()
+        try:
+            return self._run(program, options, name, limit)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _run(
+        self, program: Parcel, options: dict[str, Any], name: str, limit: float | None
+    ) -> tuple[list[Ended], Ledger | None]:
+        call = Call(options, settings.set_here(settings.OF_RUN), sys.path[:], os.getcwd(), self._mark)
+        arena = self._sender.put(program)
+        for rank in self._ranks:
+            with suppress(OSError):  # one that has died is noticed below
+                rank.line.send(call, program, arena)
+        progress = Progress(self.p)
+        done: dict[int, tuple[Done, Received]] = {}
+        first: list[tuple[int, Raised, Received]] = []  # that failed of themselves
+        printed = {output for rank in self._ranks for output in rank.outputs if output.over}
+        until = None if limit is None else time.monotonic() + limit
+        gone = -1
+        try:
+            while len(done) < self.p or len(printed) < 2 * self.p:
+                for key, _ in self._selector.select(LOOK):
+                    at = key.data
+                    if isinstance(at, _Output):
+                        if at.read(self._mark):
+                            printed.add(at)
+                        if at.over:
+                            self._selector.unregister(at.line)
+                    elif isinstance(at, _Rank):
+                        try:
+                            about, received = at.line.receive()
+                        except (EOFError, OSError):
+                            gone = at.hello.pid
+                            break
+                        if isinstance(about, At):
+                            progress.at(at.hello.pid, about.superstep, about.label)
+                        elif isinstance(about, Raised):
+                            first.append((at.hello.pid, about, received))
+                        else:
+                            done[at.hello.pid] = about, received
+                    else:
+                        at()
+                if gone >= 0 or self._mpiexec.poll() is not None:
+                    self._lost(gone, name, first)
+                if until is not None and time.monotonic() > until:
+                    self._late(limit or 0.0, name, [pid for pid in range(self.p) if pid not in done])
+                progress.show()
+        finally:
+            progress.end()
+        if any(one.kept for one, _ in done.values()):
+            self._sender.forget()
+        return self._ended(done)
+
+    def _ended(self, done: dict[int, tuple[Done, Received]]) -> tuple[list[Ended], Ledger | None]:
+        found: list[Ended] = []
+        ledger = None
+        for pid in range(self.p):
+            how, received = done[pid]
+            if how.failed is not None:
+                error = _exception(pid, how.failed, received)
+                found.append(Ended(None, error, how.failed.own, how.failed.expected))
+                continue
+            result, of_all = received.load()
+            ledger = of_all if pid == 0 else ledger
+            found.append(Ended(result))
+        return found, ledger
+
+    def _lost(self, gone: int, name: str, first: list[tuple[int, Raised, Received]]) -> NoReturn:
+        """A rank has ended while a program ran: raise why, if it is known."""
+        self._drain(ENDING)
+        own = [one for one in first if one[1].own]
+        if own:
+            pid, raised, received = min(own, key=lambda one: one[0])
+            raise _exception(pid, raised, received)
+        status = self._mpiexec.poll()
+        said = "".join(f"\n  {line}" for line in self._said if line.strip(" ="))
+        place = f"processor {gone}" if gone >= 0 else "a processor"
+        ending = "" if status is None else f"; the launcher ended with the status {status}"
+        raise ProcessorError(f"{place} ended while {name} ran{ending}{said}", max(gone, 0), 0, "")
+
+    def _late(self, limit: float, name: str, absent: Sequence[int]) -> NoReturn:
+        """A program has outlasted its limit: ranks say where they are, and are ended."""
+        number = signals.configured_signal()
+        for rank in self._ranks:
+            if rank.line.near and number is not None:
+                with suppress(OSError):
+                    os.kill(rank.hello.process, number)
+        self._drain(REPORTING)
+        names = ", ".join(map(str, absent))
+        raise TimeoutError(f"{name} took longer than {limit:g} s, its limit; not at its end: processors {names}")
+
+    def _drain(self, seconds: float) -> None:
+        """Print what is on its way, until nothing comes any more or it has taken so long."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self._selector.get_map():
+            ready = self._selector.select(LOOK)
+            for key, _ in ready:
+                at = key.data
+                if isinstance(at, _Output):
+                    if at.read(b""):
+                        self._selector.unregister(at.line)
+                elif isinstance(at, _Rank):
+                    self._selector.unregister(at.line)
+                elif at is not None:
+                    at()
+            if self._mpiexec.poll() is not None and not ready:
+                return
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Let the ranks end, as they do where a program ends."""
+        if self.over:
+            return
+        try:
+            with suppress(OSError, subprocess.TimeoutExpired):  # they have ended otherwise
+                for rank in self._ranks:
+                    rank.line.send(None)
+                if self._ranks:
+                    self._drain(ENDING)
+                    self._mpiexec.wait(ENDING)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the ranks wherever they are, unless they have ended."""
+        if self.over:
+            return
+        self.over = True
+        atexit.unregister(self.kill)
+        if self._meeting is not None:
+            self._meeting.close()
+        for line in self._lines:
+            line.close()  # which ends a rank that runs a program
+        if self._mpiexec.poll() is None:
+            self._mpiexec.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._mpiexec.wait(ENDING)
+        if self._mpiexec.poll() is None:
+            for rank in self._ranks:
+                if rank.line.near:
+                    with suppress(OSError):
+                        os.kill(rank.hello.process, signal.SIGKILL)
+            self._mpiexec.kill()
+            self._mpiexec.wait()
+        self._output.close()
+        self._selector.close()
+        self._sender.forget()
+
+
+def _exception(pid: int, raised: Raised, received: Received) -> BaseException:
+    """What a processor raised; a ProcessorError where that did not come whole."""
+    import cloudpickle
+
+    error: BaseException | None = None
+    with suppress(Exception):
+        error = received.load()
+    if error is None:
+        error = ProcessorError(f"processor {pid} failed: {raised.text}", pid, 0, "")
+    try:
+        text = raised.trace if isinstance(raised.trace, str) else "".join(cloudpickle.loads(raised.trace).format())
+    except Exception:
+        text = raised.text
+    error.__cause__ = OnRank(text)
+    outcome(error).pid = pid
+    return error

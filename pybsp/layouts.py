@@ -1,0 +1,522 @@
+"""Layouts: which processor owns which item of an array, and where it keeps it. Pure index maps, without communication.
+
+    Block           consecutive items, equally many on each processor, or as many as is said
+    Cyclic          item i belongs to processor i mod p
+    BlockCyclic     blocks of equal size are dealt out like single items
+
+An array of several axes is laid out over a processor grid with as many: its axes one by one, each over the processors
+of that axis of the grid. Processors are numbered by rows: pid = row * columns + column.
+
+All maps take arrays of indices, and loop over none of them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import BoundsError, UsageError
+
+__all__ = ["Block", "BlockCyclic", "Cyclic", "Layout"]
+
+Ints = NDArray[np.intp]
+Index = slice | Ints
+SHOWN = 8  # sizes that a layout's text has
+
+
+@dataclass(frozen=True)
+class _Dealt:
+    """One axis of n items in blocks of equal size, dealt out to the parts."""
+
+    n: int
+    parts: int
+    block: int
+
+    def owner(self, index: Ints) -> Ints:
+        return index // self.block % self.parts if self.block > 1 else index % self.parts
+
+    def local(self, index: Ints) -> Ints:
+        if self.block == 1:
+            return index // self.parts
+        return index // (self.block * self.parts) * self.block + index % self.block
+
+    def to_global(self, part: Ints, local: Ints) -> Ints:
+        return (local // self.block * self.parts + part) * self.block + local % self.block
+
+    @cached_property
+    def sizes(self) -> Ints:
+        rounds, rest = divmod(self.n, self.block * self.parts)
+        return rounds * self.block + np.clip(rest - np.arange(self.parts) * self.block, 0, self.block)
+
+    def part(self, part: int) -> Index:
+        if self.block == 1:
+            return slice(min(part, self.n), self.n, self.parts)
+        if self.block * self.parts >= self.n:  # one block each
+            return slice(min(part * self.block, self.n), min((part + 1) * self.block, self.n))
+        return self.to_global(np.intp(part), np.arange(self.sizes[part]))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """One axis of n items in a block for each part: part k begins at k*n div parts, or sizes are given."""
+
+    n: int
+    parts: int
+    given: tuple[int, ...] | None
+
+    @cached_property
+    def begins(self) -> Ints:
+        if self.given is None:
+            return np.arange(self.parts + 1) * self.n // self.parts
+        return np.append(0, np.cumsum(self.given, dtype=np.intp))
+
+    @cached_property
+    def sizes(self) -> Ints:
+        return np.diff(self.begins)
+
+    def owner(self, index: Ints) -> Ints:
+        if self.given is None:
+            return ((index + 1) * self.parts - 1) // max(self.n, 1)
+        return np.searchsorted(self.begins, index, "right") - 1
+
+    def local(self, index: Ints) -> Ints:
+        return index - self.begins[self.owner(index)]
+
+    def to_global(self, part: Ints, local: Ints) -> Ints:
+        found: Ints = self.begins[part] + local
+        return found
+
+    def part(self, part: int) -> Index:
+        return slice(int(self.begins[part]), int(self.begins[part + 1]))
+
+
+class Layout:
+    """Which processor owns which item of an array of `shape`; made as a `Block`, `Cyclic` or `BlockCyclic`.
+
+    Two layouts are equal where they say the same in the same words. An index is an int or integers where the array has
+    one axis, and a tuple with one of these for each axis where it has several; negative ones count from no end.
+
+    Attributes:
+        shape: of the array, a tuple.
+        grid: of the processors, one number for each axis.
+        p: processors, the product of these.
+
+    Examples:
+        >>> from pybsp.layouts import Block, Cyclic
+        >>> layout = Cyclic(10, 4)
+        >>> layout.owner([0, 1, 5]), layout.local([0, 1, 5])
+        (array([0, 1, 1]), array([0, 0, 1]))
+        >>> layout.sizes, layout.to_global(1, [0, 1, 2])
+        (array([3, 3, 2, 2]), array([1, 5, 9]))
+        >>> matrix = Block((4, 6), grid=(2, 3))
+        >>> matrix.p, matrix.local_shape(5), matrix.part(5)
+        (6, (2, 2), (slice(2, 4, None), slice(4, 6, None)))
+        >>> matrix.owner((3, 4)), matrix.local((3, 4))
+        (np.int64(5), (np.int64(1), np.int64(0)))
+    """
+
+    shape: tuple[int, ...]
+    grid: tuple[int, ...]
+    p: int
+    _text: str
+    _axes: tuple[_Cut | _Dealt, ...]
+    _hash: int
+
+    def _made(self, shape: Any, grid: Any, axis: Callable[[int, int, int], _Cut | _Dealt]) -> None:
+        """What all layouts have; axis: makes one, of its items, its processors, and its number."""
+        name = type(self).__name__
+        self.shape = _numbers(name, "shape", shape, 0)
+        self.grid = _numbers(name, "grid", grid, 1)
+        if len(self.shape) != len(self.grid):
+            raise UsageError(
+                f"{name}: argument grid: expected as many numbers as shape {self.shape} has axes, {len(self.shape)}, "
+                f"got {grid!r:.60}"
+            )
+        self.p = math.prod(self.grid)
+        self._axes = tuple(axis(n, q, k) for k, (n, q) in enumerate(zip(self.shape, self.grid, strict=True)))
+        self._hash = hash(self._axes)
+
+    def owner(self, indices: Any) -> Ints:
+        """The processors that own these items.
+
+        Args:
+            indices: of one axis, integers of any shape; of several, a tuple with integers for each, which broadcast.
+
+        Returns:
+            pids, of the shape of the indices.
+
+        Raises:
+            BoundsError: an index outside of the array.
+            UsageError: no integers, or not one for each axis.
+        """
+        found: Any = None
+        for axis, parts, index in zip(self._axes, self.grid, self._checked("owner", indices), strict=True):
+            of_axis = axis.owner(index)
+            found = of_axis if found is None else found * parts + of_axis
+        return np.intp(found) if np.ndim(found) == 0 else found  # type: ignore[return-value]
+
+    def local(self, indices: Any) -> Any:
+        """Where their owners keep these items: indices of the owner's part, in the form that `indices` have.
+
+        Args:
+            indices: as of `owner`.
+
+        Raises:
+            BoundsError, UsageError: as `owner`.
+        """
+        found = [axis.local(index) for axis, index in zip(self._axes, self._checked("local", indices), strict=True)]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def to_global(self, pid: Any, local: Any) -> Any:
+        """The indices of what processors keep at these places: the inverse of `owner` and `local` together.
+
+        Args:
+            pid: a processor, or several: an array that broadcasts with `local`.
+            local: indices of their parts, in the form of global ones.
+
+        Raises:
+            BoundsError: an index outside of a processor's part.
+            UsageError: no integers, or no such processor.
+        """
+        pids = _integers("to_global", "pid", pid)
+        if pids.size and not 0 <= pids.min() <= pids.max() < self.p:
+            raise UsageError(f"layout.to_global: argument pid: expected processors from 0 to {self.p - 1}, got {pid}")
+        found = []
+        for axis, part, index in zip(
+            self._axes, np.unravel_index(pids, self.grid), self._separate("to_global", "local", local), strict=True
+        ):
+            if index.size and pids.size and not ((index >= 0) & (index < axis.sizes[part])).all():
+                raise BoundsError(
+                    f"layout.to_global: argument local: expected indices of what the processors own in {self}, got "
+                    f"{local!r:.60}; `layout.local_shape(pid)` says how much that is"
+                )
+            found.append(axis.to_global(part, index))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many items each processor owns, shape (p,)."""
+        found = np.ones(1, np.int64)
+        for axis in self._axes:
+            found = np.multiply.outer(found, axis.sizes).ravel()
+        return found
+
+    def local_shape(self, pid: int) -> tuple[int, ...]:
+        """The shape of a processor's part; a processor beyond p - 1 owns nothing.
+
+        Raises:
+            UsageError: no processor.
+        """
+        place = self._place("local_shape", pid)
+        if place is None:
+            return (0,) * len(self.shape)
+        return tuple(int(axis.sizes[k]) for axis, k in zip(self._axes, place, strict=True))
+
+    def part(self, pid: int) -> tuple[Any, ...]:
+        """What a processor owns, as an index of the whole array: `whole[layout.part(pid)]`, in the order of its part.
+
+        Of slices where these say it, so that it is a view then.
+
+        Raises:
+            UsageError: no processor.
+        """
+        place = self._place("part", pid)
+        if place is None:
+            return (slice(0, 0),) * len(self.shape)
+        found = [axis.part(k) for axis, k in zip(self._axes, place, strict=True)]
+        if len(found) == 1 or all(isinstance(one, slice) for one in found):
+            return tuple(found)
+        return np.ix_(*(np.arange(n)[one] for n, one in zip(self.shape, found, strict=True)))
+
+    def beside(self, pid: int, width: int = 1) -> tuple[tuple[Ints, ...], Any]:
+        """The items beside a processor's block, which a stencil needs: those that differ from it on one axis alone.
+
+        Args:
+            pid: the processor, whose part is a block.
+            width: how far from the block they are, at most.
+
+        Returns:
+            (places, indices): where they belong in an array that is wider than the part by `width` on each side, as an
+                index of it; and their global indices.
+
+        Raises:
+            UsageError: no processor, or one whose part is no block of neighbouring items; a width below 0.
+
+        Examples:
+            >>> from pybsp.layouts import Block
+            >>> places, indices = Block((4, 4), (2, 2)).beside(1)
+            >>> indices
+            (array([0, 1, 2, 2]), array([1, 1, 2, 3]))
+            >>> framed = np.zeros((4, 4), int)
+            >>> framed[places] = 1
+            >>> framed
+            array([[0, 0, 0, 0],
+                   [1, 0, 0, 0],
+                   [1, 0, 0, 0],
+                   [0, 1, 1, 0]])
+        """
+        (width,) = _numbers("layout.beside", "width", width, 0)
+        parts = self.part(pid)
+        if not all(isinstance(part, slice) and part.step in (None, 1) for part in parts):
+            raise UsageError(f"layout.beside: argument pid: expected one whose part is a block, got {pid} of {self}")
+        frame = np.ix_(*(np.arange(part.start - width, part.stop + width) for part in parts))
+        outside: Any = 0
+        inside: Any = all(self.local_shape(pid))  # beside nothing there is nothing
+        for axis, part, n in zip(frame, parts, self.shape, strict=True):
+            outside = outside + ((axis < part.start) | (axis >= part.stop))
+            inside = inside & (axis >= 0) & (axis < n)
+        places = np.nonzero((outside == 1) & inside)
+        found = tuple(axis.ravel()[place] for axis, place in zip(frame, places, strict=True))
+        return places, found if len(found) > 1 else found[0]
+
+    def _place(self, name: str, pid: Any) -> tuple[int, ...] | None:
+        """A processor's place in the grid; None beyond it."""
+        try:
+            number = operator.index(pid)
+        except TypeError:
+            number = -1
+        if number < 0:
+            raise UsageError(f"layout.{name}: argument pid: expected a processor, 0 or more, got {pid!r:.60}")
+        if number >= self.p:
+            return None
+        place = []
+        for parts in reversed(self.grid):
+            number, k = divmod(number, parts)
+            place.append(k)
+        return tuple(reversed(place))
+
+    def _checked(self, name: str, indices: Any) -> Sequence[Ints]:
+        """Indices of each axis, all within the array."""
+        found = self._separate(name, "indices", indices)
+        for k, (n, index) in enumerate(zip(self.shape, found, strict=True)):
+            # As unsigned numbers negative ones are huge: one pass tells.
+            if index.size and int(index.view(np.uint64).max() if index.ndim else np.uint64(index)) >= n:
+                raise BoundsError(
+                    f"layout.{name}: argument indices: expected indices from 0 to {n - 1}"
+                    f"{f' on axis {k}' if len(found) > 1 else ''}, got indices from {index.min()} to {index.max()}; "
+                    f"{self} has shape {self.shape}"
+                )
+        return found
+
+    def _separate(self, name: str, argument: str, indices: Any) -> list[Ints]:
+        """Indices of each axis."""
+        if len(self.shape) == 1 and not isinstance(indices, tuple):
+            return [_integers(name, argument, indices)]
+        if not isinstance(indices, tuple) or len(indices) != len(self.shape):
+            raise UsageError(
+                f"layout.{name}: argument {argument}: expected a tuple with integers for each of {len(self.shape)} "
+                f"axes, got {type(indices).__name__} {indices!r:.60}"
+            )
+        return [_integers(name, argument, one) for one in indices]
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and self._axes == other._axes
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+class Block(Layout):
+    """Consecutive items: processor i of an axis with n items and q processors owns those from i*n div q.
+
+    Args:
+        shape: items, a number of at least 0; or a tuple of these, one for each axis.
+        grid: processors, at least 1; or a tuple of these, one for each axis.
+        sizes: items of each processor, which add up to n; of several axes a tuple with these for each. None: sizes that
+            differ by at most one, the blocks of `collectives.scatter_blocks`.
+
+    Raises:
+        UsageError: numbers that are none, or too small; another number of axes; sizes that do not add up.
+
+    Examples:
+        >>> from pybsp.layouts import Block
+        >>> Block(10, 4).sizes, Block(10, 4).owner([0, 4, 9])
+        (array([2, 3, 2, 3]), array([0, 1, 3]))
+        >>> Block(10, 3, sizes=[7, 0, 3]).owner([6, 7])
+        array([0, 2])
+    """
+
+    def __init__(self, shape: int | tuple[int, ...], grid: int | tuple[int, ...], sizes: Any = None) -> None:
+        axes = () if sizes is None else (sizes,) if not isinstance(shape, tuple) else tuple(sizes)
+        if sizes is not None and len(axes) != len(shape if isinstance(shape, tuple) else (shape,)):
+            raise UsageError(f"Block: argument sizes: expected the sizes of each axis, in a tuple, got {sizes!r:.60}")
+
+        def axis(n: int, q: int, k: int) -> _Cut:
+            return _Cut(n, q, None if sizes is None else _sizes(axes[k], n, q))
+
+        self._made(shape, grid, axis)
+        text = "" if sizes is None else f", sizes={', '.join(_shortened(one) for one in self._axes)}"
+        self._text = f"Block({_shown(self.shape)}, {_shown(self.grid)}{text})"
+
+
+class Cyclic(Layout):
+    """Item i of an axis belongs to processor i mod q of that axis.
+
+    Args:
+        shape: as of `Block`.
+        grid: as of `Block`.
+
+    Raises:
+        UsageError: numbers that are none, or too small; another number of axes.
+
+    Examples:
+        >>> from pybsp.layouts import Cyclic
+        >>> Cyclic(10, 4).part(1), Cyclic((3, 3), (2, 2)).sizes
+        ((slice(1, 10, 4),), array([4, 2, 2, 1]))
+    """
+
+    def __init__(self, shape: int | tuple[int, ...], grid: int | tuple[int, ...]) -> None:
+        self._made(shape, grid, lambda n, q, k: _Dealt(n, q, 1))
+        self._text = f"Cyclic({_shown(self.shape)}, {_shown(self.grid)})"
+
+
+class BlockCyclic(Layout):
+    """Blocks of equal size are dealt out: item i of an axis belongs to processor (i div block) mod q of that axis.
+
+    Args:
+        shape: as of `Block`.
+        grid: as of `Block`.
+        block: items of a block, at least 1; or a tuple of these, one for each axis.
+
+    Raises:
+        UsageError: numbers that are none, or too small; another number of axes.
+
+    Source: ScaLAPACK's distribution of matrices, with both source processors 0.
+
+    Examples:
+        >>> from pybsp.layouts import BlockCyclic
+        >>> layout = BlockCyclic(10, 2, block=3)
+        >>> layout.owner(np.arange(10)), layout.part(0)
+        (array([0, 0, 0, 1, 1, 1, 0, 0, 0, 1]), (array([0, 1, 2, 6, 7, 8]),))
+    """
+
+    def __init__(self, shape: int | tuple[int, ...], grid: int | tuple[int, ...], block: int | tuple[int, ...]) -> None:
+        blocks = _numbers("BlockCyclic", "block", block, 1)
+        axes = len(shape) if isinstance(shape, tuple) else 1
+        if len(blocks) == 1:
+            blocks *= axes
+        if len(blocks) != axes:
+            raise UsageError(f"BlockCyclic: argument block: expected a number, or one for each axis, got {block!r:.60}")
+        self._made(shape, grid, lambda n, q, k: _Dealt(n, q, blocks[k]))
+        self._text = f"BlockCyclic({_shown(self.shape)}, {_shown(self.grid)}, {_shown(blocks)})"
+
+
+@lru_cache(maxsize=64)
+def common(one: Layout, other: Layout) -> NDArray[np.int64]:
+    """How many items processor s owns by one layout and processor d by the other: shape (p, p of the other).
+
+    The layouts have one shape.
+    """
+    found = np.ones((1, 1), np.int64)
+    for a, b in zip(one._axes, other._axes, strict=True):
+        counts = np.zeros(a.parts * b.parts, np.int64)
+        for first in range(0, a.n, _AT_ONCE):
+            index = np.arange(first, min(first + _AT_ONCE, a.n))
+            counts += np.bincount(a.owner(index) * b.parts + b.owner(index), minlength=counts.size)
+        found = np.kron(found, counts.reshape(a.parts, b.parts))
+    found.flags.writeable = False
+    return found
+
+
+_AT_ONCE = 1 << 20  # indices, where all of an axis are gone through
+
+
+def owned(layout: Layout, pid: int) -> list[Ints]:
+    """The indices of each axis that a processor owns, ascending."""
+    place = layout._place("part", pid)
+    if place is None:
+        return [np.arange(0)] * len(layout.shape)
+    return [
+        np.arange(axis.n)[index] if isinstance(index := axis.part(k), slice) else index
+        for axis, k in zip(layout._axes, place, strict=True)
+    ]
+
+
+def owners_by_axis(layout: Layout, indices: Sequence[Ints]) -> list[Ints]:
+    """For each axis the row, column, ... of the grid that owns these indices of it."""
+    return [axis.owner(index) for axis, index in zip(layout._axes, indices, strict=True)]
+
+
+def _numbers(name: str, argument: str, given: Any, least: int) -> tuple[int, ...]:
+    """An argument that is a whole number of at least so much, or a tuple of them."""
+    found: tuple[int, ...] = ()
+    try:
+        if not isinstance(given, (bool, np.bool_)):
+            found = tuple(operator.index(one) for one in (given if isinstance(given, (tuple, list)) else (given,)))
+    except TypeError:
+        found = ()
+    if not found or min(found) < least:
+        raise UsageError(
+            f"{name}: argument {argument}: expected a whole number of at least {least}, or a tuple of them, got "
+            f"{given!r:.60}"
+        )
+    return found
+
+
+def _sizes(given: Any, n: int, parts: int) -> tuple[int, ...]:
+    """The argument sizes, for an axis."""
+    sizes = np.asarray(given)
+    if sizes.shape != (parts,) or sizes.dtype.kind not in "iu" or sizes.min() < 0 or sizes.sum() != n:
+        raise UsageError(
+            f"Block: argument sizes: expected {parts} whole numbers of at least 0, the items of each processor, {n} in "
+            f"all, got {given!r:.60}"
+        )
+    return tuple(sizes.tolist())
+
+
+def _integers(name: str, argument: str, given: Any) -> Ints:
+    """An argument that is an integer or integers."""
+    try:
+        found = np.asarray(given)
+    except ValueError:
+        found = np.empty((), object)  # ragged: refused below
+    if found.shape == (0,) and not isinstance(given, np.ndarray):
+        found = found.astype(np.intp)  # of no dtype of its own
+    if found.dtype.kind not in "iu":
+        raise UsageError(
+            f"layout.{name}: argument {argument}: expected an int or integers, got {type(given).__name__} {given!r:.60}"
+        )
+    return found.astype(np.intp, copy=False)
+
+
+def _shown(numbers: Sequence[int]) -> str:
+    return str(numbers[0] if len(numbers) == 1 else tuple(numbers))
+
+
+def _shortened(axis: Any) -> str:
+    """Sizes in words: equal texts are equal sizes."""
+    sizes = axis.given
+    if len(sizes) <= SHOWN:
+        return str(list(sizes))
+    digest = blake2b(repr(sizes).encode(), digest_size=6).hexdigest()
+    return f"[{', '.join(map(str, sizes[:SHOWN]))}, ... ({len(sizes)} in all, {digest})]"
+
+
+def fitting(operation: str, argument: str, layout: Any, p: int) -> Layout:
+    """An argument that is a layout for at most so many processors.
+
+    Raises:
+        UsageError: it is none, or has more.
+    """
+    if not isinstance(layout, Layout):
+        raise UsageError(
+            f"{operation}: argument {argument}: expected a layout, as pybsp.layouts.Block(n, p), got "
+            f"{type(layout).__name__} {layout!r:.60}"
+        )
+    if layout.p > p:
+        raise UsageError(
+            f"{operation}: argument {argument}: expected a layout of at most {p} processors, as many as there are, got "
+            f"{layout}, which is of {layout.p}; make it with p = {p}, or run on more processors"
+        )
+    return layout

@@ -1,0 +1,42 @@
+"""Long messages: how many words a payload has, and what the words behind the first take (LogGP).
+
+A message of k words is in the output port for (k - 1) G_word steps after its acceptance. The processor is busy for o
+alone; the port takes the next message a gap after the last word, and the latency begins when that has left. A receiver
+has a port, too: its acquisition of a message begins a gap and (k - 1) G_word after that of the one before.
+
+Source: Alexandrov, Ionescu, Schauser, Scheiman, *LogGP: Incorporating Long Messages into the LogP Model* (1995),
+section 2; its G is our G_word, its g our G, and its k bytes are words here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..machine import LogPMachine
+from ..mail import Mail
+from ..transport.memory import BufferPool
+
+_pool = BufferPool()
+
+
+def words(payload: Any) -> int:
+    """Words of 8 bytes that a payload counts, as in BSP: of its data, a number's one, of other objects their pickle."""
+    if type(payload) is float:
+        return 1
+    if type(payload) is np.ndarray and not payload.dtype.hasobject:
+        return (payload.nbytes + 7) >> 3
+    mail = Mail(_pool, "proc.send")
+    mail.send(0, payload, None)
+    _, (count, _, _) = mail.pack()
+    return count
+
+
+def streaming(machine: LogPMachine, count: int) -> int:
+    """Steps that the words behind the first take in a port: (count - 1) G_word, rounded up; 0 without G_word."""
+    if not machine.G_word or count < 2:
+        return 0
+    # What is a whole number of steps but for rounding is one.
+    return math.ceil(round((count - 1) * machine.G_word / machine.step, 6))

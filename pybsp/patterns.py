@@ -1,0 +1,476 @@
+"""Patterns of arrays: who needs what of whom is settled once, then values travel alone (inspector and executor).
+
+When a pattern is made, each processor's indices travel to the owners, with the next sync. From then on an owner knows
+what it is asked for, and whoever asked knows what comes: each exchange carries, for each neighbour, one piece of values
+without a word on where they belong.
+
+    get     all processors call it in one superstep. Each owner gathers what it is asked for as the superstep ends, and
+            sends it with the sync itself: no requests, and no second exchange
+    put     each processor by itself. Its values are gathered by owner at the call, and written, or combined with what
+            is there, at the sync: after the puts of arrays, by source, then by call
+
+Where indices are regular they are slices, so that a piece is gathered and written at the speed of a copy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Array, Ticket
+from .convert import as_array
+from .cost import Cost, Machine, Superstep
+from .errors import UsageError, where
+from .outgoing import words_of
+from .participant import Participant
+from .places import Places, as_places, by_group, take
+from .poison import poison
+from .transport import INDICES, PATTERNED, Parcel, Section, new_tuple
+from .transport.memory import NOTHING, BufferPool, Bytes
+
+if TYPE_CHECKING:
+    from .superstep import SuperstepEngine
+
+Asks = Sequence[tuple[int, Places, NDArray[np.int64]]]  # owner, which of the values, and which of the owner's items
+_PLAIN = "="  # in the place of an operator's name: the value itself is written
+
+
+class Pattern(Participant):
+    """Who needs which items of whom; made by `Array.pattern` on all processors alike, and usable from the next sync on.
+
+    Attributes:
+        array: the items' array.
+        shape: of the values, this processor's.
+        index_bytes: of the indices that went from this processor to others, once, when the pattern was made. They count
+            no words.
+
+    Examples:
+        >>> def main(bsp):
+        ...     x = bsp.array(3)
+        ...     x.local[:] = 10 * bsp.pid + np.arange(3)
+        ...     bsp.sync()
+        ...     right = (bsp.pid + 1) % bsp.p
+        ...     pattern = x.pattern([right, right, bsp.pid], [2, 0, 1])
+        ...     bsp.sync()
+        ...     ticket = pattern.get()
+        ...     bsp.sync()
+        ...     pattern.put(100.0, np.add)
+        ...     bsp.sync()
+        ...     pattern.free()
+        ...     bsp.sync()
+        ...     return ticket.value.tolist(), x.local.tolist(), pattern.shape, pattern.served, pattern.index_bytes
+        >>> pybsp.simulate(main, p=2).results[0]
+        ([12.0, 10.0, 1.0], [100.0, 101.0, 102.0], (3,), 3, 16)
+    """
+
+    def __init__(self, engine: SuperstepEngine, array: Array, shape: tuple[int, ...], asks: Asks, created: str) -> None:
+        self.array, self.shape, self.number = array, shape, engine.registrations.next_array()
+        self._engine, self._gate, self._pool = engine, engine.gate, engine.pool
+        self._participants, self._awaited = engine.participants, engine.patterns.awaited
+        self._created, self._dtype = created, array.local.dtype
+        self._ready = self._freed = False
+        self._operators: dict[Any, str] = {}  # that fit, and their names
+        # Who sends what: owner or asker, the places of its values here or of its items, their number, and words.
+        self._asks = [(owner, places, *self._size(indices.size)) for owner, places, indices in asks]
+        self._serves: list[tuple[int, Places, int, int]] = []
+        self._asked, self._served = {owner: places for owner, places, _ in asks}, dict[int, Places]()
+        self.index_bytes = sum(indices.nbytes for owner, _, indices in asks if owner != engine.pid)
+        self.stream = PATTERNED - 2 * self.number  # of gets; that of puts is the next one
+        # Whether all values come from one processor, in their order.
+        self._one_piece = len(asks) == 1 and isinstance(asks[0][1], slice)
+        self._told: Sequence[bytes] | None = None
+        # Puts that are out: the operator, and a piece for each owner. Of a get: its ticket; whether it has gone out;
+        # where the values go, and who has sent some.
+        self._puts: list[tuple[str, list[Bytes]]] = []
+        self._ticket: Ticket | None = None
+        self._out = False
+        self._result: NDArray[Any] | None = None
+        self._came: list[int] = []
+
+    def _size(self, count: int) -> tuple[int, int]:
+        """Bytes and words of so many values."""
+        size = count * self._dtype.itemsize
+        return size, words_of(size)
+
+    # -- what a program calls -----------------------------------------------------------------------------------------
+
+    def get(self, into: NDArray[Any] | None = None) -> Ticket:
+        """Ask for the values, as they are at their owners when the superstep ends; all processors call it in it.
+
+        Args:
+            into: an array of the pattern's shape, to which the values are written at the sync; `ticket.value` is it.
+                Its dtype is the array's, or one to which that casts (`same_kind`). None: `ticket.value` is an array of
+                the pattern's shape, read-only, valid until the sync after the next.
+
+        Returns:
+            A ticket; `ticket.value` is there after the next sync.
+
+        Raises:
+            UsageError: the pattern was made since the last sync, or freed, or its array was, or that has another size
+                now; a second get in one superstep; an `into` that does not fit. At the sync, on all processors: one of
+                those that it has to do with did not call it.
+
+        BSP cost: `cost(machine, "get")`: one message of ceil(bytes / 8) words from each owner; nothing is sent to ask.
+        """
+        array = self.array
+        if not (self._ready and self._gate.limit and array.whole()):
+            self._check("pattern.get")
+        if self._ticket is not None:
+            raise UsageError(
+                "pattern.get: expected one get of a pattern in a superstep, got a second one; use the first one's "
+                "ticket, or call bsp.sync() first"
+            )
+        into = None if into is None else array.checked_into("pattern.get", into, self.shape)
+        ticket = self._ticket = Ticket(array, self.shape, into)
+        self._participants[self] = None
+        return ticket
+
+    def put(self, values: Any, op: np.ufunc | None = None) -> None:
+        """Write values at their owners at the next sync, or combine them with what is there; they are copied now.
+
+        What all processors put is written by source, then by call (calls of one pattern together), after what
+        `array.put` writes; gets read before. A processor that puts nothing changes nothing.
+
+        Args:
+            values: what casts to the array's dtype (`same_kind`) and broadcasts to the pattern's shape.
+            op: a ufunc of numpy's own with two arguments: what is there becomes `op(what is there, value)`, for one
+                value after the other. None: the value itself, of several for one place the last.
+
+        Raises:
+            UsageError: as `get`; values or op that do not fit.
+
+        BSP cost: `cost(machine, "put")`: one message of ceil(bytes / 8) words to each owner.
+        """
+        if not (self._ready and self._gate.limit and self.array.whole()):
+            self._check("pattern.put")
+        items = as_array(values, self._dtype, "pattern.put")
+        if items.shape != self.shape:
+            try:
+                items = np.broadcast_to(items, self.shape)
+            except ValueError:
+                raise UsageError(
+                    f"pattern.put: argument values: expected shape {self.shape}, the pattern's, or what broadcasts to "
+                    f"it, got {items.shape}"
+                ) from None
+        kind = _PLAIN if op is None else self._operator(op)
+        if items.ndim != 1:
+            items = items.reshape(-1)
+        pieces = []
+        for _, places, size, _ in self._asks:
+            data = self._pool.take(size)
+            take(items, places, data.view(self._dtype))
+            pieces.append(data)
+        self._puts.append((kind, pieces))
+        self._participants[self] = None
+
+    def cost(self, machine: Machine, operation: Literal["get", "put"] = "get") -> Cost:
+        """What the superstep of a get, or of a put by all processors, costs on a machine, exactly; the same on all.
+
+        Args:
+            machine: its p is that of the processors.
+            operation: "get" or "put".
+
+        Raises:
+            UsageError: before the sync after the pattern was made; another operation.
+
+        Examples:
+            >>> def main(bsp):
+            ...     x = bsp.array(4)
+            ...     bsp.sync()
+            ...     pattern = x.pattern((bsp.pid + 1) % bsp.p, [0, 3])
+            ...     bsp.sync()
+            ...     return pattern.cost(bsp.machine).h
+            >>> pybsp.simulate(main, p=3).results
+            [2, 2, 2]
+        """
+        if operation not in ("get", "put"):
+            raise UsageError(f'pattern.cost: argument operation: expected "get" or "put", got {operation!r:.60}')
+        if self._told is None:
+            raise UsageError(self._early("pattern.cost"))
+        step = self._counted
+        return Cost(machine, [step if operation == "get" else step._replace(h_out=step.h_in, h_in=step.h_out)])
+
+    @property
+    def served(self) -> int:
+        """Values, of all processors, that are items of this one: a put by all brings so many here."""
+        return sum(size for _, _, size, _ in self._serves) // self._dtype.itemsize
+
+    def free(self) -> None:
+        """Give the pattern up on all processors alike; takes effect at the next sync. Freeing its array does so too.
+
+        Raises:
+            UsageError: it is freed already.
+        """
+        self._gate.check("pattern.free")
+        if self._freed:
+            raise UsageError(f"pattern.free: the pattern made at {self._created} is freed already")
+        self._freed = True
+        self._engine.registering().free(self, "free of pattern")
+
+    # -- registration -------------------------------------------------------------------------------------------------
+
+    @property
+    def told(self) -> bytes:
+        """Whom this processor asks, for how many items: what all get to know."""
+        itemsize = self._dtype.itemsize
+        return np.array([(owner, size // itemsize) for owner, _, size, _ in self._asks], np.int64).tobytes()
+
+    def accept(self, told: Sequence[bytes], arrays: dict[int, Array]) -> None:
+        """All processors have made it; what each has told, by pid."""
+        self._told = told
+
+    def serve(self, source: int, indices: NDArray[np.int64]) -> None:
+        """A processor will ask this one for these items; they come by source."""
+        places = self._served[source] = as_places(indices)
+        self._serves.append((source, places, *self._size(indices.size)))
+
+    def leave(self) -> None:
+        """All processors have freed it, or its array."""
+        self._ready, self._freed = False, True
+        self._engine.patterns.drop(self)
+
+    # -- supersteps ---------------------------------------------------------------------------------------------------
+
+    def sent(self) -> Sequence[str]:
+        return ["pattern.put"] * bool(self._puts) + ["pattern.get"] * (self._ticket is not None)
+
+    def pack(self, parcels: dict[int, Parcel]) -> None:
+        if self._puts:
+            self._pack_puts(parcels)
+        ticket = self._ticket
+        if ticket is None:
+            return
+        items, stream = self.array.local.reshape(-1), self.stream
+        for dest, places, size, words in self._serves:
+            data = self._pool.take(size)
+            take(items, places, data.view(self._dtype))
+            parcels.setdefault(dest, {})[stream] = new_tuple(Section, (None, words, 1, data))
+        # The values are about to come.
+        self._out, self._came = True, []
+        into, self._result = ticket.into, None
+        if into is not None and np.may_share_memory(flat := into.reshape(-1), into):
+            self._result = flat
+        elif into is not None or not self._one_piece or self._engine.checked:
+            room = self._engine.patterns.results.take(math.prod(self.shape) * self._dtype.itemsize)
+            self._result = room.view(self._dtype)
+        self._awaited.append(self)
+
+    def _pack_puts(self, parcels: dict[int, Parcel]) -> None:
+        puts, self._puts = self._puts, []
+        kinds = tuple(kind for kind, _ in puts)
+        for k, (owner, _, _, words) in enumerate(self._asks):
+            pieces = [of_owner[k] for _, of_owner in puts]
+            data = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            section = new_tuple(Section, (kinds, words * len(kinds), len(kinds), data))
+            parcels.setdefault(owner, {})[self.stream - 1] = section
+
+    def bring(self, source: int, data: Bytes) -> bool:
+        """What an owner sends for a get; False where this processor does not wait for it."""
+        if not self._out:
+            return False
+        self._came.append(source)
+        values = data.view(self._dtype)
+        if self._result is None:
+            self._result = values  # read where it lies
+        else:
+            self._result[self._asked[source]] = values
+        return True
+
+    def complete(self) -> int:
+        """The superstep has ended: the pattern is there, or its get's values are; returns a processor that did not send
+        any, or -1.
+        """
+        ticket, result = self._ticket, self._result
+        if not self._out:
+            self._ready = True
+            return -1
+        if len(self._came) != len(self._asks):
+            return next(owner for owner, *_ in self._asks if owner not in self._came)
+        self._out, self._ticket, self._result = False, None, None
+        assert ticket is not None
+        assert result is not None
+        program_has_it = ticket.give(result.reshape(self.shape))
+        if self._engine.checked and not program_has_it:
+            self._engine.patterns.kept.append(result)
+            self._participants[self._engine.patterns] = None  # until it is forgotten
+        return -1
+
+    def write(self, source: int, kinds: Sequence[str], data: Bytes) -> None:
+        """Write what a processor has put, by one or more calls."""
+        items, places = self.array.local.reshape(-1), self._served[source]
+        rounds = [data] if len(kinds) == 1 else np.split(data, len(kinds))
+        for kind, piece in zip(kinds, rounds, strict=True):
+            values = piece.view(self._dtype)
+            if kind == _PLAIN:
+                items[places] = values
+                continue
+            op: np.ufunc = getattr(np, kind)
+            if isinstance(places, slice):
+                there = items[places]
+                op(there, values, out=there, casting="same_kind")
+            else:
+                op.at(items, places, values)  # one after the other, also where places are equal
+
+    def _operator(self, op: np.ufunc) -> str:
+        """The name of a ufunc by which values can be combined, which all processors know it by.
+
+        Raises:
+            UsageError: it is none.
+        """
+        if isinstance(op, np.ufunc) and op in self._operators:
+            return self._operators[op]
+        name = str(getattr(op, "__name__", ""))
+        if getattr(np, name, None) is not op or not isinstance(op, np.ufunc) or (op.nin, op.nout) != (2, 1):
+            raise UsageError(
+                f"pattern.put: argument op: expected None, or a ufunc of numpy's own with two arguments, as np.add, "
+                f"got {op!r:.60}; other functions: put to an array of the owner's, and combine there"
+            )
+        there = np.ones(1, self._dtype)
+        try:
+            op(there, there, out=there, casting="same_kind")
+            op.at(there, [0], there)
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"pattern.put: argument op: expected one that makes {self._dtype} of two {self._dtype}, got np.{name} "
+                f"({error})"
+            ) from None
+        self._operators[op] = name
+        return name
+
+    @cached_property
+    def _counted(self) -> Superstep:
+        """What a get is charged for."""
+        assert self._told is not None
+        rows = [np.frombuffer(told, np.int64).reshape(-1, 2) for told in self._told]
+        dest = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+        source, count = np.concatenate(rows).T
+        far = source != dest
+        source, dest, count = source[far], dest[far], count[far]
+        if not count.size:
+            return Superstep(0, 0, 0, 0)
+        words = -(-count * self._dtype.itemsize // 8)
+        out, into = np.bincount(source, words), np.bincount(dest, words)
+        messages = max(np.bincount(source).max(), np.bincount(dest).max())
+        locality = np.abs(source - dest).max()
+        return Superstep(int(out.max()), int(into.max()), int(messages), int(words.sum()), 0.0, int(locality))
+
+    def _check(self, operation: str) -> None:
+        """Refuse what cannot be executed now."""
+        self._gate.check(operation)
+        self.array.check(operation)
+        if self._freed and not self._ready:
+            raise UsageError(f"{operation}: the pattern made at {self._created} was freed; make another")
+        if not self._ready:
+            raise UsageError(self._early(operation))
+
+    def _early(self, operation: str) -> str:
+        return (
+            f"{operation}: the pattern made at {self._created} is not there yet: that takes effect at the next sync; "
+            "call bsp.sync() first"
+        )
+
+    def __repr__(self) -> str:
+        return f"<pattern of {self.shape} items of {self.array!r}, made at {self._created}>"
+
+
+class Patterns(Participant):
+    """The patterns of one processor: their making, and what arrives for them.
+
+    Attributes:
+        awaited: patterns that were made, or whose get went out, with the sync that goes on.
+        results: memory for what gets bring.
+        kept: when checked, values that are to be poisoned.
+    """
+
+    __slots__ = ("_by_stream", "_engine", "_new", "awaited", "kept", "results")
+
+    def __init__(self, engine: SuperstepEngine) -> None:
+        self._engine = engine
+        self._by_stream: dict[int, Pattern] = {}  # by that of their gets
+        self._new: list[tuple[Pattern, Asks]] = []
+        self.results = BufferPool()
+        self.kept: list[NDArray[Any]] = []
+        self.awaited: list[Pattern] = []
+
+    def make(self, array: Array, owners: NDArray[np.intp], items: NDArray[np.int64], shape: tuple[int, ...]) -> Pattern:
+        """Make a pattern; all processors alike.
+
+        Args:
+            owners: of the items, shape (m,); checked, as items.
+            items: their numbers in their owners' parts.
+            shape: of the values, m in all.
+        """
+        line = where()
+        asks = [(owner, as_places(chosen), items[chosen]) for owner, chosen in by_group(owners)]
+        pattern = Pattern(self._engine, array, shape, asks, line)
+        self._by_stream[pattern.stream] = pattern
+        self._engine.registering().add_pattern(pattern, line)
+        self._new.append((pattern, asks))
+        self._engine.participants[self] = None
+        return pattern
+
+    def drop(self, pattern: Pattern) -> None:
+        """A pattern is gone."""
+        self._by_stream.pop(pattern.stream, None)
+
+    def drop_all(self, array: Array) -> None:
+        """An array is gone, and its patterns with it."""
+        for pattern in [one for one in self._by_stream.values() if one.array is array]:
+            pattern.leave()
+
+    def pack(self, parcels: dict[int, Parcel]) -> None:
+        going: dict[int, list[tuple[int, NDArray[np.int64]]]] = {}
+        for pattern, asks in self._new:
+            for owner, _, items in asks:
+                going.setdefault(owner, []).append((pattern.stream, items))
+            self.awaited.append(pattern)
+        self._new = []
+        for dest, lists in going.items():
+            found = np.concatenate([items for _, items in lists])
+            counts = [(stream, items.size) for stream, items in lists]
+            parcels.setdefault(dest, {})[INDICES] = Section(counts, 0, 0, found.view(np.uint8))
+
+    def deliver(self, arrived: Sequence[tuple[int, int, Section]]) -> None:
+        """What arrived: (source, stream, section), by source."""
+        for source, stream, (descriptors, _, _, data) in arrived:
+            if data is None:
+                data = NOTHING
+            if stream == INDICES:
+                items = data.view(np.int64)
+                for of, count in descriptors:
+                    self._by_stream[of].serve(source, items[:count])
+                    items = items[count:]
+            elif stream & 1:  # even numbers are those of gets
+                pattern = self._by_stream[stream + 1]
+                if not pattern.array.whole():
+                    self._differ(f"pattern.put: {pattern.array.resized()} on processor {self._engine.pid}")
+                pattern.write(source, descriptors, data)
+            elif not self._by_stream[stream].bring(source, data):
+                self._differ(
+                    f"pattern.get: processor {source} called it and processor {self._engine.pid}, to which it sends "
+                    "values, did not; all processors call it in the same superstep"
+                )
+
+    def complete(self) -> None:
+        """The superstep has ended, and what came was delivered."""
+        for pattern in self.awaited:
+            missing = pattern.complete()
+            if missing >= 0:
+                self._differ(
+                    f"pattern.get: processor {self._engine.pid} called it and processor {missing}, which has values "
+                    "for it, did not; all processors call it in the same superstep"
+                )
+        self.awaited.clear()
+
+    def forget(self) -> None:
+        for values in self.kept:
+            poison(values.view(np.uint8), [values])
+        self.kept.clear()
+
+    def _differ(self, complaint: str) -> NoReturn:
+        self._engine.agreement.differ(complaint)

@@ -1,0 +1,392 @@
+"""The pytest plugin: a test is a program, `def test_x(bsp)`, and runs on virtual processors or on MPI ranks.
+
+    pytest                      on virtual processors
+    pytest --bsp-ranks          on ranks, which are started for the tests: one job for all tests of a p
+    mpiexec -n 4 pytest         on the ranks of this job, the tests of its p
+
+In the first two pytest runs once, here: fixtures are made here, and a test goes with them to the processors. In the
+third each rank runs pytest, with fixtures of its own. Where hypothesis draws examples it does so once, for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from .bsp import BSP
+    from .job import Ended
+    from .started import Ranks
+
+OPTIONS = ("router", "machine", "checked")  # of a mark, that are those of a run
+
+_started = pytest.StashKey[dict[int, "Ranks"]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("pybsp", "BSP programs")
+    group.addoption("--bsp-ranks", action="store_true", help="run tests marked bsp on MPI ranks, which are started")
+    group.addoption(
+        "--bsp-timeout", type=float, help="seconds that such a test may take (default: bsp_timeout, else 60)"
+    )
+    parser.addini("bsp_timeout", "seconds that a test marked bsp may take on ranks", default="60")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_started] = {}
+    config.addinivalue_line(
+        "markers",
+        "bsp(p, timeout=60, router='direct', machine=None, checked=None): the test is a BSP program, for p processors "
+        "or each number of a list; its argument bsp is its processor",
+    )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    for ranks in config.stash.get(_started, {}).values():
+        ranks.close()
+
+
+# -- which tests -------------------------------------------------------------------------------------------------------
+
+
+class Processors(NamedTuple):
+    """Where a test runs: what the fixture bsp is until a processor takes its place."""
+
+    p: int
+
+
+# Of the session, not of a test, as hypothesis runs a test several times with what the fixture gives.
+@pytest.fixture(scope="session")
+def bsp(request: pytest.FixtureRequest) -> Processors:
+    """The processor that runs this test: `@pytest.mark.bsp(p=[1, 2, 4])` says of how many."""
+    if not hasattr(request, "param"):
+        raise pytest.Collector.CollectError(
+            f"{request.node.nodeid}: fixture bsp: expected the mark @pytest.mark.bsp(p=[1, 2, 4])"
+        )
+    return Processors(request.param)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    mark = metafunc.definition.get_closest_marker("bsp")
+    if mark is None:
+        return
+    name = metafunc.definition.nodeid
+    if "bsp" not in metafunc.fixturenames:
+        raise pytest.Collector.CollectError(f"{name}: mark bsp: expected a test with an argument bsp, its processor")
+    wrong = set(mark.kwargs) - {"p", "timeout", *OPTIONS}
+    if wrong or len(mark.args) + ("p" in mark.kwargs) != 1:
+        raise pytest.Collector.CollectError(
+            f"{name}: mark bsp: expected bsp(p, timeout, {', '.join(OPTIONS)}), got {mark}"
+        )
+    given = mark.args[0] if mark.args else mark.kwargs["p"]
+    numbers = [given] if isinstance(given, int) else list(given)
+    if not numbers or not all(type(p) is int and p >= 1 for p in numbers):
+        raise pytest.Collector.CollectError(
+            f"{name}: mark bsp: argument p: expected numbers of processors, from 1, got {given!r}"
+        )
+    cases = [pytest.param(p, id=f"p{p}", marks=_marks(metafunc.config, p)) for p in numbers]
+    metafunc.parametrize("bsp", cases, indirect=True, scope="function")
+
+
+def _job() -> int:
+    """The ranks of this job, as its launcher says; 1 without one."""
+    from .process import launched
+
+    return launched()[0]
+
+
+def _marks(config: pytest.Config, p: int) -> list[pytest.MarkDecorator]:
+    size = _job()
+    if size == 1:
+        return []
+    if config.getoption("--bsp-ranks"):
+        raise pytest.UsageError("--bsp-ranks starts ranks: expected no launcher; leave it out under mpiexec")
+    if p != size:
+        return [pytest.mark.skip(reason=f"for {p} processors, and this job has {size} ranks")]
+    # pytest-mpi runs what it knows to be for MPI.
+    known = any(config.getoption(name, default=False) for name in ("--with-mpi", "--only-mpi"))
+    return [pytest.mark.mpi] if known else []
+
+
+# -- how they run ------------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    processors = pyfuncitem.funcargs.get("bsp")
+    if not isinstance(processors, Processors):
+        return None
+    __tracebackhide__ = True
+    mark = pyfuncitem.get_closest_marker("bsp")
+    assert mark is not None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    way = _way(pyfuncitem, processors.p, mark.kwargs)
+    if getattr(pyfuncitem.obj, "is_hypothesis_test", False):
+        way.explore(pyfuncitem.obj, arguments)
+    else:
+        way.run(pyfuncitem.obj, (), arguments)
+    return True
+
+
+class _Way:
+    """How the processors of a test run it."""
+
+    def __init__(self, item: pytest.Function, p: int, options: Mapping[str, Any], limit: float) -> None:
+        self.item, self.p, self.limit = item, p, limit
+        self.options = {"router": "direct", "machine": None, "checked": None, **options}
+
+    def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Run a test on all processors; raises what it fails with."""
+        raise NotImplementedError
+
+    def ready(self, test: Callable[..., Any]) -> None:
+        """Processors are there, and know the test: no example waits for that."""
+
+    def explore(self, test: Any, arguments: Mapping[str, Any]) -> None:
+        """Run a test of hypothesis: each example on all processors, with the same values."""
+        __tracebackhide__ = True
+        self.ready(test.hypothesis.inner_test)
+        with _replaced(test, self._example):
+            test(**arguments)
+
+    def _example(self, inner: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        __tracebackhide__ = True
+        _require_drawn(self.item, kwargs)
+        self.run(inner, args, kwargs)
+
+
+class _Virtual(_Way):
+    """On virtual processors in this process."""
+
+    def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        __tracebackhide__ = True
+        from .failures import failure_of, outcome
+        from .job import Ended
+        from .simulation import simulate
+        from .testing import on_processor
+
+        ended: dict[int, Ended] = {}
+
+        def main(bsp: BSP) -> None:
+            try:
+                on_processor(bsp, test, args, kwargs)
+            except BaseException as error:
+                ended[bsp.pid] = Ended(None, error, failure_of(error, 0, "").primary, outcome(error).expected)
+                raise
+
+        try:
+            simulate(main, p=self.p, **self.options)
+        except BaseException as error:
+            known = [one for one in ended.values() if one.expected or one.own]
+            if not known or not all(one.expected for one in known):
+                raise error.with_traceback(error.__traceback__) from error.__cause__
+
+
+class _OnRanks(_Way):
+    """On ranks that this process starts, and keeps for the tests that follow."""
+
+    _over: BaseException | None = None  # with which an example has ended the job
+
+    def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        __tracebackhide__ = True
+        from .errors import BSPError
+        from .testing import on_rank
+
+        if self._over is not None:
+            raise self._over.with_traceback(None)
+        try:
+            self._attempt(on_rank, test, args, kwargs)
+        except (TimeoutError, BSPError) as error:
+            self._over = error
+            values = ", ".join(f"{name}={value!r}" for name, value in kwargs.items() if name != "bsp")
+            if values and hasattr(error, "add_note"):
+                error.add_note(f"(with {values})")
+            raise
+
+    def _attempt(self, main: Callable[..., None], *args: Any) -> None:
+        __tracebackhide__ = True
+        options = {**self.options, "timeout": None}
+        with _by_value(self.item):
+            ended, _ = self._ranks().attempt(main, args, {}, options, self.limit, self.item.name)
+        _judge(ended)
+
+    def ready(self, test: Callable[..., Any]) -> None:
+        from .testing import knows
+
+        self._attempt(knows, test)
+
+    def _ranks(self) -> Ranks:
+        from .started import Ranks
+
+        jobs = self.item.config.stash[_started]
+        if self.p not in jobs:
+            jobs[self.p] = Ranks(self.p, None)
+        return jobs[self.p]
+
+
+class _UnderMPI(_Way):
+    """On the ranks of this job, each of which runs pytest."""
+
+    def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        __tracebackhide__ = True
+        self._agree(self.item.nodeid)
+        self._run(test, args, kwargs)
+
+    def _run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        __tracebackhide__ = True
+        from .failures import failure_of, outcome
+        from .launch import run
+        from .testing import of_all, on_processor, verdict
+
+        try:
+            run(on_processor, test, args, kwargs, timeout=self.limit, **self.options)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            # All fail here, each with its error: what it is for the test, all find alike.
+            failure = failure_of(error, 0, "")
+            ends = verdict(error)
+            known = run(of_all, (failure.primary, outcome(error).expected, ends.args if ends else None))
+            own = [one for one in known if one[0] or one[1]]
+            if own and all(expected for _, expected, _ in own):
+                return
+            if own and all(told for _, _, told in own):
+                _end(*own[0][2])
+            raise
+
+    def _agree(self, value: Any) -> Any:
+        """Processor 0's value; raises SyncError where the processors are in different tests."""
+        from .errors import SyncError
+        from .launch import run
+        from .testing import of_all
+
+        found = run(of_all, (self.item.nodeid, value))
+        names = [name for name, _ in found]
+        if len(set(names)) > 1:
+            raise SyncError(f"the processors did not run the same test: {names}")
+        return found[0][1]
+
+    def explore(self, test: Any, arguments: Mapping[str, Any]) -> None:
+        """Processor 0 draws, and the others follow it through the examples."""
+        __tracebackhide__ = True
+        from .process import launched
+
+        if launched()[1]:
+            self._follow(test, arguments)
+            return
+        ended: str | None = None
+        try:
+            with _replaced(test, self._lead(arguments)):
+                test(**arguments)
+        except BaseException as error:
+            ended = repr(error)
+            raise
+        finally:
+            self._agree((False, ended))
+
+    def _lead(self, arguments: Mapping[str, Any]) -> Callable[..., None]:
+        def example(inner: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+            __tracebackhide__ = True
+            _require_drawn(self.item, kwargs)
+            self._agree((True, {name: value for name, value in kwargs.items() if name not in arguments}))
+            self._run(inner, args, kwargs)
+
+        return example
+
+    def _follow(self, test: Any, arguments: Mapping[str, Any]) -> None:
+        __tracebackhide__ = True
+        inner = test.hypothesis.inner_test
+        own = getattr(test, "__self__", None)
+        last: BaseException | None = None
+        while (told := self._agree(None))[0]:
+            try:
+                self._run(inner, () if own is None else (own,), {**arguments, **told[1]})
+            except Exception as error:  # noqa: PERF203 - processor 0 says whether another example follows
+                last = error
+        if told[1] is not None:
+            if last is not None:
+                raise last
+            pytest.fail(f"on processor 0: {told[1]}", pytrace=False)
+
+
+def _way(item: pytest.Function, p: int, given: Mapping[str, Any]) -> _Way:
+    config = item.config
+    limit = given.get("timeout", config.getoption("--bsp-timeout")) or float(config.getini("bsp_timeout"))
+    options = {name: given[name] for name in OPTIONS if name in given}
+    kind = _UnderMPI if _job() > 1 else _OnRanks if config.getoption("--bsp-ranks") else _Virtual
+    return kind(item, p, options, float(limit))
+
+
+def _judge(ended: Sequence[Ended]) -> None:
+    """Raise what a test fails with: the first own failure that it does not expect."""
+    __tracebackhide__ = True
+    from .testing import Verdict
+
+    known = [one for one in ended if one.own or one.expected] or [one for one in ended if one.error is not None]
+    for one in known:
+        if not one.expected:
+            assert one.error is not None
+            if isinstance(one.error, Verdict):
+                _end(*one.error.args)
+            raise one.error
+
+
+def _end(kind: str, text: str) -> NoReturn:
+    """End a test as pytest.skip, xfail or fail did on its processors."""
+    __tracebackhide__ = True
+    verdicts: dict[str, Any] = {"Skipped": pytest.skip, "XFailed": pytest.xfail}
+    verdicts.get(kind, pytest.fail)(text)
+    raise AssertionError
+
+
+class _replaced:  # noqa: N801 - used as a function is
+    """In this block a test of hypothesis gives each example to `example(inner, args, kwargs)`, not to its function."""
+
+    def __init__(self, test: Any, example: Callable[..., None]) -> None:
+        self._handle, self._example = test.hypothesis, example
+
+    def __enter__(self) -> None:
+        self._inner = inner = self._handle.inner_test
+        example = self._example
+
+        @wraps(inner)
+        def on_all(*args: Any, **kwargs: Any) -> None:
+            __tracebackhide__ = True
+            example(inner, args, kwargs)
+
+        self._handle.inner_test = on_all
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.inner_test = self._inner
+
+
+def _require_drawn(item: pytest.Function, kwargs: Mapping[str, Any]) -> None:
+    for name, value in kwargs.items():
+        if type(value).__name__ == "DataObject":
+            raise pytest.UsageError(
+                f"{item.nodeid}: argument {name}: st.data() draws while the test runs, on each processor for itself; "
+                "draw before, by the strategies of @given, so that all processors have the same"
+            )
+
+
+class _by_value:  # noqa: N801 - used as a function is
+    """In this block what the module of a test defines goes to ranks by value: they need not find the module."""
+
+    def __init__(self, item: pytest.Function) -> None:
+        self._module = item.module
+
+    def __enter__(self) -> None:
+        import cloudpickle
+
+        self._here = self._module.__name__ in cloudpickle.list_registry_pickle_by_value()
+        if not self._here:
+            cloudpickle.register_pickle_by_value(self._module)
+
+    def __exit__(self, *_: object) -> None:
+        import cloudpickle
+
+        if not self._here:
+            cloudpickle.unregister_pickle_by_value(self._module)

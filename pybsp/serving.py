@@ -1,0 +1,231 @@
+"""A rank that was started by started.py: it runs what comes on its line, and waits without a processor in between.
+
+    from pybsp.serving import main; main()      under mpiexec; PYBSP_RANKS says where to meet who has started it
+
+Its output goes to that process, by the number of the rank. It ends when its line does.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import select
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import settings
+from .failures import failure_of, outcome, without_outcome
+from .shipping import Line, Parcel, Received, Sender, connect, pickled
+
+if TYPE_CHECKING:
+    from .bsp import BSP
+
+ADDRESS = "PYBSP_RANKS"
+_PACKAGE = os.path.dirname(__file__) + os.sep
+PROGRESS = 0.5  # seconds between two words about where a processor is
+
+
+@dataclass
+class Hello:
+    """What a rank says first."""
+
+    pid: int
+    p: int
+    host: str
+    process: int
+    library: str
+
+
+@dataclass
+class Call:
+    """A run: what all processors need to know before it begins.
+
+    options: router, machine, checked, timeout.
+    settings: the variables of pybsp that are set where the run is asked for.
+    path, folder: where modules and files are looked for.
+    mark: what is written to both outputs after it.
+    """
+
+    options: Mapping[str, Any]
+    settings: Mapping[str, str]
+    path: list[str]
+    folder: str
+    mark: bytes
+
+
+@dataclass
+class At:
+    """Where a processor is."""
+
+    superstep: int
+    label: str
+
+
+@dataclass
+class Raised:
+    """How main has ended on a processor that failed.
+
+    own: it failed of itself, not since another did.
+    expected: a test expects it (`raises_on`).
+    text: of the exception, in a line.
+    trace: how it came about: a pickled TracebackException, to be worded where the program's text is; or its text.
+    """
+
+    own: bool
+    expected: bool
+    text: str
+    trace: bytes | str
+
+
+@dataclass
+class Done:
+    """How a run has ended on a processor; what comes with it is its result and the ledger, or the exception.
+
+    kept: whether something still uses the memory that the arguments came in.
+    """
+
+    failed: Raised | None = None
+    kept: bool = False
+
+
+@dataclass
+class _Server:
+    line: Line
+    progress: bool  # whether to say now and then where this processor is
+    processor: BSP | None = None
+    runs: bool = False  # a program, now
+
+    def serve(self) -> None:
+        """Run what comes, until nothing more can."""
+        threading.Thread(target=self._look, name="pybsp line", daemon=True).start()
+        with suppress(EOFError, OSError):
+            while True:
+                call, program = self.line.receive()
+                if call is None:
+                    return
+                self._answer(call, program)
+                del program
+
+    def _answer(self, call: Call, program: Received) -> None:
+        sys.path[:] = call.path
+        with suppress(OSError):  # another host may have no such folder
+            os.chdir(call.folder)
+        for name in settings.OF_RUN:
+            os.environ.pop(name, None)
+        os.environ.update(call.settings)
+        self.runs = True
+        done, value = self._run(call, program)
+        self.runs, self.processor = False, None
+        try:
+            parcel = value if isinstance(value, Parcel) else pickled(value)
+        except Exception as error:
+            unsent = TypeError(f"the result cannot be sent: expected what cloudpickle can pickle, got {error!r}")
+            done.failed, parcel = _raised(unsent), pickled(unsent)
+        del value
+        done.kept = not program.release()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        for file in (1, 2):
+            with suppress(OSError):
+                os.write(file, call.mark)
+        arena = Sender().put(parcel) if self.line.near else None
+        self.line.send(done, parcel, arena)
+        if arena is not None:
+            arena.free()
+
+    def _run(self, call: Call, program: Received) -> tuple[Done, Any]:
+        """How the run has ended here; the result and the ledger, or the exception as a parcel."""
+        from .launch import run_recorded
+
+        def main(bsp: BSP) -> Any:
+            self.processor = bsp
+            try:
+                function, args, kwargs = program.load()
+                _define(function)
+                return function(bsp, *args, **kwargs)
+            except BaseException as error:
+                # The run may end with the job: what has failed first is said at once.
+                self.line.send(_raised(error), _parcel(error))
+                raise
+
+        try:
+            return Done(), run_recorded(main, **call.options)
+        except BaseException as error:
+            failed, known = _raised(error), _parcel(error)
+            return Done(failed), known
+
+    def _look(self) -> None:
+        """In a thread: end this process where the other end is gone while a program runs; say where that is."""
+        hung = select.poll()
+        hung.register(self.line.fileno(), getattr(select, "POLLRDHUP", 0))
+        while not hung.poll(1000 * PROGRESS if self.progress else None):
+            bsp = self.processor
+            if bsp is not None:
+                account = bsp._superstep.account
+                with suppress(OSError):
+                    self.line.send(At(account.superstep, account.label))
+        if self.runs:
+            os._exit(1)
+
+
+def _raised(error: BaseException) -> Raised:
+    import cloudpickle
+
+    trace = own = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        trace = trace.tb_next
+    trace = trace or own  # from where the program begins
+    worded = traceback.TracebackException(type(error), error, trace, lookup_lines=False)
+    failure = failure_of(error, 0, "")
+    known = failure.primary, outcome(error).expected, failure.summary
+    try:
+        return Raised(*known, cloudpickle.dumps(worded))
+    except Exception:
+        return Raised(*known, "".join(worded.format()))
+
+
+def _parcel(error: BaseException) -> Parcel:
+    """An exception; None where it cannot be pickled."""
+    try:
+        return without_outcome(error, pickled)
+    except Exception:
+        return pickled(None)
+
+
+def _define(function: Any) -> None:
+    """Classes that a notebook or a script defines are in `__main__` here too, where pickles look for them."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    names = getattr(function, "__globals__", {})
+    if names.get("__name__") == "__main__":
+        classes = {name: value for name, value in names.items() if isinstance(value, type)}
+        vars(sys.modules["__main__"]).update(classes)
+
+
+def main() -> None:
+    """Meet who has started this rank, and serve until told to end."""
+    address, _, progress = os.environ.pop(ADDRESS).rpartition(" ")
+    line = connect(address)
+    own = f"{socket.gethostname()} {os.getpid()}"
+    lines = []
+    for number in (0, 1, 2):  # what is said, and both outputs
+        lines.append(line())
+        lines[number].send((own, number))
+        if number:
+            lines[number].become(number)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
+    from .world import usable_mpi
+
+    mpi = usable_mpi("pybsp.start_ranks")
+    library = mpi.Get_library_version().split("\n")[0].strip("\0 ")
+    world = mpi.COMM_WORLD
+    lines[0].send(Hello(world.rank, world.size, socket.gethostname(), os.getpid(), library))
+    _Server(lines[0], progress == "1").serve()

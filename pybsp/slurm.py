@@ -1,0 +1,112 @@
+"""What Slurm says of this process by its variables, and what `srun` can do here.
+
+An allocation (`salloc`, `sbatch`) is no step: only `srun` starts the tasks of one, and tells each of them how many
+there are. Which protocol the tasks speak with it (`srun --mpi=...`) is to be one that the MPI library knows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import NamedTuple
+
+LAUNCHER_INSIDE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE")  # a launcher's that srun has started: Hydra's, Open MPI's
+_LIMIT = 20.0  # seconds for what srun is asked
+_LAST_STEP = 4294967280  # of steps that srun makes; those of batch scripts and interactive shells come after it
+
+
+class Step(NamedTuple):
+    """The step that this process is a task of.
+
+    Attributes:
+        tasks: how many it has.
+        task: the number of this one.
+        kind: the protocol between them and Slurm: "pmi2", "pmix" or "none".
+    """
+
+    tasks: int
+    task: int
+    kind: str
+
+
+def step(variables: Mapping[str, str] = os.environ) -> Step | None:
+    """The step of these variables; None outside of one, and below a launcher that a step has started."""
+    tasks, task = variables.get("SLURM_STEP_NUM_TASKS", ""), variables.get("SLURM_PROCID", "")
+    if not (tasks.isdigit() and task.isdigit()) or any(name in variables for name in LAUNCHER_INSIDE):
+        return None
+    kind = "pmix" if "PMIX_RANK" in variables else "pmi2" if "PMI_SIZE" in variables else "none"
+    return Step(int(tasks), int(task), kind)
+
+
+def tasks_here(variables: Mapping[str, str] = os.environ) -> int:
+    """Tasks of the step on this node; 0 where it is not known."""
+    node = variables.get("SLURM_NODEID", "")
+    if step(variables) is None or not node.isdigit():
+        return 0
+    counts: list[int] = []
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get("SLURM_STEP_TASKS_PER_NODE", "")):
+        counts += [int(count)] * int(times or 1)
+    return counts[int(node)] if int(node) < len(counts) else 0
+
+
+def allocated(variables: Mapping[str, str] = os.environ) -> int:
+    """Tasks of the allocation that this process may start steps in; 0 outside of one, and in a step."""
+    if not variables.get("SLURM_JOB_ID") or any(name in variables for name in LAUNCHER_INSIDE):
+        return 0
+    number = variables.get("SLURM_STEP_ID", "")
+    if number.isdigit() and int(number) < _LAST_STEP:
+        return 0
+    for name in ("SLURM_NTASKS", "SLURM_NPROCS"):
+        if variables.get(name, "").isdigit():
+            return int(variables[name])
+    # Without --ntasks Slurm says how many there may be on each node.
+    found = re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get("SLURM_TASKS_PER_NODE", ""))
+    return sum(int(count) * int(times or 1) for count, times in found)
+
+
+def kinds() -> list[str]:
+    """What `srun --mpi=list` names; empty where there is no srun."""
+    if shutil.which("srun") is None:
+        return []
+    try:
+        asked = subprocess.run(["srun", "--mpi=list"], capture_output=True, text=True, check=False, timeout=_LIMIT)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return re.findall(r"^(?:srun:)?\s+(\w+)\s*$", asked.stdout + asked.stderr, re.MULTILINE)
+
+
+def works(kind: str) -> bool:
+    """Whether a step of one task starts with a kind: some that are listed cannot be loaded."""
+    asked = ["srun", f"--mpi={kind}", "--ntasks=1", "--nodes=1", "true"]
+    try:
+        return subprocess.run(asked, capture_output=True, stdin=subprocess.DEVNULL, timeout=_LIMIT).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def fitting(library: str) -> tuple[str, ...]:
+    """The kinds that an MPI library speaks, the best first.
+
+    Args:
+        library: what MPI_Get_library_version says of it.
+    """
+    if "Open MPI" in library:
+        return ("pmix",)
+    if "Intel" in library:
+        return ("pmi2", "pmix")
+    if library.upper().startswith("CRAY"):
+        return ("cray_shasta", "pmi2")
+    return ("pmi2", "pmix") if "pmix" in library.lower() else ("pmi2",)
+
+
+def advice(library: str, program: str = "program.py") -> str:
+    """What to type where srun's kind does not fit a library: one that this Slurm has, or the library's own launcher."""
+    there = kinds()
+    usable = [kind for kind in fitting(library) if kind in there or not there]
+    own = f"in an allocation (salloc, sbatch), `pybsp run {program}`"
+    if usable:
+        return f"type `srun --mpi={usable[0]} python {program}`; or, {own}"
+    return f"this Slurm has {', '.join(there)}, none of which the library speaks ({', '.join(fitting(library))}): {own}"

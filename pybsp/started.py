@@ -1,0 +1,248 @@
+"""`start_ranks` and `ranks`: MPI ranks from a notebook, or from a script that no launcher has started.
+
+This process starts them with mpiexec (serving.py is what they run), sends each the program (shipping.py), prints what
+they print, and gives back their results. It is no rank itself, and loads no MPI library.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import process
+from .errors import UsageError
+from .job import Ended, Job
+from .keywords import check_keywords, timeout_of
+from .session import is_running
+from .shipping import pickled
+from .transport.virtual import is_virtual
+
+if TYPE_CHECKING:
+    from .ledger import Ledger
+    from .machine import BSPMachine
+    from .routing.choice import Routing
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What a run on ranks gives.
+
+    results: of each processor, by pid.
+    ledger: of all its supersteps, measured.
+
+    Examples:
+        >>> execution = pybsp.start_ranks(lambda bsp: bsp.sync(), n=1)
+        >>> execution.results, len(execution.ledger)
+        ([None], 1)
+    """
+
+    results: list[Any]
+    ledger: Ledger
+
+
+def start_ranks(
+    main: Callable[..., Any],
+    *args: Any,
+    n: int | None = None,
+    hosts: str | Sequence[str] | None = None,
+    router: Routing = "direct",
+    machine: BSPMachine | None = None,
+    checked: bool | None = None,
+    timeout: float | None = None,
+    **kwargs: Any,
+) -> Execution:
+    """Run a program on n new MPI ranks, from a notebook or a script: `main(bsp, *args, **kwargs)` on each.
+
+    The ranks are processes of their own, started by mpiexec, and end with the call. The program and its arguments go to
+    them by value (cloudpickle), so functions of a notebook and closures can be run; modules are imported there. What
+    ranks print appears here, after the number of its processor. An interrupt, or the end of this process, ends them.
+
+    Args:
+        main: the program.
+        n: ranks; None: as many as the allocation of a resource manager has tasks, or this computer cores.
+        hosts: where they run: names as `"a,b"` or `["a", "b"]`, each with its number of ranks if wanted (`"a:4"`);
+            None: here, or in the allocation.
+        router, machine, checked, timeout: as in `pybsp.run`.
+        kwargs: main's; the names above are not (`pybsp.keywords`).
+
+    Returns:
+        the results by pid, and the ledger.
+
+    Raises:
+        Exception: what main raised, on the lowest processor that failed of itself; the cause has its traceback there.
+        ProcessorError: a processor ended, or its exception cannot be sent.
+        SyncError: the processors did not do the same.
+        UsageError: wrong arguments; called by a rank, or inside of a run.
+        LauncherError: no ranks could be started.
+
+    Examples:
+        >>> def main(bsp, factor):
+        ...     bsp.send((bsp.pid + 1) % bsp.p, factor * bsp.pid)
+        ...     bsp.sync()
+        ...     return bsp.inbox[0].payload
+        >>> pybsp.start_ranks(main, 10, n=3).results
+        [20, 0, 10]
+    """
+    _check("pybsp.start_ranks", main, args, timeout, n=n, hosts=hosts, router=router, machine=machine, checked=checked)
+    with ranks(n, hosts=hosts) as started:
+        return started.run(main, *args, router=router, machine=machine, checked=checked, timeout=timeout, **kwargs)
+
+
+def ranks(n: int | None = None, *, hosts: str | Sequence[str] | None = None) -> Ranks:
+    """MPI ranks that stay for several runs: `with pybsp.ranks(4) as ranks: ranks.run(main, ...)`.
+
+    Args, raises: as in `start_ranks`.
+
+    Examples:
+        >>> with pybsp.ranks(2) as ranks:
+        ...     [ranks.run(lambda bsp, k: k * bsp.pid, k).results for k in (1, 2, 3)]
+        [[0, 1], [0, 2], [0, 3]]
+    """
+    return Ranks(n, hosts)
+
+
+class Ranks:
+    """MPI ranks that wait for programs, made by `pybsp.ranks`. While they wait they use no processor.
+
+    What a program leaves in modules is there in the next one. Where a run has ended with the job (an interrupt, a
+    processor that died), the next one gets new ranks.
+
+    Attributes:
+        p: how many.
+
+    Examples:
+        >>> ranks = pybsp.ranks(1)
+        >>> ranks.run(lambda bsp: bsp.p).results, ranks.p
+        ([1], 1)
+        >>> ranks.close()
+    """
+
+    def __init__(self, n: int | None, hosts: str | Sequence[str] | None) -> None:
+        _require_outside("pybsp.ranks")
+        self.p, self._hosts = _number(n), _hosts(hosts)
+        self._job: Job | None = Job(self.p, self._hosts)
+        self._closed = False
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        main: Callable[..., Any],
+        *args: Any,
+        router: Routing = "direct",
+        machine: BSPMachine | None = None,
+        checked: bool | None = None,
+        timeout: float | None = None,
+        **kwargs: Any,
+    ) -> Execution:
+        """Run a program on these ranks; see `start_ranks`."""
+        timeout = _check("ranks.run", main, args, timeout, router=router, machine=machine, checked=checked)
+        options = {"router": router, "machine": machine, "checked": checked, "timeout": timeout}
+        ended, ledger = self.attempt(main, args, kwargs, options)
+        failed = sorted((one for one in ended if one.error is not None), key=lambda one: not one.own)
+        for first in failed:
+            assert first.error is not None
+            raise first.error
+        assert ledger is not None
+        return Execution([one.result for one in ended], ledger)
+
+    def attempt(
+        self,
+        main: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        options: dict[str, Any],
+        limit: float | None = None,
+        name: str = "",
+    ) -> tuple[list[Ended], Ledger | None]:
+        """How a program ends on each of these ranks, and the ledger where it ends well on all.
+
+        Args:
+            options: as `run` has them, checked.
+            limit: seconds after which the ranks are ended.
+            name: of the program, for errors; its own where there is none.
+
+        Raises:
+            TimeoutError: they were.
+            ProcessorError, LauncherError: see `start_ranks`.
+        """
+        if self._closed:
+            raise UsageError("ranks.run: these ranks have been closed; pybsp.ranks starts new ones")
+        try:
+            program = pickled((main, args, kwargs))
+        except Exception as error:
+            raise UsageError(
+                "ranks.run: arguments main, args, kwargs: expected what cloudpickle can pickle, with all that main "
+                f"refers to, got {type(error).__name__}: {error}; make on the ranks what cannot be sent"
+            ) from error
+        if self._job is None:
+            self._job = Job(self.p, self._hosts)
+        try:
+            return self._job.run(program, options, name or getattr(main, "__qualname__", repr(main)), limit)
+        finally:
+            if self._job.over:
+                self._job = None
+
+    def ready(self) -> None:
+        """Wait until the ranks are there; a run does so too. Raises LauncherError where they do not come."""
+        if self._job is None:
+            self._job = Job(self.p, self._hosts)
+        try:
+            self._job.ready()
+        finally:
+            if self._job.over:
+                self._job = None
+
+    def close(self) -> None:
+        """End the ranks. May be called more than once."""
+        self._closed = True
+        if self._job is not None:
+            self._job.end()
+            self._job = None
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def _check(operation: str, main: Callable[..., Any], args: Sequence[Any], timeout: Any, **given: Any) -> float | None:
+    """Raise UsageError for wrong arguments; the timeout."""
+    _require_outside(operation)
+    if not callable(main):
+        raise UsageError(f"{operation}: argument main: expected a function of a BSP machine, got {main!r}")
+    seconds = timeout_of(operation, timeout)
+    ours = {name: value is not None and value != "direct" for name, value in given.items()}
+    check_keywords(operation, main, args, {**ours, "timeout": seconds})
+    return seconds
+
+
+def _require_outside(operation: str) -> None:
+    if process.launched()[0] > 1:
+        size, rank = process.launched()
+        raise UsageError(
+            f"{operation}: this process is processor {rank} of {size} of a job already; call pybsp.run(main), or start "
+            "this program without mpiexec"
+        )
+    if is_virtual() or is_running():
+        raise UsageError(f"{operation}: a run is going on in this process; call functions of its bsp instead")
+
+
+def _number(n: int | None) -> int:
+    if n is None:
+        tasks = os.environ.get("SLURM_NTASKS", "")
+        return int(tasks) if tasks.isdigit() else os.cpu_count() or 1
+    if type(n) is not int or n < 1:
+        raise UsageError(f"pybsp.ranks: argument n: expected a whole number of at least 1, got {n!r}")
+    return n
+
+
+def _hosts(hosts: str | Sequence[str] | None) -> str:
+    names = hosts.split(",") if isinstance(hosts, str) else list(hosts or ())
+    if (hosts is not None and not names) or not all(isinstance(one, str) and one.strip() for one in names):
+        raise UsageError(f"pybsp.ranks: argument hosts: expected names of hosts, as 'a,b' or ['a', 'b'], got {hosts!r}")
+    return ",".join(one.strip() for one in names)

@@ -1,0 +1,106 @@
+"""How `pybsp run` starts ranks here: by srun where that works in an allocation, else by the library's mpiexec."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import NamedTuple
+
+from . import slurm
+from .configured import Said
+from .errors import LauncherError
+from .mpiexec import launcher
+
+
+class Start(NamedTuple):
+    """What starts ranks, what it starts, and why it is this one."""
+
+    launcher: list[str]
+    program: list[str]
+    why: str
+
+    @property
+    def command(self) -> list[str]:
+        return [*self.launcher, *self.program]
+
+
+def default_count() -> int:
+    """Ranks where nobody says how many: all tasks of the allocation, else the cores."""
+    return slurm.allocated() or os.cpu_count() or 1
+
+
+def start(n: int, program: Sequence[str], exported: Sequence[str], hosts: str = "", labelled: bool = False) -> Start:
+    """The command that runs a program on n ranks.
+
+    Args:
+        program: its file and arguments.
+        exported: environment variables that must reach all ranks.
+        hosts: "a,b:2"; empty: where the launcher puts them.
+        labelled: whether lines are to carry their rank.
+
+    Raises:
+        LauncherError: there is no launcher.
+    """
+    python = [sys.executable, *program]
+    tasks = slurm.allocated()
+    if tasks and not hosts:
+        version = _library()
+        there = slurm.kinds()
+        for kind in slurm.fitting(version) if version else ():
+            if kind in there and slurm.works(kind):
+                # --kill-on-bad-exit: else a rank that was killed would leave the others waiting for it.
+                command = ["srun", f"--mpi={kind}", f"--ntasks={n}", "--export=ALL", "--kill-on-bad-exit=1"]
+                command += ["--label"] * labelled
+                return Start(command, python, f"an allocation of {tasks} tasks; {_first(version)} speaks {kind}")
+    if labelled:
+        python = [sys.executable, "-m", "pybsp.labelled", *program]
+    why = "the mpiexec that belongs to this Python, else the first on PATH"
+    if tasks and not hosts:
+        why = f"an allocation of {tasks} tasks, whose srun has no kind that works with the library; {why}"
+    return Start(launcher(n, exported, hosts), python, why)
+
+
+def _library() -> str:
+    """What the MPI library says of itself; empty where there is none."""
+    from .transport.launcher import library
+
+    try:
+        return str(library().Get_library_version())
+    except (ImportError, RuntimeError, OSError, LauncherError):
+        return ""
+
+
+def _first(version: str) -> str:
+    return " ".join(version.rstrip("\x00").split("\n")[0].split(",")[0].split())
+
+
+def refuse_shadow(program: str) -> None:
+    """Raise LauncherError where `import pybsp` in a program would find something beside it."""
+    folder = Path(program).resolve().parent
+    own = Path(__file__).resolve().parent
+    found = PathFinder.find_spec("pybsp", [str(folder), *sys.path[1:]])
+    if found is None:
+        return
+    places = [*(found.submodule_search_locations or []), *([found.origin] if found.origin else [])]
+    wrong = [place for place in places if own not in (Path(place).resolve(), Path(place).resolve().parent)]
+    beside = next((place for place in wrong if Path(place).resolve().is_relative_to(folder)), None)
+    if beside is not None:
+        raise LauncherError(
+            f"program {program}: {beside} lies beside it, and `import pybsp` would find that in place of the package "
+            f"({own}); give it another name"
+        )
+
+
+def explained(said: Mapping[str, Said], start: Start) -> str:
+    """What `pybsp run --explain` prints."""
+    lines = [f"{key + ':':14}{what.value}  ({what.source})" for key, what in said.items()]
+    lines += [
+        f"{name + ':':14}{value}  (environment variable)"
+        for name, value in sorted(os.environ.items())
+        if name.startswith("PYBSP_") and all(name not in what.source for what in said.values())
+    ]
+    return "\n".join([*lines, f"{'starts by:':14}{start.why}", f"{'command:':14}{shlex.join(start.command)}"])

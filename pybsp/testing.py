@@ -1,0 +1,133 @@
+"""What tests of programs say: `raises_on`; and how one processor runs a test of the pytest plugin."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .errors import ProcessorError, UsageError
+from .failures import outcome
+from .process import launched
+from .transport.virtual import current_pid
+from .watch import running
+
+if TYPE_CHECKING:
+    from .bsp import BSP
+
+Errors = type[BaseException] | tuple[type[BaseException], ...]
+
+
+@contextmanager
+def raises_on(pid: int, expected: Errors, match: str | None = None) -> Iterator[None]:
+    """Assert that a block fails on one processor, and on the others since that one does.
+
+    Around a run (`pybsp.run`, `simulate`, `start_ranks`) the failure ends in the block. Inside of one, as in a test of
+    the pytest plugin, a processor that fails ends the run on all, so the block is the last that the program does: the
+    plugin lets such a test pass.
+
+    Args:
+        pid: of the processor that fails.
+        expected: its exception's class, or several.
+        match: a regular expression that is found in the exception's text.
+
+    Raises:
+        AssertionError: nothing was raised, or it was by another processor, or its text does not match.
+        Exception: what was raised instead.
+        UsageError: a pid that is none.
+
+    Examples:
+        >>> def main(bsp):
+        ...     if bsp.pid == 2:
+        ...         raise ValueError("too hot")
+        ...     bsp.sync()
+        >>> with pybsp.raises_on(2, ValueError, match="hot"):
+        ...     pybsp.simulate(main, p=4)
+    """
+    __tracebackhide__ = True  # by pytest
+    if type(pid) is not int or pid < 0:
+        raise UsageError(f"pybsp.raises_on: argument pid: expected a processor, from 0 on, got {pid!r}")
+    own = running[-1].pid if running else current_pid()
+    try:
+        yield
+    except Exception as error:
+        if own is not None:
+            if own == pid and isinstance(error, expected):
+                _require_match(error, match)
+                outcome(error).expected = True
+            raise
+        failed = _failed(error)
+        if isinstance(error, ProcessorError) and failed == pid:
+            return  # this rank knows its text alone
+        if not isinstance(error, expected):
+            raise
+        if failed != pid:
+            raise AssertionError(
+                f"pybsp.raises_on: expected {_names(expected)} on processor {pid}, got it on processor {failed}"
+            ) from error
+        _require_match(error, match)
+    else:
+        if own is None or own == pid:
+            raise AssertionError(f"pybsp.raises_on: expected {_names(expected)} on processor {pid}, nothing was raised")
+
+
+def _failed(error: BaseException) -> int:
+    """The processor that an exception came from, which has left a run."""
+    known = outcome(error).pid
+    if known is not None:
+        return known
+    return error.pid if isinstance(error, ProcessorError) else launched()[1]
+
+
+def _require_match(error: BaseException, match: str | None) -> None:
+    if match is not None and re.search(match, str(error)) is None:
+        raise AssertionError(f"pybsp.raises_on: expected a text that matches {match!r}, got {str(error)!r}") from error
+
+
+def _names(expected: Errors) -> str:
+    return " or ".join(one.__name__ for one in (expected if isinstance(expected, tuple) else (expected,)))
+
+
+class Verdict(BaseException):
+    """What pytest.skip, xfail and fail raise, on its way from a rank: their classes cannot be pickled."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(kind, text)
+
+
+def on_processor(bsp: BSP, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Run a test on one processor."""
+    test(*args, **{**kwargs, "bsp": bsp})
+
+
+def knows(bsp: BSP, test: Callable[..., Any]) -> None:
+    """A processor that has this has loaded what the test needs."""
+
+
+def on_rank(bsp: BSP, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Run a test on a rank that was started for it."""
+    try:
+        on_processor(bsp, test, args, kwargs)
+    except BaseException as error:
+        ends = verdict(error)
+        if ends is not None:
+            raise ends.with_traceback(error.__traceback__) from None
+        raise
+
+
+def verdict(error: BaseException) -> Verdict | None:
+    """What an exception says of a test, if it is one of pytest's."""
+    outcomes = sys.modules.get("_pytest.outcomes")
+    if outcomes is None or not isinstance(error, outcomes.OutcomeException):
+        return None
+    return Verdict(type(error).__name__, str(error))
+
+
+def of_all(bsp: BSP, value: Any) -> list[Any]:
+    """The values of all processors, by pid."""
+    for pid in range(bsp.p):
+        bsp.send(pid, value)
+    bsp.sync()
+    return [message.payload for message in bsp.inbox]

@@ -1,0 +1,158 @@
+"""Waits that cross: a processor waits for another in one transport, which waits for the first in another one.
+
+Parts of a machine are entered without a word to those that do not. So where processors do not all enter the same, one
+may wait in the part for another that waits for it in the whole, for ever, and no exchange can tell them. Whoever has
+waited for a while therefore asks one that it waits for, by a *probe*. That one looks at it when it waits itself, and
+passes it on to one that it waits for, with a word on its own wait. A probe that comes back has gone round a circle, of
+waits in which nobody can go on.
+
+Each word says in which exchange of which transport. Who has entered that one meanwhile lets the probe fall, so all
+waits of a circle are true at the same time: each ends only with the next, and the first has not ended. Who computes
+does not look, and may still come.
+
+Source: Chandy, Misra and Haas, *Distributed deadlock detection* (1983), where a process waits for all of several.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+from ..errors import SyncError
+from .wire import EPOCH_MASK, PROBE
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+AFTER = 0.1  # seconds that a wait takes before it asks
+LONGEST = 2.0  # between two questions, at most
+
+
+@runtime_checkable
+class Waiting(Protocol):
+    """A transport, whose waits may cross others'.
+
+    Attributes:
+        whose: tells it apart from all others; equal on all its processors.
+        entered: the number of the last exchange that this processor has entered, modulo 2^16; equal likewise.
+    """
+
+    whose: tuple[Any, ...]
+
+    @property
+    def entered(self) -> int: ...
+
+    def waits_for(self) -> Sequence[int]:
+        """Ranks without which the exchange that goes on does not; none where none does."""
+
+
+class Control(Protocol):
+    """What the transports of a communicator are revoked by (revocation.py): probes go beside its notices."""
+
+    comm: MPI.Intracomm
+    pid: int
+    byte: Any
+    status: MPI.Status
+
+    @property
+    def members(self) -> Sequence[object]: ...
+
+
+class Wait(NamedTuple):
+    """A wait: in an exchange of a transport, as `Waiting` has them, in the words of whoever waits."""
+
+    rank: int
+    whose: tuple[Any, ...]
+    number: int
+    where: str
+
+
+class Crossing:
+    """What one processor does about it, while it waits.
+
+    Args:
+        revocation: whose communicator the probes go over.
+        where: this processor is, in words.
+    """
+
+    def __init__(self, revocation: Control, where: Callable[[], str]) -> None:
+        self._revocation, self._where = revocation, where
+        self._due, self._gap = 0.0, AFTER
+        self._last: tuple[Any, ...] | None = None  # the wait at the last look
+        self._sent: list[Any] = []
+
+    def ask(self) -> None:
+        """Ask, where it is time to; called in a wait now and then."""
+        now = time.perf_counter()
+        if now < self._due:
+            return
+        found = self._waiting()
+        if found is None:
+            return
+        wait, awaited = found
+        if wait[:3] != self._last:
+            self._last, self._gap = wait[:3], AFTER
+        else:
+            self._gap = min(2 * self._gap, LONGEST)
+            self._send(awaited, [wait])
+        self._due = now + self._gap
+
+    def take(self, source: int) -> None:
+        """Receive a probe, and pass it on.
+
+        Raises:
+            SyncError: it has gone round.
+        """
+        comm = self._revocation.comm
+        message = comm.Improbe(source, PROBE)
+        if message is None:
+            return
+        text = bytearray(self._revocation.status.Get_count())
+        message.Recv([text, len(text), self._revocation.byte])
+        waits: list[Wait] = [Wait(*one) for one in pickle.loads(text)]
+        found = self._waiting()
+        if found is None:
+            return
+        mine, awaited = found
+        last = waits[-1]
+        same = mine.whose == last.whose and mine.number == last.number
+        if not same and self._has_entered(last):
+            return
+        if waits[0].rank == mine.rank:
+            if not same and waits[0][:3] == mine[:3]:
+                raise SyncError(_described(waits))
+        elif all(wait.rank != mine.rank for wait in waits):
+            self._send(awaited, [*waits, mine])
+
+    def _waiting(self) -> tuple[Wait, int] | None:
+        """The wait of this processor, and the first rank that it waits for; None: it waits for nobody's coming."""
+        for member in self._revocation.members:
+            if isinstance(member, Waiting) and (ranks := member.waits_for()):
+                return Wait(self._revocation.pid, member.whose, member.entered, self._where()), min(ranks)
+        return None
+
+    def _has_entered(self, wait: Wait) -> bool:
+        """Whether this processor has entered the exchange in which it is waited for."""
+        for member in self._revocation.members:
+            if isinstance(member, Waiting) and member.whose == wait.whose:
+                ahead: int = member.entered - wait.number & EPOCH_MASK
+                return ahead <= EPOCH_MASK // 2
+        return bool(wait.whose[0] != "pair")  # a pair begins with its first swap; what else is not here has ended
+
+    def _send(self, rank: int, waits: Sequence[Wait]) -> None:
+        self._sent = [request for request in self._sent if not request.Test()]
+        text = pickle.dumps([tuple(wait) for wait in waits], 5)
+        self._sent.append(self._revocation.comm.Isend([text, len(text), self._revocation.byte], rank, PROBE))
+
+
+def _described(waits: Sequence[Wait]) -> str:
+    circle = "; ".join(
+        f"processor {one.rank} for processor {other.rank} in {one.where}"
+        for one, other in zip(waits, [*waits[1:], waits[0]], strict=True)
+    )
+    return (
+        f"the processors did not do the same: they wait for each other in different machines: {circle}; all processors "
+        "of a part enter and leave it together, between the same supersteps of the whole"
+    )

@@ -1,0 +1,201 @@
+"""The launch table of docs/howto/slurm.md on a real Slurm: each cell works or says what to type; how steps end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from . import emulated
+from .emulated import Cluster, Ended, cluster, pythons
+
+pytestmark = [
+    pytest.mark.whole,
+    pytest.mark.skipif(bool(emulated.missing), reason=f"no Slurm: {emulated.missing}"),
+]
+
+GREETING = """
+import socket, sys
+import pybsp
+
+def main(bsp):
+    bsp.send(0, socket.gethostname())
+    bsp.sync()
+    if bsp.pid == 0:
+        print("p", bsp.p, *[message.payload for message in bsp.inbox], *sys.argv[1:])
+
+pybsp.run(main)
+"""
+FAILING = """
+import pybsp
+
+def main(bsp):
+    bsp.sync()
+    if bsp.pid == 2:
+        raise ValueError("of processor 2")
+    bsp.sync()
+
+pybsp.run(main)
+"""
+DYING = """
+import os, signal, time
+import pybsp
+
+def main(bsp):
+    bsp.sync()
+    if bsp.pid == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    bsp.sync()
+
+pybsp.run(main)
+"""
+WAITING = """
+import time
+import pybsp
+
+def main(bsp):
+    bsp.sync()
+    if bsp.pid == 0:
+        print("all are here", flush=True)
+        time.sleep(600)
+    bsp.sync()
+
+pybsp.run(main)
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("slurm")
+    programs = {"greeting": GREETING, "failing": FAILING, "dying": DYING, "waiting": WAITING}
+    for name, text in programs.items():
+        (folder / f"{name}.py").write_text(dedent(text))
+    with cluster(folder) as running:
+        yield running
+
+
+def python(family: str) -> str:
+    if family not in pythons():
+        pytest.skip(f"no Python with {family}: PYBSP_PYTHONS names none")
+    return pythons()[family]
+
+
+def fitting() -> tuple[str, str]:
+    """This session's Python, and the kind of srun that fits its library."""
+    family, place = next(iter(pythons().items()))
+    return place, "pmix" if family == "Open MPI" else "pmi2"
+
+
+def four_on_two_nodes(ended: Ended) -> None:
+    assert ended.code == 0, ended
+    assert re.findall(r"^p .*", ended.out, re.MULTILINE) == ["p 4 n1 n1 n2 n2"], ended
+
+
+def says_what_to_type(ended: Ended, kind: str, fits: str, library: str) -> None:
+    assert ended.code != 0, ended
+    assert "p 1" not in ended.out, ended
+    assert ended.err.count("pybsp.errors.LauncherError: ") == 1, ended
+    assert f"Slurm's srun with --mpi={kind}, " in ended.err, ended
+    assert f"the MPI library that Python loads is '{library}" in ended.err, ended
+    assert f"type `srun --mpi={fits} python program.py`" in ended.err, ended
+    assert "SyncError" not in ended.err, ended
+
+
+CELLS = {  # library and kind: the kind that is advised, or "" where it works
+    ("MPICH", "none"): "pmi2",
+    ("MPICH", "pmi2"): "",
+    ("MPICH", "pmix"): "pmi2",
+    ("Open MPI", "none"): "pmix",
+    ("Open MPI", "pmi2"): "pmix",
+    ("Open MPI", "pmix"): "",
+    ("Intel", "none"): "pmi2",
+    ("Intel", "pmi2"): "",
+    ("Intel", "pmix"): "",
+}
+
+
+@pytest.mark.parametrize(("family", "kind"), CELLS)
+def test_srun_works_or_says_what_to_type(slurm: Cluster, family: str, kind: str) -> None:
+    ended = slurm.run(f"srun -Q --mpi={kind} -N2 -n4 {python(family)} greeting.py")
+    if CELLS[family, kind]:
+        says_what_to_type(ended, kind, CELLS[family, kind], family)
+    else:
+        four_on_two_nodes(ended)
+
+
+@pytest.mark.parametrize("family", ["MPICH", "Open MPI", "Intel"])
+def test_the_librarys_launcher_works_in_an_allocation(slurm: Cluster, family: str) -> None:
+    place = Path(python(family))
+    four_on_two_nodes(slurm.run(f"salloc -Q -N2 -n4 {place.parent}/mpiexec -n 4 {place} greeting.py"))
+
+
+@pytest.mark.parametrize("family", ["MPICH", "Open MPI", "Intel"])
+def test_pybsp_run_takes_all_tasks_of_an_allocation(slurm: Cluster, family: str) -> None:
+    four_on_two_nodes(slurm.run(f"salloc -Q -N2 -n4 {python(family)} -m pybsp run greeting.py"))
+
+
+def test_pybsp_run_takes_fewer_tasks_with_labels_and_a_router(slurm: Cluster) -> None:
+    place, kind = fitting()
+    options = "run -n 2 --label-output --router sparse"
+    ended = slurm.run(
+        f"salloc -Q -N2 -n4 {place} -m pybsp {options} greeting.py && "
+        f"salloc -Q -N2 -n4 {place} -m pybsp {options} --explain greeting.py"
+    )
+    assert ended.code == 0, ended
+    assert "0: p 2 n1 n2" in ended.out, ended
+    assert f"srun --mpi={kind} --ntasks=2" in ended.out, ended
+
+
+def test_pybsp_run_in_a_batch_script(slurm: Cluster) -> None:
+    place, _ = fitting()
+    ended = slurm.run(f"sbatch -Q --wait -N2 -n4 -o batch.txt --wrap '{place} -m pybsp run greeting.py'; cat batch.txt")
+    four_on_two_nodes(ended)
+
+
+def test_an_allocation_alone_is_no_step(slurm: Cluster) -> None:
+    place, _ = fitting()
+    ended = slurm.run(f"salloc -Q -N2 -n4 {place} greeting.py")
+    assert ended.code == 0, ended
+    assert ended.out == "p 1 ctl\n"
+
+
+def test_the_doctor_proves_ranks_in_an_allocation(slurm: Cluster) -> None:
+    place, kind = fitting()
+    ended = slurm.run(f"salloc -Q -N2 -n4 {place} -m pybsp doctor -n 4")
+    assert "4 processors: 2 on n1, 2 on n2; messages arrive whole" in ended.out, ended
+    assert f"`srun --mpi={kind} python program.py` fits the library" in ended.out, ended
+
+
+def test_a_failing_rank_ends_the_step_with_one_traceback(slurm: Cluster) -> None:
+    place, kind = fitting()
+    ended = slurm.run(f"srun -Q --mpi={kind} -N2 -n4 {place} failing.py")
+    assert ended.code != 0, ended
+    assert ended.err.count("Traceback") == 1, ended
+    assert "ValueError: of processor 2" in ended.err, ended
+
+
+def test_pybsp_run_ends_all_when_a_rank_is_killed(slurm: Cluster) -> None:
+    place, _ = fitting()
+    ended = slurm.run(f"salloc -Q -N2 -n4 {place} -m pybsp run dying.py")
+    assert ended.code != 0, ended
+
+
+@pytest.mark.parametrize("end", ["scancel", "SIGTERM", "SIGINT"])
+def test_scancel_and_signals_end_all_ranks(slurm: Cluster, end: str) -> None:
+    place, kind = fitting()
+    name = f"waiting-{end}"
+    job = slurm.start(f"echo $$; exec srun -Q -J {name} --mpi={kind} -N2 -n4 {place} waiting.py")
+    slurm.printed(job, "all are here")
+    how = f"scancel -n {name}" if end == "scancel" else f"scancel -s {end[3:]} -n {name}"
+    slurm.run(how)
+    ended = slurm.finish(job)
+    assert ended.code != 0, ended
+    assert ended.err.count("Traceback") <= 1, ended
+    # Slurm has processes end, and sees that they have, after srun has ended.
+    assert (
+        slurm.run(f"for _ in $(seq 300); do squeue -h -n {name} | grep -q . || exit 0; sleep 0.1; done; exit 1").code
+        == 0
+    )

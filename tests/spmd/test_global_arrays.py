@@ -1,0 +1,277 @@
+"""Arrays with global indices, arrays that the program has, values that come where they are used, and `x[pid][...]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import collectives
+from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
+from tests.conftest import Spmd
+
+from .programs import caught, plain
+
+LAYOUTS: dict[str, Callable[[int], Layout]] = {
+    "block": lambda p: Block(11, p),
+    "cyclic": lambda p: Cyclic(11, p),
+    "fewer": lambda p: BlockCyclic(11, (p + 1) // 2, block=2),
+    "rows": lambda p: Cyclic((4, 5), (p, 1)),
+    "columns": lambda p: BlockCyclic((4, 5), (1, p), block=(1, 2)),
+}
+
+
+def some_of(layout: Layout, pid: int) -> Any:
+    """Indices of some items; of several axes with shapes that broadcast."""
+    if len(layout.shape) == 1:
+        return np.random.default_rng(pid).integers(0, layout.shape[0], (2, 4))
+    return np.ix_([3, pid % 4], [0, 4, 1])
+
+
+# -- global indices ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_items_are_found_by_their_global_indices(spmd: Spmd, layout: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(LAYOUTS[layout](bsp.p), np.int32)
+        whole = np.arange(np.prod(x.layout.shape)).reshape(x.layout.shape)
+        x.local[...] = whole[x.layout.part(bsp.pid)]
+        bsp.sync()
+        indices = some_of(x.layout, bsp.pid)
+        pattern = x.global_pattern(indices)
+        into = np.zeros(whole[indices].shape)
+        tickets = [x.global_get(indices), x.global_get(indices, into=into)]
+        bsp.sync()
+        tickets.append(pattern.get())
+        bsp.sync()
+        expected = whole[indices].tolist()
+        found = [ticket.value.tolist() == expected for ticket in tickets], tickets[1].value is into
+        if bsp.pid == 0:
+            x.global_put(indices, -1 - whole[indices])
+        bsp.sync()
+        return *found, plain(x.local.copy())
+
+    results, made = spmd(main), LAYOUTS[layout](spmd.p)
+    whole = np.arange(np.prod(made.shape), dtype=np.int32).reshape(made.shape)
+    whole[some_of(made, 0)] = -1 - whole[some_of(made, 0)]
+    assert results == [([True] * 3, True, plain(whole[made.part(pid)])) for pid in range(spmd.p)]
+
+
+def test_slices_numbers_and_nothing_are_indices_too(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.register(np.arange(9.0)[Cyclic(9, bsp.p).part(bsp.pid)].copy(), Cyclic(9, bsp.p))
+        bsp.sync()
+        indices: list[Any] = [slice(2, 9, 3), 4, [], np.array([7]), slice(None)]
+        tickets = [x.global_get(at) for at in indices]
+        early = caught(lambda: tickets[0].value).kind
+        x.global_put(slice(0, 0), [])
+        bsp.sync()
+        if bsp.pid == bsp.p - 1:
+            x.global_put(slice(0, 3), 5)
+            x.global_put([8, 8], [1, 2])  # of equal indices the last value counts
+        bsp.sync()
+        return early, [ticket.value.tolist() for ticket in tickets], x.local.tolist()
+
+    after = np.array([5, 5, 5, 3, 4, 5, 6, 7, 2.0])
+    for pid, (early, values, local) in enumerate(spmd(main)):
+        assert early is pybsp.TicketError
+        assert values == [[2.0, 5.0, 8.0], 4.0, [], [7.0], list(range(9))]
+        assert local == after[Cyclic(9, spmd.p).part(pid)].tolist()
+
+
+def test_layouts_that_do_not_fit_are_refused_on_all(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(Block(4, bsp.p))
+        early = caught(x.global_get, 0)
+        bsp.sync()
+        return [
+            early,
+            caught(bsp.array, Block(9, bsp.p + 1)),
+            caught(bsp.register, np.zeros(3), Cyclic(9, (bsp.p + 1,))),
+            caught(bsp.register, np.zeros(5), Block(4, bsp.p)),
+            caught(bsp.register, np.zeros(5), 4),
+            caught(x.global_put, [0, 4], 1.0),
+            caught(x.global_get, -1),
+            caught(x.global_get, 0.5),
+            caught(x.global_put, [0, 1], [1.0, 2.0, 3.0]),
+            caught(x.global_get, [0, 1], np.zeros(3)),
+        ]
+
+    texts = [
+        "is not registered yet",
+        f"argument shape: expected a layout of at most {spmd.p} processors",
+        f"argument layout: expected a layout of at most {spmd.p} processors",
+        "argument array: expected shape",
+        "argument layout: expected a layout",
+        "argument indices: expected indices from 0 to 3",
+        "argument indices: expected indices from 0 to 3",
+        "argument indices: expected an int or integers",
+        "argument values: expected shape (2,)",
+        "argument into: expected a numpy array of shape (2,)",
+    ]
+    for found in spmd(main):
+        for error, text in zip(found, texts, strict=True):
+            assert error.kind in (pybsp.UsageError, pybsp.BoundsError)
+            assert text in error.text
+
+
+def test_other_layouts_on_other_processors_are_an_error_on_all(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.array((Block if bsp.pid else Cyclic)(6, bsp.p))
+        bsp.sync()
+
+    if spmd.p > 1:
+        errors = spmd.errors(main)
+        assert any(f"float64 in Cyclic(6, {spmd.p})" in str(error) for error in errors)
+        assert all(isinstance(error, pybsp.SyncError) for error in errors if error is not None)
+
+
+# -- existing memory --------------------------------------------------------------------------------------------------
+
+
+def test_a_registered_array_is_the_programs_own(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        mine = 10.0 * bsp.pid + np.arange(4 + bsp.pid).reshape(2, -1) if bsp.pid % 2 == 0 else np.full((1, 4), -1.0)
+        x = bsp.register(mine)
+        y = bsp.array(2)
+        bsp.sync()
+        x.put((bsp.pid + 1) % bsp.p, 99, at=(0, 1))
+        ticket = x.get(0, at=(0, 0))
+        y.put(bsp.pid, mine[0, :2])
+        bsp.sync()
+        return x.local is mine, mine[0, 1], float(ticket.value), y.local[0] == mine[0, 0]
+
+    assert spmd(main) == [(True, 99.0, 0.0, True)] * spmd.p
+
+
+def test_what_cannot_be_registered_is_refused(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        fixed = np.zeros(3)
+        fixed.flags.writeable = False
+        wrong = ([1.0], np.zeros((3, 3))[:, 0], np.zeros((3, 3)).T[:2], fixed, np.array([None]), np.ma.zeros(3))
+        return [caught(bsp.register, one) for one in wrong]
+
+    for found in spmd(main):
+        assert [error.kind for error in found] == [pybsp.UsageError] * 6
+        assert all("bsp.register: argument array: expected" in error.text for error in found)
+
+
+def test_get_into_writes_where_the_program_says_before_puts_are_written(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((2, 3), np.float32)
+        x.local[:] = 10 * bsp.pid + np.arange(6).reshape(2, 3)
+        bsp.sync()
+        right = (bsp.pid + 1) % bsp.p
+        frame = np.zeros((4, 5))
+        tickets = x.get(right, into=frame[1:3, 1:4]), x.get(right, at=(0, [2, 0]), into=frame[:2, 0])
+        x.get(right, at=(0, 0), into=x.local[0, 0:1].reshape(()))
+        x.put(right, -1.0, at=(1, 1))
+        bsp.sync()
+        refused = [
+            caught(x.get, 0, None, np.zeros((3, 2))),
+            caught(x.get, 0, 0, [1.0]),
+            caught(x.get, 0, None, np.zeros((2, 3), np.int32)),
+            caught(x.get, 0, None, np.broadcast_to(0.0, (2, 3))),
+        ]
+        return frame, [ticket.value.base is frame for ticket in tickets], x.local[:, :2], refused
+
+    for pid, (frame, same, local, refused) in enumerate(spmd(main)):
+        right = 10 * ((pid + 1) % spmd.p)
+        expected = np.zeros((4, 5))
+        expected[1:3, 1:4] = right + np.arange(6).reshape(2, 3)
+        expected[:2, 0] = right + 2, right
+        assert frame.tolist() == expected.tolist()
+        assert same == [True, True]
+        assert local.tolist() == [[right, 10 * pid + 1], [10 * pid + 3, -1]]
+        assert [error.kind for error in refused] == [pybsp.UsageError] * 4
+        assert all("array.get: argument into: expected" in error.text for error in refused)
+
+
+def test_indexing_by_processor_is_put_and_get(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(6, np.int64)
+        y = bsp.array((2, 2))
+        bsp.sync()
+        left = np.int64((bsp.pid - 1) % bsp.p)
+        x[left][2:5] = 10 * bsp.pid + np.arange(3)
+        x[left][[0, 5]] = 7
+        x[left][1].put(8)
+        y[left] = bsp.pid
+        bsp.sync()
+        mine = np.zeros(3)
+        tickets = x[left][2:4].get(), x[left].get(), x[left][2:5].get(into=mine), y[left][0, 1].get()
+        bsp.sync()
+        found = [ticket.value.tolist() for ticket in tickets]
+        return found, mine.tolist(), caught(lambda: x[left][1][2]), caught(iter, x), caught(iter, x[0]), repr(x[0][1:2])
+
+    p = spmd.p
+    for pid, (found, mine, *errors, shown) in enumerate(spmd(main)):
+        by = 10 * pid
+        whole = [7, 8, by, by + 1, by + 2, 7]
+        assert found == [whole[2:4], whole, [float(one) for one in whole[2:5]], float(pid)] or p == 1
+        assert mine == [by, by + 1, by + 2]
+        assert [error.kind for error in errors] == [pybsp.UsageError, TypeError, TypeError]
+        assert "slice(1, 2, None) of processor 0's part" in shown
+
+
+# -- redistribution ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("to", ["block", "cyclic", "fewer"])
+def test_an_array_is_redistributed(spmd: Spmd, to: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        one, other = Block(11, bsp.p), LAYOUTS[to](bsp.p)
+        whole = np.arange(22, dtype=">f4").reshape(11, 2)
+        mine = whole[one.part(bsp.pid)].copy()
+        ticket = collectives.redistribute.start(bsp, mine, one, other)
+        mine[:] = -1  # it was copied
+        bsp.send(0, "beside")
+        while not ticket.done:
+            bsp.sync()
+        back = collectives.redistribute(bsp, ticket.value, other, one)
+        again = collectives.redistribute(bsp, back, one, one)
+        same = again is not back and plain(again) == plain(whole[one.part(bsp.pid)])
+        bsp.sync()
+        return same, plain(ticket.value.copy())
+
+    whole, layout = np.arange(22, dtype=">f4").reshape(11, 2), LAYOUTS[to](spmd.p)
+    assert spmd(main) == [(True, plain(whole[layout.part(pid)])) for pid in range(spmd.p)]
+
+
+WRONG: dict[str, Callable[..., Any]] = {
+    "array": lambda bsp, one, other: (np.zeros(99), one, other),
+    "objects": lambda bsp, one, other: (np.array([None]), one, other),
+    "list": lambda bsp, one, other: ([1.0], one, other),
+    "from_layout": lambda bsp, one, other: (np.zeros(1), Block(8, bsp.p + 1), other),
+    "to_layout": lambda bsp, one, other: (np.zeros(one.local_shape(bsp.pid)), one, Block(9, bsp.p)),
+    "no layout": lambda bsp, one, other: (np.zeros(one.local_shape(bsp.pid)), one, bsp.p),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_cannot_be_redistributed_is_refused_on_all(spmd: Spmd, wrong: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        one, other = Block(8, bsp.p), Cyclic(8, bsp.p)
+        if bsp.pid == 0:
+            collectives.redistribute(bsp, *WRONG[wrong](bsp, one, other))
+        else:
+            collectives.redistribute(bsp, np.zeros(one.local_shape(bsp.pid)), one, other)
+
+    argument = {"objects": "array", "list": "array", "no layout": "to_layout"}.get(wrong, wrong)
+    found = [str(error) for error in spmd.errors(main) if error is not None]
+    assert any(f"redistribute: argument {argument}: expected" in text for text in found)
+
+
+def test_redistributions_that_differ_are_an_error_on_all(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        one, other = Block(8, bsp.p), Cyclic(8, bsp.p) if bsp.pid else BlockCyclic(8, bsp.p, 2)
+        collectives.redistribute(bsp, np.zeros(one.local_shape(bsp.pid)), one, other)
+
+    if spmd.p > 1:
+        errors = spmd.errors(main)
+        assert any("redistribute: argument to_layout: expected the same" in str(error) for error in errors)
+        assert None not in errors or not spmd.mpi

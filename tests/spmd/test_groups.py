@@ -1,0 +1,373 @@
+"""Groups and grids: collectives by the numbers of some processors, plain and started, on all groups at once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import collectives
+from pybsp.collectives import ebsp
+from tests.conftest import Spmd
+
+from .programs import caught
+
+Machine = pybsp.BSP | pybsp.Group
+CALLS: dict[str, tuple[Any, Callable[[Machine], tuple[Any, ...]]]] = {
+    "broadcast": (collectives.broadcast, lambda g: (np.arange(5.0) if g.pid == g.p - 1 else None, g.p - 1)),
+    "broadcast of a number": (collectives.broadcast, lambda g: (2.5 if g.pid == 0 else None,)),
+    "broadcast of an object": (collectives.broadcast, lambda g: ({"of": g.p} if g.pid == 0 else None,)),
+    "broadcast of much": (collectives.broadcast, lambda g: (np.arange(9000) if g.pid == 0 else None,)),
+    "broadcast in trees": (collectives.broadcast, lambda g: ("text" if g.pid == 0 else None, 0, 2)),
+    "broadcast_items": (collectives.broadcast_items, lambda g: ([1, 2, 3] if g.pid == 0 else None,)),
+    "reduce": (collectives.reduce, lambda g: (float(g.pid), np.add, g.p - 1)),
+    "reduce of arrays": (collectives.reduce, lambda g: (np.full(7, g.pid), np.maximum, 0)),
+    "allreduce": (collectives.allreduce, lambda g: (float(g.pid), np.add)),
+    "allreduce in order": (collectives.allreduce, lambda g: ([g.pid], operator.add)),
+    "allreduce in trees": (collectives.allreduce, lambda g: (np.full(3, 1.5) * g.pid, np.add, 2)),
+    "allreduce of much": (collectives.allreduce, lambda g: (np.arange(6000.0) * g.pid, np.add)),
+    "prefix": (collectives.prefix, lambda g: (g.pid, operator.add)),
+    "exclusive_prefix": (collectives.exclusive_prefix, lambda g: (str(g.pid), operator.add)),
+    "prefix_2d": (collectives.prefix_2d, lambda g: (np.arange(6) + g.pid, np.add)),
+    "segmented_prefix": (
+        collectives.segmented_prefix,
+        lambda g: (np.arange(4) + g.pid, np.array([g.pid == 1, False, True, False]), np.add),
+    ),
+    "scatter": (collectives.scatter, lambda g: (list(range(10, 10 + g.p)) if g.pid == 0 else None,)),
+    "gather": (collectives.gather, lambda g: (g.pid, g.p - 1)),
+    "allgather": (collectives.allgather, lambda g: ("x" * g.pid,)),
+    "total_exchange": (collectives.total_exchange, lambda g: ([g.pid * 10 + q for q in range(g.p)],)),
+    "gather_blocks": (collectives.gather_blocks, lambda g: (np.arange(g.pid + 1),)),
+    "allgather_blocks": (collectives.allgather_blocks, lambda g: (np.arange(g.pid + 1),)),
+    "scatter_blocks": (
+        collectives.scatter_blocks,
+        lambda g: (np.arange(3 * g.p), [3] * g.p) if g.pid == 0 else (None, None),
+    ),
+    "total_exchange_blocks": (
+        collectives.total_exchange_blocks,
+        lambda g: (np.arange(2 * g.p) + g.pid, [2] * g.p),
+    ),
+    "reduce_scatter": (collectives.reduce_scatter, lambda g: (np.arange(2 * g.p) + g.pid, np.add)),
+    "sort": (collectives.sort, lambda g: (np.array([7 - g.pid, g.pid, 3]),)),
+    "sort by samples": (collectives.sort, lambda g: (np.arange(8) * (g.pid - 5), None, "sample")),
+    "argsort": (collectives.argsort, lambda g: (np.array([7 - g.pid, g.pid]),)),
+    "balanced_sort": (collectives.balanced_sort, lambda g: (np.arange(g.pid + 2)[::-1],)),
+    "sample_sort": (collectives.sample_sort, lambda g: (np.arange(9) * (5 - g.pid),)),
+    "bitonic_sort": (collectives.bitonic_sort, lambda g: (np.array([5 - g.pid, g.pid]),)),
+    "duplicate": (collectives.duplicate, lambda g: ([g.pid], [2])),
+    "argmin": (collectives.argmin, lambda g: (np.array([5.0 - g.pid, 9.0]),)),
+    "argmax": (collectives.argmax, lambda g: (np.array([5.0 - g.pid, 1.0]),)),
+    "top_k": (collectives.top_k, lambda g: (np.arange(4) * g.pid, 3)),
+    "unique": (collectives.unique, lambda g: (np.arange(g.pid, g.pid + 3),)),
+    "group_by": (collectives.group_by, lambda g: (np.arange(3), np.full(3, g.pid), np.add)),
+    "histogram": (collectives.histogram, lambda g: (np.arange(4.0) + g.pid, 3)),
+    "random_permutation": (collectives.random_permutation, lambda g: (7, 1)),
+    "gossip": (ebsp.gossip, lambda g: (np.arange(2) + g.pid,)),
+}
+
+
+def plain(value: Any) -> Any:
+    """A result that compares as a whole."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    return value
+
+
+def alone(name: str, p: int, checked: bool) -> tuple[list[Any], int]:
+    """What a machine of that size has for a call: results by pid, and supersteps."""
+    function, arguments = CALLS[name]
+    simulation = pybsp.simulate(lambda bsp: plain(function(bsp, *arguments(bsp))), p=p, checked=checked)
+    return simulation.results, len(simulation.ledger)
+
+
+def halves(p: int) -> list[tuple[int, ...]]:
+    """Groups of unequal sizes, of all processors, numbered downwards."""
+    return [tuple(range(p - 1, p // 3 - 1, -1)), *([tuple(range(p // 3))] if p // 3 else [])]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_on_groups_of_unequal_sizes_a_collective_gives_what_machines_of_their_sizes_have(spmd: Spmd, name: str) -> None:
+    function, arguments = CALLS[name]
+    groups = halves(spmd.p)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group(next(members for members in groups if bsp.pid in members))
+        bsp.send(bsp.pid, "pending")
+        found = plain(function(group, *arguments(group)))
+        supersteps = len(bsp.ledger)
+        bsp.sync()
+        assert [message.payload for message in bsp.inbox] == ["pending"]
+        return found, supersteps
+
+    results = spmd(main)
+    of_groups = [alone(name, len(members), spmd.checked) for members in groups]
+    for members, (expected, _) in zip(groups, of_groups, strict=True):
+        assert [results[pid][0] for pid in members] == expected
+    longest = max(supersteps for _, supersteps in of_groups)
+    assert {supersteps for _, supersteps in results} == {max(longest, int(spmd.p > 1))}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_started_on_groups_it_rides_beside_the_programs_messages(spmd: Spmd, name: str) -> None:
+    function, arguments = CALLS[name]
+    groups = halves(spmd.p)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group(next(members for members in groups if bsp.pid in members))
+        beside = collectives.allreduce.start(bsp, bsp.pid, np.add)
+        ticket = function.start(group, *arguments(group))
+        group.send(0, group.pid, "own")
+        bsp.sync()
+        assert [(tag, group.members.index(source)) for source, tag, _ in bsp.inbox] == (
+            [] if group.pid else [("own", group.members.index(pid)) for pid in sorted(group.members)]
+        )
+        found = plain(ticket.finish())
+        assert int(beside.finish()) == sum(range(bsp.p))
+        return found, plain(ticket.value)
+
+    results = spmd(main)
+    for members in groups:
+        expected, _ = alone(name, len(members), spmd.checked)
+        assert [results[pid] for pid in members] == [(one, one) for one in expected]
+
+
+def shapes(p: int) -> list[tuple[int, int]]:
+    return [(rows, p // rows) for rows in range(1, p + 1) if p % rows == 0]
+
+
+def test_rows_and_columns_are_used_side_by_side(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for rows, columns in shapes(bsp.p):
+            grid = bsp.grid(rows, columns)
+            i, j = grid.column.pid, grid.row.pid
+            assert (grid.rows, grid.columns, grid.row.p, grid.column.p) == (rows, columns, columns, rows)
+            assert grid.at(i, j) == bsp.pid
+            down = collectives.broadcast.start(grid.column, (i, j), root=rows - 1)
+            across = collectives.broadcast(grid.row, (i, j), root=columns - 1)
+            for k in range(5):
+                total = collectives.allreduce(grid.row, float(j + k), np.add)
+                best = collectives.allreduce(grid.column, np.array([i + k, -i]), np.maximum)
+                assert (total, best.tolist()) == (sum(range(k, k + columns)), [rows - 1 + k, 0])
+            assert down.finish() == (rows - 1, j)
+            assert across == (i, columns - 1)
+            found.append((i, j))
+        return found
+
+    for pid, found in enumerate(spmd(main)):
+        assert found == [divmod(pid, columns) for _, columns in shapes(spmd.p)]
+
+
+def test_columns_of_one_processor_each_take_no_superstep(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        grid = bsp.grid(1, bsp.p)
+        x = np.ones(2)
+        found = [
+            collectives.broadcast(grid.column, x),
+            collectives.allreduce(grid.column, x, np.add),
+            collectives.allreduce.start(grid.column, x, np.add).finish(),
+            collectives.gather(grid.column, 1.0),
+        ]
+        return plain(found), found[1] is x, len(bsp.ledger)
+
+    assert spmd(main) == [([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0]], False, 0)] * spmd.p
+
+
+def test_neighbourhoods_overlap(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        p, pid = bsp.p, bsp.pid
+        # Of each processor with those beside it on a line: one at an end is in fewer of them.
+        around = {
+            q: bsp.group([r for r in (q + 1, q, q - 1) if 0 <= r < p]) for q in (pid - 1, pid, pid + 1) if 0 <= q < p
+        }
+        first = {q: collectives.allreduce.start(group, pid, operator.add) for q, group in around.items()}
+        bsp.sync()
+        # Each in an order of its own.
+        second = {q: collectives.gather.start(around[q], pid) for q in sorted(around, key=lambda q: (q + pid) % 3)}
+        gathered = {q: ticket.finish() for q, ticket in second.items()}
+        return {q: ticket.value for q, ticket in first.items()}, gathered[pid], gathered
+
+    p = spmd.p
+    results = spmd(main)
+    for pid, (sums, _, gathered) in enumerate(results):
+        members = {q: [r for r in (q + 1, q, q - 1) if 0 <= r < p] for q in range(p)}
+        assert sums == {q: sum(members[q]) for q in (pid - 1, pid, pid + 1) if 0 <= q < p}
+        assert gathered == {q: members[q] if members[q][0] == pid else None for q in sums}
+
+
+def test_groups_call_different_functions_and_wait_for_the_longest(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        members = [pid for pid in range(bsp.p) if (pid < 2) == (bsp.pid < 2)]
+        if bsp.pid == 2:
+            members = [2]
+        elif bsp.pid > 2:
+            members.remove(2)
+        group = bsp.group(members)
+        counts = []
+        for k in range(4):
+            before = len(bsp.ledger)
+            if bsp.pid < 2:
+                found: Any = collectives.allreduce(group, k, operator.add)
+            elif bsp.pid == 2:
+                found = collectives.broadcast(group, k)
+            else:
+                found = collectives.broadcast(
+                    group, np.full(5000 * (k % 2) + 1, k) if group.pid == 0 else None, degree=2
+                )
+                found = (len(found), int(found[-1]))
+            counts.append(len(bsp.ledger) - before)
+        return found, counts
+
+    p = spmd.p
+    results = spmd(main)
+    height = max(p - 3 - 1, 0).bit_length() if p > 3 else 0
+    for pid, (found, counts) in enumerate(results):
+        assert found == (3 * min(p, 2) if pid < 2 else 3 if pid == 2 else (5001, 3))
+        assert counts == [max(height, int(p > 1))] * 4
+
+
+def test_the_ledger_is_the_cost_of_all_groups_together(spmd: Spmd) -> None:
+    groups = halves(spmd.p)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group(next(members for members in groups if bsp.pid in members))
+        collectives.allreduce(group, np.ones(10 * group.p), np.add, degree=2)
+        plans = [
+            (collectives.allreduce.plan(len(members), degree=2).among(members, bsp.p), 10 * len(members))
+            for members in groups
+        ]
+        bsp.sync()
+        return list(bsp.ledger), collectives.together(bsp.machine, *plans)
+
+    for ledger, cost in spmd(main):
+        steps = list(cost)
+        assert len(ledger) == (len(steps) + 1 if spmd.p > 1 else 1)
+        for record, step in zip(ledger, steps, strict=False):
+            counted = (record.h_out, record.h_in, record.messages, record.M, record.work)
+            assert counted == (step.h_out, step.h_in, step.messages, step.M, step.w)
+        assert ledger[-1].work == cost.after
+
+
+def misuse(bsp: pybsp.BSP, how: str) -> None:
+    row = bsp.grid(1, bsp.p).row
+    last = bsp.pid == bsp.p - 1
+    if how == "another primitive":
+        (collectives.reduce if last else collectives.allreduce)(row, 1.0, np.add)
+    elif how == "another order":
+        for primitive in (collectives.reduce, collectives.allreduce)[:: -1 if last else 1]:
+            primitive(row, 1.0, np.add)
+    elif how == "another shape":
+        collectives.allreduce(row, np.zeros(3 if last else 2), np.add)
+    elif how == "another root":
+        collectives.broadcast(row, "x", root=int(last))
+    elif how == "a much longer array":
+        collectives.allreduce(row, np.zeros(100_000 if last else 2), np.add)
+    elif how == "other members":
+        collectives.allreduce(bsp.group(range(bsp.p - 1, -1, -1)) if last else row, 1.0, np.add)
+    elif how == "one on the machine":
+        collectives.allreduce(bsp if last else row, 1.0, np.add)
+    elif how == "one syncs":
+        if last:
+            bsp.sync()
+        else:
+            collectives.allreduce(row, 1.0, np.add)
+    elif how == "one on another group":
+        collectives.broadcast(bsp.group([bsp.pid]) if last else row, 1.0)
+    elif how == "one ends":
+        if last:
+            return
+        collectives.allgather(row, 1.0)
+    else:
+        assert how == "started in another order"
+        starts = [collectives.allreduce.start, collectives.prefix.start]
+        tickets = [start(row, 1.0, np.add) for start in starts[:: -1 if last else 1]]
+        bsp.sync()
+        assert not tickets
+    for _ in range(2):
+        bsp.sync()
+
+
+MISUSES: dict[str, Sequence[str]] = {
+    "another primitive": ("allreduce", "reduce"),
+    "another order": ("allreduce", "reduce"),
+    "another shape": ("allreduce: argument value: expected the same on all processors of the group of processors 0",),
+    "another root": ("broadcast: argument root: expected the same on all processors of the group of processors 0",),
+    "a much longer array": ("allreduce: argument value: expected the same",),
+    "other members": ("on the group of processors", "allreduce"),
+    "one on the machine": ("allreduce", "group"),
+    "one syncs": ("allreduce", "bsp.sync()"),
+    "one on another group": ("broadcast", "on the group of processor"),
+    "one ends": ("allgather", "ended"),
+    "started in another order": ("allreduce", "prefix"),
+}
+
+
+@pytest.mark.parametrize("how", MISUSES)
+def test_a_mismatch_in_a_group_is_an_error_on_all(spmd: Spmd, how: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+    errors = spmd.errors(misuse, how) if spmd.mpi else spmd.errors(lambda bsp, *_: misuse(bsp, how))
+    assert all(isinstance(error, pybsp.BSPError) for error in errors)
+    for part in MISUSES[how]:
+        assert all(part in str(error) for error in errors)
+
+
+def test_a_mismatch_in_one_of_several_groups_is_an_error_on_all(spmd: Spmd) -> None:
+    if spmd.p < 3:
+        pytest.skip("there is one group of two")
+
+    def main(bsp: pybsp.BSP) -> None:
+        group = bsp.group([0, 1] if bsp.pid < 2 else [bsp.pid])
+        collectives.allreduce(group, np.zeros(2), np.add)
+        collectives.allreduce(group, np.zeros(3 if bsp.pid == 1 else 2), np.add)
+        collectives.allreduce(group, np.zeros(2), np.add)
+        bsp.sync()
+
+    for error in spmd.errors(main):
+        assert isinstance(error, pybsp.BSPError)
+        assert "allreduce: argument value: expected the same on all processors of the group of processors 0-1" in str(
+            error
+        )
+
+
+def test_what_makes_no_group_and_no_grid_names_the_argument(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        p, pid = bsp.p, bsp.pid
+        group = bsp.group([pid])
+        return [
+            caught(bsp.grid, p + 1, 1),
+            caught(bsp.grid, 0, p),
+            caught(bsp.grid, p, 1.0),
+            caught(bsp.group, [pid, p]),
+            caught(bsp.group, [pid, -1]),
+            caught(bsp.group, [pid, pid]),
+            caught(bsp.group, [q for q in range(p) if q != pid]),
+            caught(bsp.group, 3),
+            caught(group.send, 1, "x"),
+            caught(bsp.grid(1, p).at, 1, 0),
+            caught(collectives.broadcast, group, 1, 1),
+        ]
+
+    for pid, errors in enumerate(spmd(main)):
+        assert {error.kind for error in errors} == {pybsp.UsageError}
+        parts = [
+            f"bsp.grid: arguments rows and columns: expected rows * columns = p = {spmd.p}, got {spmd.p + 1} * 1",
+            "bsp.grid: argument rows: expected a whole number of at least 1, got 0",
+            "bsp.grid: argument columns: expected a whole number of at least 1, got 1.0",
+            f"bsp.group: argument members: expected processors from 0 to {spmd.p - 1}, got {spmd.p} among",
+            f"bsp.group: argument members: expected processors from 0 to {spmd.p - 1}, got -1 among",
+            f"bsp.group: argument members: expected each processor once, got {pid} twice",
+            f"bsp.group: argument members: expected this processor, {pid}, among them",
+            "bsp.group: argument members: expected pids",
+            "group.send: argument dest: expected a number of the group from 0 to 0, got 1",
+            "grid.at: argument i: expected a whole number from 0 to 0, got 1",
+            "broadcast: argument root: expected a processor from 0 to 0, got 1",
+        ]
+        for error, part in zip(errors, parts, strict=True):
+            assert error.text.startswith(part), error.text

@@ -1,0 +1,408 @@
+"""Patterns of arrays and queues: what they bring, combine and cost, in which order, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp.layouts import Cyclic
+from tests.conftest import Spmd
+
+from .programs import caught, plain
+
+
+def wanted(pid: int, p: int, sizes: list[int], regular: bool) -> tuple[Any, Any]:
+    """Owners and indices that a processor asks for: of all, some of them several times, or a run of each."""
+    if regular:
+        owners = np.repeat(np.arange(p), [min(2, size) for size in sizes])
+        return owners, np.concatenate([np.arange(min(2, size)) for size in sizes])
+    rng = np.random.default_rng(pid)
+    owners = rng.choice([k for k in range(p) if sizes[k]], 3 * p + pid)
+    return owners, np.array([rng.integers(-sizes[k], sizes[k]) for k in owners], int)
+
+
+@pytest.mark.parametrize("regular", [False, True])
+def test_get_brings_what_array_get_brings(spmd: Spmd, regular: bool) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(4 * bsp.pid % 9, np.float32)
+        x.local[:] = 100 * bsp.pid + np.arange(x.local.size)
+        y = bsp.array(1)
+        bsp.sync()
+        x.local[:0] = y.local[:0]
+        sizes = [shape[0] for shape in x.shapes]
+        if not any(sizes):
+            return True
+        owners, at = wanted(bsp.pid, bsp.p, sizes, regular)
+        pattern = x.pattern(owners, at)
+        bsp.sync()
+        same = []
+        for k in range(3):
+            x.local[:] += k
+            expected = [x.get(int(owner), at=int(i)) for owner, i in zip(owners, at, strict=True)]
+            into = np.zeros(owners.size) if k == 1 else None
+            ticket = pattern.get(into=into)
+            x.put(bsp.pid, -1)  # after what is read
+            bsp.sync()
+            values = [one.value for one in expected]
+            same.append(ticket.value.tolist() == values and (into is None or ticket.value is into))
+            x.local[:] = 100 * bsp.pid + np.arange(x.local.size)
+        return same
+
+    assert spmd(main) in ([[True] * 3] * spmd.p, [True] * spmd.p)
+
+
+@pytest.mark.parametrize("op", [None, np.add, np.maximum, np.subtract])
+@pytest.mark.parametrize("regular", [False, True])
+def test_put_writes_by_source_then_by_call(spmd: Spmd, op: Any, regular: bool) -> None:
+    sizes = [3] * spmd.p
+
+    def values(pid: int, k: int) -> Any:
+        owners, _ = wanted(pid, spmd.p, sizes, regular)
+        return 10.0 * pid + k + np.arange(owners.size) % 4
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(3)
+        x.local[:] = 5
+        bsp.sync()
+        pattern = x.pattern(*wanted(bsp.pid, bsp.p, sizes, regular))
+        bsp.sync()
+        for k in range(2):
+            sent = values(bsp.pid, k)
+            pattern.put(sent, op)
+            sent[:] = -1  # they were copied
+        x.put((bsp.pid + 1) % bsp.p, 7, at=0)  # before all patterns
+        seen = x.local.tolist()
+        bsp.sync()
+        return seen, x.local.tolist()
+
+    expected = np.full((spmd.p, 3), 5.0)
+    expected[:, 0] = 7
+    for pid in range(spmd.p):
+        for k in range(2):
+            for owner, at, value in zip(*wanted(pid, spmd.p, sizes, regular), values(pid, k), strict=True):
+                expected[owner, at] = value if op is None else op(expected[owner, at], value)
+    assert spmd(main) == [([5.0] * 3, row) for row in expected.tolist()]
+
+
+def test_several_axes_one_owner_and_shapes(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((3, 2 + bsp.pid), np.int64)
+        x.local[:] = 100 * bsp.pid + np.arange(x.local.size).reshape(x.local.shape)
+        bsp.sync()
+        last = bsp.p - 1
+        column = x.pattern(last, (slice(None), -1))
+        several = x.pattern([[0], [last]], ([0, 2], [[1], [0]]))
+        all_of_it = x.pattern(0, None)
+        nothing = x.pattern([], ([], []))
+        one = x.pattern(last, (1, 1))
+        bsp.sync()
+        tickets = [pattern.get() for pattern in (column, several, all_of_it, nothing, one)]
+        strided = np.zeros((3, 2), np.int64)
+        bsp.sync()
+        found = [ticket.value.copy() for ticket in tickets]
+        whole = all_of_it.get(into=strided[:, ::1])
+        back = np.zeros((2, 3), np.int64).T
+        bsp.sync()
+        all_of_it.get(into=back)  # of another order in memory
+        bsp.sync()
+        return found, whole.value is not None, strided.tolist() == back.tolist() == found[2].tolist()
+
+    results, p = spmd(main), spmd.p
+    parts = [100 * k + np.arange(3 * (2 + k)).reshape(3, 2 + k) for k in range(p)]
+    last = parts[-1]
+    several = [[parts[0][0, 1], parts[0][2, 1]], [last[0, 0], last[2, 0]]]
+    for found, *rest in results:
+        expected = [last[:, -1], np.array(several), parts[0], np.empty(0, int), np.array(last[1, 1])]
+        assert plain(found) == plain(expected)
+        assert rest == [True, True]
+
+
+def test_queues_keep_destinations(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        kept, queue = bsp.queue(np.int64), bsp.queue(np.int64)
+        dests = np.random.default_rng(bsp.pid).integers(0, bsp.p, 7)
+        pattern, run, none = kept.pattern(dests), kept.pattern(np.repeat(np.arange(bsp.p), 2)), kept.pattern([])
+        same = []
+        for k in range(2):
+            values = 1000 * bsp.pid + 10 * k + np.arange(7)
+            pattern.send(values)
+            kept.send(0, -k)
+            run.send(np.arange(2 * bsp.p))
+            run.send(5)
+            none.send([])
+            queue.send(dests, values)
+            queue.send(0, -k)
+            queue.send(np.repeat(np.arange(bsp.p), 2), np.arange(2 * bsp.p))
+            queue.send(np.repeat(np.arange(bsp.p), 2), 5)
+            values[:] = 0  # they were copied
+            bsp.sync()
+            same.append(plain((kept.values, kept.sources)) == plain((queue.values, queue.sources)))
+        return same
+
+    assert spmd(main) == [[True, True]] * spmd.p
+
+
+def test_costs_are_those_of_the_ledger(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(5, np.float32)
+        bsp.sync()
+        begin = len(bsp.ledger)
+        pattern = x.pattern(*wanted(bsp.pid, bsp.p, [5] * bsp.p, False))
+        bsp.sync()
+        pattern.get()
+        bsp.sync()
+        pattern.put(1.0)
+        bsp.sync()
+        pattern.put(1.0)
+        pattern.put(2.0, np.add)
+        pattern.get()
+        bsp.sync()
+        records = [(r.h_out, r.h_in, r.messages, r.M, r.items) for r in bsp.ledger[begin:]]
+        costs = [
+            (step.h_out, step.h_in, step.messages, step.M, step.items)
+            for operation in ("get", "put")
+            for step in pattern.cost(bsp.machine, operation)
+        ]
+        asked, _ = wanted(bsp.pid, bsp.p, [5] * bsp.p, False)
+        indices = pattern.index_bytes == 8 * (asked != bsp.pid).sum()
+        return records[:3] == [(0,) * 5, *costs], records[3][3] == 3 * costs[0][3], indices, pattern.served
+
+    results = spmd(main)
+    assert [result[:3] for result in results] == [(True,) * 3] * spmd.p
+    brought = np.bincount(np.concatenate([wanted(pid, spmd.p, [5] * spmd.p, False)[0] for pid in range(spmd.p)]))
+    assert [result[3] for result in results] == brought.tolist()
+
+
+def test_they_last_beside_collectives_parts_and_everything_else(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        from pybsp import collectives
+
+        x = bsp.array(Cyclic(20, bsp.p))
+        x.local[:] = np.arange(20)[x.layout.part(bsp.pid)]
+        bsp.sync()
+        some = x.global_pattern([3, 19, 0])
+        collectives.allreduce(bsp, 1, np.add)  # in supersteps of its own: the pattern is made by the program's sync
+        more = x.global_pattern(np.array([5]))
+        bsp.sync()
+        ticket = some.get()
+        more.put(100 * bsp.pid)
+        bsp.send(0, "beside")
+        total = collectives.allreduce(bsp, 1, np.add)
+        bsp.begin()
+        bsp.end()
+        first = ticket.value.tolist(), len(bsp.inbox)
+        with bsp.split(0) as part:
+            y = part.array(1)
+            y.local[:] = part.pid
+            part.sync()
+            inner = y.pattern(part.p - 1, 0)
+            part.sync()
+            inside = inner.get()
+            part.sync()
+            inside = int(inside.value)
+        again = some.get(), more.get()
+        bsp.sync()
+        return first, int(total), inside, [one.value.tolist() for one in again]
+
+    p = spmd.p
+    results = spmd(main)
+    for pid, (first, total, inside, again) in enumerate(results):
+        assert first == ([3.0, 19.0, 0.0], p if pid == 0 else 0)
+        assert (total, inside, again) == (p, p - 1, [[3.0, 19.0, 0.0], [100.0 * (p - 1)]])
+
+
+def test_what_goes_out_is_pending(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(2)
+        bsp.sync()
+        pattern = x.pattern(0, 1)
+        bsp.sync()
+        pattern.put(1.0)
+        ticket = pattern.get()
+        pending, early = bsp.pending, caught(lambda: ticket.value).kind
+        bsp.sync()
+        return pending, early, bsp.pending
+
+    assert spmd(main) == [("pattern.put, pattern.get", pybsp.TicketError, "")] * spmd.p
+
+
+def test_a_get_that_no_sync_follows_is_an_error(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        x = bsp.array(2)
+        bsp.sync()
+        pattern = x.pattern(0, 1)
+        bsp.sync()
+        pattern.get()
+
+    refused(spmd, main, "pattern.get: something was sent")
+
+
+# -- what they refuse -------------------------------------------------------------------------------------------------
+
+
+def refused(spmd: Spmd, main: Any, *texts: str) -> None:
+    """All processors raise, and at least one of them with one of these texts; none is left waiting."""
+    errors = spmd.errors(main)
+    assert all(isinstance(error, pybsp.BSPError) for error in errors if error is not None)
+    if spmd.mpi:
+        assert None not in errors
+    found = " | ".join(str(error) for error in errors)
+    for text in texts:
+        assert text in found, found
+
+
+CALLS: dict[str, tuple[Any, str]] = {
+    "owner": (lambda x, p: x.pattern([0, p], [0, 0]), "argument owners: expected a processor"),
+    "index": (lambda x, p: x.pattern([0, p - 1], [0, 3]), "argument at: expected an index within shape (3,)"),
+    "negative": (lambda x, p: x.pattern([0, 0], [0, -4]), "index -4 on axis 0"),
+    "of one": (lambda x, p: x.pattern(0, slice(1, 4)), "argument at: expected an index within shape (3,)"),
+    "float": (lambda x, p: x.pattern([0], [0.5]), "argument at: expected an int or integers"),
+    "slice": (lambda x, p: x.pattern([0], slice(0, 1)), "one owner, an int"),
+    "axes": (lambda x, p: x.pattern([0], ([0], [0])), "argument at: expected integers for each of 1 axes"),
+    "shapes": (lambda x, p: x.pattern([0, 0], [0, 1, 2]), "argument at: expected what broadcasts with owners"),
+    "global": (lambda x, p: x.global_pattern([0, 3 * p]), "argument indices: expected indices from 0"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_does_not_fit_the_array_is_refused(spmd: Spmd, call: str) -> None:
+    make, text = CALLS[call]
+
+    def main(bsp: pybsp.BSP) -> None:
+        x = bsp.array(Cyclic(3 * bsp.p, bsp.p))
+        bsp.sync()
+        if bsp.pid == bsp.p - 1:
+            make(x, bsp.p)
+        bsp.sync()
+
+    refused(spmd, main, text)
+
+
+USES: dict[str, tuple[Any, str]] = {
+    "shape": (lambda pattern: pattern.put([1.0, 2.0]), "argument values: expected shape (3,), the pattern's"),
+    "dtype": (lambda pattern: pattern.put(["a", "b", "c"]), "argument values: expected float64"),
+    "op": (lambda pattern: pattern.put(1.0, max), "argument op: expected None, or a ufunc of numpy's own"),
+    "op of one": (lambda pattern: pattern.put(1.0, np.negative), "argument op: expected None, or a ufunc of numpy's"),
+    "op of ints": (lambda pattern: pattern.put(1.0, np.bitwise_or), "argument op: expected one that makes float64"),
+    "into": (lambda pattern: pattern.get(into=np.zeros(2)), "argument into: expected a numpy array of shape (3,)"),
+    "into int": (lambda pattern: pattern.get(into=np.zeros(3, int)), "argument into: expected float64"),
+    "twice": (lambda pattern: (pattern.get(), pattern.get()), "expected one get of a pattern in a superstep"),
+    "cost": (lambda pattern: pattern.cost(None, "send"), 'argument operation: expected "get" or "put"'),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_does_not_fit_the_pattern_is_refused(spmd: Spmd, use: str) -> None:
+    call, text = USES[use]
+
+    def main(bsp: pybsp.BSP) -> None:
+        x = bsp.array(3)
+        bsp.sync()
+        pattern = x.pattern(np.zeros(3, int), np.arange(3))
+        bsp.sync()
+        if bsp.pid == 0:
+            call(pattern)
+        bsp.sync()
+
+    refused(spmd, main, text)
+
+
+def test_a_get_that_others_do_not_call_is_an_error_on_all(spmd: Spmd) -> None:
+    for caller in {0, spmd.p - 1}:
+
+        def main(bsp: pybsp.BSP, caller: int = caller) -> None:
+            x = bsp.array(3)
+            bsp.sync()
+            pattern = x.pattern((bsp.pid + 1) % bsp.p, 0)
+            bsp.sync()
+            if bsp.pid == caller:
+                pattern.get()
+            bsp.sync()
+            bsp.sync()
+
+        if spmd.p > 1:
+            refused(spmd, main, "all processors call it in the same superstep")
+
+
+@pytest.mark.parametrize("what", ["array", "pattern"])
+def test_patterns_of_what_was_freed_are_refused(spmd: Spmd, what: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x, y = bsp.array(3), bsp.array(1)
+        bsp.sync()
+        pattern, other = x.pattern((bsp.pid + 1) % bsp.p, 0), y.pattern(0, 0)
+        early = caught(pattern.get)
+        bsp.sync()
+        (x if what == "array" else pattern).free()
+        pattern.put(4.0)  # it arrives with the sync that frees it
+        bsp.sync()
+        other.put(9.0)
+        bsp.sync()
+        late = [caught(pattern.get), caught(pattern.put, 1.0)]
+        twice = caught((x if what == "array" else pattern).free)
+        return early, late, twice, x.local[0], y.local[0]
+
+    for pid, (early, late, twice, x, y) in enumerate(spmd(main)):
+        assert early.kind is twice.kind is pybsp.UsageError
+        assert "is not there yet" in early.text
+        assert "freed already" in twice.text
+        assert [error.kind for error in late] == [pybsp.UsageError] * 2
+        assert all(f"the {what} made at" in error.text and "was freed" in error.text for error in late)
+        assert (x, y) == (4.0, 9.0 if pid == 0 else 0.0)
+
+
+def test_what_an_array_was_resized_under_is_refused(spmd: Spmd) -> None:
+    for operation in ("get", "put"):
+
+        def main(bsp: pybsp.BSP, operation: str = operation) -> None:
+            mine = np.zeros(3)
+            x = bsp.register(mine)
+            bsp.sync()
+            pattern = x.pattern([0], [2])
+            bsp.sync()
+            if bsp.pid == 0:
+                mine.resize(1, refcheck=False)
+            if operation == "get" or bsp.pid == bsp.p - 1:
+                pattern.get() if operation == "get" else pattern.put(1.0)
+            bsp.sync()
+
+        refused(spmd, main, "expected array.local to have shape (3,)")
+
+
+def test_processors_that_make_other_patterns_are_told(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        x, y = bsp.array(3), bsp.array(3)
+        bsp.sync()
+        (x if bsp.pid else y).pattern(0, 0)
+        bsp.sync()
+
+    if spmd.p > 1:
+        refused(spmd, main, "the processors did not register the same", "pattern of array 0", "pattern of array 1")
+
+
+def test_queue_patterns_refuse_what_queues_do(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        queue = bsp.queue()
+        pattern = queue.pattern([0, 0])
+        bsp.sync()
+        found = [
+            caught(queue.pattern, [0, bsp.p]),
+            caught(queue.pattern, 0),
+            caught(queue.pattern, [0.5]),
+            caught(pattern.send, [1.0]),
+            caught(pattern.send, ["a", "b"]),
+        ]
+        queue.free()
+        bsp.sync()
+        return [*found, caught(pattern.send, 1.0)]
+
+    for found in spmd(main):
+        assert [error.kind for error in found] == [pybsp.UsageError] * 6
+        for error, text in zip(
+            found,
+            ["dests: expected a proc", "dests", "dests", "values: expected a scalar or shape (2,)", "values", "freed"],
+            strict=True,
+        ):
+            assert text in error.text

@@ -1,0 +1,189 @@
+"""Layouts: owner, local and global index are inverse to each other, sizes add up, and what does not fit is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import pybsp
+from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout, common
+from pybsp.places import as_places, by_group
+
+from .tiers import some
+
+PROPERTY = settings(max_examples=some(60), derandomize=True, database=None, phases=[Phase.generate])
+
+
+@st.composite
+def layouts(draw: st.DrawFn, axes: int | None = None) -> Layout:
+    """Some layout of one to three axes, of few items or of none, on more or fewer processors."""
+    axes = axes or draw(st.integers(1, 3))
+    shape = tuple(draw(st.sampled_from([0, 1, 2, 3, 7, 12, 13])) for _ in range(axes))
+    grid = tuple(draw(st.sampled_from([1, 2, 3, 5])) for _ in range(axes))
+    kind = draw(st.sampled_from(["block", "sizes", "cyclic", "block-cyclic"]))
+    if kind == "cyclic":
+        return Cyclic(shape, grid)
+    if kind == "block-cyclic":
+        return BlockCyclic(shape, grid, tuple(draw(st.sampled_from([1, 2, 3, 100])) for _ in range(axes)))
+    if kind == "block":
+        return Block(shape, grid)
+    cuts = [
+        sorted(draw(st.lists(st.integers(0, n), min_size=q - 1, max_size=q - 1)))
+        for n, q in zip(shape, grid, strict=True)
+    ]
+    return Block(shape, grid, sizes=tuple(np.diff([0, *cut, n]) for n, cut in zip(shape, cuts, strict=True)))
+
+
+def everything(layout: Layout) -> Any:
+    """The indices of all items."""
+    found = tuple(axis.ravel() for axis in np.indices(layout.shape))
+    return found if len(found) > 1 else found[0]
+
+
+@PROPERTY
+@given(layouts())
+def test_owner_local_and_global_are_inverse(layout: Layout) -> None:
+    indices = everything(layout)
+    owners, local = layout.owner(indices), layout.local(indices)
+    assert np.array_equal(layout.to_global(owners, local), indices)
+    assert np.bincount(owners, minlength=layout.p).tolist() == layout.sizes.tolist()
+    assert layout.sizes.sum() == np.prod(layout.shape)
+
+
+@PROPERTY
+@given(layouts())
+def test_parts_hold_each_item_once_and_in_the_order_of_local_indices(layout: Layout) -> None:
+    numbers = np.arange(np.prod(layout.shape, dtype=int)).reshape(layout.shape)
+    owners, local = layout.owner(everything(layout)), layout.local(everything(layout))
+    for pid in range(layout.p + 2):
+        part = numbers[layout.part(pid)]
+        assert part.shape == layout.local_shape(pid)
+        mine = owners == pid
+        at = tuple(axis[mine] for axis in local) if isinstance(local, tuple) else local[mine]
+        assert part[at].tolist() == numbers.ravel()[mine].tolist()
+        assert part.size == mine.sum()
+
+
+def test_parts_are_those_that_the_names_say() -> None:
+    items = np.arange(11)
+    assert [items[Block(11, 4).part(k)].tolist() for k in range(4)] == [[0, 1], [2, 3, 4], [5, 6, 7], [8, 9, 10]]
+    assert [items[Cyclic(11, 4).part(k)].tolist() for k in range(4)] == [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7]]
+    dealt = BlockCyclic(11, 2, block=3)
+    assert [items[dealt.part(k)].tolist() for k in range(2)] == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10]]
+    assert Cyclic((4, 6), (2, 3)).owner(([1, 2], [2, 4])).tolist() == [1 * 3 + 2, 0 * 3 + 1]
+
+
+def test_block_owns_what_scatter_blocks_gives() -> None:
+    from pybsp import collectives
+
+    def main(bsp: pybsp.BSP) -> Any:
+        return collectives.scatter_blocks(bsp, np.arange(11) if bsp.pid == 0 else None).tolist()
+
+    assert pybsp.simulate(main, p=4).results == [np.arange(11)[Block(11, 4).part(k)].tolist() for k in range(4)]
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_what_parts_have_in_common_is_counted_item_by_item(axes: int) -> None:
+    @PROPERTY
+    @given(layouts(axes), st.data())
+    def count(one: Layout, data: st.DataObject) -> None:
+        kind, grid = data.draw(st.sampled_from([Block, Cyclic])), data.draw(st.sampled_from([1, 2, 4]))
+        other = kind(one.shape, (grid,) * axes)
+        expected = np.zeros((one.p, other.p), int)
+        np.add.at(expected, (one.owner(everything(one)), other.owner(everything(one))), 1)
+        assert common(one, other).tolist() == expected.tolist()
+
+    count()
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("layout", [Block(7, 3), Block((5, 6), (2, 3)), Cyclic((5, 4), (1, 1)), Block((3, 2), (4, 2))])
+def test_a_stencil_finds_what_it_needs_beside_a_block(layout: Layout, width: int) -> None:
+    numbers = np.arange(np.prod(layout.shape)).reshape(layout.shape)
+    around = np.pad(numbers, width, constant_values=-1)
+    for pid in range(layout.p):
+        places, indices = layout.beside(pid, width)
+        block = numbers[layout.part(pid)]
+        framed = np.full(np.add(block.shape, 2 * width), -2)
+        framed[places] = numbers[indices]
+        assert (layout.owner(indices) != pid).all()
+        if not block.size:
+            assert not framed.size or (framed == -2).all()
+            continue
+        first = [part.start or 0 for part in layout.part(pid)]
+        window = around[tuple(slice(k, k + n) for k, n in zip(first, framed.shape, strict=True))]
+        for axis in range(block.ndim):  # all that is straight beside the block, and in the array
+            straight = tuple(slice(None) if k == axis else slice(width, -width) for k in range(block.ndim))
+            there, needed = framed[straight], window[straight]
+            assert ((there == needed) | (needed == -1) | np.isin(needed, block)).all()
+        assert np.count_nonzero(framed >= 0) == len(places[0])
+
+
+def test_what_is_dealt_out_has_nothing_beside_it() -> None:
+    with pytest.raises(pybsp.UsageError, match="argument pid: expected one whose part is a block, got 1"):
+        Cyclic(7, 2).beside(1)
+    with pytest.raises(pybsp.UsageError, match="argument width"):
+        Block(7, 2).beside(1, -1)
+
+
+def test_layouts_are_equal_where_they_say_the_same() -> None:
+    assert Block(10, 3) == Block((10,), (3,)) != Block(10, 3, sizes=[3, 3, 4])
+    assert Cyclic(10, 3) == BlockCyclic(10, 3, 1) != BlockCyclic(10, 3, 2)
+    assert len({Block(9, 2), Block(9, 2), Cyclic(9, 2)}) == 2
+    many = [1] * 19
+    assert repr(Block(20, 20, sizes=[*many, 1])) != repr(Block(20, 20, sizes=[*many[1:], 2, 0]))
+
+
+@PROPERTY
+@given(st.lists(st.integers(0, 9)), st.integers(0, 20), st.integers(1, 4), st.integers(0, 6))
+def test_indices_as_places_select_what_they_did(some_indices: list[int], first: int, step: int, count: int) -> None:
+    items = np.arange(100)
+    for indices in (np.array(some_indices, int), first + step * np.arange(count)):
+        assert items[as_places(indices)].tolist() == items[indices].tolist()
+    assert isinstance(as_places(first + step * np.arange(count)), slice)
+    keys = np.array(some_indices, int)
+    assert {key: places.tolist() for key, places in by_group(keys)} == {
+        key: (keys == key).nonzero()[0].tolist() for key in set(some_indices)
+    }
+
+
+@pytest.mark.parametrize(
+    ("make", "argument", "got"),
+    [
+        (lambda: Block(-1, 2), "shape", "-1"),
+        (lambda: Block(5, 0), "grid", "0"),
+        (lambda: Cyclic((5, 5), 4), "grid", "4"),
+        (lambda: Cyclic((5, 5), (2, 0)), "grid", r"\(2, 0\)"),
+        (lambda: Cyclic(5.0, 2), "shape", "5.0"),  # type: ignore[arg-type]
+        (lambda: Cyclic(True, 2), "shape", "True"),
+        (lambda: Block((), ()), "shape", r"\(\)"),
+        (lambda: BlockCyclic(5, 2, 0), "block", "0"),
+        (lambda: BlockCyclic((5, 5), (1, 2), (1, 2, 3)), "block", r"\(1, 2, 3\)"),
+        (lambda: Block(5, 2, sizes=[2, 2]), "sizes", r"\[2, 2\]"),
+        (lambda: Block(5, 2, sizes=[6, -1]), "sizes", r"\[6, -1\]"),
+        (lambda: Block((5, 5), (1, 2), sizes=([5],)), "sizes", r"\(\[5\],\)"),
+        (lambda: Block(5, 2).owner([0.5]), "indices", r"\[0.5\]"),
+        (lambda: Block(5, 2).owner([[1], [2, 3]]), "indices", r"\[\[1\], \[2, 3\]\]"),
+        (lambda: Block((5, 5), (1, 2)).local([1]), "indices", r"\[1\]"),
+        (lambda: Block(5, 2).to_global(2, 0), "pid", "2"),
+        (lambda: Block(5, 2).part(-1), "pid", "-1"),
+        (lambda: Block(5, 2).local_shape("0"), "pid", "'0'"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_does_not_fit_is_refused_by_the_argument(make: Any, argument: str, got: str) -> None:
+    with pytest.raises(pybsp.UsageError, match=rf"argument {argument}: expected .*got .*{got}"):
+        make()
+
+
+@pytest.mark.parametrize("layout", [Block(5, 2), Cyclic(5, 2), Block(5, 2, sizes=[5, 0]), Block((2, 5), (1, 2))])
+def test_indices_out_of_range_are_refused(layout: Layout) -> None:
+    for index in (-1, 5, [0, 7]):
+        indices = index if len(layout.shape) == 1 else (0, index)
+        with pytest.raises(pybsp.BoundsError, match="argument indices: expected indices from 0 to 4"):
+            layout.owner(indices)
+    with pytest.raises(pybsp.BoundsError, match="argument local"):
+        layout.to_global(1, 3 if len(layout.shape) == 1 else (0, 3))

@@ -1,0 +1,231 @@
+"""Machine files in the user's cache: found by where a run is, written by `pybsp run --calibrate`, never a crash."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from pybsp import BSPMachine, process
+from pybsp.benchmarks.calibration import analysis
+from pybsp.benchmarks.calibration.first import keep
+from pybsp.benchmarks.calibration.harness import Job, finish, launch_on_virtual
+from pybsp.benchmarks.calibration.results import Errors
+from pybsp.benchmarks.calibration.samples import read
+from pybsp.cli import main as command
+from pybsp.machine import replace_file
+from pybsp.machine_cache import Place, find
+
+from .launching import LIMIT, Program, ended_well, mpiexec, python, run, start
+from .launching import finish as ended
+
+HERE = Place(["here", "here"], [0, 0], "MPICH Version: 5.0.2")
+MACHINE = BSPMachine(2, g=1e-9, l=2e-6, r=1e9, o_msg=1e-6, hosts=("here", "here"))
+PYBSP = [sys.executable, "-m", "pybsp"]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
+def kept(place: Place = HERE, machine: BSPMachine = MACHINE) -> Path:
+    """A machine file of that place."""
+    path = place.path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    machine.save(path)
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "placement": {"hosts": list(machine.hosts)}}))
+    return path
+
+
+def test_a_machine_file_is_found_by_p_placement_library_and_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find(HERE) == (None, None)
+    kept()
+    assert find(HERE) == (MACHINE, None)
+    assert find(HERE._replace(nodes=[5, 5])) == (MACHINE, None)  # the numbers of nodes say nothing
+    for other in (
+        Place(["here"] * 4, [0] * 4, HERE.library),
+        HERE._replace(hosts=["there", "there"]),
+        HERE._replace(hosts=["here", "there"]),
+        HERE._replace(nodes=[0, 1]),
+        HERE._replace(library="Open MPI v5.0.6"),
+    ):
+        assert find(other) == (None, None), other
+    for setting in ("PYBSP_SHARED", "PYBSP_WAIT", "PYBSP_AGGREGATE"):
+        with monkeypatch.context() as changed:
+            changed.setenv(setting, "0")
+            assert find(HERE) == (None, None), setting
+    monkeypatch.setattr(process, "cores", lambda: 4096)
+    assert find(HERE) == (None, None)
+
+
+def test_a_machine_file_that_is_written_again_is_read_again() -> None:
+    kept()
+    assert find(HERE)[0] == MACHINE
+    other = BSPMachine(2, g=7e-9, l=2e-6, r=1e9, hosts=MACHINE.hosts)
+    kept(machine=other)
+    assert find(HERE)[0] == other
+
+
+DAMAGED = {
+    "cut": lambda text: text[: len(text) // 2],
+    "empty": lambda text: "",
+    "no JSON": lambda text: "\x00" * 100,
+    "NaN": lambda text: text.replace("1e-09", "NaN"),
+    "endless": lambda text: text.replace("1e-09", "1e999"),
+    "another version": lambda text: text.replace('"version": 1', '"version": 9'),
+    "of other hosts": lambda text: text.replace('"here"', '"there"'),
+    "of another p": lambda text: text.replace('"p": 2', '"p": 3'),
+}
+
+
+@pytest.mark.parametrize("change", DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_damaged_machine_file_is_a_warning_that_names_it(change: object) -> None:
+    assert callable(change)
+    path = kept()
+    path.write_text(change(path.read_text()))
+    machine, warning = find(HERE)
+    assert machine is None
+    assert warning is not None
+    assert warning.startswith(f"machine file {path}: ")
+    assert "`pybsp run --calibrate` replaces it" in warning
+
+
+def test_a_cache_that_cannot_be_is_no_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.write_text("a file")
+    assert find(HERE) == (None, None)
+    path = cache.with_name("other") / "x"
+    monkeypatch.setattr(Place, "path", lambda self: path)
+    path.mkdir(parents=True)  # a folder where the file should be
+    machine, warning = find(HERE)
+    assert machine is None
+    assert f"machine file {path}: cannot be read" in str(warning)
+
+
+def test_who_reads_while_many_write_finds_a_whole_file() -> None:
+    path = kept()
+    content = json.loads(path.read_text())
+
+    def write() -> None:
+        for _ in range(10):
+            replace_file(path, content)  # as a calibration does
+
+    writers = [Thread(target=write) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    found = [find(HERE) for _ in range(50)]
+    for writer in writers:
+        writer.join()
+    assert found == [(MACHINE, None)] * 50
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.whole
+def test_what_was_measured_is_kept_in_the_cache_or_beside_the_samples_where_that_cannot_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = tmp_path / "samples.csv"
+    truth = BSPMachine(2, g=1e-9, l=2e-6, r=1e9, o_msg=1e-6, o_item=1e-8)
+    launch_on_virtual(Job(str(raw), level="quick", only=("queue", "bsp")), truth)
+    finish(str(raw))
+    place = Place([os.uname().nodename] * 2, [0, 0], "MPICH")
+    keep(str(raw), place)
+    machine, _ = find(place)
+    assert machine is not None
+    assert machine.l == pytest.approx(truth.l, rel=1e-6)
+    assert f"kept in {place.path()}" in capsys.readouterr().err
+    assert not raw.with_suffix(".json").exists()
+
+    calibration = analysis.analyse(read(raw))
+    assert calibration.exchange is not None
+    wrong = dataclasses.replace(calibration.exchange, errors=Errors(0.51, 0.6, 0.0, 9))
+    place.path().unlink()
+    with monkeypatch.context() as busy:
+        busy.setattr(analysis, "analyse", lambda raw: dataclasses.replace(calibration, exchange=wrong))
+        keep(str(raw), place)
+    assert find(place) == (None, None)
+    assert BSPMachine.load(raw.with_suffix(".json")).exchange is not None
+    assert "51% off held-out supersteps (median); it serves this run alone" in capsys.readouterr().err
+
+    place.path().parent.rmdir()
+    place.path().parent.write_text("no folder")
+    keep(str(raw), place)
+    assert BSPMachine.load(raw.with_suffix(".json")) == machine
+    said = capsys.readouterr().err
+    assert f"it serves this run alone, as it cannot be kept: machine file {place.path()}: " in said
+
+
+def test_a_machine_file_that_is_named_leaves_nothing_to_calibrate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, machine = tmp_path / "program.py", tmp_path / "machine.json"
+    program.write_text("raise SystemExit(3)")
+    MACHINE.save(machine)
+    assert command(["run", "-n", "1", "--calibrate", "--machine", str(machine), str(program)]) == 2
+    assert "--calibrate: --machine names the machine file" in capsys.readouterr().err
+    monkeypatch.setenv("PYBSP_MACHINE", str(machine))
+    assert command(["run", "-n", "1", "--calibrate", str(program)]) == 2
+    assert "--calibrate: PYBSP_MACHINE names the machine file" in capsys.readouterr().err
+
+
+PROGRAM = """
+    import pybsp
+    from pybsp.launch import place_of
+    def main(bsp):
+        bsp.sync()
+        machine = bsp.machine
+        if bsp.pid == 0:
+            print(machine.calibrated, machine.g, machine.l)
+        if bsp.pid == 0 and not bsp._superstep.account.virtual:
+            print(place_of(bsp._superstep.transport).path())
+    pybsp.run(main)
+    """
+
+
+@pytest.mark.whole
+def test_a_run_measures_its_machine_once_and_later_ones_find_it(program: Program, cache: Path, tmp_path: Path) -> None:
+    path = program(PROGRAM)
+    first = run([*PYBSP, "run", "-n", "2", "--calibrate", str(path)])
+    assert first.out.startswith("True"), first
+    assert "no machine file fits these 2 processors: measuring" in first.err
+    file = Path(first.out.splitlines()[1])
+    assert file.parent == cache / "pybsp" / "machines"
+    busy = "it serves this run alone, as a busy machine says little" in first.err
+    assert file.exists() != busy
+    assert (f"kept in {file}" in first.err) != busy
+    # Whatever was measured, these are found now.
+    file.parent.mkdir(parents=True, exist_ok=True)
+    dataclasses.replace(MACHINE, g=0.125, l=0.25).save(file)
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, "placement": {"hosts": [os.uname().nodename] * 2}}))
+    found = f"True 0.125 0.25\n{file}\n"
+    for command_line in ([*PYBSP, "run", "-n", "2", "--calibrate", str(path)], [*mpiexec(2), *python(path)]):
+        ended_now = run(command_line)
+        assert (ended_now.code, ended_now.out, ended_now.err) == (0, found, "")
+    assert ended_well(run([*PYBSP, "simulate", "-p", "2", str(path)])).startswith("False")  # as on every machine
+    named = tmp_path / "named.json"
+    BSPMachine(2, g=0.5, l=0.75, r=1.0).save(named)
+    assert ended_well(run([*mpiexec(2), *python(path)], PYBSP_MACHINE=str(named))).startswith("True 0.5 0.75\n")
+    file.write_text(file.read_text()[:100])
+    damaged = run([*mpiexec(2), *python(path)])
+    assert (damaged.code, damaged.out.split()[0]) == (0, "False")
+    assert damaged.err.count(f"pybsp: machine file {file}: is not JSON") == 1
+
+
+@pytest.mark.whole
+def test_a_cache_that_cannot_be_written_costs_no_run(program: Program, cache: Path) -> None:
+    cache.write_text("no folder")
+    job = start([*PYBSP, "run", "-n", "2", "--calibrate", str(program(PROGRAM))])
+    found = ended(job, LIMIT)
+    assert found.code == 0, found
+    assert found.out.startswith("True")  # by a file for this run alone
+    assert f"it serves this run alone, as it cannot be kept: machine file {cache}" in found.err

@@ -1,0 +1,285 @@
+"""The pytest plugin: the same tests on virtual processors, on ranks that it starts, and under mpiexec."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from .launching import Ended, mpiexec, run
+
+pytestmark = pytest.mark.timeout(200)
+
+PYTEST = [
+    sys.executable,
+    "-m",
+    "pytest",
+    "-p",
+    "pybsp.pytest_plugin",
+    "-p",
+    "no:cacheprovider",
+    "-rA",
+    "--strict-markers",
+]
+ON_RANKS = [*PYTEST, "--bsp-ranks"]
+
+TESTS = """
+import os
+import numpy as np, pytest, pybsp
+from hypothesis import given, settings, strategies as st
+from pybsp import collectives
+
+class HotError(Exception):
+    pass
+
+K = 10
+
+@pytest.fixture
+def ten():
+    return K
+
+@pytest.mark.bsp(p=[1, 2])
+def test_passes(bsp, ten):
+    with bsp.expect(supersteps=1, h=1):
+        bsp.send((bsp.pid + 1) % bsp.p, ten * bsp.pid)
+        bsp.sync()
+    assert bsp.inbox[0].payload == 10 * ((bsp.pid - 1) % bsp.p)
+
+class TestOfAClass:
+    @pytest.mark.bsp(2, router="two-phase", checked=True)
+    @pytest.mark.parametrize("k", [3])
+    def test_passes(self, bsp, k):
+        assert (bsp.p, k) == (2, 3)
+
+@pytest.mark.bsp(p=2)
+def test_fails_on_one(bsp):
+    print("said by", bsp.pid)
+    bsp.sync()
+    if bsp.pid == 1:
+        assert bsp.p == 3, "here"
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_costs_more_than_expected(bsp):
+    with bsp.expect(supersteps=0):
+        bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_fails_as_expected(bsp):
+    with pybsp.raises_on(1, HotError, match="hot"):
+        if bsp.pid == 1:
+            raise HotError("too hot")
+        bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_does_not_fail_as_expected(bsp):
+    with pybsp.raises_on(1, HotError):
+        bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_fails_elsewhere_too(bsp):
+    with pybsp.raises_on(1, HotError):
+        raise HotError(bsp.pid)
+
+@pytest.mark.bsp(p=2)
+def test_processors_differ(bsp):
+    if bsp.pid == 0:
+        bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_skips(bsp):
+    pytest.skip("not today")
+
+@pytest.mark.bsp(p=2)
+def test_xfails(bsp):
+    if bsp.pid == 1:
+        pytest.xfail("known")
+    bsp.sync()
+
+seen = []
+
+@pytest.mark.bsp(p=2)
+@settings(max_examples=5, deadline=None)
+@given(x=st.integers(), y=st.lists(st.floats(allow_nan=False)))
+def test_draws_alike(bsp, x, y):
+    assert collectives.allgather(bsp, (x, y)) == [(x, y)] * bsp.p
+
+@pytest.mark.bsp(p=2)
+@settings(deadline=None)
+@given(x=st.integers(100, 200))
+def test_finds_the_least(bsp, x):
+    bsp.sync()
+    assert bsp.pid == 0 or x < 100
+
+@pytest.mark.bsp(p=2)
+@given(data=st.data())
+def test_draws_inside(bsp, data):
+    data.draw(st.integers())
+
+def test_without_processors(tmp_path):
+    assert tmp_path.exists()
+"""
+
+OUTCOMES = {
+    "test_passes[p1]": "PASSED",
+    "test_passes[p2]": "PASSED",
+    "TestOfAClass::test_passes[p2-3]": "PASSED",
+    "test_fails_on_one[p2]": "FAILED",
+    "test_costs_more_than_expected[p2]": "FAILED",
+    "test_fails_as_expected[p2]": "PASSED",
+    "test_does_not_fail_as_expected[p2]": "FAILED",
+    "test_fails_elsewhere_too[p2]": "FAILED",
+    "test_processors_differ[p2]": "FAILED",
+    "test_skips[p2]": "SKIPPED",
+    "test_xfails[p2]": "XFAIL",
+    "test_draws_alike[p2]": "PASSED",
+    "test_finds_the_least[p2]": "FAILED",
+    "test_draws_inside[p2]": "FAILED",
+    "test_without_processors": "PASSED",
+}
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    path = tmp_path / "test_bsp.py"
+    path.write_text(dedent(TESTS))
+    return path
+
+
+def outcomes(ended: Ended) -> dict[str, str]:
+    """How each test ended, from what `pytest -rA` prints last; skipped ones have a line, and no name, there."""
+    named = re.findall(r"^(PASSED|FAILED|XFAIL|ERROR) \S*?test_bsp\.py::(\S+)", ended.out, re.MULTILINE)
+    return {name: outcome for outcome, name in named}
+
+
+def differing(found: dict[str, str]) -> dict[str, tuple[str, str | None]]:
+    wanted = {name: outcome for name, outcome in OUTCOMES.items() if outcome != "SKIPPED"}
+    return {name: (outcome, found.get(name)) for name, outcome in wanted.items() if found.get(name) != outcome}
+
+
+@pytest.mark.fast("ranks")
+@pytest.mark.parametrize("command", [PYTEST, ON_RANKS], ids=["virtual", "ranks"])
+def test_tests_end_alike_on_virtual_processors_and_on_ranks(command: list[str], tests: Path) -> None:
+    ended = run([*command, str(tests)])
+    assert ended.code == 1, ended
+    assert differing(outcomes(ended)) == {}, ended.out
+    assert "1 skipped" in ended.out
+    assert "not today" in ended.out
+    # The failing processor's traceback, and what all have printed.
+    place = r'>\s+assert bsp\.p == 3, "here"|, in test_fails_on_one\n    assert bsp\.p == 3, "here"'
+    assert re.search(place, ended.out), ended.out
+    for pid in (0, 1):
+        assert re.search(rf"^(\[{pid}\] )?said by {pid}$", ended.out, re.MULTILINE)
+    assert "x=100" in ended.out
+    assert "expected HotError on processor 1, nothing was raised" in ended.out
+    assert "st.data() draws while the test runs" in ended.out
+
+
+@pytest.mark.whole
+def test_tests_end_alike_under_mpiexec(tests: Path) -> None:
+    """Each rank runs pytest, beside pytest-mpi; tests for another p are skipped."""
+    log = tests.parent / "log"
+    program = tests.parent / "rank.py"
+    program.write_text(
+        "import os, sys, pytest\n"
+        f"out = os.open({str(log)!r} + os.environ.get('PMI_RANK', os.environ.get('OMPI_COMM_WORLD_RANK')), 577, 438)\n"
+        "os.dup2(out, 1)\n"
+        "sys.exit(pytest.main(sys.argv[1:]))\n"
+    )
+    ended = run([*mpiexec(2), sys.executable, str(program), *PYTEST[3:], str(tests)])
+    assert ended.code != 0
+    for rank in (0, 1):
+        text = Path(f"{log}{rank}").read_text()
+        different = differing(outcomes(Ended(1, text, "")))
+        assert different == {"test_passes[p1]": ("PASSED", None)}, text
+        assert "for 1 processors, and this job has 2 ranks" in text
+
+
+TROUBLE = """
+import os, signal, time, pytest
+
+@pytest.mark.bsp(p=2)
+def test_before(bsp):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2, timeout=1)
+def test_outlasts_its_limit(bsp):
+    print("waits", bsp.pid, flush=True)
+    while bsp.pid:
+        pass
+
+@pytest.mark.bsp(p=2)
+def test_between(bsp):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_dies(bsp):
+    if bsp.pid:
+        os.kill(os.getpid(), signal.SIGKILL)
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_after(bsp):
+    bsp.sync()
+"""
+
+
+@pytest.mark.whole
+def test_another_job_follows_a_test_that_has_ended_or_outlasted_one(tmp_path: Path) -> None:
+    path = tmp_path / "test_bsp.py"
+    path.write_text(TROUBLE)
+    ended = run([*ON_RANKS, str(path)])
+    names = ("before", "outlasts_its_limit", "between", "dies", "after")
+    expected = dict(zip(names, ("PASSED", "FAILED", "PASSED", "FAILED", "PASSED"), strict=True))
+    assert outcomes(ended) == {f"test_{name}[p2]": outcome for name, outcome in expected.items()}, ended.out
+    assert "test_outlasts_its_limit[p2] took longer than 1 s, its limit" in ended.out
+    assert "in test_outlasts_its_limit" in ended.out  # the stack of the rank that was late
+    assert "ended while" in ended.out
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("options", [["-n", "2"], ["-x"]], ids=["xdist", "-x"])
+def test_works_with(options: list[str], tests: Path) -> None:
+    ended = run([*PYTEST, *options, str(tests)])
+    assert ended.code == 1
+    if "-n" in options:
+        assert differing(outcomes(ended)) == {}, ended.out
+    else:
+        assert "1 failed" in ended.out
+
+
+WRONG = {
+    "@pytest.mark.bsp(p=0)\ndef test_x(bsp): pass": "argument p: expected numbers of processors, from 1, got 0",
+    "@pytest.mark.bsp(p=2)\ndef test_x(): pass": "expected a test with an argument bsp",
+    "@pytest.mark.bsp(processors=2)\ndef test_x(bsp): pass": "expected bsp(p, timeout, ",
+    "def test_x(bsp): pass": "expected the mark @pytest.mark.bsp",
+}
+
+
+@pytest.mark.whole
+def test_wrong_marks_are_errors(tmp_path: Path) -> None:
+    for number, text in enumerate(WRONG):
+        (tmp_path / f"test_{number}.py").write_text(f"import pytest\n{text}\n")
+    ended = run([*PYTEST, "--continue-on-collection-errors", str(tmp_path)])
+    assert f"{len(WRONG)} errors" in ended.out, ended.out
+    assert [said for said in WRONG.values() if said not in ended.out] == [], ended.out
+
+
+@pytest.mark.whole
+def test_pytest_loads_nothing_of_pybsp_for_other_tests(tmp_path: Path) -> None:
+    path = tmp_path / "test_other.py"
+    path.write_text(
+        "import json, sys\n"
+        "def test_x():\n"
+        "    print(json.dumps([one for one in sys.modules if one.split('.')[0] in ('pybsp', 'mpi4py', 'numpy')]))\n"
+    )
+    ended = run([*PYTEST, "-s", "-p", "no:randomly", str(path)], 240, PYTHONPATH=os.environ.get("PYTHONPATH", ""))
+    (line,) = re.findall(r"\[\".*\]", ended.out)
+    loaded = json.loads(line)
+    assert "pybsp.pytest_plugin" in loaded
+    assert not {"numpy", "mpi4py", "pybsp.superstep", "pybsp.launch"} & set(loaded)

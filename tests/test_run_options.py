@@ -1,0 +1,136 @@
+"""What `pybsp run` is told, and by what; what the doctor says; what Slurm's variables mean."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import pybsp
+from pybsp import configured, slurm, starting
+from pybsp.errors import LauncherError, UsageError
+
+from .launching import Program, run
+
+STEP = {
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_PROCID": "3",
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_ID": "0",
+    "SLURM_NTASKS": "4",
+}
+
+
+def test_a_step_is_known_by_its_tasks_and_an_allocation_is_none() -> None:
+    assert slurm.step(STEP) == (4, 3, "none")
+    assert slurm.step({**STEP, "PMI_SIZE": "4"}) == (4, 3, "pmi2")
+    assert slurm.step({**STEP, "PMIX_RANK": "3"}) == (4, 3, "pmix")
+    assert slurm.step({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"}) is None
+    assert slurm.step({**STEP, "MPI_LOCALNRANKS": "2"}) is None, "Hydra's, which a step has started"
+
+
+def test_tasks_of_an_allocation() -> None:
+    assert slurm.allocated({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "3"}) == 3
+    assert slurm.allocated({"SLURM_JOB_ID": "7", "SLURM_TASKS_PER_NODE": "4(x2),3"}) == 11
+    assert slurm.allocated(STEP) == 0
+    assert slurm.allocated({**STEP, "SLURM_STEP_ID": "4294967290"}) == 4, "the shell of salloc"
+    assert slurm.allocated({}) == 0
+
+
+def test_tasks_on_this_node() -> None:
+    counts = {**STEP, "SLURM_STEP_TASKS_PER_NODE": "2(x2),5"}
+    assert [slurm.tasks_here({**counts, "SLURM_NODEID": node}) for node in "0123"] == [2, 2, 5, 0]
+
+
+def test_options_come_before_the_environment_and_that_before_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pybsp.toml").write_text('[run]\nn = 3\nrouter = "two-phase"\nmachine = "m.json"\nhosts = "a,b"\n')
+    monkeypatch.setenv("PYBSP_ROUTER", "sparse")
+    monkeypatch.delenv("PYBSP_MACHINE", raising=False)
+    said = configured.configured({"n": 2, "checked": False}, str(tmp_path / "program.py"))
+    assert said["n"] == (2, "option -n")
+    assert said["router"] == ("sparse", "environment variable PYBSP_ROUTER")
+    assert said["machine"] == (str(tmp_path / "m.json"), str(tmp_path / "pybsp.toml"))
+    assert said["hosts"].value == "a,b"
+    assert "checked" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("[run]\nn = 0\n", "n: expected a whole number of at least 1, got 0"),
+        ("[run]\nn = true\n", "n: expected a whole number of at least 1, got True"),
+        ("[run]\nrooter = 1\n", "rooter: expected one of n, router"),
+        ("[tool]\n", "expected the table"),
+        ("[run\n", "expected TOML"),
+    ],
+)
+def test_a_wrong_file_is_an_error(tmp_path: Path, text: str, wrong: str) -> None:
+    (tmp_path / "pybsp.toml").write_text(text)
+    with pytest.raises(UsageError, match=wrong):
+        configured.configured({}, str(tmp_path / "program.py"))
+
+
+def test_a_folder_that_shadows_the_package_is_noticed(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    starting.refuse_shadow(str(program))
+    (tmp_path / "pybsp").mkdir()
+    (tmp_path / "pybsp" / "__init__.py").touch()
+    with pytest.raises(LauncherError, match="lies beside it"):
+        starting.refuse_shadow(str(program))
+
+
+def test_a_program_beside_the_package_itself_is_none() -> None:
+    starting.refuse_shadow(str(Path(pybsp.__file__).parent.parent / "program.py"))
+
+
+@pytest.mark.whole
+def test_labelled_lines_keep_together(program: Program) -> None:
+    path = program(
+        "import pybsp, sys\n"
+        "def main(bsp):\n"
+        "    for number in range(200):\n"
+        "        for letter in 'abc': print(letter, end='', flush=True)\n"
+        "        print(number, flush=True)\n"
+        "    print('bad', file=sys.stderr)\n"
+        "    bsp.sync()\n"
+        "    print('end', end='')\n"
+        "pybsp.run(main)\n"
+    )
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "2", "--label-output", str(path)])
+    assert ended.code == 0, ended
+    expected = {f"{pid}: abc{number}" for pid in range(2) for number in range(200)} | {"0: end", "1: end"}
+    assert set(ended.out.split("\n")[:-1]) == expected
+    assert sorted(ended.err.split("\n")[:-1]) == ["0: bad", "1: bad"]
+
+
+@pytest.mark.whole
+def test_explain_runs_nothing_and_names_what_is_wrong(program: Program) -> None:
+    path = program("raise SystemExit('it ran')\n")
+    command = [sys.executable, "-m", "pybsp", "run", "-n", "2"]
+    ended = run([*command, "--explain", "--router", "sparse", str(path)])
+    assert ended.code == 0, ended
+    assert "router:       sparse  (option --router)" in ended.out
+    assert " -n 2 " in ended.out
+    ended = run([*command, "--router", "sparce", str(path)])
+    assert ended.code == 2, ended
+    assert "got 'sparce'" in ended.err
+
+
+@pytest.mark.whole
+def test_the_router_of_the_command_line_is_in_force(program: Program, tmp_path: Path) -> None:
+    path, ledger = program("import pybsp\npybsp.run(lambda bsp: bsp.sync())\n"), tmp_path / "ledger.json"
+    options = ["--router", "two-phase", "--ledger", str(ledger)]
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "2", *options, str(path)])
+    assert ended.code == 0, ended
+    assert "two-phase" in ledger.read_text()
+
+
+@pytest.mark.whole
+def test_the_doctor_starts_ranks_and_says_so() -> None:
+    ended = run([sys.executable, "-m", "pybsp", "doctor", "-n", "2"])
+    assert "2 processors: 2 on " in ended.out, ended
+    assert "messages arrive whole" in ended.out, ended
+    assert run([sys.executable, "-m", "pybsp", "doctor", "-n", "0"]).code == 2

@@ -1,0 +1,500 @@
+"""Ranks that this process starts, as a notebook does: one job for most of these tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from threading import Thread
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pybsp
+from pybsp import job
+from pybsp.shipping import LARGE, Line, Meeting, Sender, connect, pickled
+
+from .launching import Program, ended_well, finish, python, run, start
+
+pytestmark = pytest.mark.timeout(120)
+
+P = 2
+NOWHERE = "00"  # the path of a socket that is not there, as seen from another host
+MANY = LARGE  # numbers of 8 bytes that go through shared memory
+
+
+@pytest.fixture(scope="module")
+def ranks() -> Iterator[pybsp.Ranks]:
+    with pybsp.ranks(P) as ranks:
+        yield ranks
+
+
+def ring(bsp: pybsp.BSP, factor: int) -> int:
+    with bsp.superstep("ring"):
+        bsp.send((bsp.pid + 1) % bsp.p, factor * bsp.pid)
+    return int(bsp.inbox[0].payload)
+
+
+class HotError(Exception):
+    pass
+
+
+class OddError(Exception):
+    """One that pickles, and cannot be made again."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+# -- what comes back ---------------------------------------------------------------------------------------------------
+
+
+def test_results_and_the_ledger_are_those_of_simulate(ranks: pybsp.Ranks) -> None:
+    execution, simulation = ranks.run(ring, 10), pybsp.simulate(ring, 10, p=P)
+    assert execution.results == simulation.results
+    assert [(one.label, one.h, one.messages) for one in execution.ledger] == [
+        (one.label, one.h, one.messages) for one in simulation.ledger
+    ]
+    assert execution.ledger.measured > 0
+    assert len(ranks.run(lambda bsp: None).ledger) == 0
+
+
+def test_closures_and_what_a_script_defines_are_shipped(program: Program) -> None:
+    """Its classes are known on ranks too, and are the script's own in what comes back."""
+    path = program(
+        """
+        import dataclasses, pybsp
+
+        @dataclasses.dataclass
+        class Point:
+            x: int
+
+        def closure(k):
+            def main(bsp):
+                bsp.send((bsp.pid + 1) % bsp.p, Point(k + bsp.pid))
+                bsp.sync()
+                return bsp.inbox[0].payload
+            return main
+
+        results = pybsp.start_ranks(closure(5), n=2).results
+        assert results == [Point(6), Point(5)] and type(results[0]) is Point
+        """
+    )
+    assert ended_well(run(python(path))) == ""
+
+
+def test_options_and_settings_reach_the_ranks(ranks: pybsp.Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = pybsp.BSPMachine(p=P, g=1e-8, l=1e-5, r=1e9)
+    assert ranks.run(lambda bsp: bsp.machine.g, machine=machine).results == [1e-8] * P
+    assert ranks.run(ring, 1, router="two-phase", checked=True).results == [1, 0]
+
+    def kept(bsp: pybsp.BSP) -> float:
+        bsp.send(0, np.ones(1))
+        bsp.sync()
+        view = bsp.inbox[0].payload if bsp.pid == 0 else np.ones(1)
+        bsp.sync()
+        return float(view[0])
+
+    monkeypatch.setenv("PYBSP_CHECKED", "1")
+    assert np.isnan(ranks.run(kept).results[0])
+    monkeypatch.delenv("PYBSP_CHECKED")
+    assert ranks.run(lambda bsp: os.environ.get("PYBSP_CHECKED")).results == [None] * P
+
+
+def test_what_ranks_print_comes_with_their_number(ranks: pybsp.Ranks, capsys: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        print("first\nsecond", bsp.pid)
+        os.write(2, b"no newline")
+
+    ranks.run(main)
+    printed = capsys.readouterr()
+    assert sorted(printed.out.splitlines()) == ["[0] first", "[0] second 0", "[1] first", "[1] second 1"]
+    assert sorted(printed.err.splitlines()) == ["[0] no newline", "[1] no newline"]
+
+
+@pytest.mark.whole
+def test_a_rank_may_close_its_outputs() -> None:
+    with pybsp.ranks(1) as ranks:
+        for _ in range(2):
+            assert ranks.run(lambda bsp: os.closerange(1, 3)).results == [None]
+
+
+def test_ranks_wait_without_a_processor(ranks: pybsp.Ranks) -> None:
+    processes = ranks.run(lambda bsp: os.getpid()).results
+
+    def used() -> list[tuple[str, str]]:
+        fields = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in processes]
+        return [(one[11], one[12]) for one in fields]  # clock ticks, of the program and of the system for it
+
+    time.sleep(0.05)
+    before = used()
+    time.sleep(0.1)
+    assert used() == before
+
+
+# -- large arrays ------------------------------------------------------------------------------------------------------
+
+
+def test_an_array_is_each_ranks_own(ranks: pybsp.Ranks) -> None:
+    def main(bsp: pybsp.BSP, x: NDArray[np.float64], fixed: NDArray[np.float64]) -> tuple[float, bool]:
+        x += bsp.pid
+        return float(x.sum()), fixed.flags.writeable
+
+    x, fixed = np.ones(MANY), np.ones(MANY)
+    fixed.flags.writeable = False
+    assert ranks.run(main, x, fixed).results == [((1.0 + pid) * MANY, False) for pid in range(P)]
+    assert x.sum() == MANY
+
+
+def test_an_array_that_a_rank_keeps_stays_as_it_was(ranks: pybsp.Ranks) -> None:
+    """The memory in which it came is used for the next one otherwise."""
+
+    def keep(bsp: pybsp.BSP, x: NDArray[np.float64]) -> None:
+        vars(pybsp)["kept"] = x
+
+    def look(bsp: pybsp.BSP, other: NDArray[np.float64]) -> tuple[float, float]:
+        return float(vars(pybsp)["kept"].mean()), float(other.mean())
+
+    for number in (3.0, 4.0):
+        ranks.run(keep, np.full(MANY, number))
+        assert ranks.run(look, np.full(MANY, 5.0)).results == [(number, 5.0)] * P
+        assert ranks.run(look, np.full(MANY, 6.0)).results == [(number, 6.0)] * P
+
+
+def test_large_results_come_back(ranks: pybsp.Ranks) -> None:
+    execution = ranks.run(lambda bsp: [np.full(MANY, bsp.pid), np.arange(3)])
+    for pid, (large, small) in enumerate(execution.results):
+        assert large.sum() == pid * MANY
+        assert small.tolist() == [0, 1, 2]
+        large += 1  # it is this process's
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["this host", "another host"])
+def test_parcels_go_through_memory_or_through_the_socket(far: bool) -> None:
+    meeting = Meeting(far=far)
+    address = meeting.address if not far else " ".join([NOWHERE, *meeting.address.split(" ")[1:]])
+    came: list[Any] = []
+
+    def rank() -> None:
+        line = connect(address)()
+        came.append(line.near)
+        for _ in range(3):
+            about, received = line.receive()
+            value = received.load()
+            came.append((about, float(value[0].sum()), value[1].flags.writeable, value[2]))
+            value[0][0] = 7.0
+            del value
+            came.append(received.release())
+        line.close()
+
+    thread = Thread(target=rank)
+    thread.start()
+    line, sender = accepted(meeting), Sender()
+    fixed = np.ones(MANY)
+    fixed.flags.writeable = False
+    for number in (1.0, 2.0, 3.0):
+        parcel = pickled((np.full(MANY * int(number), number), fixed, "small"))
+        line.send(number, parcel, sender.put(parcel))
+    thread.join(30)
+    line.close()
+    meeting.close()
+    sender.forget()
+    expected = [entry for n in (1.0, 2.0, 3.0) for entry in ((n, n * n * MANY, False, "small"), True)]
+    assert came == [not far, *expected]
+
+
+def accepted(meeting: Meeting) -> Line:
+    while (line := meeting.accept()) is None:
+        time.sleep(0.001)
+    return line
+
+
+def test_nobody_without_the_key_is_let_in() -> None:
+    meeting = Meeting(far=False)
+    wrong = " ".join([*meeting.address.split(" ")[:3], bytes(24).hex()])
+    refused: list[str] = []
+
+    def stranger() -> None:
+        try:
+            connect(wrong)()
+        except Exception as error:
+            refused.append(type(error).__name__)
+
+    thread = Thread(target=stranger)
+    thread.start()
+    while thread.is_alive():
+        assert meeting.accept() is None
+        thread.join(0.001)
+    meeting.close()
+    assert refused == ["AuthenticationError"]
+
+
+@pytest.mark.whole
+def test_ranks_of_other_hosts_come_by_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They cannot reach the socket of this host, nor its memory."""
+
+    class FarMeeting(Meeting):
+        def __init__(self, far: bool) -> None:
+            super().__init__(far)
+            self.address = " ".join([NOWHERE, *self.address.split(" ")[1:]])
+
+    monkeypatch.setattr(job, "Meeting", FarMeeting)
+    with pybsp.ranks(P, hosts=["localhost"]) as ranks:
+        for number in (2.0, 3.0):
+            execution = ranks.run(lambda bsp, x: x + bsp.pid, np.full(MANY, number))
+            assert [one.sum() for one in execution.results] == [(number + pid) * MANY for pid in range(P)]
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_failure_is_raised_with_its_traceback(ranks: pybsp.Ranks) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 1:
+            raise HotError("too hot")
+        bsp.sync()
+
+    with pytest.raises(HotError, match="too hot") as caught:
+        ranks.run(main)
+    text = str(caught.value.__cause__)
+    assert f'test_started.py", line {main.__code__.co_firstlineno + 2}, in main' in text
+    assert "pybsp/launch.py" not in text  # it begins in the program
+    if sys.version_info >= (3, 11):
+        assert "(on processor 1 of 2, in superstep 0)" in text
+    assert ranks.run(ring, 1).results == [1, 0]  # these ranks go on
+
+
+def fails_oddly(bsp: pybsp.BSP) -> None:
+    raise OddError(1, 2)
+
+
+def fails_locally(bsp: pybsp.BSP) -> None:
+    class Local(Exception):  # noqa: N818
+        pass
+
+    error = Local("here")
+    error.unsent = (one for one in [1])  # type: ignore[attr-defined]
+    raise error
+
+
+@pytest.mark.parametrize(("main", "text"), [(fails_oddly, "OddError: 1 and 2"), (fails_locally, "Local: here")])
+def test_an_exception_that_does_not_come_whole_is_told(
+    ranks: pybsp.Ranks, main: Callable[[pybsp.BSP], None], text: str
+) -> None:
+    with pytest.raises(pybsp.ProcessorError, match=f"^processor 0 failed: .*{text}"):
+        ranks.run(main)
+
+
+def test_what_cannot_be_sent_is_an_error(ranks: pybsp.Ranks) -> None:
+    unsent = (one for one in [1])
+    with pytest.raises(
+        pybsp.UsageError, match=r"expected what cloudpickle can pickle, .* got TypeError: cannot pickle"
+    ):
+        ranks.run(lambda bsp: unsent)
+    with pytest.raises(TypeError, match="the result cannot be sent"):
+        ranks.run(lambda bsp: (one for one in [1]))
+
+
+def test_processors_that_do_not_do_the_same_are_an_error(ranks: pybsp.Ranks) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 0:
+            bsp.sync()
+
+    with pytest.raises(pybsp.SyncError, match="the processors did not do the same"):
+        ranks.run(main)
+
+
+def test_sys_exit_ends_a_run_and_no_rank(ranks: pybsp.Ranks) -> None:
+    with pytest.raises(SystemExit) as caught:
+        ranks.run(lambda bsp: sys.exit(3))
+    assert caught.value.code == 3
+    assert ranks.run(ring, 1).results == [1, 0]
+
+
+@pytest.mark.whole
+def test_a_rank_that_dies_is_an_error_and_the_next_run_has_new_ones(capfd: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 1:
+            print("last words", flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        bsp.sync()
+
+    with pybsp.ranks(P) as ranks:
+        with pytest.raises(pybsp.ProcessorError, match=r"^(processor \d|a processor) ended while .*main ran"):
+            ranks.run(main)
+        assert "[1] last words" in capfd.readouterr().out
+        assert ranks.run(ring, 1).results == [1, 0]
+
+
+@pytest.mark.whole
+def test_a_failure_that_ends_the_job_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others compute, and do not come to learn of it."""
+    monkeypatch.setenv("PYBSP_GRACE", "0.2")
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 1:
+            raise HotError("too hot")
+        while True:
+            pass
+
+    with pytest.raises(HotError, match="too hot"):
+        pybsp.start_ranks(main, n=P)
+
+
+@pytest.mark.whole
+def test_a_run_that_outlasts_its_limit_says_where_ranks_are(capfd: pytest.CaptureFixture[str]) -> None:
+    def endless(bsp: pybsp.BSP) -> None:
+        while bsp.pid:
+            pass
+
+    options = {"router": "direct", "machine": None, "checked": None, "timeout": None}
+    with pybsp.ranks(P) as ranks:
+        ranks.ready()
+        with pytest.raises(TimeoutError, match=r"endless took longer than 0.5 s, its limit"):
+            ranks.attempt(endless, (), {}, options, 0.5)
+        assert "in endless" in capfd.readouterr().err
+        assert ranks.run(ring, 1).results == [1, 0]
+
+
+# -- wrong calls -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: pybsp.start_ranks(ring, 1, n=0), "argument n: expected a whole number of at least 1, got 0"),
+        (lambda: pybsp.ranks(True), "argument n: expected a whole number of at least 1, got True"),
+        (lambda: pybsp.ranks(2, hosts=[]), "argument hosts: expected names of hosts"),
+        (
+            lambda: pybsp.start_ranks(cast(Any, "ring"), n=2),
+            "argument main: expected a function of a BSP machine, got 'ring'",
+        ),
+        (lambda: pybsp.start_ranks(ring, 1, n=2, timeout=0), "argument timeout: expected None or seconds"),
+        (lambda: pybsp.start_ranks(lambda bsp, n: n, n=2), "argument n: expected it to be for pybsp.start_ranks alone"),
+        (lambda: pybsp.simulate(lambda bsp: pybsp.ranks(2), p=1), "a run is going on in this process"),
+        (lambda: pybsp.run(lambda bsp: None, p=4), r"takes none of this name: .*pybsp.start_ranks\(main, n=4\)"),
+        (lambda: pybsp.run(ring, 3, n=2), r"takes none of this name: .*pybsp.simulate\(main, p=2\)"),
+    ],
+    ids=["n", "bool", "hosts", "main", "timeout", "keyword", "inside", "run p", "run n"],
+)
+def test_wrong_calls_are_errors_that_say_what_was_meant(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(pybsp.UsageError, match=text):
+        call()
+
+
+def test_closed_ranks_run_nothing() -> None:
+    ranks = pybsp.ranks(1)
+    ranks.close()
+    ranks.close()
+    with pytest.raises(pybsp.UsageError, match="these ranks have been closed"):
+        ranks.run(ring, 1)
+
+
+def test_a_rank_of_a_job_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"PMI_SIZE": "4", "PMI_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(pybsp.UsageError, match="this process is processor 1 of 4 of a job already"):
+        pybsp.start_ranks(ring, 1, n=2)
+
+
+@pytest.mark.whole
+def test_ranks_that_do_not_start_say_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As with an MPI library that cannot be loaded."""
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").write_text("raise ImportError('libmpi.so.99: cannot open')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(pybsp.LauncherError, match=r"2 ranks could not be started: (.|\n)*libmpi.so.99: cannot open"):
+        pybsp.start_ranks(ring, 1, n=2)
+
+
+# -- how they end ------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import os, sys, time, pybsp
+
+def main(bsp, busy):
+    print(os.getpid(), flush=True)
+    bsp.sync()
+    while busy:
+        pass
+
+with pybsp.ranks(2) as ranks:
+    ranks.run(main, False)
+    print("idle", flush=True)
+    if sys.argv[1] == "busy":
+        ranks.run(main, True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("state", ["idle", "busy"])
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
+def test_ranks_end_with_the_process_that_started_them(end: signal.Signals, state: str, program: Program) -> None:
+    script = start(python(program(dedent(SCRIPT)), state))
+    assert script.stdout is not None
+    processes: list[int] = []
+    for line in script.stdout:
+        if line.startswith("["):
+            processes.append(int(line.split()[1]))
+        if len(processes) == 2 * P or (state == "idle" and line.startswith("idle")):
+            break
+    script.send_signal(end)
+    ended = finish(script)
+    assert ended.code != 0
+    assert ("KeyboardInterrupt" in ended.err) == (end == signal.SIGINT)
+    until = time.monotonic() + 30
+    while any(alive(one) for one in processes):
+        assert time.monotonic() < until, "ranks go on"
+        time.sleep(0.05)
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+# -- raises_on ---------------------------------------------------------------------------------------------------------
+
+
+def hot(bsp: pybsp.BSP, pid: int) -> None:
+    if bsp.pid == pid:
+        raise HotError("too hot")
+    bsp.sync()
+
+
+def test_raises_on_passes_what_it_expects(ranks: pybsp.Ranks) -> None:
+    with pybsp.raises_on(1, HotError, match="hot"):
+        ranks.run(hot, 1)
+    with pybsp.raises_on(2, (ValueError, HotError)):
+        pybsp.simulate(hot, 2, p=3)
+
+
+@pytest.mark.parametrize(
+    ("pid", "expected", "match", "error", "text"),
+    [
+        (1, HotError, None, AssertionError, "expected HotError on processor 1, got it on processor 2"),
+        (2, HotError, "cold", AssertionError, "expected a text that matches 'cold', got 'too hot'"),
+        (2, (ValueError, KeyError), None, HotError, "too hot"),
+        (-1, HotError, None, pybsp.UsageError, "argument pid"),
+    ],
+)
+def test_raises_on_fails_where_it_is_otherwise(
+    pid: int, expected: Any, match: str | None, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text), pybsp.raises_on(pid, expected, match):
+        pybsp.simulate(hot, 2, p=3)
+
+
+def test_raises_on_fails_where_nothing_is_raised() -> None:
+    with pytest.raises(AssertionError, match="expected HotError on processor 0, nothing was raised"):  # noqa: SIM117
+        with pybsp.raises_on(0, HotError):
+            pybsp.simulate(hot, 7, p=3)

@@ -1,0 +1,99 @@
+"""Threads of BLAS and OpenMP: each rank's share of the cores, unless the user has said how many; given back."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from pybsp import process, threads
+
+from .launching import Program, ended_well, mpiexec, python, run
+
+
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A host of four cores, on which numpy's libraries take all of them, and nobody has said anything else."""
+    assert np.__version__  # its BLAS is loaded
+    for name in threads.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(process, "cores", lambda: 4)
+    monkeypatch.setattr(process, "allowed_cores", lambda: 4)
+    with threadpool_limits(4):
+        yield
+
+
+def test_a_rank_takes_its_share_of_the_cores_and_gives_it_back() -> None:
+    assert threads.in_use() == 4
+    with threads.limited(2):
+        assert threads.in_use() == 2
+        assert {os.environ[name] for name in threads.VARIABLES} == {"2"}  # for what is loaded later
+    assert threads.in_use() == 4
+    assert not set(threads.VARIABLES) & set(os.environ)
+    with suppress(ZeroDivisionError), threads.limited(8):
+        assert threads.in_use() == 1
+        raise ZeroDivisionError
+    assert threads.in_use() == 4
+
+
+def test_a_rank_alone_on_its_host_takes_all_cores() -> None:
+    with threads.limited(1):
+        assert threads.in_use() == 4
+        assert "OMP_NUM_THREADS" not in os.environ
+
+
+def test_a_rank_that_is_bound_to_fewer_cores_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "allowed_cores", lambda: 1)
+    with threads.limited(2):
+        assert threads.in_use() == 1
+
+
+@pytest.mark.parametrize("name", threads.VARIABLES)
+def test_what_the_user_has_set_in_the_environment_stays(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "4")
+    with threads.limited(2):
+        assert threads.in_use() == 4
+    assert [variable for variable in threads.VARIABLES if variable in os.environ] == [name]
+
+
+def test_what_the_user_has_set_in_the_program_stays() -> None:
+    with threadpool_limits(3), threads.limited(2):
+        assert threads.in_use() == 3
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("way", ["pybsp run", "mpiexec"])
+def test_ranks_have_their_share_in_a_run_which_the_ledger_says(program: Program, tmp_path: Path, way: str) -> None:
+    path = program(
+        """
+        import os, sys
+        import numpy as np, pybsp
+        from pybsp import process, threads
+
+        process.cores, process.allowed_cores = lambda: 2, lambda: 2
+        threads._libraries().limit(limits=2)
+
+        def main(bsp):
+            bsp.sync()
+            return threads.in_use()
+
+        inside = pybsp.run(main)
+        assert (inside, threads.in_use()) == (1, 2)
+        """
+    )
+    ledger = tmp_path / "ledger.json"
+    start = [sys.executable, "-m", "pybsp", "run", "-n", "4"] if way == "pybsp run" else mpiexec(4)
+    command = [*start, str(path)] if way == "pybsp run" else [*start, *python(path)]
+    ended_well(run(command, PYBSP_LEDGER=str(ledger)))
+    (found,) = json.loads(ledger.read_text())["runs"]
+    assert (found["cores"], found["threads"], len(found["load"])) == ([2] * 4, [1] * 4, 4)
+    printed = ended_well(run([sys.executable, "-m", "pybsp", "report", str(ledger)]))
+    assert ": 4 ranks on 2 cores, 1 thread a rank, load average " in printed
+    assert "more ranks than cores: they wait for their turns" in printed
