@@ -1,13 +1,29 @@
 /* The inner loops of the packet simulator and of `decompose`, compiled. Everything here has a twin in numpy, which gives
    the same numbers and runs where this was not built: networks/simulator.py, decomposition.py.
 
-   All arrays come as contiguous buffers of int64 or int32, made by the callers (networks/compiled.py, decomposition.py),
+   All arrays come as contiguous buffers of int64 or int32, made by the callers (networks/simulator.py, decomposition.py),
    which see to it that numbers in them are within range. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+/* Memory, in large pages where the system has them: much of it is read here and there. */
+static void *take(size_t bytes)
+{
+    char *memory = PyMem_RawMalloc(bytes);
+#ifdef MADV_HUGEPAGE
+    if (memory && bytes >= (size_t)1 << 22) {
+        size_t ahead = -(uintptr_t)memory & 4095; /* to the next page */
+        madvise(memory + ahead, bytes - ahead, MADV_HUGEPAGE); /* where it fails, pages are small */
+    }
+#endif
+    return memory;
+}
 
 /* -- packets: first in, first out, a node using all its links ----------------------------------------------------- */
 
@@ -153,208 +169,259 @@ static PyObject *packets_route(PyObject *module, PyObject *args)
 
 /* -- decompose -------------------------------------------------------------------------------------------------------- */
 
-/* alternately(by_column, mask): every other edge along closed tours, the least edge of each tour being chosen. Edges 2i
-   and 2i + 1 share a row, by_column[2i] and by_column[2i + 1] a column. */
-static int alternate(const int64_t *by_column, uint8_t *mask, Py_ssize_t size)
+enum { CHOSEN = -2, OTHER = -1 };
+
+/* Every other edge along closed tours, the least edge of each tour being chosen: mate[edge] == CHOSEN. Edges 2i and
+   2i + 1 share a row, by_column[2i] and by_column[2i + 1] a column. */
+static void alternate(const int32_t *by_column, int32_t *mate, Py_ssize_t size)
 {
-    int32_t *mate = PyMem_RawMalloc((size + 1) * sizeof(int32_t));
-    if (!mate)
-        return -1;
     for (Py_ssize_t k = 0; k < size; k += 2) {
-        mate[by_column[k]] = (int32_t)by_column[k + 1];
-        mate[by_column[k + 1]] = (int32_t)by_column[k];
+        mate[by_column[k]] = by_column[k + 1];
+        mate[by_column[k + 1]] = by_column[k];
     }
     for (Py_ssize_t i = 0; i < size; i++)
-        mask[i] = 2;
-    for (Py_ssize_t i = 0; i < size; i++)
-        for (Py_ssize_t edge = i; mask[edge] == 2; edge = mate[edge ^ 1]) {
-            mask[edge] = 1;
-            mask[edge ^ 1] = 0;
+        for (int32_t edge = (int32_t)i, next; mate[edge] >= 0; edge = next) {
+            next = mate[edge ^ 1];
+            mate[edge] = CHOSEN;
+            mate[edge ^ 1] = OTHER;
         }
-    PyMem_RawFree(mate);
-    return 0;
 }
 
-static PyObject *decompose_alternately(PyObject *module, PyObject *args)
+/* Edges of multigraphs: of which edge each is a part, how many equal ones it is, and the order that sorts those of each
+   graph by column. */
+typedef struct {
+    Py_ssize_t size;
+    int32_t *origin, *copies, *order;
+} Edges;
+
+static void drop(Edges *edges)
 {
-    Py_buffer by_column, mask;
-    int failed;
+    PyMem_RawFree(edges->origin);
+    PyMem_RawFree(edges->copies);
+    PyMem_RawFree(edges->order);
+}
+
+static int room(Edges *edges, Py_ssize_t size)
+{
+    Py_ssize_t bytes = (size + 1) * sizeof(int32_t);
+    *edges = (Edges){size, take(bytes), take(bytes), take(bytes)};
+    return edges->origin && edges->copies && edges->order;
+}
+
+/* Two halves, one after the other; how many edges the first has, -1 where there is no memory. */
+static Py_ssize_t halve(const Edges *all, Edges *into)
+{
+    Py_ssize_t size = all->size, odd = 0, ends = 0, first = 0, second = 0, bytes = (size + 1) * sizeof(int32_t);
+    const int32_t *copies = all->copies, *order = all->order;
+    int32_t *single = take(bytes), *number = take(2 * bytes);
+    int32_t *by_column = number, *mate = number ? number + size : NULL; /* used up when numbers are written */
+    if (!single || !number)
+        goto end;
+    /* Of c equal edges each half gets c / 2; what remains is simple, and all degrees are even. */
+    for (Py_ssize_t k = 0; k < size; k++)
+        single[k] = copies[k] & 1 ? (int32_t)odd++ : -1;
+    for (Py_ssize_t k = 0; k < size; k++)
+        if (single[order[k]] >= 0)
+            by_column[ends++] = single[order[k]];
+    alternate(by_column, mate, odd);
+    for (Py_ssize_t k = 0; k < size; k++) {
+        single[k] = copies[k] / 2 + (single[k] >= 0 && mate[single[k]] == CHOSEN);
+        first += single[k] > 0;
+        second += copies[k] > single[k];
+    }
+    if (!room(into, first + second)) {
+        first = -1;
+        goto end;
+    }
+    int32_t at[2] = {0, (int32_t)first};
+    for (Py_ssize_t k = 0; k < size; k++) {
+        int32_t share[2] = {single[k], copies[k] - single[k]};
+        for (int half = 0; half < 2; half++) {
+            number[2 * k + half] = share[half] ? at[half] : -1;
+            if (share[half]) {
+                into->origin[at[half]] = all->origin[k];
+                into->copies[at[half]++] = share[half];
+            }
+        }
+    }
+    Py_ssize_t one = 0, other = first;
+    for (Py_ssize_t k = 0; k < size; k++) {
+        const int32_t *of = number + 2 * (Py_ssize_t)order[k];
+        if (of[0] >= 0)
+            into->order[one++] = of[0];
+        if (of[1] >= 0)
+            into->order[other++] = of[1];
+    }
+end:
+    if (!single || !number)
+        first = -1;
+    PyMem_RawFree(single);
+    PyMem_RawFree(number);
+    return first;
+}
+
+/* Edges from arrays of int64. */
+static int taken(Edges *edges, const int64_t *copies, const int64_t *order, Py_ssize_t size)
+{
+    if (!room(edges, size))
+        return 0;
+    for (Py_ssize_t k = 0; k < size; k++) {
+        edges->origin[k] = (int32_t)k;
+        edges->copies[k] = (int32_t)copies[k];
+        edges->order[k] = (int32_t)order[k];
+    }
+    return 1;
+}
+
+/* halves(copies, order, origins, counts, orders): two halves of edges, into arrays of twice the size; how many edges the
+   first has, and both. */
+static PyObject *decompose_halves(PyObject *module, PyObject *args)
+{
+    Py_buffer copies, order, into[3];
     (void)module;
-    if (!PyArg_ParseTuple(args, "y*w*", &by_column, &mask))
+    if (!PyArg_ParseTuple(args, "y*y*w*w*w*", &copies, &order, into, into + 1, into + 2))
         return NULL;
+    Edges all = {0}, both = {0};
+    Py_ssize_t first = -1;
     Py_BEGIN_ALLOW_THREADS;
-    failed = alternate(by_column.buf, mask.buf, mask.len);
+    if (taken(&all, copies.buf, order.buf, copies.len / 8))
+        first = halve(&all, &both);
+    const int32_t *from[] = {both.origin, both.copies, both.order};
+    for (int array = 0; first >= 0 && array < 3; array++)
+        for (Py_ssize_t k = 0; k < both.size; k++)
+            ((int64_t *)into[array].buf)[k] = from[array][k];
+    drop(&all);
+    drop(&both);
     Py_END_ALLOW_THREADS;
-    PyBuffer_Release(&by_column);
-    PyBuffer_Release(&mask);
-    if (failed)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    PyBuffer_Release(&copies);
+    PyBuffer_Release(&order);
+    for (int array = 0; array < 3; array++)
+        PyBuffer_Release(into + array);
+    return first < 0 ? PyErr_NoMemory() : Py_BuildValue("nn", first, both.size);
 }
 
 typedef struct {
-    int64_t *order, *found, *number, *spare;
-    uint8_t *mask;
+    int32_t *order, *found, *number, *spare, *mate;
     Py_ssize_t n, cached;
 } Split;
 
-/* The edges found[from:from + size] into matchings: the twin's steps, in its order. */
-static int split(Split *all, Py_ssize_t from, Py_ssize_t size, Py_ssize_t degree)
+/* The edges found[from:from + size], of graphs without equal edges, into matchings: the twin's steps, in its order. */
+static void split(Split *all, Py_ssize_t from, Py_ssize_t size, Py_ssize_t degree)
 {
-    Py_ssize_t half = size / 2;
-    int64_t *order = all->order + from, *found = all->found + from;
+    int32_t half = (int32_t)(size / 2), *order = all->order + from, *found = all->found + from;
     if (size > (all->cached > all->n * degree ? all->cached : all->n * degree)) {
         for (Py_ssize_t k = half; k < size; k++)
             order[k] -= half;
-        return split(all, from, half, degree) || split(all, from + half, half, degree);
+        split(all, from, half, degree);
+        split(all, from + half, half, degree);
+        return;
     }
     if (degree == 1)
-        return 0;
-    if (alternate(order, all->mask, size))
-        return 1;
-    Py_ssize_t first = 0, second = half;
+        return;
+    alternate(order, all->mate, size);
+    int32_t at[2] = {half, 0};
     for (Py_ssize_t k = 0; k < size; k++) {
-        all->number[k] = all->mask[k] ? first++ : second++;
+        all->number[k] = at[all->mate[k] == CHOSEN]++;
         all->spare[all->number[k]] = found[k];
     }
-    memcpy(found, all->spare, size * 8);
-    first = 0, second = half;
+    memcpy(found, all->spare, size * sizeof(int32_t));
+    at[0] = half, at[1] = 0;
     for (Py_ssize_t k = 0; k < size; k++) {
-        int64_t number = all->number[order[k]];
-        all->spare[number < half ? first++ : second++] = number;
+        int32_t number = all->number[order[k]];
+        all->spare[at[number < half]++] = number;
     }
-    memcpy(order, all->spare, size * 8);
-    return split(all, from, size, degree / 2);
+    memcpy(order, all->spare, size * sizeof(int32_t));
+    split(all, from, size, degree / 2);
 }
 
-/* matchings(order, n, degree, cached, found): graphs without equal edges as matchings, one after the other; `order` is
-   used up. */
-static PyObject *decompose_matchings(PyObject *module, PyObject *args)
+/* halve_all(copies, order, degree, cached, origins, colours): the colours of a regular multigraph whose degree is a power
+   of two: of each single edge of which one it is a copy, and its colour. */
+static PyObject *decompose_halve_all(PyObject *module, PyObject *args)
 {
-    Py_buffer order, found;
-    Py_ssize_t n, degree, cached;
+    Py_buffer copies, order, origins, colours;
+    Py_ssize_t degree, cached;
     (void)module;
-    if (!PyArg_ParseTuple(args, "w*nnnw*", &order, &n, &degree, &cached, &found))
+    if (!PyArg_ParseTuple(args, "y*y*nnw*w*", &copies, &order, &degree, &cached, &origins, &colours))
         return NULL;
-    Py_ssize_t size = order.len / 8;
-    int64_t *both = PyMem_RawMalloc((size + 1) * 16);
-    uint8_t *mask = PyMem_RawMalloc(size + 1);
-    int failed = !both || !mask;
-    if (!failed) {
-        Split all = {order.buf, found.buf, both, both + size, mask, n, cached};
-        Py_BEGIN_ALLOW_THREADS;
-        for (Py_ssize_t k = 0; k < size; k++)
-            all.found[k] = k;
-        failed = split(&all, 0, size, degree);
-        Py_END_ALLOW_THREADS;
+    Py_ssize_t size = colours.len / 8, n = size / degree, left = degree;
+    Edges all = {0}, both;
+    int32_t *scratch = NULL;
+    int64_t *origin = origins.buf, *colour = colours.buf;
+    Py_BEGIN_ALLOW_THREADS;
+    int done = taken(&all, copies.buf, order.buf, copies.len / 8);
+    while (done && all.size < size) {
+        both = (Edges){0};
+        done = halve(&all, &both) >= 0;
+        drop(&all);
+        all = both;
+        left /= 2;
     }
-    PyMem_RawFree(both);
-    PyMem_RawFree(mask);
-    PyBuffer_Release(&order);
-    PyBuffer_Release(&found);
+    if (done && (scratch = take((4 * size + 1) * sizeof(int32_t)))) {
+        int32_t *found = scratch;
+        Split parts = {all.order, found, found + size, found + 2 * size, found + 3 * size, n, cached};
+        for (Py_ssize_t k = 0; k < size; k++)
+            found[k] = (int32_t)k;
+        split(&parts, 0, size, left);
+        for (Py_ssize_t at = 0, k = 0; at < degree; at++)
+            for (Py_ssize_t row = 0; row < n; row++, k++)
+                colour[found[k]] = at;
+        for (Py_ssize_t k = 0; k < size; k++)
+            origin[k] = all.origin[k];
+    }
+    drop(&all);
+    Py_END_ALLOW_THREADS;
+    int failed = !scratch;
+    PyMem_RawFree(scratch);
+    Py_buffer *views[] = {&copies, &order, &origins, &colours};
+    for (int k = 0; k < 4; k++)
+        PyBuffer_Release(views[k]);
     if (failed)
         return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 
-/* halves(row, column, copies, order, rows, columns, counts, orders): two halves of edges, into arrays of twice the size;
-   how many edges the first has, and both. */
-static PyObject *decompose_halves(PyObject *module, PyObject *args)
-{
-    Py_buffer views[8];
-    (void)module;
-    if (!PyArg_ParseTuple(args, "y*y*y*y*w*w*w*w*", &views[0], &views[1], &views[2], &views[3], &views[4], &views[5],
-                          &views[6], &views[7]))
-        return NULL;
-    Py_ssize_t size = views[0].len / 8, odd = 0, to[2];
-    int64_t *row = views[0].buf, *column = views[1].buf, *copies = views[2].buf, *order = views[3].buf;
-    int64_t *rows = views[4].buf, *columns = views[5].buf, *counts = views[6].buf, *orders = views[7].buf;
-    int32_t *single = PyMem_RawMalloc((size + 1) * sizeof(int32_t)), *number = PyMem_RawMalloc((size + 1) * 8);
-    int64_t *by_column = PyMem_RawMalloc((size + 1) * 8);
-    uint8_t *mask = PyMem_RawMalloc(size + 1);
-    int failed = !single || !number || !by_column || !mask;
-    if (!failed) {
-        Py_BEGIN_ALLOW_THREADS;
-        /* Of c equal edges each half gets c / 2; what remains is simple, and all degrees are even. */
-        for (Py_ssize_t k = 0; k < size; k++)
-            single[k] = copies[k] & 1 ? (int32_t)odd++ : -1;
-        Py_ssize_t ends = 0;
-        for (Py_ssize_t k = 0; k < size; k++)
-            if (single[order[k]] >= 0)
-                by_column[ends++] = single[order[k]];
-        failed = alternate(by_column, mask, odd);
-        to[0] = 0;
-        for (Py_ssize_t k = 0; k < size; k++)
-            to[0] += copies[k] / 2 + (single[k] >= 0 && mask[single[k]]) > 0;
-        Py_ssize_t at[2] = {0, to[0]};
-        for (Py_ssize_t k = 0; k < size; k++) {
-            int64_t first = copies[k] / 2 + (single[k] >= 0 && mask[single[k]]), share[2] = {first, copies[k] - first};
-            for (int half = 0; half < 2; half++) {
-                number[2 * k + half] = -1;
-                if (share[half]) {
-                    rows[at[half]] = row[k], columns[at[half]] = column[k], counts[at[half]] = share[half];
-                    number[2 * k + half] = (int32_t)at[half]++;
-                }
-            }
-        }
-        Py_ssize_t one = 0, other = to[0];
-        for (Py_ssize_t k = 0; k < size; k++) {
-            int32_t *of = number + 2 * order[k];
-            if (of[0] >= 0)
-                orders[one++] = of[0];
-            if (of[1] >= 0)
-                orders[other++] = of[1];
-        }
-        to[1] = at[1];
-        Py_END_ALLOW_THREADS;
-    }
-    PyMem_RawFree(single);
-    PyMem_RawFree(number);
-    PyMem_RawFree(by_column);
-    PyMem_RawFree(mask);
-    for (int k = 0; k < 8; k++)
-        PyBuffer_Release(&views[k]);
-    if (failed)
-        return PyErr_NoMemory();
-    return Py_BuildValue("nn", to[0], to[1]);
-}
+enum { DIGIT = 11 }; /* bits, at most */
 
-/* stable_order(keys, order, bound): the stable order of keys from 0 to bound - 1, by counting digits of 11 bits. */
+/* stable_order(keys, order, sorted, bits, places): the stable order of keys of so many bits, and the keys in it; by
+   counting digits, from the lowest. The place of each key, of so many bits, goes along in one number with it. */
 static PyObject *decompose_stable_order(PyObject *module, PyObject *args)
 {
-    Py_buffer keys, into;
-    long long bound;
+    Py_buffer keys, order, sorted;
+    int bits, places;
     (void)module;
-    if (!PyArg_ParseTuple(args, "y*w*L", &keys, &into, &bound))
+    if (!PyArg_ParseTuple(args, "y*w*w*ii", &keys, &order, &sorted, &bits, &places))
         return NULL;
     Py_ssize_t size = keys.len / 8;
-    const int64_t *key = keys.buf;
-    int64_t *result = into.buf, *other = PyMem_RawMalloc((size + 1) * 8);
-    if (other) {
+    uint64_t *from = take((size + 1) * 8), *to = take((size + 1) * 8);
+    int failed = !from || !to, passes = (bits + DIGIT - 1) / DIGIT, width = passes ? (bits + passes - 1) / passes : 0;
+    if (!failed) {
         Py_BEGIN_ALLOW_THREADS;
-        int passes = 0;
-        for (long long left = bound - 1; left > 0; left >>= 11)
-            passes++;
-        int64_t *from = passes % 2 ? other : result, *to = passes % 2 ? result : other;
         for (Py_ssize_t k = 0; k < size; k++)
-            from[k] = k;
+            from[k] = (uint64_t)((int64_t *)keys.buf)[k] << places | (uint64_t)k;
         for (int pass = 0; pass < passes; pass++) {
-            Py_ssize_t place[2049] = {0};
+            Py_ssize_t place[(1 << DIGIT) + 1] = {0};
+            int shift = places + pass * width;
+            uint64_t mask = ((uint64_t)1 << width) - 1;
             for (Py_ssize_t k = 0; k < size; k++)
-                place[(key[k] >> (11 * pass) & 2047) + 1]++;
-            for (int digit = 0; digit < 2048; digit++)
+                place[(from[k] >> shift & mask) + 1]++;
+            for (uint64_t digit = 0; digit < mask; digit++)
                 place[digit + 1] += place[digit];
             for (Py_ssize_t k = 0; k < size; k++)
-                to[place[key[from[k]] >> (11 * pass) & 2047]++] = from[k];
-            int64_t *swap = from;
+                to[place[from[k] >> shift & mask]++] = from[k];
+            uint64_t *swap = from;
             from = to, to = swap;
+        }
+        for (Py_ssize_t k = 0; k < size; k++) {
+            ((int64_t *)order.buf)[k] = (int64_t)(from[k] & (((uint64_t)1 << places) - 1));
+            ((int64_t *)sorted.buf)[k] = (int64_t)(from[k] >> places);
         }
         Py_END_ALLOW_THREADS;
     }
-    int failed = !other;
-    PyMem_RawFree(other);
+    PyMem_RawFree(from);
+    PyMem_RawFree(to);
     PyBuffer_Release(&keys);
-    PyBuffer_Release(&into);
+    PyBuffer_Release(&order);
+    PyBuffer_Release(&sorted);
     if (failed)
         return PyErr_NoMemory();
     Py_RETURN_NONE;
@@ -362,10 +429,9 @@ static PyObject *decompose_stable_order(PyObject *module, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"route", packets_route, METH_VARARGS, "The packet simulator; see networks/simulator.py."},
-    {"alternately", decompose_alternately, METH_VARARGS, "See `_alternately` in decomposition.py."},
-    {"matchings", decompose_matchings, METH_VARARGS, "See `_matchings` in decomposition.py."},
     {"halves", decompose_halves, METH_VARARGS, "See `_halves` in decomposition.py."},
-    {"stable_order", decompose_stable_order, METH_VARARGS, "numpy's stable argsort of numbers from 0 on."},
+    {"halve_all", decompose_halve_all, METH_VARARGS, "See `_halve_all` in decomposition.py."},
+    {"stable_order", decompose_stable_order, METH_VARARGS, "See `_sorted` in decomposition.py."},
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {.m_base = PyModuleDef_HEAD_INIT, .m_name = "_kernels", .m_methods = methods};
