@@ -36,11 +36,15 @@ typedef struct {
 } Packet;
 
 typedef struct {
+    int32_t packet, link;
+} Move;
+
+typedef struct {
     Queue *queues;
     Packet *packets;
     uint64_t *bits; /* of each queue, whether it is not empty */
     const int64_t *heads;
-    int64_t *load, *delivered;
+    int64_t *load;
     Py_ssize_t links;
 } Run;
 
@@ -83,9 +87,11 @@ static inline void put(Run *run, int32_t packet, int64_t link)
         queue->longest = queue->length;
 }
 
-/* Route all packets; the number of steps, or -1 - waiting where `limit` is passed. */
-static int64_t route(Run *run, const Rule *rule, const int64_t *begin, Py_ssize_t count, int64_t limit,
-                     int32_t *going, int64_t *over)
+enum { AHEAD = 8 }; /* so many packets ahead memory is asked for what they need */
+
+/* Route all packets; the number of steps, or -1 - waiting where `limit` is passed. Of a packet that is there, `after`
+   says when it came. */
+static int64_t route(Run *run, const Rule *rule, const int64_t *begin, Py_ssize_t count, int64_t limit, Move *going)
 {
     int64_t waiting = 0, t = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -102,26 +108,29 @@ static int64_t route(Run *run, const Rule *rule, const int64_t *begin, Py_ssize_
         t++;
         Py_ssize_t moving = 0;
         for (Py_ssize_t word = 0; word < words; word++) {
+            for (uint64_t left = word + 1 < words ? run->bits[word + 1] : 0; left; left &= left - 1)
+                __builtin_prefetch(run->packets + run->queues[(word + 1) * 64 + __builtin_ctzll(left)].first, 1);
             for (uint64_t left = run->bits[word]; left; left &= left - 1) {
-                int64_t link = word * 64 + __builtin_ctzll(left);
+                int64_t link = word * 64 + __builtin_ctzll(left), node = run->heads[link];
                 Queue *queue = run->queues + link;
-                int32_t i = queue->first;
-                queue->first = run->packets[i].after;
+                Packet *packet = run->packets + queue->first;
+                if (packet->end == node)
+                    waiting--;
+                else
+                    going[moving++] = (Move){queue->first, (int32_t)next_link(rule, node, packet->end)};
+                queue->first = packet->after;
+                if (packet->end == node)
+                    packet->after = (int32_t)t;
                 if (!--queue->length)
                     run->bits[word] &= ~(1ull << (link & 63));
                 run->load[link]++;
-                if (run->packets[i].end == run->heads[link]) {
-                    run->delivered[i] = t;
-                    waiting--;
-                }
-                else {
-                    going[moving] = i;
-                    over[moving++] = run->heads[link];
-                }
             }
         }
-        for (Py_ssize_t k = 0; k < moving; k++)
-            put(run, going[k], next_link(rule, over[k], run->packets[going[k]].end));
+        for (Py_ssize_t k = 0; k < moving; k++) {
+            if (k + AHEAD < moving)
+                __builtin_prefetch(run->packets + run->queues[going[k + AHEAD].link].last, 1);
+            put(run, going[k].packet, going[k].link);
+        }
     }
     return t;
 }
@@ -136,19 +145,21 @@ static PyObject *packets_route(PyObject *module, PyObject *args)
                           &wrap, &sides, &coordinates, &links, &limit))
         return NULL;
     Py_ssize_t count = begin.len / 8, size = heads.len / 8, room = size < count ? size : count;
-    Run run = {.heads = heads.buf, .load = load.buf, .delivered = delivered.buf, .links = size};
+    Run run = {.heads = heads.buf, .load = load.buf, .links = size};
     run.queues = PyMem_RawCalloc(size + 1, sizeof(Queue));
-    run.packets = PyMem_RawCalloc(count + 1, sizeof(Packet));
+    run.packets = take((count + 1) * sizeof(Packet));
     run.bits = PyMem_RawCalloc(size / 64 + 1, 8);
-    int32_t *going = PyMem_RawMalloc((room + 1) * sizeof(int32_t));
-    int64_t *over = PyMem_RawMalloc((room + 1) * sizeof(int64_t)), steps = 0;
+    Move *going = take((room + 1) * sizeof(Move));
+    int64_t steps = 0;
     PyObject *result = NULL;
-    if (run.queues && run.packets && run.bits && going && over) {
+    if (run.queues && run.packets && run.bits && going) {
         Rule rule = {kind, d, wrap, sides.buf, coordinates.buf, links.buf};
         Py_BEGIN_ALLOW_THREADS;
         for (Py_ssize_t i = 0; i < count; i++)
-            run.packets[i].end = (int32_t)((int64_t *)end.buf)[i];
-        steps = route(&run, &rule, begin.buf, count, limit, going, over);
+            run.packets[i] = (Packet){(int32_t)((int64_t *)end.buf)[i], 0};
+        steps = route(&run, &rule, begin.buf, count, limit, going);
+        for (Py_ssize_t i = 0; i < count; i++)
+            ((int64_t *)delivered.buf)[i] = run.packets[i].after;
         for (Py_ssize_t k = 0; k < size; k++)
             ((int64_t *)longest.buf)[k] = run.queues[k].longest;
         Py_END_ALLOW_THREADS;
@@ -160,7 +171,6 @@ static PyObject *packets_route(PyObject *module, PyObject *args)
     PyMem_RawFree(run.packets);
     PyMem_RawFree(run.bits);
     PyMem_RawFree(going);
-    PyMem_RawFree(over);
     Py_buffer *all[] = {&begin, &end, &heads, &load, &longest, &delivered, &sides, &coordinates, &links};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         PyBuffer_Release(all[k]);
