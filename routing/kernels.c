@@ -179,7 +179,72 @@ static PyObject *packets_route(PyObject *module, PyObject *args)
 
 /* -- decompose -------------------------------------------------------------------------------------------------------- */
 
-enum { CHOSEN = -2, OTHER = -1 };
+enum { CHOSEN = -2, OTHER = -1, FAR = 1 << 16 /* edges: beyond a cache */ };
+
+/* Walks that are parts of tours, in trees: 2 * another + whether it chose the other edges. */
+static int32_t root_of(int32_t *up, int32_t walk)
+{
+    int32_t differ = 0;
+    for (; up[walk] >> 1 != walk; walk = up[walk] >> 1) {
+        up[walk] = up[up[walk] >> 1] ^ (up[walk] & 1);
+        differ ^= up[walk] & 1;
+    }
+    return 2 * walk + differ;
+}
+
+/* What a walk chose is what, as visited, the other one chose of its edges, or left. */
+static void join(int32_t *up, int32_t walk, int32_t visited, int alike)
+{
+    int32_t one = root_of(up, walk), other = root_of(up, ~visited >> 1);
+    if (one >> 1 != other >> 1)
+        up[one >> 1] = other ^ (one & 1) ^ ((~visited & 1) != alike);
+}
+
+enum { WALKS = 12 };
+
+/* What `alternate` does, where tours are larger than a cache: several walks at a time wait for memory together. Each ends
+   where one has been; when all have, the least edge of a tour says which of its edges are chosen. Edges that were
+   visited: ~(2 * walk + whether it chose them). */
+static void walk_tours(int32_t *mate, Py_ssize_t size, int32_t *up, int32_t *behind, int8_t *turned)
+{
+    int32_t at[WALKS], number[WALKS], walks = 0;
+    int active = 0;
+    for (Py_ssize_t fresh = 0; active || fresh < size;) {
+        if (active < WALKS && fresh < size) { /* one more begins */
+            if (mate[fresh] >= 0) {
+                up[walks] = 2 * walks;
+                behind[walks] = mate[fresh];
+                turned[walks] = -1;
+                at[active] = (int32_t)fresh;
+                number[active++] = walks++;
+            }
+            fresh += 2;
+            continue;
+        }
+        for (int w = 0; w < active; w++) {
+            int32_t edge = at[w];
+            if (mate[edge] >= 0) {
+                at[w] = mate[edge ^ 1];
+                mate[edge] = ~(2 * number[w] + 1);
+                mate[edge ^ 1] = ~(2 * number[w]);
+                __builtin_prefetch(mate + at[w], 1);
+                continue;
+            }
+            join(up, number[w], mate[edge], 1);
+            active--;
+            at[w] = at[active];
+            number[w--] = number[active];
+        }
+    }
+    for (int32_t walk = 0; walk < walks; walk++) /* two may have begun back to back */
+        join(up, walk, mate[behind[walk]], 0);
+    for (Py_ssize_t i = 0; i < size; i++) {
+        int32_t walk = ~mate[i], root = root_of(up, walk >> 1), chosen = (walk ^ root) & 1;
+        if (turned[root >> 1] < 0)
+            turned[root >> 1] = !chosen;
+        mate[i] = chosen != turned[root >> 1] ? CHOSEN : OTHER;
+    }
+}
 
 /* Every other edge along closed tours, the least edge of each tour being chosen: mate[edge] == CHOSEN. Edges 2i and
    2i + 1 share a row, by_column[2i] and by_column[2i + 1] a column. */
@@ -188,6 +253,17 @@ static void alternate(const int32_t *by_column, int32_t *mate, Py_ssize_t size)
     for (Py_ssize_t k = 0; k < size; k += 2) {
         mate[by_column[k]] = by_column[k + 1];
         mate[by_column[k + 1]] = by_column[k];
+    }
+    if (size > FAR) {
+        int32_t *up = PyMem_RawMalloc(size * sizeof(int32_t));
+        int8_t *turned = PyMem_RawMalloc(size / 2);
+        int walked = up && turned;
+        if (walked)
+            walk_tours(mate, size, up, up + size / 2, turned);
+        PyMem_RawFree(up);
+        PyMem_RawFree(turned);
+        if (walked)
+            return;
     }
     for (Py_ssize_t i = 0; i < size; i++)
         for (int32_t edge = (int32_t)i, next; mate[edge] >= 0; edge = next) {

@@ -84,13 +84,23 @@ def test_decompositions(p: int, m: int, few: int, seed: int) -> None:
     assert np.array_equal(fast, slow)
 
 
-def test_a_large_decomposition() -> None:
-    """Large enough for the twin to walk along cycles, and to take graphs by halves."""
-    rng = np.random.default_rng(3)
-    for h, p in ((128, 1024), (96, 700)):
-        relation = relations.random_relation(p, h, seed=int(rng.integers(99)))
-        fast = decompose(relation.sources, relation.destinations, p)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(decomposition, "kernels", lambda: None)
-            slow = decompose(relation.sources, relation.destinations, p)
-        assert np.array_equal(fast, slow)
+def decomposed(relation: Relation) -> None:
+    fast = decompose(relation.sources, relation.destinations, relation.p)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decomposition, "kernels", lambda: None)
+        slow = decompose(relation.sources, relation.destinations, relation.p)
+    assert np.array_equal(fast, slow)
+
+
+@pytest.mark.parametrize(("p", "h"), [(1024, 128), pytest.param(700, 96, marks=pytest.mark.whole)])
+def test_a_large_decomposition(p: int, h: int) -> None:
+    """Large enough for the twin to walk along cycles, the kernel along several tours at a time, and both by halves."""
+    decomposed(relations.random_relation(p, h, seed=3))
+
+
+@pytest.mark.parametrize("shifts", [(0, 1), (0, 1, 5, 40_000)])
+def test_tours_that_are_as_long_as_can_be(shifts: tuple[int, ...]) -> None:
+    """Of two edges at each processor one tour has all; walks then meet in each way in which they can."""
+    p = 40_009
+    sources, step = np.tile(np.arange(p), len(shifts)), np.repeat(shifts, p)
+    decomposed(Relation(sources, (sources + step) % p, p))
