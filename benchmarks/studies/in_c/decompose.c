@@ -7,47 +7,43 @@
 #include <string.h>
 #include <time.h>
 
-static int p, *from, *to, *colour, *edges, *spare, *mate[2], *open;
+typedef struct {
+    int end[2], packet;
+} Edge;
+
+static int p, *colour, *mate[2], *waiting;
 static char *half;
 
-/* Join the edges at each processor in pairs. */
-static void pair(const int *at, int *with, int begin, int end)
-{
-    memset(open, -1, p * sizeof(int));
-    for (int k = begin; k < end; k++) {
-        int edge = edges[k], *other = open + at[edge];
-        if (*other < 0)
-            *other = edge;
-        else {
-            with[edge] = *other;
-            with[*other] = edge;
-            *other = -1;
-        }
-    }
-}
-
-static void split(int begin, int end, int h, int first)
+static void split(Edge *edges, Edge *spare, int size, int h, int first)
 {
     if (h == 1) {
-        for (int k = begin; k < end; k++)
-            colour[edges[k]] = first;
+        for (int k = 0; k < size; k++)
+            colour[edges[k].packet] = first;
         return;
     }
-    pair(from, mate[0], begin, end);
-    pair(to, mate[1], begin, end);
-    for (int k = begin; k < end; k++)
-        half[edges[k]] = 2;
-    for (int k = begin; k < end; k++)
-        for (int edge = edges[k]; half[edge] == 2; edge = mate[1][mate[0][edge]]) {
+    for (int side = 0; side < 2; side++) { /* the edges at each processor in pairs */
+        memset(waiting, -1, p * sizeof(int));
+        for (int k = 0; k < size; k++) {
+            int *other = waiting + edges[k].end[side];
+            if (*other >= 0) {
+                mate[side][k] = *other;
+                mate[side][*other] = k;
+            }
+            *other = *other < 0 ? k : -1;
+        }
+    }
+    memset(half, 2, size);
+    for (int k = 0; k < size; k++)
+        for (int edge = k; half[edge] == 2; edge = mate[1][mate[0][edge]]) {
             half[edge] = 0;
             half[mate[0][edge]] = 1;
         }
-    int low = begin, high = begin + (end - begin) / 2;
-    for (int k = begin; k < end; k++)
-        spare[half[edges[k]] ? high++ : low++] = edges[k];
-    memcpy(edges + begin, spare + begin, (end - begin) * sizeof(int));
-    split(begin, begin + (end - begin) / 2, h / 2, first);
-    split(begin + (end - begin) / 2, end, h / 2, first + h / 2);
+    int at[2] = {0, size / 2};
+    for (int k = 0; k < size; k++)
+        spare[at[(int)half[k]]++] = edges[k];
+    memcpy(edges, spare, size * sizeof(Edge));
+    split(edges, spare, size / 2, h / 2, first);
+    split(edges + size / 2, spare, size / 2, h / 2, first + h / 2);
 }
 
 int main(int argc, char **argv)
@@ -55,19 +51,18 @@ int main(int argc, char **argv)
     if (argc != 4)
         return 2;
     p = atoi(argv[1]);
-    int h = atoi(argv[2]), m = p * h, **arrays[] = {&from, &to, &colour, &edges, &spare, mate, mate + 1};
+    int h = atoi(argv[2]), m = p * h;
     int64_t(*pairs)[2] = malloc(m * sizeof *pairs);
     if (fread(pairs, sizeof *pairs, m, stdin) != (size_t)m)
         return 1;
     struct timespec begin, stop;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    for (int k = 0; k < 7; k++)
-        *arrays[k] = malloc(m * sizeof(int));
-    open = malloc(p * sizeof(int));
-    half = malloc(m);
+    Edge *edges = malloc(2 * m * sizeof(Edge));
+    colour = malloc(m * sizeof(int)), waiting = malloc(p * sizeof(int)), half = malloc(m);
+    mate[0] = malloc(m * sizeof(int)), mate[1] = malloc(m * sizeof(int));
     for (int k = 0; k < m; k++)
-        from[k] = (int)pairs[k][0], to[k] = (int)pairs[k][1], edges[k] = k;
-    split(0, m, h, 0);
+        edges[k] = (Edge){{(int)pairs[k][0], (int)pairs[k][1]}, k};
+    split(edges, edges + m, m, h, 0);
     clock_gettime(CLOCK_MONOTONIC, &stop);
     FILE *file = fopen(argv[3], "wb");
     fwrite(colour, sizeof(int), m, file);
