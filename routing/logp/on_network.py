@@ -30,7 +30,7 @@ class NetworkSchedule(Schedule):
         steps: of each message in the order of acceptance, from that to its delivery; shape (messages,).
 
     Raises:
-        UsageError: no network.
+        UsageError: no network, no seed.
         RoutingError: by the simulation: a network of another p; a message that takes more than L steps, so that the
             machine is none that this network can be.
 
@@ -46,12 +46,13 @@ class NetworkSchedule(Schedule):
         >>> machine = pybsp.LogPMachine(p=16, L=5, o=1, G=2)
         >>> done = pybsp.logp.simulate(program, machine=machine, schedule=cube)
         >>> done.results[0], done.stalled, np.bincount(cube.steps).tolist()
-        (24, 0, [0, 30, 2, 0, 14, 2])
+        (24, 0, [0, 32, 0, 0, 16])
     """
 
     def __init__(self, network: Network, *, two_phase: bool = False, seed: Seed = 0) -> None:
         if not isinstance(network, Network):
             raise UsageError(f"NetworkSchedule: network: expected a Network, got {network!r:.80}")
+        generator("NetworkSchedule", seed)
         self._network, self._two_phase, self._seed = network, two_phase, seed
 
     def begin(self, machine: LogPMachine) -> None:
