@@ -22,7 +22,7 @@ from .keywords import check_keywords, timeout_of
 from .lazy import ready
 from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
-from .on_network import steps_of
+from .on_network import Steps, steps_of
 from .part_totals import largest, sums
 from .replaying import replay
 from .routing.choice import Routing, name_of, resolved
@@ -107,7 +107,7 @@ def simulate(
     checkpoint: Any = None,
     every: int | str | None = None,
     failures: Failures | None = None,
-    network: Network | str | None = None,
+    network: Network | Steps | str | None = None,
     **kwargs: Any,
 ) -> Simulation:
     """Run a program on p virtual processors: `main(bsp, *args, **kwargs)` on each. Deterministic; needs no MPI.
@@ -125,7 +125,7 @@ def simulate(
         failures: how the machine fails: the program goes on from its last checkpoint then. These are in memory, as
             often as `every` says, or with the least expected time.
         network: which carries the messages, packet by packet: a `pybsp.routing.networks` network of p processors, or
-            a name of one. Time then runs in its steps: see `pybsp.on_network.Steps`.
+            a name of one, or a `pybsp.on_network.Steps`, which says how time then runs, and keeps what was carried.
         kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Raises:
@@ -148,8 +148,9 @@ def simulate(
     """
     if not callable(main):
         raise UsageError(f"pybsp.simulate: argument main: expected a function of a BSP machine, got {main!r}")
-    if p is None and isinstance(getattr(network, "p", None), int):
-        p = network.p  # type: ignore[union-attr]
+    on = network.network if isinstance(network, Steps) else network
+    if p is None and isinstance(getattr(on, "p", None), int):
+        p = on.p  # type: ignore[union-attr]
     if p is None:
         if not isinstance(machine, (BSPMachine, EBSPMachine)):
             raise UsageError("pybsp.simulate: expected p=, the number of processors, or machine=")

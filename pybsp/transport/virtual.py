@@ -21,8 +21,8 @@ from ..machine import BSPMachine, EBSPMachine
 from . import FLAG_GETS, FLAG_PACKETS, FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
 from .memory import BufferPool
 
-Carry = Callable[[float, Mapping[tuple[int, int], int]], float]
-"""What a superstep takes on a network: the time of computing, and the words from and to processors, give the time."""
+Carry = Callable[[float, float, Mapping[tuple[int, int], int]], float]
+"""What a superstep takes on a network: its beginning, the time of computing, and the words from and to processors."""
 
 NOBODY: Sequence[tuple[int, Parcel]] = ()
 _GOES_ON = FLAG_GETS | FLAG_PACKETS  # another exchange belongs to the superstep
@@ -206,7 +206,7 @@ class Meeting:
             if self.carry is None:
                 self.clock += self.machine.elapsed(self.seconds, h, messages, words, items)
             else:
-                self.clock += self.carry(self.seconds, self.pairs)
+                self.clock += self.carry(self.clock, self.seconds, self.pairs)
                 self.pairs = defaultdict(int)
             self.seconds = 0.0
             self.traffic = {}

@@ -29,10 +29,10 @@ class Injections(NamedTuple):
         >>> Injections.at([5, 0], [0, 1], [1, 0], p=2).times.tolist()
         [0, 5]
         >>> Injections.open(64, load=0.3, steps=1000, seed=1).packets
-        19193
+        19335
         >>> Injections.bursts(64, load=0.3, steps=1000, length=8, seed=1).packets
-        19280
-        >>> trace = Injections.supersteps([relations.total_exchange(4), relations.permutation(4)], starts=[0, 50])
+        18760
+        >>> trace = Injections.supersteps([relations.random_relation(4, h=3), relations.permutation(4)], starts=[0, 50])
         >>> trace.packets, int(trace.times.max())
         (16, 50)
     """
@@ -116,6 +116,8 @@ class Injections(NamedTuple):
     @classmethod
     def supersteps(cls, relations: Sequence[Relation], starts: Sequence[int]) -> Injections:
         """The trace of a program: the packets of superstep i are ready at starts[i], all at once.
+
+        That of a program that was simulated on a network: `pybsp.on_network.Steps.injections`.
 
         Raises:
             UsageError: no relations, of several p, or as many starts as there are none.

@@ -32,6 +32,10 @@ class Network(Graph):
         >>> cube = network("hypercube", 16)
         >>> cube.p, cube.nodes, len(cube.tails), cube.degree, cube.diameter, cube.bisection, cube.gamma, cube.delta
         (16, 16, 64, 4, 4, 8, 1.0, 4.0)
+        >>> torus = network("2d-torus", 16)
+        >>> around = torus.link(np.array([3]), np.array([3]))  # from the end of a row to its beginning
+        >>> torus.channels, torus.channel(np.array([3]), np.array([1]), around, np.array([0])).tolist()
+        (2, [0])
     """
 
     p: int

@@ -40,7 +40,7 @@ class Torus(Ported):
         >>> network.p, network.diameter, network.degree, network.bisection
         (64, 6, 6, 32)
         >>> network.route(relations.permutation(network.p)).steps
-        6
+        5
     """
 
     channels = 2
@@ -137,7 +137,7 @@ class SquareTorus(Torus):
         >>> network.diameter, network.degree
         (6, 6)
         >>> network.route(relations.permutation(network.p)).steps
-        6
+        5
     """
 
     def __init__(self, p: int, d: int = 2) -> None:
