@@ -10,6 +10,7 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.errors import RoutingError, UsageError
+from pybsp.on_network import Steps
 from pybsp.routing import Relation, networks, relations
 
 
@@ -76,6 +77,27 @@ def test_parts_are_routed_by_their_processors_of_the_whole_machine() -> None:
 
     # Processors i and i + 3 send each other four words, over three links.
     assert pybsp.simulate(main, network=path).results == [6.0] * 6
+
+
+def test_what_was_carried_is_a_trace_whose_packets_take_as_long() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for work in (4, 0.5, 0):
+            bsp.work(work * bsp.pid)
+            bsp.send((bsp.pid + 7) % bsp.p, np.zeros(9))
+            bsp.sync()
+
+    steps = Steps(networks.Torus((4, 4)))
+    done = pybsp.simulate(main, network=steps)
+    trace = steps.injections()
+    first, second, third = (record.measured for record in done.ledger)
+    assert trace.packets == 3 * 16 * 9
+    assert sorted(set(trace.times.tolist())) == [4 * 15, np.ceil(first + 7.5), np.ceil(first + second)]
+    moved = networks.flow(steps.network, trace)
+    assert moved.steps == np.ceil(first + second) + third
+    # The next program is another one; the same p is not asked for again.
+    pybsp.simulate(lambda bsp: bsp.sync(), network=steps)
+    with pytest.raises(UsageError, match="expected one or more relations"):
+        steps.injections()
 
 
 def test_collectives_on_a_network_choose_by_its_parameters() -> None:

@@ -60,8 +60,8 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 def by_numpy(function: Callable[[], Any]) -> tuple[Any, float]:
     """The same without kernels."""
-    without = {"return_value": None}
-    with mock.patch.object(simulator, "kernels", **without), mock.patch.object(decomposition, "kernels", **without):
+    parts = (mock.patch.object(part, "kernels", lambda: None) for part in (simulator, decomposition))
+    with next(parts), next(parts):
         return timed(function)
 
 

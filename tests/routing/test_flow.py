@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pybsp.benchmarks.studies import traffic_in_time
 from pybsp.errors import RoutingError, UsageError
 from pybsp.routing import networks, relations
 from pybsp.routing.networks import Array, Hypercube, Injections, LinearArray, Network, Torus, flow, network
@@ -409,3 +410,9 @@ def test_a_heat_map_of_any_network_is_drawn(tmp_path: Path) -> None:
 
 def test_valiant_needs_twice_the_channels() -> None:
     assert Ways(Torus((4,)), "valiant", 0).channels == 2 * Ways(Torus((4,)), "greedy", 0).channels == 4
+
+
+@pytest.mark.whole
+def test_the_study_is_within_its_bar(tmp_path: Path) -> None:
+    assert traffic_in_time.main(["--quick", "--json", str(tmp_path / "kept.json")]) == 0
+    assert (tmp_path / "kept.json").stat().st_size > 100

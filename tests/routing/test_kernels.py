@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybsp import compiled
+from pybsp.benchmarks.studies import compiled_kernels
 from pybsp.routing import Relation, decompose, decomposition, relations
 from pybsp.routing.networks import Array, Hypercube, Mesh, Network, Torus, simulator
 from pybsp.routing.networks.graph import Ints
@@ -104,3 +107,10 @@ def test_tours_that_are_as_long_as_can_be(shifts: tuple[int, ...]) -> None:
     p = 40_009
     sources, step = np.tile(np.arange(p), len(shifts)), np.repeat(shifts, p)
     decomposed(Relation(sources, (sources + step) % p, p))
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler for the programs in C")
+def test_programs_in_c_find_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    compiled_kernels.main(["--quick", "--rounds", "1"])  # which fails where they do not
+    assert "numpy/kernel" in capsys.readouterr().out
