@@ -12,7 +12,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import greenlet
 import numpy as np
@@ -28,6 +28,9 @@ from .schedule import Schedule
 from .task import ProgramTask
 from .trace import Times, Trace
 from .words import streaming, words
+
+if TYPE_CHECKING:
+    from .operations import ListProcessor
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,7 +158,10 @@ class SimulatedProcessor:
             at = self._next_submission
         self._busy += self._o
         engine.at(at).submissions.append((self.pid, self, dest, payload, count))
-        accepted = engine.give_way()
+        self._accepted(at, engine.give_way(), count)
+
+    def _accepted(self, at: int, accepted: int, count: int) -> None:
+        """What was submitted at a time has been accepted."""
         stream = streaming(self.machine, count) if count > 1 else 0
         self._next_submission = at + stream + self._G
         if accepted > at:
@@ -250,7 +256,7 @@ class Engine:
         self.machine, self._schedule = machine, schedule
         self._agenda: dict[int, _Events] = {}
         self._times: list[int] = []  # a heap of the agenda's
-        self._tasks: list[ProgramTask] = []
+        self._tasks: Sequence[ProgramTask | ListProcessor] = []
         self._hub = greenlet.getcurrent()  # of `run`
         self._now = -1  # deliveries up to this step have been made
         self._ended = False
@@ -305,7 +311,7 @@ class Engine:
 
             return run_processor
 
-        tasks = self._tasks = [ProgramTask(begun(processor), self._hub) for processor in processors]
+        self._tasks = tasks = [ProgramTask(begun(processor), self._hub) for processor in processors]
         for processor, task in zip(processors, tasks, strict=True):
             processor._task = task
             self.at(processor._clock).wakes.append((processor, 0))
@@ -329,6 +335,15 @@ class Engine:
         if left:
             raise UnreceivedError(wording.unreceived(left))
         return self._result(processors, results)
+
+    def play(self, processors: Sequence[ListProcessor]) -> Simulation:
+        """Let processors do their lists of operations, which are known to end."""
+        self._schedule.begin(self.machine)
+        self._tasks = processors
+        for processor in processors:
+            self.at(0).wakes.append((processor, 0))
+        self._simulate(processors)
+        return self._result(processors, [None] * len(processors))
 
     @property
     def stalled(self) -> bool:
