@@ -154,10 +154,10 @@ class Goal:
             OSError: it cannot be written.
 
         Examples:
-            >>> import tempfile
-            >>> with tempfile.NamedTemporaryFile("r") as file:
-            ...     pybsp.logp.Goal([[]]).save(file.name)
-            ...     print(open(file.name).read())
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     pybsp.logp.Goal([[]]).save(folder + "/empty.goal")
+            ...     print(pathlib.Path(folder, "empty.goal").read_text())
             num_ranks 1
             <BLANKLINE>
             rank 0 {

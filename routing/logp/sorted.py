@@ -180,10 +180,8 @@ def superstep_bound(machine: LogPMachine, w: int, r: int, s: int) -> float:
 
 
 @lru_cache(maxsize=4096)
-def slowdown(machine: LogPMachine, h: int, layers: float | None = None) -> float:
-    """S(L, G, p, h) of Theorem 2; h at least 1.
-
-    layers: of the sorting network: log p in the paper; None: the depth of the one that sorts here.
+def slowdown(machine: LogPMachine, h: int) -> float:
+    """S(L, G, p, h) of Theorem 2, log p of the sorting replaced by the depth of the network; h at least 1.
 
     L log p / ((Gh + L) log(1 + ceil(L/G))) + min{depth, (log ph / log(h+1))^2 ceil(T_seq-sort(h) / (Gh + L))}, with
     max(G, 2o) for G where time is charged for messages. The second is Cubesort's term, without its constant.
@@ -194,4 +192,4 @@ def slowdown(machine: LogPMachine, h: int, layers: float | None = None) -> float
     step = period(machine) * h + machine.L
     wait = machine.L * math.log2(p) / (step * math.log2(1 + machine.capacity))
     cubesort = (math.log2(p * h) / math.log2(h + 1)) ** 2 * max(1, math.ceil(sequential(h, p) / step))
-    return wait + min(depth(p) if layers is None else layers, cubesort)
+    return wait + min(depth(p), cubesort)
