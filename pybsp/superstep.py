@@ -232,8 +232,8 @@ class SuperstepEngine:
         if self.shown is not None and 0 < local.nbytes <= READ_THERE:
             place, memory = self.shown.memory(local.nbytes)
             if place != ELSEWHERE:
+                np.ndarray(local.nbytes, np.uint8, memory)[:] = 0  # not every dtype has a 0
                 local = np.ndarray(local.shape, local.dtype, memory)
-                local[...] = 0
         return self.array(local, layout, place)
 
     def queue(self, dtype: np.dtype[Any]) -> Queue:
@@ -444,10 +444,10 @@ class SuperstepEngine:
                 complete = self.transport.post(SYNC | flags, note, parcels)
             else:
                 complete = partial(self.route, SYNC | flags, note, parcels)
+            self._begun = _Begun(complete, enter, clock(), counts, where())
         except BaseException as error:
             self.agreement.leave(error)
             raise
-        self._begun = _Begun(complete, enter, clock(), counts, where())
         self.gate.close("bsp.begin() has ended the sending of this superstep; call bsp.end() first")
 
     def complete(self, grace: float | None = None) -> bool:
@@ -455,12 +455,12 @@ class SuperstepEngine:
         begun, enter = self._begun, clock()
         if begun is None:
             return False
-        self._begun = None
-        self.gate.open()
-        self._forget()
-        self.inbox = self._empty
         account = self.account
         try:
+            self._begun = None
+            self.gate.open()
+            self._forget()
+            self.inbox = self._empty
             charge = account.charge(enter)
             away = begun.leave - begun.enter
             seconds = charge.seconds if account.virtual else enter - account.left - away
