@@ -12,7 +12,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import Any, NoReturn, Protocol, overload
 
 import greenlet
 import numpy as np
@@ -28,9 +28,6 @@ from .schedule import Schedule
 from .task import ProgramTask
 from .trace import Times, Trace
 from .words import streaming, words
-
-if TYPE_CHECKING:
-    from .operations import ListProcessor
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,6 +102,13 @@ class Simulation:
 _current: Callable[[], Any] = greenlet.getcurrent
 
 _Submission = tuple[int, "SimulatedProcessor", int, Any, int]  # pid, processor, dest, payload, words
+
+
+class Task(Protocol):
+    """What a processor does, as far as the medium knows it."""
+
+    def switch(self, now: int, /) -> Any:
+        """Go on, until something has to wait for the medium."""
 
 
 class _Events:
@@ -256,7 +260,7 @@ class Engine:
         self.machine, self._schedule = machine, schedule
         self._agenda: dict[int, _Events] = {}
         self._times: list[int] = []  # a heap of the agenda's
-        self._tasks: Sequence[ProgramTask | ListProcessor] = []
+        self._tasks: Sequence[Task] = []
         self._hub = greenlet.getcurrent()  # of `run`
         self._now = -1  # deliveries up to this step have been made
         self._ended = False
@@ -336,10 +340,10 @@ class Engine:
             raise UnreceivedError(wording.unreceived(left))
         return self._result(processors, results)
 
-    def play(self, processors: Sequence[ListProcessor]) -> Simulation:
-        """Let processors do their lists of operations, which are known to end."""
+    def play(self, processors: Sequence[SimulatedProcessor], tasks: Sequence[Task]) -> Simulation:
+        """Let processors do what they do, from time 0, in tasks that are known to end."""
         self._schedule.begin(self.machine)
-        self._tasks = processors
+        self._tasks = tasks
         for processor in processors:
             self.at(0).wakes.append((processor, 0))
         self._simulate(processors)

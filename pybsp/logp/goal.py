@@ -205,7 +205,8 @@ class Goal:
         operation = "pybsp.logp.Goal.simulate"
         machine = machine_of(Goal.simulate, self.p, machine, operation)
         engine = Engine(machine, schedule_of(schedule, seed, operation))
-        return engine.play([ListProcessor(engine, pid, operations) for pid, operations in enumerate(self.lists)])
+        processors = [ListProcessor(engine, pid, operations) for pid, operations in enumerate(self.lists)]
+        return engine.play(processors, processors)
 
     def _require_end(self, places: Sequence[Sequence[_Place]]) -> None:
         """Do all without time: what comes first makes no difference to whether all is done.

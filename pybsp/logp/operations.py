@@ -37,15 +37,10 @@ class Operation(NamedTuple):
 
 
 class ListProcessor(SimulatedProcessor):
-    """Does its operations, as its engine lets it go on; it stands for its own task.
-
-    Attributes:
-        dead: all are done.
-    """
+    """Does its operations, as its engine lets it go on; it is its own task."""
 
     def __init__(self, engine: Engine, pid: int, operations: Sequence[Operation]) -> None:
         super().__init__(engine, pid, 0)
-        self.dead = False
         self._operations = operations
         self._waits_for = [len(one.requires) + len(one.irequires) for one in operations]
         self._enders: list[list[int]] = [[] for _ in operations]  # who requires each
@@ -78,7 +73,6 @@ class ListProcessor(SimulatedProcessor):
             else:
                 self._waiting = True
                 return
-        self.dead = True
 
     def _begin(self, number: int) -> bool:
         """Begin an operation; whether that waits for its acceptance."""
