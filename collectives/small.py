@@ -165,6 +165,7 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, made: Prepared, like:
     views = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
     for view in (view for of_all in views for k, view in enumerate(of_all) if k != pid):
         view.flags.writeable = False
+    plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
 
     def climb(value: Any) -> Any:
         sign = shown.begin(name, agreed, base)
@@ -178,7 +179,12 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, made: Prepared, like:
                 records[pid][...] = value
             shown.sync(name, label, sign, at, counts)
             sign += OF_SUPERSTEP
-            if sources:
+            if plain and len(sources) == 1:
+                (other,) = sources
+                a, b = (records[other], value) if other < pid else (value, records[other])
+                value = applied(name, pid, op, a, b)
+                shown.work(words)
+            elif sources:
                 own = value.view()
                 own.flags.writeable = False  # an op that works in place would change the caller's
                 parts = [(k, own if k == pid else records[k]) for k in members]

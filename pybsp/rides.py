@@ -78,6 +78,10 @@ class CallsOn:
         """The last ones."""
         return [Called(*call, self.members) for call in self.last]
 
+    def last_called(self) -> Called:
+        """The last one."""
+        return Called(*self.last[-1], self.members)
+
     def take_back(self) -> None:
         """The last one begins again."""
         self.number -= 1
@@ -448,7 +452,7 @@ class Rides(Participant):
     def last_call(self) -> Called:
         """The last one."""
         groups = self.group_calls
-        return groups.latest.called()[-1] if groups.since == self._number else Called(*self._calls[-1])
+        return groups.latest.last_called() if groups.since == self._number else Called(*self._calls[-1])
 
     def differ(self, complaint: str) -> NoReturn:
         """See `Stream.differ`."""
