@@ -46,22 +46,18 @@ def lu(bsp: pybsp.BSP, grid: pybsp.Grid, part: Matrix, n: int) -> Ints:
     """
     rows, columns, s, t = grid.rows, grid.columns, grid.column.pid, grid.row.pid
     a = np.column_stack((part, np.empty(len(part))))  # with a place for column k, which moves with the rows
-    order = np.arange(n)
+    order, row_numbers = np.arange(n), -1j * np.arange(s, n, rows)[:, None]
     for k in range(n):
-        # This processor's rows from k on begin with i; those behind it, and its columns, with these.
-        i, below, right = -(-(k - s) // rows), -(-(k + 1 - s) // rows), -(-(k + 1 - t) // columns)
-        has_column = t == k % columns
+        # This processor's rows and columns from k on begin with i and j, those behind k with the others.
+        i, below = -(-(k - s) // rows), -(-(k + 1 - s) // rows)
+        j, right = -(-(k - t) // columns), -(-(k + 1 - t) // columns)  # column k, where it is here, is j:right
 
         with bsp.label("pivot"):
-            best = np.full(1, -1, complex)  # numpy compares size, the real part, then the row
-            if has_column and i < len(a):
-                sizes = np.abs(a[i:, k // columns])
-                place = int(sizes.argmax())
-                best[0] = complex(sizes[place], -s - rows * (i + place))
-                bsp.work(sizes.size)
-            best = collectives.allreduce(grid.column, best, np.maximum)
+            items = np.abs(a[i:, j:right]) + row_numbers[i:]  # numpy looks for the largest, and of equal ones the first
+            best = collectives.allreduce(grid.column, items.max(initial=-1, keepdims=True), np.maximum)
+            bsp.work(items.size)
         with bsp.label("column"):
-            column = np.concatenate((a[i:, k // columns], -best.imag)) if has_column else None
+            column = np.concatenate((a[i:, j:right].ravel(), -best[0].imag))
             column = collectives.broadcast(grid.row, column, k % columns)
         a[i:, -1], r = column[:-1], int(column[-1])
         order[[k, r]] = order[[r, k]]
@@ -80,8 +76,7 @@ def lu(bsp: pybsp.BSP, grid: pybsp.Grid, part: Matrix, n: int) -> Ints:
             raise ArithmeticError(f"lu: the matrix is singular: column {k} has no pivot")
         multipliers = a[below:, -1] / pivot
         a[below:, right:-1] -= np.outer(multipliers, upper)
-        if has_column:
-            a[below:, k // columns] = multipliers
+        a[below:, j:right] = multipliers[:, None]
         bsp.work(multipliers.size * (2 * upper.size + 1))
     part[:] = a[:, :-1]
     return order
