@@ -333,9 +333,16 @@ class Rides(Participant):
         self._advance([ride])
         return ride
 
-    def start_noted(self, name: str, steps: Supersteps[Result], supersteps: int) -> Ride[Result]:
-        """Start a function that sends notes alone, and is over after so many supersteps: at least one."""
-        ride = Ride(self, name, steps)
+    def start_noted(
+        self, name: str, steps: Supersteps[Result], supersteps: int, ride: Ride[Result] | None = None
+    ) -> Ride[Result]:
+        """Start a function that sends notes alone, and is over after so many supersteps: at least one.
+
+        Args:
+            ride: of the function; None: one on the machine.
+        """
+        if ride is None:
+            ride = Ride(self, name, steps)
         ride.supersteps = supersteps
         next(steps)
         ride.ended = 1
@@ -350,6 +357,10 @@ class Rides(Participant):
         stream = Stream(self, name, self.begin(name, arguments, signature(name, arguments)))
         self.starting.streams.append(stream)
         return stream
+
+    def signature(self, name: str, arguments: Mapping[str, str]) -> int:
+        """`signature`."""
+        return signature(name, arguments)
 
     def begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
         """A call begins, with that signature of what is called; returns the signature of its first superstep."""

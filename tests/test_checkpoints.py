@@ -511,9 +511,9 @@ def test_a_checkpoint_between_the_stays_in_a_kept_part(tmp_path: Path) -> None:
         bsp.restore(0)
         found = []
         with bsp.split(0) as part:
-            found.append(refused(lambda: part.checkpoint(1)))
+            found.append(complaint(lambda: part.checkpoint(1)))
         ticket = collectives.allreduce.start(bsp.group(range(bsp.p)), 1, np.add)
-        found.append(refused(lambda: bsp.checkpoint(1)))
+        found.append(complaint(lambda: bsp.checkpoint(1)))
         return found, ticket.finish()
 
     for (in_part, riding), total in pybsp.simulate(wrong, p=3, checkpoint=tmp_path / "b", every=1).results:
@@ -522,7 +522,7 @@ def test_a_checkpoint_between_the_stays_in_a_kept_part(tmp_path: Path) -> None:
         assert total == 3
 
 
-def refused(call: Callable[[], Any]) -> str:
+def complaint(call: Callable[[], Any]) -> str:
     try:
         call()
     except pybsp.UsageError as error:

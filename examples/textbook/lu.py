@@ -53,7 +53,7 @@ def lu(bsp: pybsp.BSP, grid: pybsp.Grid, part: Matrix, n: int) -> Ints:
         j, right = -(-(k - t) // columns), -(-(k + 1 - t) // columns)  # column k, where it is here, is j:right
 
         with bsp.label("pivot"):
-            items = np.abs(a[i:, j:right]) + row_numbers[i:]  # numpy looks for the largest, and of equal ones the first
+            items = np.abs(a[i:, j:right]) + row_numbers[i:]  # the largest one: of equal sizes that of the first row
             best = collectives.allreduce(grid.column, items.max(initial=-1, keepdims=True), np.maximum)
             bsp.work(items.size)
         with bsp.label("column"):
