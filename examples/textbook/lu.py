@@ -4,11 +4,11 @@
 
 Supersteps of a step k, on a grid of R rows and C columns, for n * n items:
 
-    pivot       the largest item of column k, w = ceil((n - k) / R): `collectives.allreduce.cost` of 2 words on R
+    allreduce   the largest item of column k, w = ceil((n - k) / R): `collectives.allreduce.cost` of 2 words on R
                 processors; none where R = 1
-    column      the pivot's row and column k go along the rows of the grid: `collectives.broadcast.cost` of
+    broadcast   the pivot's row and column k go along the rows of the grid: `collectives.broadcast.cost` of
                 ceil((n - k) / R) + 1 words on C processors; none where C = 1
-    rows        rows k and r, the pivot's, go down and up the columns, to change places: `collectives.allreduce.cost` of
+    allreduce   rows k and r, the pivot's, go down and up the columns, to change places: `collectives.allreduce.cost` of
                 2 * (ceil(n / C) + 1) words on R processors; none where R = 1. Then the update,
                 w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1)
 
@@ -52,25 +52,25 @@ def lu(bsp: pybsp.BSP, grid: pybsp.Grid, part: Matrix, n: int) -> Ints:
         i, below = -(-(k - s) // rows), -(-(k + 1 - s) // rows)
         j, right = -(-(k - t) // columns), -(-(k + 1 - t) // columns)  # column k, where it is here, is j:right
 
-        with bsp.label("pivot"):
-            items = np.abs(a[i:, j:right]) + row_numbers[i:]  # the largest one: of equal sizes that of the first row
-            best = collectives.allreduce(grid.column, items.max(initial=-1, keepdims=True), np.maximum)
-            bsp.work(items.size)
-        with bsp.label("column"):
-            column = np.concatenate((a[i:, j:right].ravel(), -best[0].imag))
-            column = collectives.broadcast(grid.row, column, k % columns)
+        # The pivot, and its row r; all get to know r with column k.
+        items = np.abs(a[i:, j:right]) + row_numbers[i:]  # the largest one: of equal sizes that of the first row
+        best = collectives.allreduce(grid.column, items.max(initial=-1, keepdims=True), np.maximum)
+        bsp.work(items.size)
+        column = np.concatenate((a[i:, j:right].ravel(), -best[0].imag))
+        column = collectives.broadcast(grid.row, column, k % columns)
         a[i:, -1], r = column[:-1], int(column[-1])
         order[[k, r]] = order[[r, k]]
 
-        with bsp.label("rows"):
-            both = np.zeros((2, a.shape[1]))  # each has a part of both rows, or nothing: they are the sum
-            for values, row in zip(both, (k, r), strict=True):
-                if row % rows == s:
-                    values[:] = a[row // rows]
-            both = collectives.allreduce(grid.column, both, np.add)
+        # Rows k and r change places.
+        both = np.zeros((2, a.shape[1]))  # each has a part of both rows, or nothing: they are the sum
+        for values, row in zip(both, (k, r), strict=True):
+            if row % rows == s:
+                values[:] = a[row // rows]
+        both = collectives.allreduce(grid.column, both, np.add)
         for values, row in zip(both, (r, k), strict=True):
             if row % rows == s:
                 a[row // rows] = values
+
         upper, pivot = both[1, right:-1], both[1, -1]
         if pivot == 0:
             raise ArithmeticError(f"lu: the matrix is singular: column {k} has no pivot")
