@@ -660,7 +660,7 @@ _MACHINE = fields(
 )
 
 
-_STORED = Record._fields[1:-2]  # figures of one superstep
+_STORED: tuple[str, ...] = Record._fields[1:-2]  # figures of one superstep
 _figures = itemgetter(*_STORED)
 _whole = [name in _COUNTS for name in _STORED]
 
