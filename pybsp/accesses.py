@@ -131,7 +131,8 @@ class Accesses(Participant):
         words = messages = 0
         there, self._there = self._there, []
         for source, ticket, array, at in there:
-            value = np.array(array if at is None else array[at])
+            # The dtype: a single string would come out shorter, a single number in this machine's order of bytes.
+            value = np.array(array if at is None else array[at], array.dtype)
             if source != self._own and value.size:
                 words, messages = words + words_of(value.nbytes), messages + 1
             self._read.append((ticket, value))

@@ -445,10 +445,10 @@ class SuperstepEngine:
                 complete = self.transport.post(SYNC | flags, note, parcels)
             else:
                 complete = partial(self.route, SYNC | flags, note, parcels)
+            self._begun = _Begun(complete, enter, clock(), counts, where())
         except BaseException as error:
             self.agreement.leave(error)
             raise
-        self._begun = _Begun(complete, enter, clock(), counts, where())
         self.gate.close("bsp.begin() has ended the sending of this superstep; call bsp.end() first")
 
     def complete(self, grace: float | None = None) -> bool:
@@ -456,12 +456,12 @@ class SuperstepEngine:
         begun, enter = self._begun, clock()
         if begun is None:
             return False
-        self._begun = None
-        self.gate.open()
-        self._forget()
-        self.inbox = self._empty
         account = self.account
         try:
+            self._begun = None
+            self.gate.open()
+            self._forget()
+            self.inbox = self._empty
             charge = account.charge(enter)
             away = begun.leave - begun.enter
             seconds = charge.seconds if account.virtual else enter - account.left - away
