@@ -232,8 +232,8 @@ class SuperstepEngine:
         if self.shown is not None and 0 < local.nbytes <= READ_THERE:
             place, memory = self.shown.memory(local.nbytes)
             if place != ELSEWHERE:
+                np.ndarray(local.nbytes, np.uint8, memory)[:] = 0  # not every dtype has a 0
                 local = np.ndarray(local.shape, local.dtype, memory)
-                local[...] = 0
         return self.array(local, layout, place)
 
     def queue(self, dtype: np.dtype[Any]) -> Queue:
