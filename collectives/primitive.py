@@ -100,14 +100,14 @@ def primitive(
                 found = small(bsp, *args, **kwargs)
                 if found is not NOT_SMALL:
                     return cast("Result", found)
-            if riding is not None and bsp.p > 1 and bsp.notes is not None:
+            if riding is not None and bsp.p > 1 and isinstance(bsp, BSP):  # on a group it has supersteps of its own
                 ticket = riding(bsp, *args, **kwargs)
                 if ticket is not None:
                     return cast("Result", ticket.finish())
             return bsp.carry_out(name, steps(cast("BSP", bsp), *args, **kwargs))
 
         def start(bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result]:
-            if riding is not None and bsp.p > 1 and bsp.notes is not None:
+            if riding is not None and bsp.p > 1:
                 ticket = riding(bsp, *args, **kwargs)
                 if ticket is not None:
                     return ticket

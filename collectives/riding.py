@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bsp import BSP
-from ..rides import OF_SUPERSTEP, Ride, Supersteps, signature
+from ..rides import OF_SUPERSTEP, Ride, Supersteps
 from .primitive import NOT_SMALL, Operator, Order, checked_out, in_turn, is_number, own_result, placed
 from .small import NUMBERS, QUICK, REMEMBERED, Array, Prepare, Prepared, applied, keeps_form
 
@@ -88,7 +88,8 @@ def placing(name: str, steps: Supersteps[Any], out: Array) -> Supersteps[Any]:
 def climber(bsp: BSP, name: str, op: Operator, made: Prepared, like: Any, root: int) -> Rider:
     """A climb of trees (`primitive.climbed`) by notes, on one processor: everything but its value."""
     agreed = {key: str(one) for key, one in made.agreed.items()}
-    base, pid, fold, words, notes = signature(name, agreed), bsp.pid, made.fold, made.words, bsp.notes
+    pid, fold, words, notes = bsp.pid, made.fold, made.words, bsp.notes
+    base = notes.signature(name, agreed)
     send, take, work = notes.send, notes.take, bsp.work
     scheme = [
         (
@@ -175,7 +176,7 @@ def spread_again(bsp: BSP, name: str, value: float, root: int, degree: int | Non
 def spreader(bsp: BSP, name: str, root: int, agreed: dict[str, Any], like: Any, words: int) -> Rider:
     """Everything of it but the value."""
     agreed = {key: str(one) for key, one in agreed.items()}
-    base, notes = signature(name, agreed), bsp.notes
+    base, notes = bsp.notes.signature(name, agreed), bsp.notes
     others = [pid for pid in range(bsp.p) if pid != root]
     is_array = type(like) is np.ndarray
     noted, read = (noted_array, reader(like)) if is_array else (noted_number, read_number)

@@ -44,6 +44,11 @@ KIND_BITS, KIND_MASK = 3, 7
 NUMBERS = frozenset({float, int, np.float64})  # most of those that `is_number` knows
 REMEMBERED = 256  # prepared calls of a processor
 ALIGN = 16  # bytes, of an array in a record
+# What describes an array, by the number of its axes: dtype, that number, shape. No pickle, which takes as long as all
+# else: a program's arrays may grow or shrink with each call.
+FORMS = [Struct(f"=7sB{axes}q{8 * (axes + 1) % 16}x") for axes in range(9)]
+AXES = 7  # the byte in which that number is
+SHAPES = 1024  # that are remembered
 _INT_END = 1 << 63
 
 Array = NDArray[Any]
@@ -167,6 +172,7 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, made: Prepared, like:
     views = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
     for view in (view for of_all in views for k, view in enumerate(of_all) if k != pid):
         view.flags.writeable = False
+    plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
 
     def climb(value: Any) -> Any:
         sign = shown.begin(name, agreed, base)
@@ -180,7 +186,12 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, made: Prepared, like:
                 records[pid][...] = value
             shown.sync(name, label, sign, at, counts)
             sign += OF_SUPERSTEP
-            if sources:
+            if plain and len(sources) == 1:
+                (other,) = sources
+                a, b = (records[other], value) if other < pid else (value, records[other])
+                value = applied(name, pid, op, a, b)
+                shown.work(words)
+            elif sources:
                 own = value.view()
                 own.flags.writeable = False  # an op that works in place would change the caller's
                 parts = [(k, own if k == pid else records[k]) for k in members]
@@ -337,8 +348,9 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         shown.sync,
     )
     of_number = (out, 0.0, out, 0.0, 0.0, 0.0) if flat(1, False) else None
-    # Of arrays by dtype and shape: their description, their places by parity, and counts; None: not in one superstep.
-    arrays: dict[Any, tuple[bytes, list[Array], Counts] | None] = {}
+    # Of arrays by dtype and shape: their description, places by parity from the second time on, and counts; None: not
+    # in one superstep.
+    arrays: dict[Any, tuple[bytes, list[Array] | None, Counts] | None] = {}
 
     def spread(value: Any) -> Any:
         kind = type(value)
@@ -358,31 +370,39 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
 
     def of_array(value: Array) -> Any:
         key = value.dtype, value.shape
-        if key not in arrays:
-            if len(arrays) >= REMEMBERED:
+        known = key in arrays
+        if not known:
+            if len(arrays) >= SHAPES:
                 arrays.clear()
-            arrays[key] = placed(value)
+            arrays[key] = described(value)
         found = arrays[key]
         if found is None or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
         description, records, counts = found
         which = parity()
         at = places[which]
+        begins = at + HEAD.size + len(description)
         HEAD.pack_into(mine, at, sign, DESCRIBED | len(description) << KIND_BITS)
-        mine[at + HEAD.size : at + HEAD.size + len(description)] = description
-        records[which][...] = value
+        mine[at + HEAD.size : begins] = description
+        if records is not None:
+            records[which][...] = value
+        else:
+            np.ndarray(value.shape, value.dtype, mine, begins)[...] = value
+            if known:
+                behind = HEAD.size + len(description)
+                records = [np.ndarray(value.shape, value.dtype, mine, place + behind) for place in places]
+                arrays[key] = description, records, counts
         sync(name, label, sign, at, counts)
         return own_argument(value)
 
-    def placed(value: Array) -> tuple[bytes, list[Array], Counts] | None:
-        words = (value.nbytes + 7) >> 3
-        text = pickle.dumps((value.dtype.str, value.shape), 5)
-        text += bytes(-len(text) % ALIGN)
-        plain = value.dtype.kind in "biufc" and value.size
-        if not plain or len(text) + value.nbytes > most or not flat(words, True):
+    def described(value: Array) -> tuple[bytes, None, Counts] | None:
+        size, axes = value.nbytes, value.ndim
+        if value.dtype.kind not in "biufc" or not size or axes >= len(FORMS):
             return None
-        records = [np.ndarray(value.shape, value.dtype, mine, at + HEAD.size + len(text)) for at in places]
-        return text, records, (words * out, 0.0, out, 0.0, 0.0, 0.0)
+        words, text = (size + 7) >> 3, FORMS[axes].pack(value.dtype.str.encode(), axes, *value.shape)
+        if len(text) + size > most or not flat(words, True):
+            return None
+        return text, None, (words * out, 0.0, out, 0.0, 0.0, 0.0)
 
     def of_object(value: Any) -> Any:
         text = packed(value, name)
@@ -429,7 +449,8 @@ def spread_from(
         shown.hear,
     )
     part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, (0.0, 1.0, 0.0, 1.0, 0.0, 0.0)
-    descriptions: dict[tuple[int, bytes], tuple[Array, Counts]] = {}  # what lies behind one, by its place
+    # What lies behind a description, by its place, from the second time on.
+    descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
 
     def spread(_: Any) -> Any:
         sign = begin(name, agreed, base)
@@ -450,12 +471,14 @@ def spread_from(
             key = at, bytes(part[begin : begin + size])
             found = descriptions.get(key)
             if found is None:
-                if len(descriptions) >= REMEMBERED:
+                known = key in descriptions
+                if len(descriptions) >= SHAPES:
                     descriptions.clear()
-                dtype, shape = pickle.loads(key[1])
-                record: Array = np.ndarray(shape, dtype, part, begin + size)
+                kind, _, *shape = FORMS[key[1][AXES]].unpack_from(key[1])
+                record: Array = np.ndarray(shape, kind.rstrip(b"\0").decode(), part, begin + size)
                 words = float((record.nbytes + 7) >> 3)
-                found = descriptions[key] = record, (0.0, words, 0.0, 1.0, 0.0, 0.0)
+                found = record, (0.0, words, 0.0, 1.0, 0.0, 0.0)
+                descriptions[key] = found if known else None
             return found[0].copy(), found[1]  # the record is written over
         value = read(part, at)
         words = 1.0 if is_number(value) else float((size + 7) >> 3)

@@ -5,7 +5,7 @@ processor gets the points around its block, by a pattern.
 
 Supersteps:
 
-    pattern     2 with h = 0: the array is registered, and who needs which points of whom is settled once
+    pattern     h = 0: the array is registered, and who needs which points of whom is settled once
     step        h = the edges that a block has in common with others: 2 * n between two others where blocks are of whole
                 rows; the points, w = 6 * n * n / p, are the work of the superstep that follows. One superstep a step;
                 `Pattern.cost` has it exactly
@@ -46,7 +46,6 @@ def main(bsp: pybsp.BSP, n: int = 128, steps: int = 100) -> Plate | None:
     views = u[1:-1, 1:-1], u[:-2, 1:-1], u[2:, 1:-1], u[1:-1, :-2], u[1:-1, 2:]
 
     with bsp.superstep("pattern"):
-        bsp.sync()
         edges = plate.global_pattern(points)
     for _ in range(steps):
         with bsp.superstep("step"):

@@ -13,7 +13,7 @@ What is where:
     participant.py  what else has a part in a sync; registrations.py: which arrays and queues there are
     gate.py         whether anything may be called now
     parts.py        split
-    groups.py       numberings of some processors, and grids; group_rides.py, group_shown.py: what is called on them
+    groups.py       numberings of some processors, and grids; group_*.py: what is called on them
     agreement.py    do all processors do the same; failures.py: what is known of an exception
     account.py      what one processor notes of its supersteps; combining.py: of all of them
     ledger.py       what each superstep cost; report.py prints it

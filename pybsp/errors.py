@@ -105,6 +105,10 @@ class ProcessorError(BSPError):
         return type(self), (str(self), self.pid, self.superstep, self.label)
 
 
+class LearnedSyncError(ProcessorError, SyncError):
+    """Another processor has found that not all do the same: to `except`, both of these."""
+
+
 class CheckpointError(BSPError):
     """A checkpoint cannot be used or made; the text names the file.
 

@@ -1,7 +1,8 @@
 """What is known of an exception that leaves a program: here, by the others, and by those who are to print it.
 
-A processor that fails tells the others a `Failure`; they raise a ProcessorError. Whatever each knows of its own
-exception, or of the one that it raises, is in one record, its `Outcome`, which is kept with it.
+A processor that fails tells the others a `Failure`; they raise a ProcessorError, which is a SyncError too where that
+failed by one. Whatever each knows of its own exception, or of the one that it raises, is in one record, its `Outcome`,
+which is kept with it.
 
 An exception may refuse attributes: a frozen dataclass does, or a class whose `__setattr__` raises. What Python's own
 `__notes__` and traceback are kept in is written past such refusals.
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from greenlet import GreenletExit
 
-from .errors import BSPError, ProcessorError, SyncError, describe
+from .errors import BSPError, LearnedSyncError, ProcessorError, SyncError, describe
 
 _KEY = "__pybsp_outcome__"
 
@@ -32,6 +33,7 @@ class Failure(NamedTuple):
     primary: bool  # False where it fails because another processor of a part did
     summary: str
     ends: bool = False  # outside of any run: its process ends
+    mismatch: bool = False  # it is a SyncError
 
     @property
     def exits(self) -> bool:
@@ -42,7 +44,8 @@ class Failure(NamedTuple):
 def failure_of(error: BaseException, superstep: int, label: str) -> Failure:
     """What to tell the others about an exception."""
     summary = "".join(traceback.format_exception_only(type(error), error)).strip()
-    return Failure(superstep, label, not isinstance(error, (ProcessorError, SyncError)), summary)
+    mismatch = isinstance(error, SyncError)
+    return Failure(superstep, label, not (mismatch or isinstance(error, ProcessorError)), summary, mismatch=mismatch)
 
 
 def culprit(notes: Sequence[Any]) -> int:
@@ -59,7 +62,8 @@ def processor_error(notes: Sequence[Any]) -> ProcessorError:
     if failure.ends:
         place = " outside of a run"
     text = f"processor {pid} failed{place}: {failure.summary}"
-    error = ProcessorError(text, pid, max(failure.superstep, 0), failure.label)
+    kind = LearnedSyncError if failure.mismatch else ProcessorError
+    error = kind(text, pid, max(failure.superstep, 0), failure.label)
     outcome(error).failure = failure
     return error
 

@@ -6,6 +6,7 @@ What they say becomes puts, gets and patterns of arrays, one for each owner.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,7 +113,7 @@ class GlobalArray(Array):
             self.put(owner, flat[places], at=at)
 
     def global_pattern(self, indices: Any) -> Pattern:
-        """`Array.pattern` by global indices: collective.
+        """`Array.pattern` by global indices: collective; also before the sync that makes the array usable.
 
         Args:
             indices: as of `global_get`; other ones on each processor.
@@ -128,7 +129,6 @@ class GlobalArray(Array):
             >>> def main(bsp):
             ...     x = bsp.array(Block(6, bsp.p))
             ...     x.local[:] = np.arange(6)[x.layout.part(bsp.pid)]
-            ...     bsp.sync()
             ...     ends = x.global_pattern([0, 5])
             ...     bsp.sync()
             ...     ticket = ends.get()
@@ -137,9 +137,22 @@ class GlobalArray(Array):
             >>> pybsp.simulate(main, p=3).results
             [[0.0, 5.0], [0.0, 5.0], [0.0, 5.0]]
         """
-        self.check("array.global_pattern")
+        self._gate.check("array.global_pattern")
+        if self._shapes is not None:  # until then its layout says where everything is
+            self.check("array.global_pattern")
         indices = self._indices(indices)
-        return self.pattern(self.layout.owner(indices), self.layout.local(indices))
+        owners, items = np.asarray(self.layout.owner(indices)), self.layout.local(indices)
+        if isinstance(items, tuple):
+            number: Any = 0
+            for axis, lengths in zip(items, self._lengths.T, strict=True):
+                number = number * lengths[owners] + axis
+            items = number
+        return self._superstep.patterns.make(self, owners.ravel(), np.asarray(items, np.int64).ravel(), owners.shape)
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        """Of each processor's part, shape (p of the layout, axes)."""
+        return np.array([self.layout.local_shape(pid) for pid in range(self.layout.p)], np.int64)
 
     def _indices(self, indices: Any) -> Any:
         """Global indices as layouts take them."""

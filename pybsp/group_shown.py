@@ -70,7 +70,23 @@ class GroupShown(Shown):
             arrival = self._show(RIDES)
             place = at >> 3
             if arrival is None:
-                self._write(label, enter, counts)
+                account = engine.account
+                log, left = account.log, account.left
+                account.left = leave = clock()
+                row = log.end
+                pack_row(
+                    log.memory,
+                    8 * row,
+                    account.label_number or label,
+                    account.work,
+                    enter - left,
+                    leave - left,
+                    *counts,
+                )
+                account.work = 0.0
+                log.end = row = row + COLUMNS
+                if row == _CHUNK:
+                    log.turn()
                 for words in self._theirs:
                     if words[place] != signature:
                         self._differ(name, place, signature)

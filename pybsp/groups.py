@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from .errors import UsageError
+from .group_notes import GroupNotes
 from .group_rides import GroupRides, Numbering
 from .group_shown import GroupShown
 from .labels import checked_label
@@ -36,7 +37,7 @@ class Group:
         pid: the number of this one among them, 0 to p - 1.
         members: their pids in the machine, by number, a tuple of ints.
         machine: the machine's parameters, with p processors.
-        shown, notes, prepared: for collectives, as of `BSP`; there are no notes.
+        shown, notes, prepared: for collectives, as of `BSP`.
 
     Examples:
         >>> from pybsp import collectives
@@ -72,7 +73,7 @@ class Group:
         self._calls, self._gate = engine.group_rides, engine.gate
         self._send, self.work = send, work
         self.shown = GroupShown.on(engine, numbering)
-        self.notes = None
+        self.notes = GroupNotes(self._calls, numbering)
         self.prepared: dict[Any, Any] = {}
 
     def __repr__(self) -> str:

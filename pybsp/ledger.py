@@ -83,6 +83,7 @@ class Record(NamedTuple):
         cost; of Valiant's cost, what it takes beyond computing.
     charged: seconds that `work` takes by the machine's r; 0 where none was charged.
     supersteps: how many these are the sums of; 1 but in `Ledger.total` and `Ledger.totals`.
+    parts: what parts of the machine did in it (`bsp.split`), None where that is nothing; also in `Ledger.parts`.
 
     Examples:
         >>> def main(bsp):
@@ -114,6 +115,7 @@ class Record(NamedTuple):
     exchange_predicted: float = 0.0
     charged: float = 0.0
     supersteps: int = 1
+    parts: PartTotals | None = None
 
     @property
     def exchange(self) -> float:
@@ -131,14 +133,17 @@ class Record(NamedTuple):
         return self.seconds / self.seconds_mean if self.seconds_mean else 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures by name, those that follow from others too.
+        """All figures by name, those that follow from others too; `parts` where there are any.
 
         Examples:
             >>> (record,) = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger
             >>> list(record.to_dict())[-4:]
             ['supersteps', 'exchange', 'waiting', 'imbalance']
         """
-        return {**self._asdict(), **{name: getattr(self, name) for name in DERIVED}}
+        return {
+            **{name: getattr(self, name) for name in (*Record._fields[:-1], *DERIVED)},
+            **({} if self.parts is None else {"parts": self.parts._asdict()}),
+        }
 
 
 DERIVED = ("exchange", "waiting", "imbalance")  # figures of a `Record` that follow from its fields
@@ -460,14 +465,16 @@ class Ledger(_Records):
 
     def _at(self, number: int) -> Record:
         chunk, row = divmod(number, Log.ROWS)
-        return self._record(self._chunks[chunk][row].tolist())
+        return self._record(self._chunks[chunk][row].tolist(), self.parts.get(number))
 
     def __iter__(self) -> Iterator[Record]:
+        number = 0
         for chunk in self._chunks:
             for row in chunk.tolist():
-                yield self._record(row)
+                yield self._record(row, self.parts.get(number))
+                number += 1
 
-    def _record(self, row: Sequence[float]) -> Record:
+    def _record(self, row: Sequence[float], parts: PartTotals | None) -> Record:
         """The record of a combined row."""
         machine, work, computing = self.machine, row[WORK], row[SECONDS]
         h = max(row[WORDS_OUT], row[WORDS_IN])
@@ -495,6 +502,7 @@ class Ledger(_Records):
             seconds_mean=row[MEAN],
             exchange_predicted=exchange,
             charged=work / machine.r,
+            parts=parts,
         )
 
     @property
@@ -536,13 +544,14 @@ class Ledger(_Records):
             "machine": self.machine.as_json(),
             "virtual": self.virtual,
             "units": UNITS,
-            "supersteps": [record.to_dict() for record in kept],
+            "supersteps": [record.to_dict() for record in self],
             "labels": [record.to_dict() for record in kept.totals()],
             "total": kept.total.to_dict(),
         }
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a line of comma-separated values for each superstep, below a line of the names; as `Record.to_dict`.
+        """Write a line of comma-separated values for each superstep, below a line of the names; as `Record.to_dict`,
+        without `parts`.
 
         Only the processor that calls it writes.
 
@@ -558,8 +567,8 @@ class Ledger(_Records):
         try:
             with replacing(path) as file:
                 table = csv.writer(file, lineterminator="\n")
-                table.writerow((*Record._fields, *DERIVED))
-                table.writerows(record.to_dict().values() for record in self)
+                table.writerow((*Record._fields[:-1], *DERIVED))
+                table.writerows(record._replace(parts=None).to_dict().values() for record in self)
         except OSError as error:
             raise UsageError(f"Ledger.to_csv: {path}: cannot be written ({error.strerror})") from error
 
@@ -597,6 +606,7 @@ class Ledger(_Records):
             "machine": machine.as_json(),
             "router": router,
             **({"checkpoints": [one._asdict() for one in self.checkpoints]} if self.checkpoints else {}),
+            **({"parts": {number: one._asdict() for number, one in self.parts.items()}} if self.parts else {}),
             "virtual": self.virtual,
             "hosts": list(hosts),
             **circumstances,
@@ -612,9 +622,7 @@ class Ledger(_Records):
 
 def of_file(record: Record) -> dict[str, Any]:
     """A record as a ledger file has it."""
-    found = record._asdict()
-    del found["supersteps"]
-    return found
+    return {name: getattr(record, name) for name in ("label", *_STORED)}
 
 
 def versions(virtual: bool) -> dict[str, str]:
@@ -652,7 +660,7 @@ _MACHINE = fields(
 )
 
 
-_STORED = Record._fields[1:-1]  # figures of one superstep
+_STORED: tuple[str, ...] = Record._fields[1:-2]  # figures of one superstep
 _figures = itemgetter(*_STORED)
 _whole = [name in _COUNTS for name in _STORED]
 
@@ -668,7 +676,7 @@ class Supersteps(_Records):
         self._labels: dict[str, int] = {}
         self.names: list[str] = []
         for record in records:
-            self._add(record.label, record[1:-1])
+            self._add(record.label, record[1:-2])
 
     def append(self, value: Any) -> None:
         """Take a record as JSON has it.
@@ -716,7 +724,7 @@ class Supersteps(_Records):
 def _made(label: str, figures: Iterable[float], supersteps: int) -> Record:
     """The record of these figures, which are as `_STORED`."""
     found = (int(figure) if count else figure for figure, count in zip(figures, _whole, strict=True))
-    return Record._make((label, *found, supersteps))
+    return Record._make((label, *found, supersteps, None))
 
 
 def _supersteps(value: Any) -> Supersteps:

@@ -29,6 +29,10 @@ class Notes:
         self._words: dict[int, int] = {}
         self._came: dict[int, list[tuple[int, Note]]] = {}
 
+    def signature(self, name: str, agreed: dict[str, str]) -> int:
+        """That of a call."""
+        return self._rides.signature(name, agreed)
+
     def ride(self, name: str, steps: Supersteps[Any], supersteps: int) -> Ride[Any]:
         """`BSP.ride` of a function that is over after so many supersteps."""
         return self._rides.start_noted(name, steps, supersteps)

@@ -78,6 +78,10 @@ class CallsOn:
         """The last ones."""
         return [Called(*call, self.members) for call in self.last]
 
+    def last_called(self) -> Called:
+        """The last one."""
+        return Called(*self.last[-1], self.members)
+
     def take_back(self) -> None:
         """The last one begins again."""
         self.number -= 1
@@ -329,9 +333,16 @@ class Rides(Participant):
         self._advance([ride])
         return ride
 
-    def start_noted(self, name: str, steps: Supersteps[Result], supersteps: int) -> Ride[Result]:
-        """Start a function that sends notes alone, and is over after so many supersteps: at least one."""
-        ride = Ride(self, name, steps)
+    def start_noted(
+        self, name: str, steps: Supersteps[Result], supersteps: int, ride: Ride[Result] | None = None
+    ) -> Ride[Result]:
+        """Start a function that sends notes alone, and is over after so many supersteps: at least one.
+
+        Args:
+            ride: of the function; None: one on the machine.
+        """
+        if ride is None:
+            ride = Ride(self, name, steps)
         ride.supersteps = supersteps
         next(steps)
         ride.ended = 1
@@ -346,6 +357,10 @@ class Rides(Participant):
         stream = Stream(self, name, self.begin(name, arguments, signature(name, arguments)))
         self.starting.streams.append(stream)
         return stream
+
+    def signature(self, name: str, arguments: Mapping[str, str]) -> int:
+        """`signature`."""
+        return signature(name, arguments)
 
     def begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
         """A call begins, with that signature of what is called; returns the signature of its first superstep."""
@@ -448,7 +463,7 @@ class Rides(Participant):
     def last_call(self) -> Called:
         """The last one."""
         groups = self.group_calls
-        return groups.latest.called()[-1] if groups.since == self._number else Called(*self._calls[-1])
+        return groups.latest.last_called() if groups.since == self._number else Called(*self._calls[-1])
 
     def differ(self, complaint: str) -> NoReturn:
         """See `Stream.differ`."""

@@ -386,7 +386,8 @@ class SuperstepEngine:
         if not label:
             account.label_this(name)
         try:
-            self._take(arrival, RIDES, f"is in {self.rides.last_call().described()}", seconds, sent)
+            what = "" if arrival.kinds is None else f"is in {self.rides.last_call().described()}"
+            self._take(arrival, RIDES, what, seconds, sent)
         except BaseException as error:
             note_label(error, account.label)
             self.agreement.leave(error)

@@ -24,6 +24,7 @@ from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
 from pybsp.checkpoints.plain import Decoder, Encoder
 from pybsp.checkpoints.saver import ENDED
+from pybsp.layouts import Cyclic
 
 from .launching import Program, ended_well, finish, run, start
 
@@ -456,6 +457,77 @@ def test_what_parts_did_before_a_checkpoint_is_in_the_ledger(tmp_path: Path) -> 
     before = state_of(main, tmp_path / "a")
     assert len(before[0]) == 4
     assert state_of(main, again(tmp_path / "a")) == before
+
+
+def test_layouts_patterns_and_groups_go_on_from_a_checkpoint(tmp_path: Path) -> None:
+    """A stencil on a global array, with sums by the rows of a grid: all that a program makes again, or has there."""
+
+    def main(bsp: pybsp.BSP, steps: int, early: bool) -> Any:
+        x = bsp.array(Cyclic(11, bsp.p))
+        (own,) = x.layout.part(bsp.pid)
+        x.local[:] = np.arange(11)[own]
+        grid = bsp.grid(2, bsp.p // 2)
+        right = (np.arange(11)[own] + 1) % 11
+        pattern = x.global_pattern(right) if early else None  # before, or after what was saved is back
+        state = bsp.restore({"step": 0, "rows": 0.0})
+        pattern = pattern or x.global_pattern(right)
+        bsp.sync()
+        for step in range(state["step"], steps):
+            ticket = pattern.get()
+            total = collectives.allreduce.start(grid.column, float(x.local.sum()), np.add)
+            bsp.sync()
+            x.local[:] = (x.local + ticket.value) / 2
+            x.global_put((bsp.pid + step) % 11, step)
+            bsp.sync()
+            across = collectives.allreduce(grid.row, total.finish(), np.add)
+            state = {"step": step + 1, "rows": state["rows"] + float(across)}
+            bsp.checkpoint(state)
+        return state["rows"], x.local.tolist()
+
+    for early in (True, False):
+        whole = pybsp.simulate(main, 6, early, p=4).results
+        folder = tmp_path / f"{early}"
+        pybsp.simulate(main, 3, early, p=4, checkpoint=folder, every=1)
+        assert pybsp.simulate(main, 6, early, p=4, checkpoint=again(folder), every=1).results == whole
+
+
+def test_a_checkpoint_between_the_stays_in_a_kept_part(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, steps: int) -> Any:
+        state: list[int] = bsp.restore([])
+        halves = bsp.split(bsp.pid % 2)
+        for step in range(len(state), steps):
+            with halves as part:
+                state = [*state, int(collectives.allreduce(part, bsp.pid + step, np.add))]
+            bsp.sync()
+            bsp.checkpoint(state)
+        return state, len(bsp.ledger.parts)
+
+    whole = pybsp.simulate(main, 5, p=3).results
+    pybsp.simulate(main, 2, p=3, checkpoint=tmp_path / "a", every=1)
+    assert pybsp.simulate(main, 5, p=3, checkpoint=again(tmp_path / "a"), every=1).results == whole
+    # A part may not save, nor may anybody while something rides on a group.
+
+    def wrong(bsp: pybsp.BSP) -> Any:
+        bsp.restore(0)
+        found = []
+        with bsp.split(0) as part:
+            found.append(complaint(lambda: part.checkpoint(1)))
+        ticket = collectives.allreduce.start(bsp.group(range(bsp.p)), 1, np.add)
+        found.append(complaint(lambda: bsp.checkpoint(1)))
+        return found, ticket.finish()
+
+    for (in_part, riding), total in pybsp.simulate(wrong, p=3, checkpoint=tmp_path / "b", every=1).results:
+        assert "expected the whole machine, got a part" in in_part
+        assert "allreduce: started, and not over" in riding
+        assert total == 3
+
+
+def complaint(call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except pybsp.UsageError as error:
+        return str(error)
+    return ""
 
 
 # -- restarts ----------------------------------------------------------------------------------------------------------

@@ -154,8 +154,8 @@ def test_heat_costs_the_edges_of_the_largest_block_a_step(
         steps - 1
     )
     assert [record.work for record in of_label(done, "gather")] == [work]
-    assert [record.h for record in of_label(done, "pattern")] == [0, 0]
-    assert len(done.ledger) == steps + 3
+    assert [record.h for record in of_label(done, "pattern")] == [0]
+    assert len(done.ledger) == steps + 2
 
 
 def test_heat_is_equal_bit_for_bit_for_every_p(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,8 +45,9 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp checkpoints combining gate global_arrays group_rides group_shown groups indices "
-        "labels ledger notes part_totals participant parts patterns queues registrations rides shown superstep",
+        "accesses account arrays bsp checkpoints combining gate global_arrays group_notes group_rides group_shown "
+        "groups indices labels ledger notes part_totals participant parts patterns queues registrations rides shown "
+        "superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),

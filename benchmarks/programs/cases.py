@@ -94,10 +94,11 @@ def cases(bsp: pybsp.BSP, comm: MPI.Intracomm, quick: bool) -> Iterator[Case]:
     vector = np.random.default_rng(2).normal(size=length) + 0j
     part = vector.reshape(layouts[0].shape)[layouts[0].part(pid)].copy()
     cart = comm.Create_cart(list(layouts[0].grid[1:]))
+    lines_of_grid = [cart.Sub([k == axis for k in range(cart.ndim)]) for axis in range(cart.ndim)]
     yield Case(
         f"FFT, {length}",
         lambda: fft.fft(bsp, part, layouts),
-        lambda: mpi_fft.fft(cart, part, layouts),
+        lambda: mpi_fft.fft(cart, lines_of_grid, part, layouts),
         (fft.fft,),
         (mpi_fft.fft, mpi_fft.exchanged),
     )

@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shown,
     )
     if found:
-        ours, theirs = (sum(row[key] for row in found) for key in ("lines", "mpi4py lines"))
+        each = {row["program"].partition(",")[0]: row for row in found}  # one of several inputs
+        ours, theirs = (sum(row[key] for row in each.values()) for key in ("lines", "mpi4py lines"))
         study.show(f"lines of all programs: {ours}, mpi4py {theirs}: {ours / theirs:.2f}")
     study.end()
     return 0

@@ -8,12 +8,13 @@ Scientific Computation, 2nd edition, chapter 5, has other problems on graphs in 
 Supersteps:
 
     edges       h <= 2 * the edges that a processor finds, or has, for both directions
-    pattern     2 with h = 0
-    level       h = the distinct neighbours of a processor's part of a level that others own, or what comes, and p - 1
-                words each way by which all know whether something is new, which ride with them; w = the edges of a
-                processor's part of the level. One superstep a level, and one more at the end
-    smallest    h = likewise, of all its vertices: `pattern.cost(machine, "put")`,
-                and p - 1 words each way; one superstep an iteration, at most diameter + 2. w = the edges of a processor
+    level       h = the distinct neighbours of a processor's part of a level that others own, or what comes; w = the
+                edges of a processor's part of the level. One superstep a level
+    pattern     h = 0: who tells whom is settled once
+    smallest    h = the distinct neighbours of all of a processor's vertices, or what comes:
+                `pattern.cost(machine, "put")`; w = the edges of a processor. At most diameter + 1 of them
+    allreduce   of a word, whether something is new, or has changed: one before each level and after the last, and one
+                after each "smallest"
     check       distances and components go to processor 0: h = 2 * (n less its own)
 
 Run it:
@@ -79,15 +80,13 @@ def distances(graph: Graph, root: int) -> Ints:
     distance = np.full(graph.own.size, -1)
     reached = bsp.queue(np.int32)
     new = np.flatnonzero(graph.own == root)
-    level, going = 0, True
-    while going:
+    level = 0
+    while collectives.allreduce(bsp, new.size, np.add):
         distance[new] = level
         with bsp.superstep("level"):
             told = np.unique(graph.neighbours(new))
-            reached.send(layout.owner(told), layout.local(told).astype(np.int32))
-            some = collectives.allreduce.start(bsp, new.size, np.add, degree=max(bsp.p, 2))
+            reached.send(layout.owner(told), layout.local(told))
             bsp.work(graph.degree[new].sum())
-        going = some.value > 0
         new = np.unique(reached.values)
         new = new[distance[new] < 0]
         level += 1
@@ -98,25 +97,20 @@ def components(graph: Graph) -> Ints:
     """The smallest number in the component of each of this processor's vertices."""
     bsp = graph.bsp
     label = bsp.register(graph.own.copy(), graph.layout)
-    with bsp.superstep("pattern"):
-        bsp.sync()
-        others, place = np.unique(graph.targets, return_inverse=True)
-        told = label.global_pattern(others)
     # The edges by their far end: the smallest of those that tell a vertex is a reduction of neighbouring items.
-    order = np.argsort(place, kind="stable")
-    source = np.repeat(np.arange(graph.own.size), graph.degree)[order]
-    first = np.flatnonzero(np.diff(place[order], prepend=-1))
+    order = np.argsort(graph.targets, kind="stable")
+    source, targets = np.repeat(np.arange(graph.own.size), graph.degree)[order], graph.targets[order]
+    first = np.flatnonzero(np.diff(targets, prepend=-1))
+    with bsp.superstep("pattern"):
+        told = label.global_pattern(targets[first])
     changed = 1
-    while True:
+    while changed:
         before = label.local.copy()
         with bsp.superstep("smallest"):
             told.put(np.minimum.reduceat(before[source], first) if first.size else before[:0], np.minimum)
             bsp.work(source.size)
-            # Whether the last superstep changed something is known after this one.
-            total = collectives.allreduce.start(bsp, changed, np.add, degree=max(bsp.p, 2))
-        if not total.value:
-            return label.local
-        changed = int(np.count_nonzero(label.local != before))
+        changed = collectives.allreduce(bsp, np.count_nonzero(label.local != before), np.add)
+    return label.local
 
 
 def packages() -> tuple[list[str], NDArray[np.void]]:

@@ -4,12 +4,12 @@
 
 Supersteps of a step k, on a grid of R rows and C columns, for n * n items:
 
-    pivot       the largest item of column k, w = ceil((n - k) / R): `collectives.allreduce.cost` of 2 words on R
+    allreduce   the largest item of column k, w = ceil((n - k) / R): `collectives.allreduce.cost` of 2 words on R
                 processors; none where R = 1
-    column      the pivot's row and column k go along the rows of the grid: `collectives.broadcast.cost` of
+    broadcast   the pivot's row and column k go along the rows of the grid: `collectives.broadcast.cost` of
                 ceil((n - k) / R) + 1 words on C processors; none where C = 1
-    rows        row k goes to the owners of row r, the pivot's, and row r down the columns, to be row k:
-                h = (R - 1) * (ceil(n / C) + 1). Then the update,
+    allreduce   rows k and r, the pivot's, go down and up the columns, to change places: `collectives.allreduce.cost` of
+                2 * (ceil(n / C) + 1) words on R processors; none where R = 1. Then the update,
                 w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1)
 
 and
@@ -38,55 +38,47 @@ Matrix = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def lu(bsp: pybsp.BSP, grid: pybsp.Grid, a: Matrix, n: int) -> Ints:
+def lu(bsp: pybsp.BSP, grid: pybsp.Grid, part: Matrix, n: int) -> Ints:
     """Write L and U over this processor's part of A; returns the order of A's rows in P A.
 
     Raises:
         ArithmeticError: A is singular; on all processors.
     """
-    s, t = grid.column.pid, grid.row.pid
-    order = np.arange(n)
+    rows, columns, s, t = grid.rows, grid.columns, grid.column.pid, grid.row.pid
+    a = np.column_stack((part, np.empty(len(part))))  # with a place for column k, which moves with the rows
+    order, row_numbers = np.arange(n), -1j * np.arange(s, n, rows)[:, None]
     for k in range(n):
-        # This processor's rows and columns from k on begin with these, and those behind k.
-        i, j = -(-(k - s) // grid.rows), -(-(k - t) // grid.columns)
-        below, right = -(-(k + 1 - s) // grid.rows), -(-(k + 1 - t) // grid.columns)
-        has_column = t == k % grid.columns
+        # This processor's rows and columns from k on begin with i and j, those behind k with the others.
+        i, below = -(-(k - s) // rows), -(-(k + 1 - s) // rows)
+        j, right = -(-(k - t) // columns), -(-(k + 1 - t) // columns)  # column k, where it is here, is j:right
 
-        with bsp.label("pivot"):
-            best = np.full(1, -1, complex)  # numpy compares size, the real part, then the row
-            if has_column and i < len(a):
-                sizes = np.abs(a[i:, j])
-                place = int(sizes.argmax())
-                best[0] = complex(sizes[place], -s - grid.rows * (i + place))
-                bsp.work(sizes.size)
-            best = collectives.allreduce(grid.column, best, np.maximum)
-        with bsp.label("column"):
-            column = np.concatenate((a[i:, j], -best.imag)) if has_column else None
-            column = np.array(collectives.broadcast(grid.row, column, k % grid.columns))
-        r = int(column[-1])
+        # The pivot, and its row r; all get to know r with column k.
+        items = np.abs(a[i:, j:right]) + row_numbers[i:]  # the largest one: of equal sizes that of the first row
+        best = collectives.allreduce(grid.column, items.max(initial=-1, keepdims=True), np.maximum)
+        bsp.work(items.size)
+        column = np.concatenate((a[i:, j:right].ravel(), -best[0].imag))
+        column = collectives.broadcast(grid.row, column, k % columns)
+        a[i:, -1], r = column[:-1], int(column[-1])
         order[[k, r]] = order[[r, k]]
 
-        with bsp.superstep("rows"):
-            if s == k % grid.rows:
-                grid.column.send(r % grid.rows, np.concatenate((a[k // grid.rows], column[:1])), "to r")
-            if s == r % grid.rows:
-                here = r // grid.rows
-                values = np.concatenate((a[here], column[here - i : here - i + 1]))
-                for place in range(grid.rows):
-                    grid.column.send(place, values, "to k")
-        moved = {message.tag: message.payload for message in bsp.inbox}
-        if s == r % grid.rows:
-            a[here], column[here - i] = moved["to r"][:-1], moved["to r"][-1]
-        if s == k % grid.rows:
-            a[k // grid.rows] = moved["to k"][:-1]
-        pivot, upper = moved["to k"][-1], moved["to k"][right:-1]
+        # Rows k and r change places.
+        both = np.zeros((2, a.shape[1]))  # each has a part of both rows, or nothing: they are the sum
+        for values, row in zip(both, (k, r), strict=True):
+            if row % rows == s:
+                values[:] = a[row // rows]
+        both = collectives.allreduce(grid.column, both, np.add)
+        for values, row in zip(both, (r, k), strict=True):
+            if row % rows == s:
+                a[row // rows] = values
+
+        upper, pivot = both[1, right:-1], both[1, -1]
         if pivot == 0:
             raise ArithmeticError(f"lu: the matrix is singular: column {k} has no pivot")
-        multipliers = column[below - i : -1] / pivot
-        a[below:, right:] -= np.outer(multipliers, upper)
-        if has_column:
-            a[below:, j] = multipliers
-        bsp.work(multipliers.size * (2 * (a.shape[1] - right) + 1))
+        multipliers = a[below:, -1] / pivot
+        a[below:, right:-1] -= np.outer(multipliers, upper)
+        a[below:, j:right] = multipliers[:, None]
+        bsp.work(multipliers.size * (2 * upper.size + 1))
+    part[:] = a[:, :-1]
     return order
 
 

@@ -8,7 +8,7 @@ Computation, section 4.3, with Cartesian distribution; M. R. Hestenes and E. Sti
 Supersteps, for n rows and Z entries that a processor has, U and V the distinct rows and columns of them:
 
     entries     h <= 2 * (entries that a processor finds, or has): a place, in a word, and a value
-    pattern     2 with h = 0: the vectors are registered, and who needs what of whom is settled once
+    pattern     h = 0: the vectors are registered, and who needs what of whom is settled once
     product     2: h = what others need of a processor's block, `fan_out.cost(machine)`; and the partial sums for other
                 processors, `fan_in.cost(machine, "put")`, of which w = 2 * Z; a processor gets at most V words in the
                 first, and sends at most U in the second
@@ -57,7 +57,6 @@ class Matrix:
         self.local = sparse.csr_matrix((mine["value"], (i, j)), (rows.size, columns_here.size))
         self.x, self.y = bsp.array(self.layout), bsp.array(self.layout)
         with bsp.superstep("pattern"):
-            bsp.sync()
             self.fan_out = self.x.global_pattern(columns_here)
             self.fan_in = self.y.global_pattern(rows)
 

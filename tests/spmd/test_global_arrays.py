@@ -40,13 +40,14 @@ def test_items_are_found_by_their_global_indices(spmd: Spmd, layout: str) -> Non
         x = bsp.array(LAYOUTS[layout](bsp.p), np.int32)
         whole = np.arange(np.prod(x.layout.shape)).reshape(x.layout.shape)
         x.local[...] = whole[x.layout.part(bsp.pid)]
-        bsp.sync()
         indices = some_of(x.layout, bsp.pid)
+        early = x.global_pattern(indices)  # its layout says where they are, before the array can be used
+        bsp.sync()
         pattern = x.global_pattern(indices)
         into = np.zeros(whole[indices].shape)
         tickets = [x.global_get(indices), x.global_get(indices, into=into)]
         bsp.sync()
-        tickets.append(pattern.get())
+        tickets += [early.get(), pattern.get()]
         bsp.sync()
         expected = whole[indices].tolist()
         found = [ticket.value.tolist() == expected for ticket in tickets], tickets[1].value is into
@@ -58,7 +59,7 @@ def test_items_are_found_by_their_global_indices(spmd: Spmd, layout: str) -> Non
     results, made = spmd(main), LAYOUTS[layout](spmd.p)
     whole = np.arange(np.prod(made.shape), dtype=np.int32).reshape(made.shape)
     whole[some_of(made, 0)] = -1 - whole[some_of(made, 0)]
-    assert results == [([True] * 3, True, plain(whole[made.part(pid)])) for pid in range(spmd.p)]
+    assert results == [([True] * 4, True, plain(whole[made.part(pid)])) for pid in range(spmd.p)]
 
 
 def test_slices_numbers_and_nothing_are_indices_too(spmd: Spmd) -> None:

@@ -17,16 +17,28 @@ from tests.conftest import Spmd
 from .programs import caught
 
 Machine = pybsp.BSP | pybsp.Group
+
+
+def last(_: Any, b: Any) -> Any:
+    """An operator for which order matters."""
+    return b
+
+
 CALLS: dict[str, tuple[Any, Callable[[Machine], tuple[Any, ...]]]] = {
     "broadcast": (collectives.broadcast, lambda g: (np.arange(5.0) if g.pid == g.p - 1 else None, g.p - 1)),
     "broadcast of a number": (collectives.broadcast, lambda g: (2.5 if g.pid == 0 else None,)),
     "broadcast of an object": (collectives.broadcast, lambda g: ({"of": g.p} if g.pid == 0 else None,)),
     "broadcast of much": (collectives.broadcast, lambda g: (np.arange(9000) if g.pid == 0 else None,)),
     "broadcast in trees": (collectives.broadcast, lambda g: ("text" if g.pid == 0 else None, 0, 2)),
+    "broadcast of what all know": (
+        collectives.broadcast,
+        lambda g: (np.arange(3.0) if g.pid == 0 else None, 0, None, None, np.zeros(3)),
+    ),
     "broadcast_items": (collectives.broadcast_items, lambda g: ([1, 2, 3] if g.pid == 0 else None,)),
     "reduce": (collectives.reduce, lambda g: (float(g.pid), np.add, g.p - 1)),
     "reduce of arrays": (collectives.reduce, lambda g: (np.full(7, g.pid), np.maximum, 0)),
     "allreduce": (collectives.allreduce, lambda g: (float(g.pid), np.add)),
+    "allreduce of the last": (collectives.allreduce, lambda g: (float(g.pid), last)),
     "allreduce in order": (collectives.allreduce, lambda g: ([g.pid], operator.add)),
     "allreduce in trees": (collectives.allreduce, lambda g: (np.full(3, 1.5) * g.pid, np.add, 2)),
     "allreduce of much": (collectives.allreduce, lambda g: (np.arange(6000.0) * g.pid, np.add)),

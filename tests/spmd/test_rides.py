@@ -384,6 +384,22 @@ def test_small_arrays_have_the_bits_that_ride_whatever_their_size(spmd: Spmd) ->
     assert spmd(main) == [True] * spmd.p
 
 
+def test_arrays_of_any_form_are_broadcast_again_and_again(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        shapes = [(), (1,), (0,), (0, 3), (2, 3), (3, 2), (1, 2, 3), (1,) * 8, (2,) * 9, (3, 1365), (4096,)]
+        found = []
+        for k in range(3):  # the third time as what is remembered from the second has it
+            for dtype in ("f8", "c16", "?", ">i2", "M8[s]", [("a", "i4"), ("b", "f8")]):
+                for shape in shapes:
+                    value = np.full(shape, k + len(shape), np.int64).astype(dtype)
+                    got = broadcast(bsp, value if bsp.pid == bsp.p - 1 else None, root=bsp.p - 1)
+                    same = (got.dtype, got.shape, got.tobytes()) == (value.dtype, shape, value.tobytes())
+                    found.append(same and got.flags.writeable)
+        return all(found), len(found)
+
+    assert spmd(main) == [(True, 3 * 6 * 11)] * spmd.p
+
+
 def test_the_ledger_is_the_same_whether_small_or_riding(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         def once(call: Callable[..., Any]) -> list[Any]:

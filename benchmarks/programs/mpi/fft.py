@@ -12,20 +12,19 @@ from pybsp.layouts import Cyclic
 Complex = NDArray[np.complex128]
 
 
-def fft(cart: MPI.Cartcomm, part: Complex, layouts: tuple[Cyclic, ...]) -> Complex:
-    """The grid of `cart` has an axis less than the vector."""
+def fft(cart: MPI.Cartcomm, lines: list[MPI.Cartcomm], part: Complex, layouts: tuple[Cyclic, ...]) -> Complex:
+    """The grid of `cart` has an axis less than the vector; `lines` are the ranks beside this one on each of them."""
     for axis, layout in enumerate(layouts):
         if axis:
-            part = exchanged(cart, part, layout.shape, axis)
+            part = exchanged(lines[axis - 1], part, layout.shape, axis)
         part = np.fft.fft(part, axis=axis)
         if axis < len(layouts) - 1:
             part *= twiddles(layout, axis, cart.rank)
     return part
 
 
-def exchanged(cart: MPI.Cartcomm, part: Complex, shape: tuple[int, ...], axis: int) -> Complex:
+def exchanged(comm: MPI.Cartcomm, part: Complex, shape: tuple[int, ...], axis: int) -> Complex:
     """Deal out the axis before, and make this one whole."""
-    comm = cart.Sub([k == axis - 1 for k in range(cart.ndim)])
     q, rank = comm.size, comm.rank
     before = (slice(None),) * (axis - 1)
     pieces = [part[(*before, slice(other, None, q))].ravel() for other in range(q)]
@@ -38,5 +37,4 @@ def exchanged(cart: MPI.Cartcomm, part: Complex, shape: tuple[int, ...], axis: i
     for other, piece in enumerate(np.split(received, np.cumsum(counts)[:-1])):
         view = result[(*before, slice(None), slice(other, None, q))]
         view[...] = piece.reshape(view.shape)
-    comm.Free()
     return result
