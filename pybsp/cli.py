@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import leftovers, report, simulation
+from . import leftovers, page, report, simulation
 from ._version import __version__
 from .configured import TYPES, configured
 from .errors import BSPError, LauncherError, UsageError
@@ -70,8 +70,11 @@ def _parser() -> argparse.ArgumentParser:
     simulate.set_defaults(action=_simulate)
 
     show = commands.add_parser("report", help="print a ledger: what each superstep cost")
-    show.add_argument("ledger", help="a file written by --ledger")
+    show.add_argument("ledger", nargs="+", help="a file written by --ledger")
     show.add_argument("--all", action="store_true", help="a line for each superstep, not for each label")
+    show.add_argument(
+        "--html", metavar="FILE", help="write a page of it, with pictures; two ledgers stand side by side"
+    )
     show.set_defaults(action=_report)
 
     for part in PARTS:
@@ -81,7 +84,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _report(options: argparse.Namespace) -> int:
     try:
-        return report.report(options.ledger, options.all)
+        if options.html:
+            return page.write(options.ledger, options.html)
+        return max([report.report(ledger, options.all) for ledger in options.ledger])
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0

@@ -24,16 +24,21 @@ def report(path: str, every: bool) -> int:
     if not console.is_terminal:
         console.width = 240  # in a file or a pipe nothing is cut
     for number, run in enumerate(read(path)["runs"], 1):
-        if not run["virtual"] and run["machine"].get("exchange"):
-            run["machine"].update(run["machine"]["exchange"])  # by which the ledger predicts
-        console.print(Text(harmless(_title(number, run))), highlight=False, soft_wrap=True)
+        predicting(run)
+        console.print(Text(harmless(title(number, run))), highlight=False, soft_wrap=True)
         console.print(
             Text(headline(run["supersteps"].total, run["machine"], run["virtual"])), highlight=False, soft_wrap=True
         )
         console.print(_table(run["supersteps"], run["machine"], every))
-        for note in _notes(run):
+        for note in notes(run):
             console.print(Text(note), highlight=False, soft_wrap=True)
     return 0
+
+
+def predicting(run: dict[str, Any]) -> None:
+    """Let the machine of a run be the one that its ledger predicts exchanges by."""
+    if not run["virtual"] and run["machine"].get("exchange"):
+        run["machine"].update(run["machine"]["exchange"])
 
 
 def headline(total: Record, machine: dict[str, Any], virtual: bool = False) -> str:
@@ -76,7 +81,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def _notes(run: dict[str, Any]) -> Iterator[str]:
+def notes(run: dict[str, Any]) -> Iterator[str]:
     """What is to be said below a run's table."""
     yield from placed(run)
     if any(run["machine"].get(key) is not None for key in BARS.values()):
@@ -88,7 +93,8 @@ def _notes(run: dict[str, Any]) -> Iterator[str]:
         yield "Times are virtual: what is measured is what the machine's parameters say."
 
 
-def _title(number: int, run: dict[str, Any]) -> str:
+def title(number: int, run: dict[str, Any]) -> str:
+    """A run in a line: where, when, by which machine, with which versions."""
     machine, hosts = run["machine"], sorted(set(run["hosts"]))
     kind = "virtual processors" if run["virtual"] else "MPI ranks"
     figures = ", ".join(f"{name} = {machine[name]:.3g} {unit}" for name, unit in UNITS.items() if name in machine)
@@ -105,12 +111,12 @@ def _table(records: Supersteps, machine: dict[str, Any], every: bool) -> Table:
     table.add_column("superstep" if every else "supersteps", justify="right")
     table.add_column("label")
     total, errors = records.total, {name: machine[key] for name, key in BARS.items() if machine.get(key) is not None}
-    columns = _columns(total, machine["calibrated"], errors)
-    for name in columns:
+    shown = columns(total, machine["calibrated"], errors)
+    for name in shown:
         table.add_column(Text(name), justify="right")  # a unit in brackets is no markup
 
     def add(number: int, label: str, record: Record) -> None:
-        table.add_row(str(number), Text(label), *(column(record) for column in columns.values()))
+        table.add_row(str(number), Text(label), *(column(record) for column in shown.values()))
 
     if every:
         for number, record in enumerate(records):
@@ -123,7 +129,7 @@ def _table(records: Supersteps, machine: dict[str, Any], every: bool) -> Table:
     return table
 
 
-def _columns(total: Record, predicted: bool, errors: dict[str, float]) -> dict[str, Callable[[Record], str]]:
+def columns(total: Record, predicted: bool, errors: dict[str, float]) -> dict[str, Callable[[Record], str]]:
     """The columns of a table: what there is to say of a run with that total.
 
     Args:
@@ -141,17 +147,17 @@ def _columns(total: Record, predicted: bool, errors: dict[str, float]) -> dict[s
     def bar(error: float) -> Callable[[Record], str]:
         return lambda record: f"{error * record.exchange_predicted:.2g}"
 
-    columns = {"h [words]": whole("h"), "M [words]": whole("M"), "messages": whole("messages")}
+    found = {"h [words]": whole("h"), "M [words]": whole("M"), "messages": whole("messages")}
     if total.items:
-        columns["items"] = whole("items")
-    columns["computing [s]"] = seconds("seconds")
+        found["items"] = whole("items")
+    found["computing [s]"] = seconds("seconds")
     if total.work:
-        columns["by w/r [s]" if predicted else "w [flop]"] = seconds("charged" if predicted else "work")
-    columns["imbalance"] = lambda record: f"{record.imbalance:.3g}"
-    columns["waiting [s]"] = seconds("waiting")
-    columns["exchange [s]"] = seconds("exchange")
+        found["by w/r [s]" if predicted else "w [flop]"] = seconds("charged" if predicted else "work")
+    found["imbalance"] = lambda record: f"{record.imbalance:.3g}"
+    found["waiting [s]"] = seconds("waiting")
+    found["exchange [s]"] = seconds("exchange")
     if predicted:
-        columns["predicted [s]"] = seconds("exchange_predicted")
-        columns.update({name: bar(error) for name, error in errors.items()})
-        columns["predicted/measured"] = ratio_of
-    return columns
+        found["predicted [s]"] = seconds("exchange_predicted")
+        found.update({name: bar(error) for name, error in errors.items()})
+        found["predicted/measured"] = ratio_of
+    return found

@@ -36,7 +36,7 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec notebook "
+        "_version compiled convert decoding drawing errors failures files layouts lazy leftovers managed mpiexec notebook "
         "places process settings shipping slurm supervise",
         "",
     ),
@@ -63,7 +63,7 @@ LAYERS = {
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
     "command": Layer(
-        "__main__ cli configured doctor labelled probe pytest_plugin report starting",
+        "__main__ cli configured doctor labelled page predict probe pytest_plugin report starting",
         "ground machines transport messages logp bsp routers runs benchmarks",
     ),
 }
