@@ -19,6 +19,7 @@ What is where:
     ledger.py       what each superstep cost; report.py prints it
     machine.py      parameters and predictions; cost.py: what an algorithm costs, before it runs
     launch.py       run, attach: programs on MPI ranks; session.py: their life cycle, and that of LogP runs
+    checkpoints/    what a program saves, and goes on from
     keywords.py     what of their keywords is pybsp's
     watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
     world.py        all ranks of a job, and how it ends; exits.py: also where there was no run
@@ -32,6 +33,7 @@ What is where:
     routing/        how messages get to their destinations
     collectives/    communication primitives
     benchmarks/     measurements and comparisons
+    replaying.py    one processor of a recorded job, alone
     cli.py          the command `pybsp`; mpiexec.py finds what starts ranks, supervise.py waits for them
     starting.py     how `pybsp run` starts ranks here, under Slurm too (slurm.py); configured.py: what it is told, and
                     where; labelled.py: --label-output
@@ -49,6 +51,7 @@ from .errors import (
     AbortError,
     BoundsError,
     BSPError,
+    CheckpointError,
     CostError,
     DeadlockError,
     DeliveryError,
@@ -67,6 +70,7 @@ if TYPE_CHECKING:
     from . import routing as routing
     from .arrays import Array, Ticket
     from .bsp import BSP
+    from .checkpoints.failing import Failures
     from .cost import Cost, Superstep
     from .global_arrays import GlobalArray
     from .groups import Grid, Group
@@ -88,12 +92,14 @@ __all__ = [
     "BSPError",
     "BSPMachine",
     "BoundsError",
+    "CheckpointError",
     "Cost",
     "CostError",
     "DeadlockError",
     "DeliveryError",
     "EBSPMachine",
     "Execution",
+    "Failures",
     "GlobalArray",
     "Grid",
     "Group",
@@ -137,6 +143,7 @@ if not TYPE_CHECKING:
             ".routing": (),
             ".arrays": ("Array", "Ticket"),
             ".bsp": ("BSP",),
+            ".checkpoints.failing": ("Failures",),
             ".cost": ("Cost", "Superstep"),
             ".global_arrays": ("GlobalArray",),
             ".groups": ("Grid", "Group"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from .errors import describe
 from .ledger import Log
@@ -74,6 +75,12 @@ class Account:
     def time(self) -> float:
         """Seconds since the program began."""
         return self._transport.time() - self._started
+
+    def resume(self, saved: Mapping[str, Any], seconds: float) -> None:
+        """Go on from a checkpoint: with its log (`Log.as_saved`), so many seconds after the program began."""
+        self.log.resume(saved)
+        self._started = self._transport.time() - seconds
+        self.label_this(self.label)
 
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ Arguments are checked here; what they say goes to the `SuperstepEngine` below.
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import pickle
 from collections.abc import Iterable, Iterator
@@ -22,7 +21,7 @@ from .groups import Grid, Group, checked_grid, checked_members
 from .labels import Labelled, LabelledSuperstep, checked_label
 from .layouts import Layout, fitting
 from .ledger import Ledger
-from .machine import BSPMachine, EBSPMachine
+from .machine import BSPMachine, EBSPMachine, resized
 from .mail import PLAIN_NUMBERS, Inbox
 from .managed import managed
 from .part_totals import exchange_totals
@@ -66,6 +65,8 @@ class BSP:
         self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts and groups, by their size
         # In place of the method below, which calls it and does nothing else: an empty superstep is to take no longer.
         self.sync = superstep.sync  # type: ignore[method-assign]
+        if superstep.saver is not None:
+            self.checkpoint = superstep.saver.offer  # type: ignore[method-assign]
 
     @property
     def inbox(self) -> Inbox:
@@ -499,6 +500,82 @@ class BSP:
         """
         return self._superstep.rides.stream(name, {key: str(value) for key, value in arguments.items()})
 
+    # -- checkpoints ----------------------------------------------------------------------------------------------
+
+    def restore(self, default: Any) -> Any:
+        """The state that the last checkpoint holds; `default` where there is none. Collective, and no superstep.
+
+        To be called once, when the program has made its arrays and queues and before `checkpoint`. These are matched by
+        the order in which they are made, and then hold what they held; so do the inbox, and the ledger. Large arrays
+        of the state are memory of the file, copied where they are written to; one that is an array's `local` is that
+        again.
+
+        Args:
+            default: what the program begins with; anything.
+
+        Raises:
+            CheckpointError: none of the checkpoints that there are can be used; of another program, or for another p.
+            UsageError: called twice, inside of a part, with something sent, or a collective under way.
+
+        BSP cost: none; the file is read.
+
+        Examples:
+            >>> import shutil, tempfile
+            >>> def main(bsp, supersteps):
+            ...     state = bsp.restore({"step": 0, "total": 0})
+            ...     for step in range(state["step"], supersteps):
+            ...         bsp.send(0, step)
+            ...         bsp.sync()
+            ...         state = {"step": step + 1, "total": state["total"] + sum(m.payload for m in bsp.inbox)}
+            ...         bsp.checkpoint(state)
+            ...     return state["total"], len(bsp.ledger)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     first = pybsp.simulate(main, 5, p=2, checkpoint=f"{folder}/a", every=1).results
+            ...     again = shutil.copytree(f"{folder}/a", f"{folder}/b")  # as another job would find it
+            ...     first, pybsp.simulate(main, 10, p=2, checkpoint=again, every=1).results  # goes on after 5
+            ([(20, 5), (0, 5)], [(90, 10), (0, 10)])
+        """
+        self._refuse_in_part("bsp.restore")
+        saver = self._superstep.saver
+        return default if saver is None else saver.restore(default)
+
+    def checkpoint(self, state: Any) -> None:
+        """Offer a state to be saved, at a superstep's boundary: it is where a checkpoint is due. Collective.
+
+        A job that has died goes on from the last checkpoint when it is started again (`pybsp run --restarts`), and ends
+        with the same result: `restore`, which has an example, gives this state. Saved with it are the registered
+        arrays, what is in the inbox and in queues, and the ledger. Where no checkpoints are asked for
+        (`run(..., checkpoint=DIR)`, PYBSP_CHECKPOINT, `pybsp run --checkpoint DIR`) nothing is done.
+
+        Args:
+            state: anything that can be pickled. Arrays are written as they are; with None, numbers, str, bytes, lists,
+                tuples, dicts, numpy's generators and `random.Random` nothing is pickled.
+
+        Raises:
+            UsageError: no `restore` before; other arrays and queues than there were then; inside of a part; with
+                something sent since the last sync, or a collective under way; a state that cannot be pickled.
+
+        BSP cost: none where none is due; else what writing takes, which `ledger.checkpoints` has.
+
+        Examples:
+            >>> def main(bsp):
+            ...     state = bsp.restore(0)
+            ...     bsp.sync()
+            ...     bsp.checkpoint(state + 1)  # nobody has asked for any
+            ...     return state
+            >>> pybsp.simulate(main, p=2).results
+            [0, 0]
+        """
+        superstep = self._superstep
+        if superstep.saver is not None:
+            superstep.saver.offer(state)
+        elif superstep.agreement.members:
+            self._refuse_in_part("bsp.checkpoint")
+
+    def _refuse_in_part(self, operation: str) -> None:
+        if self._superstep.agreement.members:
+            raise UsageError(f"{operation}: expected the whole machine, got a part made by bsp.split; call it outside")
+
     # -- groups and parts -----------------------------------------------------------------------------------------
 
     def group(self, members: Iterable[SupportsIndex]) -> Group:
@@ -613,7 +690,7 @@ class BSP:
         """The parameters of some of the processors."""
         machine = self._machines.get(p)
         if machine is None:  # to check its parameters takes a sixth of a split
-            machine = self._machines[p] = dataclasses.replace(self.machine, p=p)
+            machine = self._machines[p] = resized(self.machine, p)
         return machine
 
     # -- costs ----------------------------------------------------------------------------------------------------

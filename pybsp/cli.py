@@ -6,20 +6,25 @@ import argparse
 import importlib
 import os
 import runpy
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import leftovers, page, report, simulation
+from . import leftovers, page, report, settings, simulation
 from ._version import __version__
+from .checkpoints import asked as checkpoints
+from .checkpoints import restarts
+from .checkpoints.folder import tell_to_end
+from .checkpoints.record import Record
 from .configured import TYPES, configured
 from .errors import BSPError, LauncherError, UsageError
 from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
 from .routing.choice import named
 from .starting import default_count, explained, refuse_shadow, start
-from .supervise import supervise
+from .supervise import end_children, supervise
 
 # Modules that add commands of their own: `add_commands(commands)`.
 PARTS = (
@@ -55,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--hosts", metavar="A,B:2", help="where the ranks run, by the MPI library's own launcher")
     run.add_argument("--label-output", action="store_true", help="each line carries the number of its processor")
     run.add_argument("--explain", action="store_true", help="print what would be run, and what said so; run nothing")
+    _checkpoint_options(run)
     run.add_argument(
         "--calibrate",
         action="store_true",
@@ -77,6 +83,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     show.set_defaults(action=_report)
 
+    again = commands.add_parser("replay", help="run one processor of a recorded job alone")
+    again.add_argument("folder", metavar="DIR", help="that of `pybsp run --checkpoint DIR --record PID`")
+    again.add_argument("--pid", type=_number, required=True, help="the processor")
+    again.add_argument("--debug", action="store_true", help="under Python's debugger, from its first line on")
+    again.set_defaults(action=_replay)
+
     for part in PARTS:
         importlib.import_module(part, __package__).add_commands(commands)
     return parser
@@ -92,12 +104,31 @@ def _report(options: argparse.Namespace) -> int:
         return 0
 
 
+def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint", metavar="DIR", help="a folder for checkpoints, or LOCAL:SHARED, one of each host and one of all"
+    )
+    parser.add_argument("--every", help="supersteps between them, or a time as 30s, or mtbf=24h (the default)")
+    parser.add_argument(
+        "--restarts", type=_count, metavar="N", help="start a job that has died again, so often at most"
+    )
+    parser.add_argument(
+        "--record", type=_number, metavar="PID", help="record what this processor gets, for pybsp replay"
+    )
+
+
 def _program_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", metavar="FILE", help="write what each BSP superstep cost, as JSON")
     parser.add_argument("--machine", metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)")
     parser.add_argument("--checked", action="store_true", help="check what is too dear for every superstep")
     parser.add_argument("program", help="a Python file that calls pybsp.run or pybsp.logp.run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+
+
+def _number(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a processor's number, got {text!r}")
+    return int(text)
 
 
 def _count(text: str) -> int:
@@ -129,7 +160,7 @@ def _run(options: argparse.Namespace) -> int:
     said = configured({key: getattr(options, key.replace("-", "_")) for key in TYPES}, options.program)
     for key, what in said.items():
         setattr(options, key.replace("-", "_"), what.value if key != "checked" else what.value not in ("0", False))
-    environment = _environment(options)
+    environment = _environment(options) | _of_checkpoints(options)
     refuse_shadow(options.program)
     if options.router:
         named(options.router)
@@ -178,7 +209,10 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
     sys.stdout.flush()
     if sys.platform != "linux" and not options.calibrate:  # nothing is left behind there
         os.execvp(command[0], command)
-    status = supervise(command)
+    if options.restarts:
+        status = _until_done(command, os.environ[settings.CHECKPOINT], options.restarts)
+    else:
+        status = supervise(command, _Signals(os.environ.get(settings.CHECKPOINT)))
     if status:
         removed = leftovers.remove()
         if removed.files:
@@ -187,15 +221,78 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
     return status
 
 
+def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
+    """What the options for checkpoints say, as environment variables."""
+    if options.checkpoint:
+        folders, _ = checkpoints.given("pybsp run", options.checkpoint.split(os.pathsep), options.every)
+        found = {settings.CHECKPOINT: os.pathsep.join(folders or ())}
+        if options.record is not None:
+            found[settings.RECORD] = str(options.record)
+        return found | ({settings.CHECKPOINT_EVERY: options.every} if options.every else {})
+    if options.restarts or options.every or options.record is not None:
+        raise UsageError("--restarts, --every and --record: expected --checkpoint DIR too: where a job goes on from")
+    return {}
+
+
+class _Signals:
+    """Which signals have come: with checkpoints the first SIGTERM has the job save and end, the next one ends it.
+
+    Args:
+        folders: for checkpoints; None where there are none.
+    """
+
+    def __init__(self, folders: str | None) -> None:
+        self.come, self._shared = False, None if folders is None else Path(folders.split(os.pathsep)[-1])
+        if self._shared is not None:
+            tell_to_end(self._shared, False)  # an earlier job
+
+    def __call__(self, number: int) -> int:
+        first, self.come = not self.come, True
+        if self._shared is None or not first or number != signal.SIGTERM:
+            return number
+        tell_to_end(self._shared)
+        return 0  # nothing goes on to the launcher, which would kill the ranks
+
+
+def _until_done(command: Sequence[str], folders: str, restarts_: int) -> int:
+    signals = _Signals(folders)
+
+    def job() -> int:
+        status = supervise(command, signals)
+        if status:
+            end_children()
+            leftovers.remove()
+        return status
+
+    places = [Path(one) for one in folders.split(os.pathsep)]
+    status = restarts.until_done(job, lambda: signals.come, places, restarts_)
+    leftovers.remove()  # a file that was empty when its rank was killed stays until somebody looks again
+    return status
+
+
 def _simulate(options: argparse.Namespace) -> int:
     environment = _environment(options)
     ledger = environment.pop("PYBSP_LEDGER", None)
     os.environ.update(environment)
-    simulation.set_options(simulation.SimulateOptions(options.p, options.measure, ledger))
-    sys.argv = [options.program, *options.arguments]
-    sys.path.insert(0, str(Path(options.program).resolve().parent))
+    chosen = simulation.SimulateOptions(options.p, options.measure, ledger)
+    return _run_here([options.program, *options.arguments], chosen)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    folder = Path(options.folder.split(os.pathsep)[-1]).resolve()
+    header = Record(folder / "run-0" / "record", options.pid).header
+    os.chdir(header.folder)
+    replay = simulation.Replay(folder, options.pid, options.debug)
+    return _run_here(header.program, simulation.SimulateOptions(header.p, replay=replay))
+
+
+def _run_here(program: Sequence[str], options: simulation.SimulateOptions) -> int:
+    """Execute a program and its arguments in this process."""
+    simulation.set_options(options)
+    sys.argv = list(program)
+    sys.path.insert(0, str(Path(program[0]).resolve().parent))
     try:
-        runpy.run_path(options.program, run_name="__main__")
+        runpy.run_path(program[0], run_name="__main__")
     except BSPError as error:  # the program's, not one about how this command was used
         sys.excepthook(type(error), error, error.__traceback__)
         return 1

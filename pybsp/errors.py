@@ -105,6 +105,15 @@ class ProcessorError(BSPError):
         return type(self), (str(self), self.pid, self.superstep, self.label)
 
 
+class CheckpointError(BSPError):
+    """A checkpoint cannot be used or made; the text names the file.
+
+    Examples:
+        >>> issubclass(pybsp.CheckpointError, pybsp.BSPError)
+        True
+    """
+
+
 class DeadlockError(BSPError):
     """LogP processors wait for messages that nobody will ever send; the text says who waits.
 

@@ -6,7 +6,10 @@
     checked   x    x         x            x       whether to check what is too dear for every superstep
     timeout   x    (x)       x            x       seconds until a superstep that somebody does not reach fails; simulate
                                                   takes it, and needs none
+    checkpoint  x  x                              where checkpoints go
+    every     x    x                              how often
     p              x                              virtual processors
+    failures       x                              how the machine fails
     measure        x                              whether the time of computing counts as work
     n                        x                    ranks
     hosts                    x                    where they run

@@ -6,12 +6,18 @@ catches is reported to the others, and so is a program that ends early (world.py
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import machine_cache, notebook, settings, simulation
 from .account import Account
 from .bsp import BSP
+from .checkpoints import asked as checkpoints
+from .checkpoints.notice import noticed
+from .checkpoints.record import Recorder
+from .checkpoints.saver import Saver
 from .combining import exchange_ledger
 from .errors import UsageError
 from .keywords import check_keywords, takes, timeout_of
@@ -32,6 +38,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+Folder = str | os.PathLike[str]
+Folders = Folder | Sequence[Folder]
+
 _recording = Recording()
 
 
@@ -42,6 +51,8 @@ def run(
     machine: BSPMachine | None = None,
     checked: bool | None = None,
     timeout: float | None = None,
+    checkpoint: Folders | None = None,
+    every: int | str | None = None,
     **kwargs: Any,
 ) -> Result:
     """Run a program on the MPI ranks of this job: `main(bsp, *args, **kwargs)` on each.
@@ -58,6 +69,11 @@ def run(
         timeout: seconds, equal on all processors, that a processor waits for the others to end a superstep, before the
             run fails on all; None: for ever. Those that do not even come to learn of that within the grace period
             (PYBSP_GRACE) are ended with the job. Virtual processors wait for nobody.
+        checkpoint: the folder for checkpoints, or two: one of each host, and one that all processors see; None:
+            PYBSP_CHECKPOINT; (): none. See `BSP.checkpoint`.
+        every: how often: so many supersteps, a time ("30s", "5min", "2h"), or the mean time between failures
+            ("mtbf=24h"), from which the interval follows with which a job is expected to end first; None:
+            PYBSP_CHECKPOINT_EVERY, "mtbf=24h".
         kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Returns:
@@ -69,6 +85,7 @@ def run(
         SyncError: the processors did not do the same, or some did not come within the timeout.
         UsageError: wrong arguments; called inside of a run, or on a virtual processor of `simulate`.
         LauncherError: the launcher and the MPI library do not belong together.
+        CheckpointError: a folder for checkpoints cannot be written.
 
     Examples:
         >>> def main(bsp, text):
@@ -79,6 +96,7 @@ def run(
         ['hello']
     """
     session = _BSPSession("pybsp.run", router, machine, checked, timeout)
+    session.main, session.checkpoint, session.every = main, checkpoint, every
 
     def check() -> None:
         if not callable(main):
@@ -89,13 +107,23 @@ def run(
             "machine": machine,
             "checked": checked is not None,
             "timeout": session.timeout,
+            "checkpoint": checkpoint is not None,
+            "every": every is not None,
         }
         check_keywords("pybsp.run", main, args, given)
         _require_no_number(main, args, kwargs)
 
     def virtual(simulated: simulation.SimulateOptions | None) -> Result:
         result: Result = simulation.run_simulated(
-            main, args, kwargs, router=router, machine=machine, checked=checked, options=simulated
+            main,
+            args,
+            kwargs,
+            router=router,
+            machine=machine,
+            checked=checked,
+            checkpoint=checkpoint,
+            every=every,
+            options=simulated,
         )
         return result
 
@@ -183,6 +211,9 @@ class _BSPSession(Session[BSP]):
 
     kind = BEGIN
     instead = "call functions of its bsp instead"
+    main: Callable[..., Any] | None = None  # where it may be asked for checkpoints: in `run` alone
+    checkpoint: Folders | None = None
+    every: int | str | None = None
 
     def __init__(
         self,
@@ -198,10 +229,20 @@ class _BSPSession(Session[BSP]):
         self._router, self._machine, self._checked, self.timeout = router, machine, checked, timeout
         self._warning: str | None = None
         self._superstep: SuperstepEngine
+        self._asked: checkpoints.Asked | None = None
+        self._saver: Saver | None = None
+        self._noticing = ExitStack()
 
     def arguments(self) -> dict[str, Any]:
         named(self._chosen())  # raises where there is none
-        return {"router": self._router, "checked": self._checked, "timeout": self.timeout}
+        folders, every = checkpoints.given(self.operation, self.checkpoint, self.every)
+        return {
+            "router": self._router,
+            "checked": self._checked,
+            "timeout": self.timeout,
+            "checkpoint": folders,
+            "every": every,
+        }
 
     def _chosen(self) -> Routing:
         """The program's router, else that of PYBSP_ROUTER; processor 0's is everybody's."""
@@ -214,7 +255,10 @@ class _BSPSession(Session[BSP]):
         return _Decided(self._machine, resolved(self._chosen(), self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**arguments, "checked": settings.checks_enabled(arguments["checked"])}
+        wanted = None
+        if self.main is not None:
+            wanted = checkpoints.asked(self.operation, arguments["checkpoint"], arguments["every"])
+        return {**arguments, "checked": settings.checks_enabled(arguments["checked"]), "checkpoint": wanted}
 
     def warnings(self) -> Sequence[str]:
         assert self._machine is not None
@@ -226,7 +270,17 @@ class _BSPSession(Session[BSP]):
         if machine.calibrated:
             transport.tune(machine.o_msg)
         router = make_router(decided.routing, transport)
-        self._superstep = SuperstepEngine(transport, router, Account(transport), arguments["checked"])
+        self._asked, checked = arguments["checkpoint"], arguments["checked"]
+        recorder: Recorder | None = None
+        if self._asked is not None:
+            number = checkpoints.next_run(self._asked)
+            if self._asked.record >= 0:
+                router, recorder = checkpoints.recording(
+                    router, self._asked, number, transport.pid, transport.p, checked
+                )
+        self._superstep = SuperstepEngine(transport, router, Account(transport), checked)
+        if self._asked is not None and self.main is not None:
+            self._saver = checkpoints.make(self._superstep, self._asked, number, self.main, recorder)
         return BSP(self._superstep, machine)
 
     def watched(self, processor: BSP) -> tuple[Callable[[], str], Callable[[], str], float | None]:
@@ -236,11 +290,17 @@ class _BSPSession(Session[BSP]):
         path = settings.text(settings.LEDGER)
         if path and self.world and self.transport.pid == 0:
             require_place(path, settings.LEDGER)  # before the work that it is to be about
+        if self._asked is not None:
+            assert self._saver is not None
+            checkpoints.prepare(self._saver, self._asked, self.transport.pid)
+            self._noticing.enter_context(noticed(self._saver.warn))
 
     def end(self, processor: BSP) -> None:
         self.transport.hear()  # whether others have waited for too long already
         superstep, path = self._superstep, settings.text(settings.LEDGER)
         superstep.finish()
+        if superstep.saver is not None:
+            superstep.saver.close()
         superstep.give_back(everything=True)
         # Parts of the job that are attached at the same time would write over each other.
         recorded = path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size)
@@ -256,6 +316,8 @@ class _BSPSession(Session[BSP]):
 
     def fail(self, processor: BSP, error: BaseException) -> None:
         superstep, transport = self._superstep, self.transport
+        if superstep.saver is not None:
+            superstep.saver.give_up()
         if agreed(error) or transport.settled is not None or superstep.gate.failed is not None:
             mark(error, quiet=speaker_of(error, superstep, transport) != transport.pid)
         else:
@@ -263,6 +325,9 @@ class _BSPSession(Session[BSP]):
         if not transport.revoked:
             superstep.give_back(everything=True)
             superstep.router.close()
+
+    def left(self) -> None:
+        self._noticing.close()
 
     def detach(self) -> None:
         if self.processor is not None:

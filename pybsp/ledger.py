@@ -144,6 +144,19 @@ class Record(NamedTuple):
 DERIVED = ("exchange", "waiting", "imbalance")  # figures of a `Record` that follow from its fields
 
 
+class Checkpoint(NamedTuple):
+    """What a checkpoint has cost.
+
+    superstep: that went on.
+    bytes: on disk, of all processors.
+    seconds: that the program waited for it, maximum over processors; they are in no record.
+    """
+
+    superstep: int
+    bytes: int
+    seconds: float
+
+
 # The columns of a processor's rows.
 LABEL, WORK, SECONDS, MEASURED, WORDS_OUT, WORDS_IN, MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN = range(10)
 COLUMNS = 10
@@ -162,9 +175,14 @@ class Counts:
     """
 
     def __init__(self, log: Log) -> None:
-        self._log, self._next = log, len(log)
+        self._log = log
+        self.begin()
         self.supersteps = self.h = self.messages = 0
         self.work = 0.0
+
+    def begin(self) -> None:
+        """Count the supersteps that end from now on."""
+        self._next = len(self._log)
 
     def update(self) -> None:
         """Count the supersteps that have ended meanwhile."""
@@ -186,6 +204,7 @@ class Log:
         combined: supersteps, from the first on, whose rows are no longer this processor's: those of all processors
             have taken their place, in the form of `combine`, and never change again.
         names: the labels in the combined rows, by number.
+        checkpoints: the fields of a `Checkpoint`, of each.
         riding: of the combined rows, by their number, words that rode in them, by the name of what did.
     """
 
@@ -199,6 +218,7 @@ class Log:
         self.combined = 0
         self.names: list[str] = []
         self._counting: list[Counts] = []
+        self.checkpoints: list[tuple[int, int, float]] = []
         self.riding: dict[int, dict[str, int]] = {}
         self._rode: list[tuple[int, dict[str, int]]] = []  # of this processor, not yet in `riding`
 
@@ -271,6 +291,35 @@ class Log:
         """The rows from `first` to before `last` (None: to the end), shape (supersteps, 10): a copy."""
         pieces = list(self.pieces(first, len(self) if last is None else last))
         return np.concatenate(pieces) if pieces else np.empty((0, COLUMNS))
+
+    def as_saved(self) -> dict[str, Any]:
+        """All of it as plain data, from which `resume` goes on."""
+        return {
+            "rows": self.table(0),
+            "labels": list(self.labels),
+            "combined": self.combined,
+            "names": list(self.names),
+            "checkpoints": list(self.checkpoints),
+            "riding": self.riding,
+            "rode": self._rode,
+        }
+
+    def resume(self, saved: Mapping[str, Any]) -> None:
+        """Be what was saved; what was noted here until now goes."""
+        self._full.clear()
+        self._open()
+        for row in saved["rows"].tolist():
+            self.note(*row)
+        self.labels.clear()
+        self.labels.update((label, number) for number, label in enumerate(saved["labels"]))
+        self.combined, self.names, self.checkpoints = saved["combined"], saved["names"], saved["checkpoints"]
+        self.riding, self._rode = saved["riding"], saved["rode"]
+        for counts in self._counting:
+            counts.begin()
+
+    def note_checkpoint(self, superstep: int, size: int, seconds: float) -> None:
+        """A checkpoint of so many bytes, for which the processors waited so long."""
+        self.checkpoints.append((superstep, size, seconds))
 
     def fresh_labels(self, last: int) -> list[str]:
         """The labels, not yet among `names`, of the rows before `last` that are not combined yet."""
@@ -371,6 +420,7 @@ class Ledger(_Records):
 
     machine: whose parameters the predictions are made from.
     virtual: whether the times are virtual.
+    checkpoints: what they have cost, a `Checkpoint` of each.
     riding: words that rode in its supersteps (`ticket = collectives.allreduce.start(...)`), of all processors, by the
         number of the record and the name of the collective. They are among the record's words.
     parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
@@ -403,6 +453,7 @@ class Ledger(_Records):
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
+        self.checkpoints = [Checkpoint(*one) for one in log.checkpoints]
 
     def __len__(self) -> int:
         return Log.ROWS * (len(self._chunks) - 1) + len(self._chunks[-1]) if self._chunks else 0
@@ -545,6 +596,7 @@ class Ledger(_Records):
             "p": machine.p,
             "machine": machine.as_json(),
             "router": router,
+            **({"checkpoints": [one._asdict() for one in self.checkpoints]} if self.checkpoints else {}),
             "virtual": self.virtual,
             "hosts": list(hosts),
             **circumstances,

@@ -56,6 +56,7 @@ PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
 Saved = TypeVar("Saved", bound="_Saved")
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
+Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
 
 
 class _Saved:
@@ -858,6 +859,11 @@ def for_p(machine: AnyMachine, p: int, origin: str) -> tuple[AnyMachine, str | N
     if machine.p == p:
         return machine, None
     warning = f"{origin} is for p = {machine.p}, this run has p = {p}: its predictions are for another machine"
+    return resized(machine, p), warning
+
+
+def resized(machine: Sized, p: int) -> Sized:
+    """The same parameters, of another number of processors."""
     if isinstance(machine, BSPMachine) and machine.exchange is not None:
-        machine = dataclasses.replace(machine, p=p, exchange=dataclasses.replace(machine.exchange, p=p))
-    return dataclasses.replace(machine, p=p), warning
+        return dataclasses.replace(machine, p=p, exchange=dataclasses.replace(machine.exchange, p=p))
+    return dataclasses.replace(machine, p=p)

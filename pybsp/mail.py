@@ -249,6 +249,11 @@ class Inbox(Sequence[Message]):
             for record in section.descriptors
         )
 
+    @property
+    def arrived(self) -> Sequence[tuple[int, Section]]:
+        """What came with the last sync, by source."""
+        return self._arrived
+
     def copied(self) -> Inbox:
         """The same messages, in memory of this processor's own."""
         return Inbox([(source, section.copied()) for source, section in self._arrived])

@@ -6,7 +6,6 @@ combines those of its stays, as the rows of the whole are combined, and all lear
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from .account import clock
 from .ledger import COLUMNS, ITEMS, MEASURED, MESSAGES, SECONDS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
-from .machine import BSPMachine, EBSPMachine
+from .machine import BSPMachine, EBSPMachine, resized
 from .transport import LEDGER, REPLIES, Parcel, Section
 
 if TYPE_CHECKING:
@@ -94,6 +93,20 @@ class Stays:
         fresh, self._asked = self.all[self._asked :], len(self.all)
         return fresh
 
+    def as_saved(self) -> dict[str, Any]:
+        """All of it as plain data, which `of_saved` reads."""
+        totals = {superstep: tuple(one) for superstep, one in self.totals.items()}
+        return {"all": [tuple(stay) for stay in self.all], "totals": totals, "asked": self._asked}
+
+    @classmethod
+    def of_saved(cls, saved: Mapping[str, Any]) -> Stays:
+        """What was saved."""
+        stays = cls()
+        stays.all = [Stay(*one) for one in saved["all"]]
+        stays.totals = {superstep: PartTotals(*one) for superstep, one in saved["totals"].items()}
+        stays._asked = saved["asked"]
+        return stays
+
 
 def sums(stays: Iterable[Sequence[Stay]], machine: BSPMachine | EBSPMachine) -> Found:
     """What parts did in each of some stays, from those of all their members, the first member's first."""
@@ -108,7 +121,7 @@ def sums(stays: Iterable[Sequence[Stay]], machine: BSPMachine | EBSPMachine) -> 
     for (superstep, members, _), of_all in together.items():
         done = of_all[0].combined
         rows = np.concatenate((of_all[0].rows[:done], combine(stay.rows[done:] for stay in of_all)))
-        found.append((superstep, members, _totals(rows, dataclasses.replace(machine, p=len(members)))))
+        found.append((superstep, members, _totals(rows, resized(machine, len(members)))))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .transport import Parcel
 
@@ -27,3 +28,24 @@ class Participant:
 
     def move(self) -> None:
         """What the last sync brought goes into memory of this processor's own; in place of `forget`, at a run's end."""
+
+
+class Saving(Participant):
+    """What `bsp.checkpoint` and `bsp.restore` talk to, where checkpoints are wanted (checkpoints/saver.py)."""
+
+    __slots__ = ()
+
+    def offer(self, state: Any) -> None:
+        """`BSP.checkpoint`: save the state if that is due."""
+
+    def restore(self, default: Any) -> Any:
+        """`BSP.restore`: the state that was saved last; the default where none was."""
+
+    def heard(self) -> None:
+        """An exchange has brought `FLAG_MEET`: all meet in the next call of `offer`."""
+
+    def close(self) -> None:
+        """The program has ended on all processors."""
+
+    def give_up(self) -> None:
+        """The run has failed."""

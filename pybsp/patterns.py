@@ -177,6 +177,16 @@ class Pattern(Participant):
 
         Raises:
             UsageError: before the sync after the pattern was made; another operation.
+
+        Examples:
+            >>> def main(bsp):
+            ...     x = bsp.array(4)
+            ...     bsp.sync()
+            ...     pattern = x.pattern((bsp.pid + 1) % bsp.p, [0, 3])
+            ...     bsp.sync()
+            ...     return pattern.cost(bsp.machine).h
+            >>> pybsp.simulate(main, p=3).results
+            [2, 2, 2]
         """
         if operation not in ("get", "put"):
             raise UsageError(f'pattern.cost: argument operation: expected "get" or "put", got {operation!r:.60}')

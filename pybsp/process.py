@@ -13,6 +13,7 @@ import atexit
 import math
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -203,6 +204,13 @@ siblings = Siblings(0)
 
 
 @cache
+def running(module: str) -> list[str]:
+    """The command that runs a module of this very pybsp: with `-m` one in the folder of the call would come before."""
+    root = str(Path(__file__).parent.parent)
+    program = f"import runpy, sys; sys.path[0] = {root!r}; runpy.run_module({module!r}, None, '__main__', True)"
+    return [sys.executable, "-c", program]
+
+
 def cores() -> int:
     """The cores of this host. Asking the system takes 30 us."""
     return os.cpu_count() or 1

@@ -305,6 +305,11 @@ class Queue(Participant):
         self._values: NDArray[Any] | None = None
         self._sources: NDArray[np.intp] | None = None
 
+    @property
+    def arrived(self) -> Sequence[tuple[int, Section]]:
+        """What came with the last sync, by source."""
+        return self._arrived
+
     def move(self) -> None:
         if self._joined is None:
             self._arrived = [(source, section.copied()) for source, section in self._arrived]

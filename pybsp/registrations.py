@@ -28,14 +28,16 @@ class Registrations(Participant):
         queues: by number, which is their stream's, from JOINED on.
         declared: since the last sync.
         leaving: freed by all, and gone once this sync has delivered.
+        order: all that are there, in the order in which they were made; what was freed is no longer.
     """
 
-    __slots__ = ("_array_count", "_freed", "_new", "_unused", "arrays", "declared", "leaving", "queues")
+    __slots__ = ("_array_count", "_freed", "_new", "_unused", "arrays", "declared", "leaving", "order", "queues")
 
     def __init__(self) -> None:
         self.arrays: dict[int, Array] = {}
         self.queues: list[Queue] = []
         self.declared: list[Declaration] = []
+        self.order: dict[Array | Queue, None] = {}
         self._array_count = 0
         self._new: list[Array | Pattern] = []
         self._freed: list[Array | Pattern | Queue] = []
@@ -55,6 +57,7 @@ class Registrations(Participant):
             place: where it lies in shared memory.
         """
         self._new.append(array)
+        self.order[array] = None
         self.declared.append(("array of", array.kind, (array.local.shape, place), line))
 
     def add_pattern(self, pattern: Pattern, line: str) -> None:
@@ -69,11 +72,13 @@ class Registrations(Participant):
     def add_queue(self, queue: Queue, line: str) -> None:
         """Register a queue, made at that line; it can be used at once."""
         self.queues[queue.number : queue.number + 1] = [queue]
+        self.order[queue] = None
         self.declared.append(("queue of", str(queue.dtype), None, line))
 
     def free(self, registered: Array | Pattern | Queue, what: str) -> None:
         """Free it at the line that the program is in; `what` says so."""
         self._freed.append(registered)
+        self.order = {one: None for one in self.order if one is not registered}
         self.declared.append((what, str(registered.number), None, where()))
 
     def accept(self, shapes: list[list[Any]]) -> None:

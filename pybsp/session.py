@@ -164,6 +164,9 @@ class Session(ABC, Generic[Processor]):
     def fail(self, processor: Processor, error: BaseException) -> None:
         """The run has failed, here or elsewhere: all learn how."""
 
+    def left(self) -> None:
+        """The run is over, however it has ended."""
+
     def detach(self) -> None:
         """The ranks part."""
 
@@ -266,6 +269,7 @@ class Session(ABC, Generic[Processor]):
             raise error
         finally:
             watch.end()
+            self.left()
 
     def _begin(self, watch: Watch) -> Processor:
         """Agree on the settings and the arguments, and take what processor 0 has decided."""

@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from .account import VirtualAccount
 from .bsp import BSP
+from .checkpoints import asked as checkpoints
+from .checkpoints.due import Every
+from .checkpoints.failing import FailingSaver, Failures, Fate
 from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import failure_of, killed, note_place, outcome
 from .keywords import check_keywords, timeout_of
@@ -17,11 +23,12 @@ from .lazy import ready
 from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .part_totals import largest, sums
+from .replaying import replay
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text
 from .superstep import SuperstepEngine
-from .transport.virtual import Meeting, Scheduler, VirtualTransport
+from .transport.virtual import MachineFailed, Meeting, Scheduler, VirtualTransport
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,10 @@ class Simulation:
 
     results: of each processor, by pid.
     ledger: its records; `predicted` and `measured` are virtual.
-    time: virtual seconds.
+    time: virtual seconds, lost ones included.
+    failures: of the machine.
+    expected: virtual seconds that the program was to be expected to take, with the failures that it was told of, and
+        the checkpoints that it has made; 0 without.
 
     Examples:
         >>> simulation = pybsp.simulate(lambda bsp: bsp.sync(), machine=pybsp.BSPMachine(p=3, g=1e-8, l=1e-5, r=1e9))
@@ -41,16 +51,29 @@ class Simulation:
     results: list[Any]
     ledger: Ledger
     time: float
+    failures: int = 0
+    expected: float = 0.0
+
+
+@dataclass
+class Replay:
+    """The options of `pybsp replay`: whose records are read, and whether under a debugger."""
+
+    folder: Path
+    pid: int
+    debug: bool
+    runs: int = 0
 
 
 @dataclass
 class SimulateOptions:
-    """The options of `pybsp simulate`, for all runs of a program."""
+    """The options of `pybsp simulate`, and of `pybsp replay`, for all runs of a program."""
 
     p: int
     measure: bool = False
     ledger: str | None = None
     recording: Recording = field(default_factory=Recording)
+    replay: Replay | None = None
 
 
 _ALONE = SimulateOptions(p=1)  # of the runs of a program that finds no MPI library
@@ -77,6 +100,9 @@ def simulate(
     measure: bool = False,
     checked: bool | None = None,
     timeout: float | None = None,
+    checkpoint: Any = None,
+    every: int | str | None = None,
+    failures: Failures | None = None,
     **kwargs: Any,
 ) -> Simulation:
     """Run a program on p virtual processors: `main(bsp, *args, **kwargs)` on each. Deterministic; needs no MPI.
@@ -90,6 +116,9 @@ def simulate(
         measure: whether what computing takes here counts as work; else only `bsp.work` does.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
         timeout: as in `run`, without effect: virtual processors take turns, and wait for nobody.
+        checkpoint, every: as in `run`; only where the argument `checkpoint` says so are there any.
+        failures: how the machine fails: the program goes on from its last checkpoint then. These are in memory, as
+            often as `every` says, or with the least expected time.
         kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Raises:
@@ -118,6 +147,7 @@ def simulate(
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
     timeout = timeout_of("pybsp.simulate", timeout)
     ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
+    ours |= {"checkpoint": checkpoint is not None, "every": every is not None, "failures": failures is not None}
     ours["measure"] = measure and _options is None  # else it is the command's
     check_keywords("pybsp.simulate", main, args, ours)
     checked = checks_enabled(checked)
@@ -126,12 +156,60 @@ def simulate(
         print(f"pybsp: {warning}", file=sys.stderr)
     ready()
     routing = resolved(router, found)
+    program = partial(_call, main, args, kwargs)
     line = where()  # a virtual processor's own frames end inside pybsp
+    folders, often = checkpoints.given("pybsp.simulate", checkpoint, every)
+    wanted = checkpoints.asked("pybsp.simulate", folders or (), often)
+    if failures is None:
+        number = 0 if wanted is None else checkpoints.next_run(wanted)
+
+        def prepare(meeting: Meeting, supersteps: Sequence[SuperstepEngine]) -> None:
+            if wanted is not None:
+                for superstep in supersteps:
+                    saver = checkpoints.make(superstep, wanted, number, main)
+                    checkpoints.prepare(saver, wanted, superstep.pid)
+
+        done = _simulated(program, p, found, routing, measure, checked, 0.0, line, prepare)
+        assert done is not None
+        return done
+    if wanted is not None or not isinstance(failures, Failures):
+        raise UsageError(
+            "pybsp.simulate: argument failures: expected None or a pybsp.Failures, and no argument checkpoint: what is "
+            f"saved stays in memory; got failures={failures!r}, checkpoint={checkpoint!r}"
+        )
+    fate = Fate(failures, often or Every(mtbf=failures.mtbf), p)
+
+    def doom(meeting: Meeting, supersteps: Sequence[SuperstepEngine]) -> None:
+        meeting.ends_at = fate.ends_at
+        for superstep in supersteps:
+            superstep.saver = FailingSaver(superstep, fate)
+
+    while (done := _simulated(program, p, found, routing, measure, checked, fate.clock, line, doom)) is None:
+        fate.fail()
+    return replace(done, failures=fate.failed, expected=fate.expected(done.time))
+
+
+def _call(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], bsp: BSP) -> Any:
+    return main(bsp, *args, **kwargs)
+
+
+def _simulated(
+    program: Callable[[BSP], Any],
+    p: int,
+    machine: BSPMachine | EBSPMachine,
+    routing: Any,
+    measure: bool,
+    checked: bool,
+    clock: float,
+    line: str,
+    prepare: Callable[[Meeting, Sequence[SuperstepEngine]], None],
+) -> Simulation | None:
+    """Run a program from that virtual time on; None where the machine failed."""
     scheduler = Scheduler()
-    meeting = Meeting(p, scheduler, found)
+    meeting = Meeting(p, scheduler, machine, clock)
     transports = [VirtualTransport(meeting, pid) for pid in range(p)]
     supersteps = [
-        SuperstepEngine(t, make_router(routing, t), VirtualAccount(t, found, measure), checked) for t in transports
+        SuperstepEngine(t, make_router(routing, t), VirtualAccount(t, machine, measure), checked) for t in transports
     ]
     results: list[Any] = [None] * p
     errors: dict[int, BaseException] = {}
@@ -140,22 +218,30 @@ def simulate(
         def run_processor() -> None:
             superstep.account.begin()
             try:
-                results[superstep.pid] = main(BSP(superstep, found), *args, **kwargs)
+                results[superstep.pid] = program(BSP(superstep, machine))
                 superstep.finish(line)
+                if superstep.saver is not None:
+                    superstep.saver.close()
+            except MachineFailed:
+                return
             except BaseException as error:
                 if killed(error) or isinstance(error, KeyboardInterrupt):
                     raise
                 errors[superstep.pid] = error
-                if superstep.gate.failed is None:
+                if superstep.gate.failed is None and not meeting.failed:
                     # A sync that others are in ends with this one's failure; if all have failed, with everybody's.
-                    superstep.report_failure(error)
+                    with suppress(MachineFailed):
+                        superstep.report_failure(error)
 
         return run_processor
 
+    prepare(meeting, supersteps)
     scheduler.run([body(superstep) for superstep in supersteps])
+    if meeting.failed:
+        return None
     if errors:
         raise _first(errors, supersteps)
-    return Simulation(results, _ledger(supersteps, found), meeting.clock)
+    return Simulation(results, _ledger(supersteps, machine), meeting.clock)
 
 
 def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEngine]) -> BaseException:
@@ -211,16 +297,31 @@ def run_simulated(
     router: Routing,
     machine: BSPMachine | None,
     checked: bool | None,
+    checkpoint: Any = None,
+    every: int | str | None = None,
     options: SimulateOptions | None,
 ) -> Any:
     """`run` on virtual processors: processor 0's result."""
     chosen = options or _ALONE
+    if chosen.replay is not None:
+        one = chosen.replay
+        one.runs += 1
+        return replay(main, args, kwargs, one.folder / f"run-{one.runs - 1}" / "record", one.pid, machine, one.debug)
     if chosen is _ALONE:
         chosen.ledger = text(LEDGER)
     if chosen.ledger:
         require_place(chosen.ledger, LEDGER)  # before the work that it is to be about
     done = simulate(
-        main, *args, p=chosen.p, machine=machine, router=router, measure=chosen.measure, checked=checked, **kwargs
+        main,
+        *args,
+        p=chosen.p,
+        machine=machine,
+        router=router,
+        measure=chosen.measure,
+        checked=checked,
+        checkpoint=checkpoint,
+        every=every,
+        **kwargs,
     )
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p

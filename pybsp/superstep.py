@@ -32,7 +32,7 @@ from .global_arrays import GlobalArray
 from .layouts import Layout
 from .ledger import COLUMNS, Log
 from .mail import SHORT, Inbox, Mail, arrays_of
-from .participant import Participant
+from .participant import Participant, Saving
 from .patterns import Patterns
 from .poison import poison
 from .queues import Queue
@@ -43,6 +43,7 @@ from .shown import ELSEWHERE, Shown
 from .transport import (
     END,
     FLAG_GETS,
+    FLAG_MEET,
     FLAG_MORE,
     INDICES,
     JOINED,
@@ -114,6 +115,8 @@ class SuperstepEngine:
         patterns: of arrays.
         rides: functions that ride in its supersteps.
         shown: the way of short records; None where there is none.
+        saver: of checkpoints; None where there are none.
+        flags: that the next end of a superstep tells the others.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
         kept: of all parts that there are; forgotten: of those that the program cannot enter again.
@@ -136,6 +139,7 @@ class SuperstepEngine:
         "checked",
         "context",
         "contexts",
+        "flags",
         "forgotten",
         "gate",
         "group_rides",
@@ -153,6 +157,7 @@ class SuperstepEngine:
         "root",
         "route",
         "router",
+        "saver",
         "shown",
         "transport",
     )
@@ -188,6 +193,8 @@ class SuperstepEngine:
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
         self._begun: _Begun | None = None
         self.part: SuperstepEngine | None = None
+        self.saver: Saving | None = None
+        self.flags = 0
         self.kept: list[SuperstepEngine] = []
         self.forgotten: list[SuperstepEngine] = []
         self.contexts = {context}
@@ -360,7 +367,7 @@ class SuperstepEngine:
             if declared or self.checked:
                 label = account.label or ("collectives on groups" if on_groups else name)
                 note = (None, declared or None, (label, where()) if self.checked else None)
-            flags = FLAG_MORE if on_groups and rides.go_on else 0
+            flags = self.flags | (FLAG_MORE if on_groups and rides.go_on else 0)
             if on_groups and self.shown is not None and note is None and not (parcels or flags):
                 arrival = self.shown.quiet()
             else:
@@ -469,7 +476,7 @@ class SuperstepEngine:
 
     def _pack(self, note: Any) -> tuple[dict[int, Parcel], Counted, int, Any]:
         """Parcels of all that goes out, what they count, flags of the kind, and the whole note."""
-        parcels, counts, flags = _NONE, _NOTHING, 0
+        parcels, counts, flags = _NONE, _NOTHING, self.flags
         declared = self.registrations.declared
         if self._outgoing or self.participants:
             parcels = self.mail.pack()[0] if self._outgoing else {}
@@ -477,7 +484,7 @@ class SuperstepEngine:
                 one.pack(parcels)
             counts = _count(parcels.items(), self.pid)
             if self._accesses.asking:
-                flags = FLAG_GETS
+                flags |= FLAG_GETS
         if declared or self.checked:
             note = (note, declared or None, (self.account.label, where()) if self.checked else None)
         elif note is not None:
@@ -508,6 +515,8 @@ class SuperstepEngine:
         if arrival.kinds is not None:
             notes = self.settle(arrival, kind, what)
             getting = any(word & FLAG_GETS for word in arrival.kinds)
+            if self.saver is not None and any(word & FLAG_MEET for word in arrival.kinds):
+                self.saver.heard()
         # 3. What arrived. What gets ask for is read before puts are written.
         arrived = arrival.parcels
         if getting:
@@ -603,6 +612,10 @@ class SuperstepEngine:
         if stream >= JOINED:
             return [section.data.view(self.registrations.queues[stream - JOINED].dtype)]
         return []
+
+    def take_inbox(self, arrived: Sequence[tuple[int, Section]]) -> None:
+        """These messages are in the inbox, as if they had arrived with the last sync."""
+        self.inbox = Inbox(arrived, self._outgoing) if arrived else self._empty
 
     def move(self) -> None:
         """The memory in which data arrived goes: what arrived last moves out of it."""

@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
+ROUNDS = 100  # of killing children and theirs
 STRAGGLERS = 10.0  # seconds that processes get to end in after a command that failed
 FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # from its keys: to all processes in its foreground
@@ -18,7 +20,7 @@ OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # from its keys: to all processes
 _PARENT_DEATH_SIGNAL, _CHILD_SUBREAPER = 1, 36  # of prctl, on Linux
 
 
-def supervise(command: Sequence[str]) -> int:
+def supervise(command: Sequence[str], translate: Callable[[int], int] = int) -> int:
     """Run a command to its end; Linux only.
 
     Signals that are sent to this process go on to the command, which is killed if this process is. When the command has
@@ -26,6 +28,7 @@ def supervise(command: Sequence[str]) -> int:
 
     Args:
         command: program and arguments.
+        translate: from a signal that has come to the one that goes on.
 
     Returns:
         Its exit status; 128 + n if signal n ended it.
@@ -43,14 +46,14 @@ def supervise(command: Sequence[str]) -> int:
 
     def forward(number: int, frame: FrameType | None) -> None:
         if not (number in OF_TERMINAL and _in_foreground()):
-            job.send_signal(number)
+            job.send_signal(translate(number))
 
     before = {number: signal.signal(number, forward) for number in FORWARDED}
     status = job.wait()
     for number, handler in before.items():
         signal.signal(number, handler)
     if status:
-        _wait_for_children(time.monotonic() + STRAGGLERS)
+        wait_for_children(STRAGGLERS)
     return status if status >= 0 else 128 - status
 
 
@@ -65,8 +68,24 @@ def _in_foreground() -> bool:
     return False
 
 
-def _wait_for_children(until: float) -> None:
-    """Until there are none, or it is that late (as time.monotonic has it)."""
+def end_children() -> None:
+    """Kill what is left of a job that has died, before another one starts; Linux only."""
+    for _ in range(ROUNDS):
+        children: list[int] = []
+        for task in Path("/proc/self/task").iterdir():
+            with suppress(OSError):
+                children += map(int, (task / "children").read_text().split())
+        if not children:
+            return
+        for pid in children:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_for_children(0.1)  # theirs are ours then
+
+
+def wait_for_children(seconds: float) -> None:
+    """Until there are none, or so much time has passed."""
+    until = time.monotonic() + seconds
     with suppress(ChildProcessError):
         while time.monotonic() < until:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:

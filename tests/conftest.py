@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -168,6 +168,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = set(taken)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = taken
+
+
+@pytest.fixture(autouse=True)
+def _settings_of_one_test() -> Iterator[None]:
+    """What a command that a test calls in this process puts into the environment goes with the test."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("PYBSP_")}
+    yield
+    for name in [name for name in os.environ if name.startswith("PYBSP_") and name not in before]:
+        del os.environ[name]
+    os.environ.update(before)
 
 
 @pytest.fixture

@@ -164,7 +164,7 @@ MEDIA = {
     "sparse, a head of before": ("bsp._transport.sparse._number -= 2", {"ROUTER": "sparse"}),
     "sparse, less data": (SHORTER.strip(), {"ROUTER": "sparse"}),
     "aggregated, a head of before": (
-        "bsp._transport._leaders._number -= 1",
+        "bsp._transport._leaders.number -= 1",
         {"PRETENDED_NODES": "2", "PYBSP_AGGREGATE": "1"},
     ),
 }

@@ -45,14 +45,14 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp combining gate global_arrays group_rides group_shown groups indices labels ledger "
-        "notes part_totals participant parts patterns queues registrations rides shown superstep",
+        "accesses account arrays bsp checkpoints combining gate global_arrays group_rides group_shown groups indices "
+        "labels ledger notes part_totals participant parts patterns queues registrations rides shown superstep",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits job keywords launch logp.launch machine_cache serving session signals simulation started testing "
-        "threads watch world",
+        "exits job keywords launch logp.launch machine_cache replaying serving session signals simulation started "
+        "testing threads watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -69,9 +69,11 @@ LAYERS = {
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
+CHECKPOINTS = ("asked", "failing", "saver", "snapshot")
 # For type checkers alone: what fills the pools, and the machine that they are pools of; what rides, and an array's
 # patterns.
 TYPES_ONLY = {
+    *((f"checkpoints.{name}", "superstep") for name in CHECKPOINTS),
     *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
     *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals")),
     ("notes", "rides"),

@@ -130,6 +130,10 @@ VALUES = {
     settings.AGGREGATE: ("0", "1"),
     settings.WARN_AFTER: ("50", "60"),
     settings.REPORT_SIGNAL: ("SIGUSR1", "SIGUSR2"),
+    settings.CHECKPOINT: ("one", "other"),
+    settings.CHECKPOINT_EVERY: ("5", "6"),
+    settings.CHECKPOINT_KEEP: ("2", "3"),
+    settings.RECORD: ("0", "1"),
     settings.COMPILED: ("0", "1"),
 }
 

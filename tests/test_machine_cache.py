@@ -229,3 +229,10 @@ def test_a_cache_that_cannot_be_written_costs_no_run(program: Program, cache: Pa
     assert found.code == 0, found
     assert found.out.startswith("True")  # by a file for this run alone
     assert f"it serves this run alone, as it cannot be kept: machine file {cache}" in found.err
+
+
+def test_what_measures_is_the_pybsp_that_asks_for_it(tmp_path: Path) -> None:
+    """Also in a checkout, whose pybsp is not installed and has no compiled core, or beside a folder of that name."""
+    (tmp_path / "pybsp").mkdir()
+    (tmp_path / "pybsp" / "__init__.py").write_text("raise SystemExit(3)")
+    assert run(["env", "-C", str(tmp_path), *process.running("pybsp._version")]).code == 0

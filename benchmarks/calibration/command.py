@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from pybsp import process
 from pybsp.errors import BSPError, UsageError
 from pybsp.failures import quiet
 
@@ -193,7 +194,7 @@ def _start(options: argparse.Namespace) -> int:
             if this.budget is not None:
                 left = this.budget - (time.monotonic() - begun)
                 this = dataclasses.replace(this, seconds=max(left / (job.launches - number) - STARTING, 0.5))
-            status = _launch([*command, sys.executable, "-m", _WORKER], this, tell)
+            status = _launch([*command, *process.running(_WORKER)], this, tell)
             if status != 0:
                 break
     if status == 2 or not Path(job.raw).exists():

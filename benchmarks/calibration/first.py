@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pybsp
+from pybsp import process
 from pybsp.errors import BSPError, UsageError
 from pybsp.failures import quiet
 from pybsp.launch import place_of
@@ -42,7 +43,7 @@ def ready(command: Sequence[str], folder: str) -> tuple[int, str | None]:
     have_scipy()
     beside = Path(folder) / "machine.json"
     job = Job(str(beside.with_suffix(".csv")), level="quick", only=PARTS, budget=SECONDS, seconds=SECONDS)
-    worker = [sys.executable, "-m", "pybsp.benchmarks.calibration.first", json.dumps(dataclasses.asdict(job))]
+    worker = [*process.running("pybsp.benchmarks.calibration.first"), json.dumps(dataclasses.asdict(job))]
     status = launched([*command, *worker], lambda line: print(line, end=""))
     return status, str(beside) if beside.exists() else None
 

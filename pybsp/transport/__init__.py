@@ -51,10 +51,12 @@ from .memory import Bytes as Bytes
 # What a processor is doing when it enters an exchange. All must do the same; flags may differ.
 # LOGP begins a LogP program, DRAIN ends it. PASS: in a swap, what somebody did is in the note, if anywhere.
 # RIDES ends a superstep of collectives alone. DIFFER: what came is not what they expect; all say what they called.
-SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS, RIDES, DIFFER = range(1, 15)
+# SAVE: about checkpoints.
+SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS, RIDES, DIFFER, SAVE = range(1, 16)
 FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies that follows"
 FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are to pass on"
 FLAG_MORE = 64  # of RIDES: "what I have called on a group goes on after this exchange"
+FLAG_MEET = 128  # "let us all meet in the next call of bsp.checkpoint"
 KIND = 15  # the mask of the kind without the flags
 
 # Streams: a parcel has at most one section of each. Queues have JOINED and up, one stream each; patterns PATTERNED and

@@ -8,6 +8,7 @@ machine says it costs.
 from __future__ import annotations
 
 import gc
+import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -41,6 +42,10 @@ def current_pid() -> int | None:
     while one is not None and not isinstance(one, Processor):
         one = one.parent
     return None if one is None else one.pid
+
+
+class MachineFailed(BaseException):
+    """The machine has failed, by its `Meeting.ends_at`: raised on all its processors."""
 
 
 class Scheduler:
@@ -92,6 +97,8 @@ class Meeting:
 
     def __init__(self, p: int, scheduler: Scheduler, machine: BSPMachine | EBSPMachine, clock: float = 0.0) -> None:
         self.p, self.scheduler, self.machine, self.clock = p, scheduler, machine, clock
+        self.ends_at = math.inf  # virtual seconds
+        self.failed = False
         self.generation = 0
         self.seconds = 0.0  # of computing, of the slowest processor in the superstep that goes on
         self.traffic: dict[int, list[int]] = {}  # pid: words, messages, items of queues, each out and in
@@ -183,6 +190,7 @@ class Meeting:
             self.clock += self.machine.elapsed(self.seconds, h, messages, words, items)
             self.seconds = 0.0
             self.traffic = {}
+        self.failed = self.clock > self.ends_at
         self.generation += 1
         self.last = (None if uniform else self.kinds, self.notes if self.has_notes else None, self.inbound)
         self.scheduler.ready.extend(self.waiting)
@@ -215,6 +223,8 @@ class VirtualTransport:
             meeting.scheduler.wait()
         else:
             meeting.close(charge)
+        if meeting.failed:
+            raise MachineFailed
         kinds, notes, inbound = meeting.last
         return Arrival(kinds, notes, inbound.get(pid, NOBODY), {})
 

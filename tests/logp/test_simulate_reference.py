@@ -108,7 +108,7 @@ def test_an_execution_is_the_one_of_a_machine_that_goes_step_by_step(data: st.Da
 def test_the_random_programs_end_stall_wait_for_ever_and_leave_messages() -> None:
     seen: Counter[str] = Counter()
 
-    @settings(QUICK, max_examples=some(150))
+    @settings(QUICK, max_examples=some(500))
     @given(st.data())
     def look(data: st.DataObject) -> None:
         machine = data.draw(machines())

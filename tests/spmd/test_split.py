@@ -423,3 +423,20 @@ def test_what_parts_did_stands_in_the_ledger_of_the_whole(spmd: Spmd) -> None:
         counted = (2 + 2, 200, 10 * evens + evens), (3 + 2, 300, 30 * odds + odds)
         assert parts[2][:3] == tuple(max(column) for column in zip(*counted[: min(p, 2)], strict=True))
         assert parts[3] == (1, 0, 0, 0, 0)
+
+
+def test_parts_groups_and_the_parents_record_take_a_machine_that_has_an_exchange_of_its_own() -> None:
+    alone = pybsp.BSPMachine(p=4, g=1e-9, l=1e-6, r=1e9)
+    machine = pybsp.BSPMachine(p=4, g=2e-9, l=2e-6, r=1e9, exchange=alone)
+
+    def main(bsp: pybsp.BSP) -> tuple[float, ...]:
+        with bsp.split(bsp.pid % 2) as part:
+            part.send(0, 1.0)
+            part.sync()
+            of_part = part.machine
+        machines = of_part, bsp.grid(2, 2).row.machine
+        bsp.sync()
+        assert len(bsp.ledger) > 0
+        return tuple(one.exchange.g for one in machines if isinstance(one, pybsp.BSPMachine) and one.exchange)
+
+    assert pybsp.simulate(main, p=4, machine=machine).results == [(1e-9, 1e-9)] * 4

@@ -19,6 +19,7 @@ VERSION: str = pybsp.__version__
 ERRORS: Sequence[type[pybsp.BSPError]] = [
     pybsp.AbortError,
     pybsp.BoundsError,
+    pybsp.CheckpointError,
     pybsp.CostError,
     pybsp.DeadlockError,
     pybsp.DeliveryError,
@@ -150,6 +151,14 @@ def together(bsp: pybsp.BSP) -> None:
     baselines.prefix_pipelined(bsp, [1, 2], operator.add)
 
 
+def saving(bsp: pybsp.BSP) -> int:
+    """Checkpoints."""
+    state: dict[str, int] = bsp.restore({"step": 0})
+    bsp.sync()
+    bsp.checkpoint(state)
+    return state["step"]
+
+
 def riding(bsp: pybsp.BSP) -> int:
     """Collectives that ride: the types of values are those of the plain calls."""
     total: pybsp.Ride[Any] = collectives.allreduce.start(bsp, 1.0, np.add, degree=max(bsp.p, 2))
@@ -202,6 +211,8 @@ def everything() -> None:
         kept: pybsp.Ranks = ranks
         execution: pybsp.Execution = kept.run(main, 10)
     print(execution.results, execution.ledger.h, pybsp.start_ranks(main, 10, n=2, router="direct").results)
+    failing = pybsp.simulate(saving, p=2, failures=pybsp.Failures(mtbf=100, checkpoint=1, restart=1), every="1min")
+    print(failing.failures, failing.expected, [one.seconds for one in failing.ledger.checkpoints])
     with pybsp.attach(MPI.COMM_WORLD, checked=True) as bsp:
         bsp.sync()
     machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)

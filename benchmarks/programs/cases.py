@@ -1,0 +1,214 @@
+"""What is run of each program: on which input, by pybsp and by mpi4py, and whose lines are counted."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import tokenize
+from ast import ClassDef as Class
+from ast import Constant, Expr, get_docstring, parse, walk
+from ast import FunctionDef as Function
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from mpi4py import MPI
+
+import pybsp
+from examples.textbook import fft, graph, inner_product, kmeans, lu, matrix_product, record_sort, sieve, sparse_cg
+from pybsp.layouts import Block, Cyclic
+
+from .mpi import fft as mpi_fft
+from .mpi import graph as mpi_graph
+from .mpi import lu as mpi_lu
+from .mpi import matrix_product as mpi_matrix_product
+from .mpi import record_sort as mpi_record_sort
+from .mpi import sparse_cg as mpi_sparse_cg
+from .mpi import vectors as mpi_vectors
+
+Thunk = Callable[[], Any]
+
+
+class Case(NamedTuple):
+    """A program on an input.
+
+    Attributes:
+        name: with its size.
+        ours, theirs: run it, and return this processor's result.
+        our_source, their_source: functions and classes whose lines are counted: all that sends, or is called to send.
+        equal: whether the results must be equal bit for bit.
+        placed: whether the programs leave it to the input where a result is, so that it is compared by processor.
+    """
+
+    name: str
+    ours: Thunk
+    theirs: Thunk
+    our_source: tuple[Any, ...]
+    their_source: tuple[Any, ...]
+    equal: bool = False
+    placed: bool = True
+
+
+def cases(bsp: pybsp.BSP, comm: MPI.Intracomm, quick: bool) -> Iterator[Case]:
+    """All of them, made one after the other; collective.
+
+    Args:
+        bsp: of the processors of `comm`.
+        comm: for the programs in mpi4py.
+        quick: small inputs.
+    """
+    p, pid, small = bsp.p, bsp.pid, 100 if quick else 1
+
+    n = 10**6 // small
+    x = np.random.default_rng(pid).normal(size=n // p)
+    yield Case(
+        f"inner product, {n}",
+        lambda: inner_product.inner_product(bsp, x, x),
+        lambda: mpi_vectors.inner_product(comm, x, x),
+        (inner_product.inner_product,),
+        (mpi_vectors.inner_product,),
+    )
+
+    numbers = 10**7 // small
+    yield Case(
+        f"sieve, {numbers}",
+        lambda: sieve.count(bsp, numbers),
+        lambda: mpi_vectors.count(comm, numbers),
+        (sieve.sieve, sieve.count),
+        (mpi_vectors.sieve, mpi_vectors.count),
+        equal=True,
+    )
+
+    points = kmeans.some_points(Block(n, p), pid, 8)
+    centres = np.random.default_rng(1).uniform(-10, 10, (8, 8))
+    yield Case(
+        f"k-means, {n} x 8, 3 steps",
+        lambda: kmeans.kmeans(bsp, points, centres, 3),
+        lambda: mpi_vectors.kmeans(comm, points, centres, 3),
+        (kmeans.kmeans,),
+        (mpi_vectors.kmeans,),
+    )
+
+    length = 2**12 if quick else 2**18
+    layouts = fft.layouts_for(length, p)
+    vector = np.random.default_rng(2).normal(size=length) + 0j
+    part = vector.reshape(layouts[0].shape)[layouts[0].part(pid)].copy()
+    cart = comm.Create_cart(list(layouts[0].grid[1:]))
+    yield Case(
+        f"FFT, {length}",
+        lambda: fft.fft(bsp, part, layouts),
+        lambda: mpi_fft.fft(cart, part, layouts),
+        (fft.fft,),
+        (mpi_fft.fft, mpi_fft.exchanged),
+    )
+
+    records = record_sort.random_records(n, pid)
+    yield Case(
+        f"sort, {n} records a rank",
+        lambda: record_sort.record_sort(bsp, records),
+        lambda: mpi_record_sort.record_sort(comm, records),
+        (record_sort.record_sort,),
+        (mpi_record_sort.record_sort,),
+        equal=True,
+        placed=False,
+    )
+
+    side = 10 if quick else 46
+    rows = Block(side**3, p)
+    entries = sparse_cg.poisson(side, rows.part(pid)[0])
+    ours, theirs = sparse_cg.Matrix(bsp, side**3, entries), mpi_sparse_cg.Matrix(comm, side**3, entries)
+    b = np.cos(np.arange(side**3.0))[rows.part(pid)]
+    yield Case(
+        f"CG, {side}^3 rows, 50 iterations",
+        lambda: sparse_cg.conjugate_gradients(ours, b, 50)[0],
+        lambda: mpi_sparse_cg.conjugate_gradients(theirs, b, 50)[0],
+        (sparse_cg.Matrix, sparse_cg.conjugate_gradients, sparse_cg.dot),
+        (mpi_sparse_cg.Needs, mpi_sparse_cg.Matrix, mpi_sparse_cg.conjugate_gradients, mpi_sparse_cg.dot),
+    )
+
+    size = 60 if quick else 300
+    for grid_rows in sorted({p, 1}, reverse=True):
+        yield lu_case(bsp, comm, size, grid_rows)
+
+    vertices = 10**5 // small
+    graphs = [("random", vertices, graph.random_edges(vertices, 5 * vertices, pid, p))]
+    if graph.STATUS.exists():
+        names, edges = graph.packages()
+        graphs.append(("Debian", len(names), edges[pid::p]))
+    for name, number, edges in graphs:
+        yield from graph_cases(bsp, comm, name, graph.Graph(bsp, number, edges))
+
+    layers = next(c for c in range(1, p + 1) if p % c == 0 and np.sqrt(p // c) % 1 == 0)
+    places = matrix_product.Layers(bsp, layers)
+    a, c = np.random.default_rng(3).normal(size=(2, size, size))
+    of_a, of_b, _ = places.parts(size)
+    block_a, block_b = np.ascontiguousarray(a[of_a]), np.ascontiguousarray(c[of_b])
+    row, column, pile = (
+        comm.Create_group(comm.group.Incl(list(group.members)), tag)
+        for tag, group in enumerate((places.row, places.column, places.pile))
+    )
+    yield Case(
+        f"matrix product, {size}, {layers} layers",
+        lambda: matrix_product.product(bsp, places, block_a, block_b),
+        lambda: mpi_matrix_product.product(row, column, pile, block_a, block_b),
+        (matrix_product.product,),
+        (mpi_matrix_product.product, mpi_matrix_product.gathered),
+    )
+
+
+def lu_case(bsp: pybsp.BSP, comm: MPI.Intracomm, n: int, rows: int) -> Case:
+    grid = bsp.grid(rows, bsp.p // rows)
+    cart = comm.Create_cart([grid.rows, grid.columns])
+    row, column = cart.Sub([False, True]), cart.Sub([True, False])
+    a = np.random.default_rng(4).normal(size=(n, n))[Cyclic((n, n), (grid.rows, grid.columns)).part(bsp.pid)]
+    return Case(
+        f"LU, {n} x {n}, {grid.rows} x {grid.columns}",
+        lambda: lu.lu(bsp, grid, a.copy(), n),
+        lambda: mpi_lu.lu(row, column, a.copy(), n),
+        (lu.lu,),
+        (mpi_lu.lu,),
+        equal=True,
+    )
+
+
+def graph_cases(bsp: pybsp.BSP, comm: MPI.Intracomm, name: str, g: graph.Graph) -> Iterator[Case]:
+    yield Case(
+        f"search, {name} graph",
+        lambda: graph.distances(g, 0),
+        lambda: mpi_graph.distances(comm, g, 0),
+        (graph.distances,),
+        (mpi_graph.distances, mpi_graph.exchanged, mpi_graph.by_owner),
+        equal=True,
+    )
+    yield Case(
+        f"components, {name} graph",
+        lambda: graph.components(g),
+        lambda: mpi_graph.components(comm, g),
+        (graph.components,),
+        (mpi_graph.components,),  # the others are counted with the search
+        equal=True,
+    )
+
+
+def lines(source: tuple[Any, ...]) -> int:
+    """Lines of these functions and classes, without blanks, comments and docstrings."""
+    return sum(map(lines_of, map(inspect.getsource, source)))
+
+
+def lines_of(text: str) -> int:
+    """Lines with code on them.
+
+    Examples:
+        >>> lines_of('def f(x):\\n    \"\"\"Of x.\\n\\n    \"\"\"\\n    # why\\n\\n    return (x +\\n            1)\\n')
+        3
+    """
+    blank = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    found = {line for token in tokens if token.type not in blank for line in range(token.start[0], token.end[0] + 1)}
+    for node in walk(parse(text)):
+        if isinstance(node, (Function, Class)) and get_docstring(node) is not None:
+            first = node.body[0]
+            assert isinstance(first, Expr)
+            assert isinstance(first.value, Constant)
+            found -= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return len(found)

@@ -1,0 +1,128 @@
+"""Options, ranks, tables.
+
+For each program: the time of ours over that of mpi4py's, round by round; lines of both; and predicted over measured
+time of the exchanges of ours, where the machine in force has been measured (`pybsp run --calibrate`, PYBSP_MACHINE).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pybsp
+from pybsp.benchmarks.against_mpi.summary import ratio, spread
+from pybsp.benchmarks.studies.frame import Study, in_turns, on_ranks
+
+ROOT = Path(__file__).resolve().parents[2]  # the checkout, which has the examples
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; returns the exit status."""
+    study = Study(__doc__, keep="--json", quick="small inputs: to see that it works")
+    study.prog = "python -m pybsp.benchmarks.programs"
+    study.add_argument("-n", type=int, default=2, help="processors")
+    study.add_argument("--hosts", action="store_true", help="on as many emulated hosts: see --latency and --rate")
+    study.add_argument("--rounds", type=int, default=11, help="of each program")
+    study.add_argument("--seconds", type=float, default=20.0, help="that a program's rounds take at most")
+    study.add_argument("--only", default="", help="programs whose names have this in them")
+    study.add_network(latency=1000, rate=200)
+    options = study.begin(arguments)
+    network = study.network(options.n) if options.hosts else None
+    # BLAS and FFT of one processor are compared with those of one.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    found: list[dict[str, Any]] = on_ranks(
+        measured, options.quick, options.rounds, options.seconds, options.only, n=options.n, network=network
+    )
+    study.rows(
+        "programs",
+        f"{options.n} processors, medians of rounds",
+        "program | pybsp [ms] | mpi4py [ms] | ratio | its interval | lines | mpi4py | predicted/measured",
+        found,
+        shown,
+    )
+    if found:
+        ours, theirs = (sum(row[key] for row in found) for key in ("lines", "mpi4py lines"))
+        study.show(f"lines of all programs: {ours}, mpi4py {theirs}: {ours / theirs:.2f}")
+    study.end()
+    return 0
+
+
+def shown(row: dict[str, Any]) -> list[object]:
+    """A row of the table."""
+    predicted = row["predicted"] / row["exchange"] if row["predicted"] is not None and row["exchange"] else None
+    return [
+        row["program"],
+        f"{1e3 * spread(row['seconds']).median:.3g}",
+        f"{1e3 * spread(row['mpi4py seconds']).median:.3g}",
+        f"{(of := ratio(row['seconds'], row['mpi4py seconds'])).median:.2f}",
+        f"{of.low:.2f} to {of.high:.2f}",
+        row["lines"],
+        row["mpi4py lines"],
+        "not measured" if predicted is None else f"{predicted:.2f}",
+    ]
+
+
+def measured(quick: bool, rounds: int, seconds: float, only: str) -> list[dict[str, Any]]:
+    """Run all programs in turns, on each of the ranks.
+
+    Raises:
+        RuntimeError: a program's results are not those of the other one.
+    """
+    sys.path.insert(0, str(ROOT))
+    from mpi4py import MPI
+
+    from .cases import cases, lines
+
+    comm = MPI.COMM_WORLD.Dup()
+    found = []
+
+    def timed(run: Callable[[], Any]) -> float:
+        comm.Barrier()
+        begin = time.perf_counter()
+        run()
+        return float(comm.allreduce(time.perf_counter() - begin, MPI.MAX))
+
+    with pybsp.attach(comm) as bsp:
+        for case in cases(bsp, comm, quick):
+            if only not in case.name:
+                continue
+            check(comm, case)
+            once = timed(case.ours) + timed(case.theirs)
+            count = max(3, min(rounds, int(seconds / once)))
+            before = len(bsp.ledger)
+            samples = in_turns({"ours": partial(timed, case.ours), "theirs": partial(timed, case.theirs)}, count)
+            records = bsp.ledger[before:]
+            calibrated = isinstance(bsp.machine, pybsp.BSPMachine) and bsp.machine.calibrated
+            found.append(
+                {
+                    "program": case.name,
+                    "seconds": samples["ours"],
+                    "mpi4py seconds": samples["theirs"],
+                    "lines": lines(case.our_source),
+                    "mpi4py lines": lines(case.their_source),
+                    "predicted": sum(record.exchange_predicted for record in records) if calibrated else None,
+                    "exchange": sum(record.exchange for record in records),
+                }
+            )
+    return found
+
+
+def check(comm: Any, case: Any) -> None:
+    """Both programs have the same result.
+
+    Raises:
+        RuntimeError: they have not.
+    """
+    ours, theirs = np.asarray(case.ours()), np.asarray(case.theirs())
+    if not case.placed:  # the same order, cut anywhere
+        ours, theirs = (np.concatenate(comm.allgather(part)) for part in (ours, theirs))
+    same = np.array_equal(ours, theirs) if case.equal else np.allclose(ours, theirs)
+    if not all(comm.allgather(same)):
+        raise RuntimeError(f"{case.name}: the programs' results differ")

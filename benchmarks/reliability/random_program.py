@@ -1,0 +1,100 @@
+"""A program whose supersteps follow from a seed: messages, queues, puts, gets, collectives, parts, and checkpoints.
+
+    python -m pybsp.benchmarks.reliability.random_program SEED SUPERSTEPS MILLISECONDS [RESULT]
+
+Each processor's result is a digest of all that it has seen, with the counts of the ledger. Processor 0 writes those of
+all to RESULT, whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pybsp
+from pybsp import collectives
+from pybsp.files import replacing
+
+
+def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] | None:
+    """Run it; the digests of all processors, on processor 0.
+
+    Args:
+        pause: seconds of a superstep in which nothing is done.
+    """
+    shared, queue = bsp.array(256, dtype=np.int64), bsp.queue(np.float64)
+    state: dict[str, Any] = bsp.restore(
+        {
+            "step": 0,
+            "digest": b"",
+            "draws": np.random.default_rng([seed, bsp.pid]),
+            "choices": random.Random(seed),
+            "values": np.arange(1000.0) + bsp.pid,
+            "shared": shared.local,
+        }
+    )
+    assert state["shared"] is shared.local
+    bsp.sync() if state["step"] == 0 else None
+    for step in range(state["step"], supersteps):
+        # What came with the last superstep, before the checkpoint.
+        seen = hashlib.blake2b(state["digest"], digest_size=16)
+        for source, tag, payload in bsp.inbox:
+            seen.update(
+                f"{source} {tag!r} {payload if not isinstance(payload, np.ndarray) else payload.tolist()}".encode()
+            )
+        seen.update(queue.values.tobytes() + queue.sources.tobytes() + shared.local.tobytes())
+        draws, choices = state["draws"], state["choices"]
+        kinds = choices.sample(range(6), 3)
+        ticket = None
+        if 0 in kinds:
+            bsp.send(int(draws.integers(bsp.p)), draws.random(int(draws.integers(1, 4000))), tag=("array", step))
+        if 1 in kinds:
+            bsp.send((bsp.pid + step) % bsp.p, {"step": step, "of": [bsp.pid, draws.random()]})
+            bsp.send(0, bsp.pid)
+        if 2 in kinds:
+            queue.send(draws.integers(bsp.p, size=50), draws.random(50))
+        if 3 in kinds:
+            shared.put(int(draws.integers(bsp.p)), draws.integers(1 << 40, size=8), at=8 * bsp.pid + np.arange(8))
+        if 4 in kinds:
+            ticket = shared.get(int(draws.integers(bsp.p)), at=slice(0, 100))
+        bsp.sync()
+        if ticket is not None:
+            seen.update(ticket.value.tobytes())
+        if 5 in kinds:
+            total = collectives.allreduce(bsp, state["values"].sum(), np.add)
+            state["values"] = collectives.prefix(
+                bsp, state["values"] * 0.5 + draws.random(1000) + total * 1e-9, np.maximum
+            )
+            if step % 7 == 0:
+                with bsp.split(bsp.pid % 2) as part:
+                    part.send(0, draws.random())
+                    part.sync()
+                    seen.update(repr([message.payload for message in part.inbox]).encode())
+        if pause:
+            time.sleep(pause)
+        state["step"], state["digest"] = step + 1, seen.digest()
+        bsp.checkpoint(state)
+    counts = [(record.h, record.messages, record.M, record.items) for record in bsp.ledger]
+    state["digest"] = hashlib.blake2b(state["digest"] + repr(counts).encode() + state["values"].tobytes()).digest()
+    return collectives.gather(bsp, state["digest"].hex())
+
+
+def expected(seed: int, p: int, supersteps: int) -> list[str]:
+    """The result, from virtual processors without checkpoints."""
+    found: list[str] = pybsp.simulate(main, seed, supersteps, 0.0, p=p).results[0]
+    return found
+
+
+if __name__ == "__main__":
+    given_seed, given_supersteps, milliseconds = map(int, sys.argv[1:4])
+    result = pybsp.run(main, given_seed, given_supersteps, milliseconds / 1000)
+    if result is not None and len(sys.argv) > 4:
+        with replacing(Path(sys.argv[4])) as file:
+            json.dump(result, file)

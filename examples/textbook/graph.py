@@ -1,0 +1,197 @@
+"""Breadth-first search and connected components, of the dependencies of Debian packages or a random graph.
+
+The vertices are dealt out; each processor has the edges that leave its own. In a step of the search the vertices of a
+level tell their neighbours, at their owners, that they are reached. For components every vertex takes the smallest
+number that it hears of, and tells it on: who tells whom is settled once, as a pattern. (R. H. Bisseling, Parallel
+Scientific Computation, 2nd edition, chapter 5, has other problems on graphs in the same form.)
+
+Supersteps:
+
+    edges       h <= 2 * the edges that a processor finds, or has, for both directions
+    pattern     2 with h = 0
+    level       h = the distinct neighbours of a processor's part of a level that others own, or what comes, and p - 1
+                words each way by which all know whether something is new, which ride with them; w = the edges of a
+                processor's part of the level. One superstep a level, and one more at the end
+    smallest    h = likewise, of all its vertices: `pattern.cost(machine, "put")`,
+                and p - 1 words each way; one superstep an iteration, at most diameter + 2. w = the edges of a processor
+    check       distances and components go to processor 0: h = 2 * (n less its own)
+
+Run it:
+
+    mpiexec -n 4 python examples/textbook/graph.py
+    mpiexec -n 4 python examples/textbook/graph.py --vertices 100000 --edges 500000
+    pybsp simulate -p 16 examples/textbook/graph.py --vertices 1000 --edges 1500
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+import pybsp
+from pybsp import collectives
+from pybsp.layouts import Cyclic
+
+Ints = NDArray[np.int64]
+
+STATUS = Path("/var/lib/dpkg/status")
+EDGE = np.dtype([("source", np.int64), ("target", np.int64)])
+
+
+class Graph:
+    """An undirected graph of n vertices; made by all processors, of the edges that each one has found.
+
+    Attributes:
+        targets: the neighbours of this processor's vertices, those of a vertex from `begin` to the next one's.
+    """
+
+    def __init__(self, bsp: pybsp.BSP, n: int, found: NDArray[np.void]) -> None:
+        self.bsp, self.layout = bsp, Cyclic(n, bsp.p)
+        queue = bsp.queue(EDGE)
+        with bsp.superstep("edges"):
+            queue.send(self.layout.owner(found["source"]), found)
+            turned = np.empty_like(found)
+            turned["source"], turned["target"] = found["target"], found["source"]
+            queue.send(self.layout.owner(turned["source"]), turned)
+        source = self.layout.local(queue.values["source"])
+        self.own = np.arange(n)[self.layout.part(bsp.pid)]
+        self.degree = np.bincount(source, minlength=self.own.size)
+        self.begin = np.cumsum(self.degree) - self.degree
+        self.targets = queue.values["target"][np.argsort(source, kind="stable")]
+
+    def neighbours(self, vertices: Ints) -> Ints:
+        """All neighbours of some of this processor's vertices, by local number."""
+        degree = self.degree[vertices]
+        shift = np.repeat(self.begin[vertices] - (np.cumsum(degree) - degree), degree)
+        return np.asarray(self.targets[np.arange(shift.size) + shift])
+
+
+def distances(graph: Graph, root: int) -> Ints:
+    """How many edges this processor's vertices are from the root; -1 where no path leads there."""
+    bsp, layout = graph.bsp, graph.layout
+    distance = np.full(graph.own.size, -1)
+    reached = bsp.queue(np.int32)
+    new = np.flatnonzero(graph.own == root)
+    level, going = 0, True
+    while going:
+        distance[new] = level
+        with bsp.superstep("level"):
+            told = np.unique(graph.neighbours(new))
+            reached.send(layout.owner(told), layout.local(told).astype(np.int32))
+            some = collectives.allreduce.start(bsp, new.size, np.add, degree=max(bsp.p, 2))
+            bsp.work(graph.degree[new].sum())
+        going = some.value > 0
+        new = np.unique(reached.values)
+        new = new[distance[new] < 0]
+        level += 1
+    return distance
+
+
+def components(graph: Graph) -> Ints:
+    """The smallest number in the component of each of this processor's vertices."""
+    bsp = graph.bsp
+    label = bsp.register(graph.own.copy(), graph.layout)
+    with bsp.superstep("pattern"):
+        bsp.sync()
+        others, place = np.unique(graph.targets, return_inverse=True)
+        told = label.global_pattern(others)
+    # The edges by their far end: the smallest of those that tell a vertex is a reduction of neighbouring items.
+    order = np.argsort(place, kind="stable")
+    source = np.repeat(np.arange(graph.own.size), graph.degree)[order]
+    first = np.flatnonzero(np.diff(place[order], prepend=-1))
+    changed = 1
+    while True:
+        before = label.local.copy()
+        with bsp.superstep("smallest"):
+            told.put(np.minimum.reduceat(before[source], first) if first.size else before[:0], np.minimum)
+            bsp.work(source.size)
+            # Whether the last superstep changed something is known after this one.
+            total = collectives.allreduce.start(bsp, changed, np.add, degree=max(bsp.p, 2))
+        if not total.value:
+            return label.local
+        changed = int(np.count_nonzero(label.local != before))
+
+
+def packages() -> tuple[list[str], NDArray[np.void]]:
+    """The packages that Debian's package manager knows of here, and which of them depend on which."""
+    texts = STATUS.read_text().split("\n\n")
+    fields = [dict(re.findall(r"^([A-Z][-\w]*): (.*)", text, re.MULTILINE)) for text in texts if text.strip()]
+    names = sorted({each["Package"] for each in fields})
+    number = {name: vertex for vertex, name in enumerate(names)}
+
+    def needed(each: dict[str, str]) -> Iterator[tuple[int, int]]:
+        for word in re.findall(r"[a-z0-9][-+.\w]+", re.sub(r"\(.*?\)", "", each.get("Depends", ""))):
+            if word in number:
+                yield number[each["Package"]], number[word]
+
+    return names, np.array([edge for each in fields for edge in needed(each)], EDGE)
+
+
+def random_edges(vertices: int, edges: int, pid: int, p: int) -> NDArray[np.void]:
+    """A processor's share of random edges, which are the same ones for every p."""
+    whole = np.empty(edges, EDGE)
+    whole["source"], whole["target"] = np.random.default_rng(edges).integers(vertices, size=(2, edges))
+    return np.asarray(whole[pid::p])
+
+
+def main(
+    bsp: pybsp.BSP, vertices: int | None = None, edges: int = 0, root: str = "python3"
+) -> tuple[Ints, Ints] | None:
+    """Distances from a package, or vertex 0, and components by their smallest vertex, on processor 0."""
+    found, number = np.empty(0, EDGE), 0
+    if vertices is not None:
+        found = random_edges(vertices, edges, bsp.pid, bsp.p)
+    elif bsp.pid == 0:
+        names, found = packages()
+        vertices, number = len(names), names.index(root) if root in names else 0
+    with bsp.label("size"):
+        n, number = collectives.broadcast(bsp, (vertices, number) if bsp.pid == 0 else None)
+    graph = Graph(bsp, n, found)
+    results = distances(graph, number), components(graph)
+    with bsp.label("check"):
+        parts = collectives.gather(bsp, np.column_stack(results))
+        all_found = collectives.gather_blocks(bsp, found)
+    if parts is None or all_found is None:
+        return None
+    whole = np.empty((n, 2), np.int64)
+    for pid, part in enumerate(parts):
+        whole[graph.layout.part(pid)] = part
+    distance, component = whole.T
+    check(n, all_found[0], number, distance, component)
+    print(
+        f"p = {bsp.p}, {n} vertices, {all_found[0].size} edges: {np.count_nonzero(distance >= 0)} are at most "
+        f"{distance.max()} from vertex {number}; {np.unique(component).size} components"
+    )
+    print("agrees with scipy's")
+    return distance, component
+
+
+def check(n: int, edges: NDArray[np.void], root: int, distance: Ints, component: Ints) -> None:
+    """Compare with scipy on one processor."""
+    matrix = sparse.csr_matrix((np.ones(edges.size), (edges["source"], edges["target"])), (n, n))
+    expected = csgraph.dijkstra(matrix, directed=False, indices=root, unweighted=True)
+    _, label = csgraph.connected_components(matrix, directed=False)
+    smallest = np.full(n, n)
+    np.minimum.at(smallest, label, np.arange(n))
+    if not np.array_equal(np.where(np.isinf(expected), -1, expected), distance):
+        raise ArithmeticError("graph: distances differ from scipy's")
+    if not np.array_equal(smallest[label], component):
+        raise ArithmeticError("graph: components differ from scipy's")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Search and components of a graph, of Debian's packages by default.")
+    parser.add_argument("--vertices", type=int, help="a random graph with so many vertices instead")
+    parser.add_argument("--edges", type=int, default=1000, help="edges of the random graph (default: %(default)s)")
+    parser.add_argument("--root", default="python3", help="package to search from (default: %(default)s)")
+    options = parser.parse_args()
+    if options.vertices is None and not STATUS.exists():
+        parser.error(f"there is no {STATUS}; give --vertices and --edges for a random graph")
+    pybsp.run(main, vertices=options.vertices, edges=options.edges, root=options.root)

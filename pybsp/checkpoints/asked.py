@@ -1,0 +1,131 @@
+"""What a run is asked for by its arguments and the environment: where checkpoints go, how often, how many are kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import settings
+from ..errors import UsageError
+from .due import Every, parse
+from .folder import Folder, lock
+from .record import Header, Recorder, Recording
+from .saver import Saver
+
+if TYPE_CHECKING:
+    from ..superstep import SuperstepEngine
+    from ..transport.router import Router
+
+_runs: Counter[Sequence[Path]] = Counter()  # that this program has made with checkpoints in some folders
+_locks: dict[Path, int] = {}  # file descriptors of the folders that this process holds
+
+
+class Asked(NamedTuple):
+    """What is asked for.
+
+    folders: the nearest first; the last is seen by all processors.
+    keep: how many checkpoints are kept.
+    record: the processor whose arrivals are recorded; -1: none.
+    """
+
+    folders: Sequence[Path]
+    every: Every
+    keep: int
+    record: int
+
+
+def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | None, Every | None]:
+    """The arguments `checkpoint` and `every`, checked.
+
+    Raises:
+        UsageError: they are none.
+    """
+    if checkpoint is False:
+        checkpoint = ()
+    elif isinstance(checkpoint, (str, os.PathLike)):
+        checkpoint = (checkpoint,)
+    if checkpoint is not None and not (
+        isinstance(checkpoint, (tuple, list))
+        and len(checkpoint) <= 2
+        and all(isinstance(one, (str, os.PathLike)) and os.fspath(one) for one in checkpoint)
+    ):
+        raise UsageError(
+            f"{operation}: argument checkpoint: expected a folder, or two (one of each host, and one that all see), "
+            f"got {checkpoint!r}"
+        )
+    folders = None if checkpoint is None else tuple(os.path.abspath(one) for one in checkpoint)
+    return folders, None if every is None else parse(operation, every)
+
+
+def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None) -> Asked | None:
+    """What is asked for by arguments that are `given`, else by the environment; None: nothing.
+
+    Raises:
+        UsageError: a variable that says nothing that is known.
+    """
+    if checkpoint is None:
+        checkpoint = [os.path.abspath(one) for one in settings.text(settings.CHECKPOINT).split(os.pathsep) if one]
+        if len(checkpoint) > 2:
+            raise UsageError(
+                f"{settings.CHECKPOINT}: expected one folder, or two with a colon between, got {checkpoint}"
+            )
+    if not checkpoint:
+        return None
+    keep = settings.text(settings.CHECKPOINT_KEEP)
+    if not keep.isdigit() or not int(keep):
+        raise UsageError(f"{settings.CHECKPOINT_KEEP}: expected a number of checkpoints of at least 1, got {keep!r}")
+    record = settings.text(settings.RECORD)
+    if record and not record.isdigit():
+        raise UsageError(f"{settings.RECORD}: expected a processor's number, got {record!r}")
+    if every is None:
+        every = parse(settings.CHECKPOINT_EVERY, settings.text(settings.CHECKPOINT_EVERY))
+    return Asked(tuple(Path(one) for one in checkpoint), every, int(keep), int(record or -1))
+
+
+def next_run(wanted: Asked) -> int:
+    """The number of the run that begins, among those with the same folders."""
+    _runs[wanted.folders] += 1
+    return _runs[wanted.folders] - 1
+
+
+def recording(router: Router, wanted: Asked, run: int, pid: int, p: int, checked: bool) -> tuple[Router, Recorder]:
+    """The router of a processor of a run in which somebody is recorded, and what records."""
+    header = Header(list(sys.argv), os.getcwd(), pid, p, checked) if pid == wanted.record else None
+    recorder = Recorder(wanted.folders[-1] / f"run-{run}" / "record", header)
+    return Recording(router, recorder), recorder
+
+
+def make(
+    engine: SuperstepEngine, wanted: Asked, run: int, main: Callable[..., Any], recorder: Recorder | None = None
+) -> Saver:
+    """What saves a processor of a run of a program: it is the engine's from now on."""
+    folders = [Folder(root, run) for root in wanted.folders]
+    saver = engine.saver = Saver(engine, folders, wanted.every, wanted.keep, _name_of(main), recorder)
+    return saver
+
+
+def prepare(saver: Saver, wanted: Asked, pid: int) -> None:
+    """Have folders that can be written, for this job alone.
+
+    Raises:
+        CheckpointError: one cannot be, or is in use by another job.
+    """
+    saver.prepare()
+    shared = wanted.folders[-1]
+    if pid == 0 and shared not in _locks:
+        _locks[shared] = lock(shared, settings.seconds(settings.GRACE))
+
+
+def _name_of(main: Callable[..., Any]) -> str:
+    """What tells a program from another one."""
+    function: Any = main
+    while hasattr(function, "func"):  # of functools.partial
+        function = function.func
+    module = getattr(function, "__module__", "")
+    if module == "__main__":
+        module = os.path.basename(sys.argv[0])
+    return f"{module}:{getattr(function, '__qualname__', type(function).__name__)}"

@@ -1,0 +1,335 @@
+"""A state as it lies on disk: a tree of JSON, and blocks of raw bytes beside it.
+
+Plain are None, bool, int, float, complex, str, bytes, list, tuple, dict, numpy's arrays and numbers, its generators,
+and `random.Random`: those come back as they were, bit for bit, and what is in a state twice is one thing again. A state
+with anything else in it is one pickle, whose arrays are blocks too.
+
+What is neither None, bool, int, float, str nor list is an object of JSON: {"": kind, ...}.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import io
+import math
+import pickle
+import random
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.format import descr_to_dtype, dtype_to_descr
+from numpy.typing import NDArray
+
+from ..errors import CheckpointError
+from ..transport import Bytes
+
+Tree = Any  # what JSON has
+
+SHORT = 256  # bytes that stand in the tree
+MAPPED = 1 << 16  # arrays of so many bytes stay in the file's memory, copied where they are written to
+_BIT_GENERATORS = {name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")}
+
+
+class _NotPlainError(Exception):
+    """Something that a tree cannot hold."""
+
+
+class Encoder:
+    """Makes trees.
+
+    Args:
+        known: arrays that are saved elsewhere, by their id: a state refers to them by number.
+
+    Attributes:
+        blocks: what the trees refer to.
+    """
+
+    def __init__(self, known: Mapping[int, int]) -> None:
+        self.blocks: list[Bytes] = []
+        self._known = known
+        self._seen: dict[int, int] = {}
+        self._kept: list[Any] = []  # so that no id is used again
+
+    def state(self, state: Any) -> Tree:
+        """The tree of a program's state.
+
+        Raises:
+            Exception: what pickling it raises, where it is not plain.
+        """
+        blocks, seen = len(self.blocks), len(self._seen)
+        try:
+            return self.tree(state)
+        except (_NotPlainError, RecursionError):
+            del self.blocks[blocks:]
+            self._seen = {key: number for key, number in self._seen.items() if number < seen}
+            return self._pickled(state)
+
+    def tree(self, value: Any) -> Tree:
+        """The tree of what is plain."""
+        kind = type(value)
+        if value is None or kind is bool or kind is int or kind is str:
+            return value
+        if kind is float:
+            if math.isfinite(value):
+                return value
+            return {"": "float", "bits": struct.unpack("<q", struct.pack("<d", value))[0]}
+        encode = _ENCODERS.get(kind)
+        if encode is None:
+            others = ((np.generic, Encoder._scalar), (np.dtype, Encoder._dtype), (object, Encoder._random_bits))
+            encode = next(found for base, found in others if isinstance(value, base))
+        if kind in _SHARED or encode is Encoder._random_bits:
+            number = self._seen.get(id(value))
+            if number is not None:
+                return {"": "same", "as": number}
+            self._seen[id(value)] = len(self._seen)
+            self._kept.append(value)
+        return encode(self, value)
+
+    def block(self, data: Any) -> int:
+        """The number of a block of these bytes."""
+        self.blocks.append(np.frombuffer(data, np.uint8))
+        return len(self.blocks) - 1
+
+    def _pickled(self, state: Any) -> Tree:
+        buffers: list[pickle.PickleBuffer] = []
+        file = io.BytesIO()
+        pickler = _Pickler(file, 5, buffer_callback=buffers.append)
+        pickler.known = self._known
+        pickler.dump(state)
+        blocks = [self.block(buffer.raw()) for buffer in buffers]
+        return {"": "pickle", "block": self.block(file.getvalue()), "blocks": blocks}
+
+    def _complex(self, value: complex) -> Tree:
+        return {"": "complex", "parts": [self.tree(value.real), self.tree(value.imag)]}
+
+    def _bytes(self, value: bytes) -> Tree:
+        if len(value) <= SHORT:
+            return {"": "bytes", "base64": base64.b64encode(value).decode()}
+        return {"": "bytes", "block": self.block(value)}
+
+    def _list(self, value: Sequence[Any]) -> Tree:
+        return [self.tree(one) for one in value]
+
+    def _tuple(self, value: Sequence[Any]) -> Tree:
+        return {"": "tuple", "items": self._list(value)}
+
+    def _dict(self, value: Mapping[Any, Any]) -> Tree:
+        if all(type(key) is str and key for key in value):
+            return {key: self.tree(one) for key, one in value.items()}
+        return {"": "dict", "items": [[self.tree(key), self.tree(one)] for key, one in value.items()]}
+
+    def _array(self, value: NDArray[Any]) -> Tree:
+        if id(value) in self._known:
+            return {"": "registered", "number": self._known[id(value)]}
+        order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+        data = value if order == "F" else np.ascontiguousarray(value)
+        raw = data.ravel("K").view(np.uint8) if data.size and data.itemsize else b""
+        return {
+            "": "array",
+            "dtype": _dtype_text(value.dtype),
+            "shape": list(value.shape),
+            "order": order,
+            "writable": value.flags.writeable,
+            "block": self.block(raw),
+        }
+
+    def _scalar(self, value: np.generic) -> Tree:
+        if type(value) is not value.dtype.type or value.dtype.hasobject:
+            raise _NotPlainError
+        return {"": "number", "dtype": _dtype_text(value.dtype), "base64": base64.b64encode(value.tobytes()).decode()}
+
+    def _dtype(self, value: np.dtype[Any]) -> Tree:
+        return {"": "dtype", "dtype": _dtype_text(value)}
+
+    def _random(self, value: random.Random) -> Tree:
+        return {"": "random", "state": self.tree(value.getstate())}
+
+    def _generator(self, value: np.random.Generator) -> Tree:
+        return {"": "generator", "bits": self.tree(value.bit_generator)}
+
+    def _random_bits(self, value: Any) -> Tree:
+        name = type(value).__name__
+        seeds = getattr(value, "seed_seq", None)
+        if _BIT_GENERATORS.get(name) is not type(value) or type(seeds) is not np.random.SeedSequence:
+            raise _NotPlainError
+        return {"": "bits", "name": name, "seeds": self.tree(seeds), "state": self.tree(value.state)}
+
+    def _seeds(self, value: Any) -> Tree:
+        return {"": "seeds", "state": self.tree(value.state)}
+
+
+_ENCODERS: Final[Mapping[type, Callable[[Encoder, Any], Tree]]] = {
+    complex: Encoder._complex,
+    bytes: Encoder._bytes,
+    list: Encoder._list,
+    tuple: Encoder._tuple,
+    dict: Encoder._dict,
+    np.ndarray: Encoder._array,
+    random.Random: Encoder._random,
+    np.random.Generator: Encoder._generator,
+    np.random.SeedSequence: Encoder._seeds,
+}
+_SHARED = frozenset((list, dict, np.ndarray, random.Random, np.random.Generator, np.random.SeedSequence))
+
+
+class _Pickler(pickle.Pickler):
+    known: Mapping[int, int]
+
+    def persistent_id(self, value: Any) -> Any:
+        return self.known.get(id(value)) if type(value) is np.ndarray else None
+
+
+class _Unpickler(pickle.Unpickler):
+    known: Sequence[NDArray[Any]]
+
+    def persistent_load(self, number: Any) -> Any:
+        return self.known[number]
+
+
+class Decoder:
+    """Reads trees.
+
+    Args:
+        blocks: what they refer to, in memory that may be written to.
+        known: the arrays that a state refers to by number.
+        own: whether the file is this user's, which nobody else may write: only then is a pickle read.
+        name: of the file, for errors.
+    """
+
+    def __init__(self, blocks: Sequence[Bytes], known: Sequence[NDArray[Any]], own: bool, name: str) -> None:
+        self._blocks, self._known, self._own, self._name = blocks, known, own, name
+        self._seen: list[Any] = []
+
+    def value(self, tree: Tree) -> Any:
+        """What the tree is of."""
+        if type(tree) is list:
+            items: list[Any] = []
+            self._seen.append(items)
+            items += map(self.value, tree)
+            return items
+        if type(tree) is not dict:
+            return tree
+        kind = tree.get("")
+        if kind is None:
+            found: dict[str, Any] = {}
+            self._seen.append(found)
+            for key, one in tree.items():
+                found[key] = self.value(one)
+            return found
+        return _DECODERS[kind](self, tree)
+
+    def _float(self, tree: Tree) -> float:
+        found: float = struct.unpack("<d", struct.pack("<q", tree["bits"]))[0]
+        return found
+
+    def _complex(self, tree: Tree) -> complex:
+        return complex(*(self.value(one) for one in tree["parts"]))
+
+    def _bytes(self, tree: Tree) -> bytes:
+        return base64.b64decode(tree["base64"]) if "base64" in tree else self._blocks[tree["block"]].tobytes()
+
+    def _tuple(self, tree: Tree) -> tuple[Any, ...]:
+        return tuple(self.value(one) for one in tree["items"])
+
+    def _dict(self, tree: Tree) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        self._seen.append(found)
+        for key, one in tree["items"]:
+            found[self.value(key)] = self.value(one)
+        return found
+
+    def _array(self, tree: Tree) -> NDArray[Any]:
+        data, dtype = self._blocks[tree["block"]], _dtype_of(tree["dtype"])
+        found: NDArray[Any] = np.ndarray(tuple(tree["shape"]), dtype, data, order=tree["order"])
+        if data.size < MAPPED:
+            found = found.copy(order="K")
+        found.flags.writeable = tree["writable"]
+        self._seen.append(found)
+        return found
+
+    def _registered(self, tree: Tree) -> NDArray[Any]:
+        found: NDArray[Any] = self._known[tree["number"]]
+        self._seen.append(found)
+        return found
+
+    def _number(self, tree: Tree) -> Any:
+        return np.frombuffer(base64.b64decode(tree["base64"]), _dtype_of(tree["dtype"]))[0]
+
+    def _dtype(self, tree: Tree) -> np.dtype[Any]:
+        return _dtype_of(tree["dtype"])
+
+    def _random(self, tree: Tree) -> random.Random:
+        found = random.Random()
+        self._seen.append(found)
+        found.setstate(self.value(tree["state"]))
+        return found
+
+    def _generator(self, tree: Tree) -> np.random.Generator:
+        place = len(self._seen)
+        self._seen.append(None)
+        found = self._seen[place] = np.random.Generator(self.value(tree["bits"]))
+        return found
+
+    def _bits(self, tree: Tree) -> Any:
+        place = len(self._seen)
+        self._seen.append(None)
+        found = self._seen[place] = _BIT_GENERATORS[tree["name"]](self.value(tree["seeds"]))
+        found.state = self.value(tree["state"])
+        return found
+
+    def _seeds(self, tree: Tree) -> np.random.SeedSequence:
+        place = len(self._seen)
+        self._seen.append(None)
+        found = self._seen[place] = np.random.SeedSequence(**self.value(tree["state"]))
+        return found
+
+    def _same(self, tree: Tree) -> Any:
+        return self._seen[tree["as"]]
+
+    def _pickle(self, tree: Tree) -> Any:
+        if not self._own:
+            raise CheckpointError(
+                f"bsp.restore: {self._name}: the state in it is a pickle, which is only read from a file that is this "
+                "user's own, and that no other may write; save a state of plain data and arrays, or copy the file"
+            )
+        buffers = [self._blocks[number] for number in tree["blocks"]]
+        unpickler = _Unpickler(io.BytesIO(self._blocks[tree["block"]]), buffers=buffers)
+        unpickler.known = self._known
+        return unpickler.load()
+
+
+_DECODERS: Final[Mapping[str, Callable[[Decoder, Tree], Any]]] = {
+    "float": Decoder._float,
+    "complex": Decoder._complex,
+    "bytes": Decoder._bytes,
+    "tuple": Decoder._tuple,
+    "dict": Decoder._dict,
+    "array": Decoder._array,
+    "registered": Decoder._registered,
+    "number": Decoder._number,
+    "dtype": Decoder._dtype,
+    "random": Decoder._random,
+    "generator": Decoder._generator,
+    "bits": Decoder._bits,
+    "seeds": Decoder._seeds,
+    "same": Decoder._same,
+    "pickle": Decoder._pickle,
+}
+
+
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    """A dtype in words, as a .npy file has it."""
+    if dtype.hasobject or dtype.subdtype is not None:
+        raise _NotPlainError
+    text = repr(dtype_to_descr(dtype))
+    if _dtype_of(text) != dtype:
+        raise _NotPlainError
+    return text
+
+
+def _dtype_of(text: str) -> np.dtype[Any]:
+    found: np.dtype[Any] = descr_to_dtype(ast.literal_eval(text))
+    return found

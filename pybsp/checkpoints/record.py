@@ -1,0 +1,156 @@
+"""What one processor got in each exchange, on disk, from the checkpoint on that its job went on from; and read again.
+
+DIR/run-0/record/3.record    pickles, one after the other: a `Header`, what each exchange brought, and, where the
+                             program called `bsp.restore`, a `Restored`
+DIR/run-0/record/3.part      the part of the checkpoint that it went on from
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from ..errors import CheckpointError
+from ..transport import FREE, KIND, SAVE, Arrival, Charge, Parcels, Section, Transport
+from ..transport.router import Router
+from .part import Part, Written, read
+
+
+class Header(NamedTuple):
+    """What was recorded, and how.
+
+    program: `sys.argv`; folder: where it ran.
+    """
+
+    program: Sequence[str]
+    folder: str
+    pid: int
+    p: int
+    checked: bool
+
+
+class Restored(NamedTuple):
+    """What `bsp.restore` has read: the part beside the record; None where it gave its default."""
+
+    part: Written | None
+
+
+class Recorder:
+    """Writes the record of a processor; none of the others, which only do as it does.
+
+    Args:
+        folder: of the record.
+        header: None on a processor that is not recorded.
+    """
+
+    def __init__(self, folder: Path, header: Header | None) -> None:
+        self._header, self._folder = header, folder
+        self._file: BinaryIO | None = None
+        self._restoring = True  # of exchanges about checkpoints only the one with which `restore` begins counts
+        if header is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            place = os.open(
+                folder / f"{header.pid}.record", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+            )
+            self._file = open(place, "wb", buffering=0)  # noqa: SIM115
+            self._write(header)
+
+    def _write(self, what: Any) -> None:
+        if self._file is not None:
+            self._file.write(pickle.dumps(what, 5))
+
+    def brought(self, kind: int, arrival: Arrival) -> None:
+        """An exchange has brought this."""
+        if self._file is not None and (kind & KIND != SAVE or self._restoring):
+            if kind & KIND == SAVE:
+                self._restoring = False
+            parcels = [
+                (source, {stream: tuple(one) for stream, one in parcel.items()}) for source, parcel in arrival[2]
+            ]
+            self._write((arrival.kinds, arrival.notes, parcels, dict(arrival.joined)))
+
+    def restored(self, part: Part | None) -> None:
+        """`bsp.restore` has read this part."""
+        if self._file is not None and self._header is not None:
+            if part is not None:
+                shutil.copyfile(part.name, self._folder / f"{self._header.pid}.part")
+            self._write(Restored(None if part is None else part.written))
+
+
+class Recording:
+    """A router that does what another one does, and has what it brings recorded.
+
+    Args:
+        router: the other one.
+        recorder: of this processor.
+    """
+
+    def __init__(self, router: Router, recorder: Recorder) -> None:
+        self.name, self._router, self._recorder = router.name, router, recorder
+
+    def route(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        arrival = self._router.route(kind, note, parcels, charge, grace)
+        self._recorder.brought(kind, arrival)
+        return arrival
+
+    def part(self, transport: Transport, members: Sequence[int]) -> Recording:
+        return Recording(self._router.part(transport, members), self._recorder)
+
+    def close(self) -> None:
+        self._router.close()
+
+
+class Record:
+    """The record of a processor, read from its beginning on.
+
+    Raises:
+        CheckpointError: there is none, or it is not this user's own.
+    """
+
+    def __init__(self, folder: Path, pid: int) -> None:
+        self.path = folder / f"{pid}.record"
+        try:
+            file = self.path.open("rb")
+        except OSError as error:
+            raise CheckpointError(
+                f"pybsp replay: {self.path}: {error.strerror or error}; record a job with pybsp run --record {pid}"
+            ) from None
+        about = os.fstat(file.fileno())
+        if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise CheckpointError(f"pybsp replay: {self.path}: expected a file of this user's own: it holds pickles")
+        self._read = self._all(file)
+        self.header: Header = next(self._read)
+
+    @staticmethod
+    def _all(file: BinaryIO) -> Iterator[Any]:
+        with file:
+            while True:
+                try:
+                    yield pickle.load(file)
+                except (EOFError, pickle.UnpicklingError):  # noqa: PERF203  # its rank was killed
+                    return
+
+    def arrival(self, where: Callable[[], str]) -> Arrival:
+        """What the next exchange brought; `where` says which one it is."""
+        found = next(self._read, None)
+        if found is None:
+            raise CheckpointError(f"pybsp replay: the record ends in {where()}: the job had got no further")
+        kinds, notes, parcels, joined = found
+        return Arrival(
+            kinds,
+            notes,
+            [(source, {stream: Section(*one) for stream, one in parcel.items()}) for source, parcel in parcels],
+            joined,
+        )
+
+    def part(self) -> Part | None:
+        """The part that `bsp.restore` read."""
+        found = next(self._read)
+        return None if found.part is None else read(self.path.with_suffix(".part"), found.part)

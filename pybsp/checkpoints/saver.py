@@ -1,0 +1,435 @@
+"""How the processors agree on checkpoints: when one is due, whether all parts are on disk, which one to go on from.
+
+They meet for that (`SAVE`, which is no superstep) in a call of `bsp.checkpoint`. Which call it is, all know: where
+supersteps decide, by counting; else by a flag, `FLAG_MEET`, that a processor adds to the next exchange that ends a
+superstep. Processor 0 does when it is time, or when its part is on disk, and each when a signal has told it that the
+job is to end. Small collectives have no place for a flag: after so many calls (`CALLS`) they meet without.
+
+A checkpoint takes these steps:
+
+1. All meet: one is due.
+2. Each writes its part, from the memory of the program into that of the system. The program goes on.
+3. A thread has the part on disk, and copies it to a second folder where there is one.
+4. All meet: where all parts are on disk processor 0 writes the manifest, and takes old checkpoints away.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..account import clock
+from ..errors import CheckpointError, UsageError
+from ..participant import Saving
+from ..rides import refuse_under_way
+from ..transport import FLAG_MEET, SAVE
+from . import snapshot
+from .due import FIRST_COST, Every
+from .folder import Folder, Manifest, tell_to_end
+from .part import Part, Written, copy, sync, write
+from .record import Recorder
+
+if TYPE_CHECKING:
+    from ..superstep import SuperstepEngine
+
+CALLS = 1024  # of bsp.checkpoint, at most, from one meeting to the next
+LOOK = 1.0  # seconds, at most, until processor 0 looks whether there is a reason to meet
+AGAIN = 0.05  # seconds until processor 0 asks again whether all parts are on disk
+ENDED = 128 + 15  # the status of a job that was told to end, and has saved
+
+
+class Outcome(NamedTuple):
+    """What has become of one processor's part in one folder.
+
+    error: why it is not there; empty where it is on disk.
+    blocked, writing: seconds that the program waited, and until it was on disk.
+    """
+
+    error: str
+    written: Written
+    blocked: float
+    writing: float
+
+
+class Said(NamedTuple):
+    """What each processor says in a meeting of `bsp.checkpoint`.
+
+    done: of its part, folder by folder.
+    notice: whether it was told that the job is to end.
+    due: whether one is due; processor 0's word counts.
+    """
+
+    done: list[Outcome]
+    notice: bool
+    due: bool
+
+
+class Writing:
+    """A part that is being written.
+
+    Attributes:
+        done: the folders that are done with, in their order.
+        committed: folders in which all know how it has ended.
+    """
+
+    def __init__(self, number: int, superstep: int, outcome: Outcome) -> None:
+        self.number, self.superstep = number, superstep
+        self.done: list[Outcome] = []
+        self.committed = 0
+        self.thread: threading.Thread | None = None
+        self._first = outcome
+
+    def work(self, folders: Sequence[Folder], pid: int, finished: Callable[[], None]) -> None:
+        """Have it on disk, in all folders."""
+        enter, first = clock(), self._first
+        source = folders[0].part(self.number, pid)
+        for folder in folders:
+            error = first.error
+            try:
+                if not error and folder is folders[0]:
+                    sync(source)
+                elif not error:
+                    folder.make(self.number)
+                    copy(source, folder.part(self.number, pid))
+            except OSError as wrong:
+                error = f"{folder.part(self.number, pid)}: {wrong.strerror or wrong}"
+            self.done.append(first._replace(error=error, writing=first.blocked + clock() - enter))
+            finished()
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        if self.thread is not None:
+            self.thread.join()
+
+
+def check_boundary(engine: SuperstepEngine, operation: str) -> None:
+    """Raise UsageError where a superstep goes on, with something sent or under way."""
+    engine.gate.check(operation)
+    refuse_under_way(operation, engine.rides, "call bsp.sync() until ticket.done first")
+    if pending := engine.pending():
+        raise UsageError(
+            f"{operation}: expected a superstep's boundary, but something was sent since the last sync ({pending}); "
+            "call it before sending, or call bsp.sync() first"
+        )
+
+
+class Saver(Saving):
+    """The checkpoints of one run, as one processor sees them.
+
+    Args:
+        engine: of its machine.
+        folders: where they go, the nearest first; the last is seen by all processors.
+        every: when they are due.
+        keep: how many are kept.
+        program: what it is that saves.
+        recorder: of what this processor gets.
+    """
+
+    __slots__ = (
+        "_at",
+        "_cost",
+        "_counts",
+        "_due_at",
+        "_engine",
+        "_every",
+        "_folders",
+        "_host",
+        "_hosts",
+        "_keep",
+        "_left",
+        "_log",
+        "_look_at",
+        "_notice",
+        "_number",
+        "_outgoing",
+        "_program",
+        "_recorder",
+        "_rides",
+        "_things",
+        "_writing",
+    )
+
+    def __init__(
+        self,
+        engine: SuperstepEngine,
+        folders: Sequence[Folder],
+        every: Every,
+        keep: int,
+        program: str,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._engine, self._folders, self._every, self._keep = engine, folders, every, keep
+        self._program, self._log, self._recorder = program, engine.account.log, recorder
+        self._host, self._hosts = socket.gethostname(), [""]
+        self._things: list[Any] | None = None  # that are registered when the program begins; None before `restore`
+        self._number, self._notice = 0, False
+        self._outgoing, self._rides, self._counts = engine.mail.outgoing, engine.rides, bool(every.supersteps)
+        self._left = 0  # calls until all meet
+        self._at: float = math.inf  # the superstep in which one is due
+        self._due_at = self._look_at = math.inf  # seconds, by `clock`
+        self._cost = FIRST_COST
+        self._writing: Writing | None = None
+
+    def prepare(self) -> None:
+        """Have folders that can be written.
+
+        Raises:
+            CheckpointError: one cannot be.
+        """
+        for folder in self._folders:
+            folder.prepare()
+
+    # -- when ---------------------------------------------------------------------------------------------------------
+
+    def offer(self, state: Any) -> None:
+        # Time counts here: it is what a superstep pays where no checkpoint is due.
+        if self._outgoing or self._rides.riding:
+            check_boundary(self._engine, "bsp.checkpoint")  # wrong also where none is due
+        self._left = left = self._left - 1
+        if left > 0 and not (self._counts and len(self._log) >= self._at):
+            if clock() >= self._look_at:
+                self._look()
+            return
+        engine, entered = self._engine, clock()
+        self._meet(state)
+        engine.account.left += clock() - entered  # its cost is apart from what the ledger measures
+
+    def heard(self) -> None:
+        self._engine.flags = 0
+        self._left = 0
+
+    def warn(self) -> None:
+        """The job is to end soon: save at the next occasion, and end."""
+        self._notice = True
+        self._look_at = 0.0
+
+    def _look(self) -> None:
+        """Have all meet in the first call of the next superstep, if there is a reason to."""
+        now, engine = clock(), self._engine
+        if engine.pid == 0 and self._folders[-1].told_to_end():
+            self._notice = True
+        if self._notice or self._has_news() or now >= self._due_at:
+            self._look_at = math.inf
+            engine.flags = FLAG_MEET
+            engine.participants[self] = None
+        else:
+            self._look_at = min(self._due_at, now + LOOK)
+
+    def _has_news(self) -> bool:
+        """Whether processor 0's part lies in another folder since all have met."""
+        writing = self._writing
+        return self._engine.pid == 0 and writing is not None and len(writing.done) > writing.committed
+
+    def _finished(self) -> None:
+        """A folder is done with; called by the thread."""
+        if self._engine.pid == 0:
+            self._look_at = 0.0
+
+    def _schedule(self) -> None:
+        """The next one is due so much later than now."""
+        if self._counts:
+            self._at = len(self._log) + self._every.supersteps
+        elif self._engine.pid == 0:
+            self._due_at = clock() + self._every.interval(self._cost)
+
+    # -- saving -------------------------------------------------------------------------------------------------------
+
+    def _meet(self, state: Any) -> None:
+        engine = self._engine
+        check_boundary(engine, "bsp.checkpoint")
+        if self._things is None:
+            raise UsageError("bsp.checkpoint: expected bsp.restore(default) before it, which says where a run goes on")
+        if list(engine.registrations.order) != self._things:
+            raise UsageError(
+                "bsp.checkpoint: expected the arrays and queues that there were at bsp.restore, by which a run that is "
+                "started again finds them; make all before bsp.restore, and free those that are made later before "
+                "bsp.checkpoint"
+            )
+        said = self._say()
+        notice = any(one.notice for one in said)
+        save = notice or said[0].due
+        if save and self._writing is not None:
+            self._writing.join()
+            said = self._say()
+        self._commit(said)
+        if save:
+            self._save(state)
+        if notice:
+            self._end()
+        self._wait()
+
+    def _wait(self) -> None:
+        """Meet again when it is time."""
+        self._left = CALLS
+        self._look_at = min(self._due_at, clock() + LOOK) if self._engine.pid == 0 else math.inf
+        # In this order: a thread, or a signal, may say something meanwhile.
+        if self._has_news():
+            self._look_at = clock() + AGAIN
+        if self._notice:
+            self._look_at = 0.0
+
+    def _say(self) -> list[Said]:
+        # One that is due by time waits for the one before it to be on disk.
+        due = len(self._log) >= self._at or (self._writing is None and clock() >= self._due_at)
+        done = [] if self._writing is None else list(self._writing.done)
+        return self._exchange(Said(done, self._notice, due), "called bsp.checkpoint()")
+
+    def _exchange(self, own: Any, what: str, declared: Any = None) -> list[Any]:
+        """What each processor says."""
+        engine = self._engine
+        # Notes have the layout that they have in a sync: see `agreement.look_through`.
+        arrival = engine.meet(SAVE, (own, declared, None), {})
+        found = engine.settle(arrival, SAVE, what)
+        assert found is not None
+        return list(found)
+
+    def _save(self, state: Any) -> None:
+        """Write this processor's part."""
+        engine, pid, folders = self._engine, self._engine.pid, self._folders
+        enter, error, written = clock(), "", Written(0, 0)
+        self._number += 1
+        tree, blocks = snapshot.take(engine, self._things or (), state)
+        path = folders[0].part(self._number, pid)
+        try:
+            folders[0].make(self._number)
+            written = write(path, tree, blocks)
+        except OSError as wrong:
+            error = f"{path}: {wrong.strerror or wrong}"
+        blocked = clock() - enter
+        self._writing = writing = Writing(self._number, len(self._log), Outcome(error, written, blocked, 0.0))
+        self._cost = blocked
+        self._schedule()
+        if engine.account.virtual:
+            writing.work(folders, pid, self._finished)
+            return
+        writing.thread = threading.Thread(
+            target=writing.work, args=(folders, pid, self._finished), name="pybsp checkpoint", daemon=True
+        )
+        writing.thread.start()
+
+    def _commit(self, said: Sequence[Said]) -> None:
+        """Where all have a part in a folder the checkpoint counts there."""
+        writing, pid = self._writing, self._engine.pid
+        if writing is None:
+            return
+        last = len(self._folders) - 1
+        ready = min(len(one.done) for one in said)
+        for number in range(writing.committed, ready):
+            outcomes = [one.done[number] for one in said]
+            folder = self._folders[number]
+            wrong = next((one.error for one in outcomes if one.error), "")
+            if not wrong and (pid == 0 if number == last else pid == self._hosts.index(self._host)):
+                try:
+                    manifest = Manifest(self._program, writing.superstep, [one.written for one in outcomes])
+                    folder.commit(writing.number, manifest)
+                    folder.prune(self._keep)
+                except OSError as error:
+                    wrong = f"{folder.place(writing.number)}: {error.strerror or error}"
+            if wrong and (pid == 0 or not any(one.error for one in outcomes)):
+                _print(f"this checkpoint is lost: {wrong}; the one before it stays")
+            if number == 0:
+                self._cost = max(one.blocked for one in outcomes)
+                self._log.note_checkpoint(writing.superstep, sum(one.written.bytes for one in outcomes), self._cost)
+        writing.committed = ready
+        if ready > last:
+            self._writing = None
+
+    def _end(self) -> None:
+        """All have saved, as the job is to end: it does."""
+        if self._writing is not None:
+            self._writing.join()
+        self._commit(self._say())
+        if self._engine.pid == 0:
+            tell_to_end(self._folders[-1].root, False)
+            place = self._folders[-1].place(self._number)
+            _print(f"was told to end: saved in {place}; started again, the program goes on from there")
+        raise SystemExit(ENDED)
+
+    def close(self) -> None:
+        if self._writing is not None:
+            self._writing.join()
+            self._commit(self._say())
+
+    def give_up(self) -> None:
+        if self._writing is not None:
+            self._writing.join()
+
+    # -- going on -----------------------------------------------------------------------------------------------------
+
+    def restore(self, default: Any) -> Any:
+        engine, entered = self._engine, clock()
+        check_boundary(engine, "bsp.restore")
+        if self._things is not None:
+            raise UsageError("bsp.restore: expected one call in a run, before the first bsp.checkpoint")
+        counted = {number for folder in self._folders for number in folder.counted()}
+        highest = max((number for folder in self._folders for number in folder.numbers()[-1:]), default=0)
+        declared = engine.registrations.declared or None
+        said = self._exchange((self._host, highest, sorted(counted)), "called bsp.restore()", declared)
+        self._hosts = [host for host, _, _ in said]
+        self._number = max(number for _, number, _ in said)
+        self._things = list(engine.registrations.order)
+        part = self._newest(sorted({number for _, _, numbers in said for number in numbers}, reverse=True))
+        if self._recorder is not None:
+            self._recorder.restored(part)
+        state = default if part is None else snapshot.put_back(engine, self._things, part)
+        self._schedule()
+        self._wait()
+        engine.account.left += clock() - entered
+        return state
+
+    def _newest(self, numbers: Sequence[int]) -> Part | None:
+        """This processor's part of the newest of these checkpoints that is whole; None where there are none.
+
+        Raises:
+            CheckpointError: there are some, and none is whole; or it is of another program, or of another p.
+        """
+        damaged: list[str] = []
+        for number in numbers:
+            part, complaint = None, ""
+            try:
+                part = self._read(number)
+            except CheckpointError as error:
+                complaint = str(error)
+            complaints = [one for one in self._exchange(complaint, "called bsp.restore()") if one]
+            if not complaints:
+                if self._engine.pid == 0:
+                    for one in damaged:
+                        _print(f"a checkpoint cannot be used, and the one before it is: {one}")
+                    _print(f"goes on from {self._folders[-1].place(number)}")
+                return part
+            damaged.append(complaints[0])
+        if not damaged:
+            return None
+        raise CheckpointError(
+            f"bsp.restore: no checkpoint can be used: {'; '.join(damaged)}; to begin anew, remove "
+            f"{self._folders[-1].path}"
+        )
+
+    def _read(self, number: int) -> Part:
+        """This processor's part, from the nearest folder that has it whole."""
+        complaint: CheckpointError | None = None
+        for folder in self._folders:
+            try:
+                manifest = folder.manifest(number)
+                if manifest.program != self._program:
+                    raise CheckpointError(
+                        f"{folder.place(number)}: it is of {manifest.program}, not of {self._program}"
+                    )
+                if len(manifest.parts) != self._engine.p:
+                    raise CheckpointError(
+                        f"{folder.place(number)}: {len(manifest.parts)} processors have saved it, and {self._engine.p} "
+                        "are to go on: expected as many, since nothing says how the state is laid out over them"
+                    )
+                return folder.read(number, self._engine.pid)
+            except CheckpointError as error:  # noqa: PERF203
+                complaint = error
+        assert complaint is not None
+        raise complaint
+
+
+def _print(text: str) -> None:
+    print(f"pybsp: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,105 @@
+"""What of a processor's machine is saved beside the program's state, and put back: arrays, queues, inbox, ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..errors import CheckpointError, UsageError
+from ..part_totals import Stays
+from ..queues import Queue
+from ..transport import Bytes, Section
+from .part import Part
+from .plain import Decoder, Encoder, Tree
+
+if TYPE_CHECKING:
+    from ..superstep import SuperstepEngine
+
+Registered = Sequence[Array | Queue]
+
+
+def take(engine: SuperstepEngine, things: Registered, state: Any) -> tuple[Tree, Sequence[Bytes]]:
+    """All that one processor saves: a tree and its blocks, which are the memory of the program itself.
+
+    Raises:
+        UsageError: the state cannot be pickled.
+    """
+    arrays = [one.local for one in things if isinstance(one, Array)]
+    encoder = Encoder({id(local): number for number, local in enumerate(arrays)})
+    try:
+        tree = {"state": encoder.state(state)}
+    except Exception as error:
+        raise UsageError(
+            f"bsp.checkpoint: argument state: expected something that can be pickled, got {type(state).__name__} "
+            f"({error}); save the data that it is made from instead"
+        ) from error
+    tree["inbox"] = _sections(encoder, engine.inbox.arrived)
+    tree["registered"] = [
+        [_described(one), encoder.block(np.ascontiguousarray(one.local).reshape(-1).view(np.uint8).data)]
+        if isinstance(one, Array)
+        else [_described(one), _sections(encoder, one.arrived)]
+        for one in things
+    ]
+    account = engine.account
+    tree["ledger"] = encoder.state(account.log.as_saved())
+    tree["parts"] = encoder.state(None if account.stays is None else account.stays.as_saved())
+    tree["seconds"] = account.time()
+    return tree, encoder.blocks
+
+
+def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
+    """Have all be as it was when it was saved; returns the program's state.
+
+    Raises:
+        CheckpointError: other arrays and queues are registered.
+    """
+    tree = part.tree
+    saved, here = [one for one, _ in tree["registered"]], [_described(one) for one in things]
+    if saved != here:
+        raise CheckpointError(
+            f"bsp.restore: {part.name}: expected the arrays and queues that were saved, in the order in which they are "
+            f"made: {_listed(saved)}; got {_listed(here)}; make them before bsp.restore, as the program did that saved"
+        )
+    arrays = [one.local for one in things if isinstance(one, Array)]
+    decoder = Decoder(part.blocks, arrays, part.own, part.name)
+    state = decoder.value(tree["state"])
+    engine.take_inbox(_read_sections(decoder, part.blocks, tree["inbox"]))
+    for one, (_, content) in zip(things, tree["registered"], strict=True):
+        if isinstance(one, Array):
+            local = one.local
+            local[...] = np.ndarray(local.shape, local.dtype, part.blocks[content])
+        else:
+            one.deliver(_read_sections(decoder, part.blocks, content), None)
+            engine.participants[one] = None  # until it is forgotten
+    engine.account.resume(decoder.value(tree["ledger"]), tree["seconds"])
+    parts = decoder.value(tree["parts"])
+    engine.account.stays = None if parts is None else Stays.of_saved(parts)
+    return state
+
+
+def _described(one: Array | Queue) -> str:
+    if isinstance(one, Array):
+        return f"array of {one.local.dtype}, shape {one.local.shape}"
+    return f"queue of {one.dtype}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return "; ".join(names) or "none"
+
+
+def _sections(encoder: Encoder, arrived: Sequence[tuple[int, Section]]) -> list[Any]:
+    found: list[Any] = []
+    for source, (descriptors, words, messages, data) in arrived:
+        block = None if data is None else encoder.block(data)
+        found.append([source, encoder.state(descriptors), words, messages, block])
+    return found
+
+
+def _read_sections(decoder: Decoder, blocks: Sequence[Bytes], saved: Sequence[Any]) -> list[tuple[int, Section]]:
+    return [
+        (source, Section(decoder.value(descriptors), words, messages, None if block is None else blocks[block]))
+        for source, descriptors, words, messages, block in saved
+    ]

@@ -1,0 +1,118 @@
+"""`pybsp replay`: one processor of a recorded run, alone in this process: each exchange brings what it brought then."""
+
+from __future__ import annotations
+
+import pdb
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .account import Account
+from .bsp import BSP
+from .checkpoints import snapshot
+from .checkpoints.record import Record
+from .errors import AbortError
+from .machine import BSPMachine, machine_in_force
+from .participant import Saving
+from .superstep import SuperstepEngine
+from .transport import FREE, SAVE, Arrival, Charge, Parcel, Parcels
+from .transport.memory import BufferPool
+
+
+class Recorded:
+    """The transport, and the router, of a processor whose record is read. See `Transport` and `Router`."""
+
+    name = "direct"
+
+    def __init__(self, record: Record, p: int, pid: int) -> None:
+        self.p, self.pid, self.pool = p, pid, BufferPool()
+        self._record = record
+        self.where: Callable[[], str] = str
+
+    def exchange(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        return self._record.arrival(self.where)
+
+    route = exchange
+
+    def post(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
+        return lambda charge=FREE, grace=None: self._record.arrival(self.where)
+
+    def swap(
+        self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None
+    ) -> tuple[int, Any, Parcel]:
+        raise NotImplementedError  # routers swap, and what they bring is recorded
+
+    def subset(self, members: Sequence[int], context: int) -> Recorded:
+        part = Recorded(self._record, len(members), members.index(self.pid))
+        part.where = self.where
+        return part
+
+    def watch_crossing(self, where: Callable[[], str]) -> None:
+        """Nobody is waited for."""
+
+    def part(self, transport: Any, members: Sequence[int]) -> Recorded:
+        part: Recorded = transport
+        return part
+
+    def time(self) -> float:
+        return 0.0
+
+    def abort(self, message: str) -> None:
+        raise AbortError(message)
+
+    def revoke(self, cause: BaseException) -> None:
+        """There are no others."""
+
+    revoked, settled = False, None
+
+    def free(self) -> None:
+        """It holds nothing."""
+
+    close = free
+
+
+class _Saver(Saving):
+    """`bsp.restore` gives what it gave then; nothing is saved."""
+
+    __slots__ = ("_engine", "_record")
+
+    def __init__(self, engine: SuperstepEngine, record: Record) -> None:
+        self._engine, self._record = engine, record
+
+    def restore(self, default: Any) -> Any:
+        engine = self._engine
+        engine.settle(engine.meet(SAVE, None, {}), SAVE, "called bsp.restore()")
+        part = self._record.part()
+        return default if part is None else snapshot.put_back(engine, list(engine.registrations.order), part)
+
+
+def replay(
+    main: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    folder: Path,
+    pid: int,
+    machine: BSPMachine | None,
+    debug: bool,
+) -> Any:
+    """The result of one processor of a recorded run of this program.
+
+    Args:
+        folder: of its record.
+        debug: whether Python's debugger is to begin at the program's first line.
+
+    Raises:
+        CheckpointError: there is no record, or it ends before the program.
+    """
+    record = Record(folder, pid)
+    header = record.header
+    transport = Recorded(record, header.p, header.pid)
+    engine = SuperstepEngine(transport, transport, Account(transport), header.checked)
+    transport.where = engine.whereabouts
+    engine.saver = _Saver(engine, record)
+    bsp = BSP(engine, machine_in_force(machine, header.p)[0])
+    if debug:
+        return pdb.Pdb().runcall(main, bsp, *args, **kwargs)
+    return main(bsp, *args, **kwargs)

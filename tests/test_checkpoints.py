@@ -1,0 +1,617 @@
+"""Checkpoints: a run that is started again goes on, and ends as one that was never stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import collectives
+from pybsp.benchmarks.reliability import random_program
+from pybsp.checkpoints import restarts
+from pybsp.checkpoints.due import Every, daly, expected, parse
+from pybsp.checkpoints.part import checksum, read, write
+from pybsp.checkpoints.plain import Decoder, Encoder
+from pybsp.checkpoints.saver import ENDED
+
+from .launching import Program, ended_well, finish, run, start
+
+PAUSED = """
+    import os, sys, time
+    import pybsp
+    def main(bsp, supersteps, pause):
+        state = bsp.restore({"step": 0, "total": 0})
+        for step in range(state["step"], supersteps):
+            bsp.send(0, step)
+            bsp.sync()
+            time.sleep(pause)
+            state = {"step": step + 1, "total": state["total"] + sum(m.payload for m in bsp.inbox)}
+            bsp.checkpoint(state)
+            if sys.argv[3:] == [str(step)] and bsp.pid == 1:
+                os._exit(3) if not os.path.exists("died") else None
+        return state["total"]
+    found = pybsp.run(main, int(sys.argv[1]), float(sys.argv[2]))
+    print(f"[{found}]" if found else "")
+"""
+
+
+def again(folder: Path) -> Path:
+    """A folder as another job would find it."""
+    copy = folder.parent / f"{folder.name}-again"
+    shutil.copytree(folder, copy)
+    return copy
+
+
+# -- states ------------------------------------------------------------------------------------------------------------
+
+
+def kept(state: Any) -> Any:
+    """A state, as it comes back."""
+    encoder = Encoder({})
+    tree = json.loads(json.dumps(encoder.state(state)))
+    return Decoder([block.copy() for block in encoder.blocks], [], True, "file").value(tree)
+
+
+class Thing:
+    """What is not plain."""
+
+    def __init__(self) -> None:
+        self.array = np.arange(5.0)
+
+
+PLAIN: list[Any] = [
+    None,
+    [True, 1 << 90, -1, "text\n\x00é", b"\x00bytes", b"long" * 1000, 1e-300, float("inf"), -0.0],
+    {"a": (1, (2, [3])), "": {1: 2, (1, 2): "tuple"}},
+    [complex(1, float("-inf")), np.float32(0.1), np.datetime64("2020-01-01"), np.dtype("<i2")],
+    {"F": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "zero": np.zeros((0, 3)), "scalar": np.array(3)},
+    np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "<i4"), ("b", "<f8")]),
+    np.arange(20, dtype=">u2")[::3],
+]
+
+
+@pytest.mark.parametrize("state", PLAIN, ids=str)
+def test_plain_states_come_back_without_a_pickle(state: Any) -> None:
+    encoder = Encoder({})
+    assert "pickle" not in str(encoder.state(state)) + b"".join(b.tobytes() for b in encoder.blocks).decode("latin1")
+    found = kept(state)
+    assert type(found) is type(state)
+    assert repr(found) == repr(state)
+    if isinstance(state, np.ndarray):
+        assert found.dtype == state.dtype
+    if isinstance(state, dict) and "F" in state:
+        assert found["F"].flags.f_contiguous
+        assert found["zero"].shape == (0, 3)
+
+
+def test_a_float_keeps_its_bits() -> None:
+    bits = np.array([0x7FF8000000000123, -0x7FFFFFFFFFFFFFFF], np.int64)
+    values = bits.view(np.float64).tolist()
+    assert np.array(kept(values)).view(np.int64).tolist() == bits.tolist()
+
+
+def test_what_is_in_a_state_twice_is_one_thing_again() -> None:
+    array = np.zeros(3)
+    found = kept({"a": array, "b": [array], "inside": (inner := [1]), "again": inner})
+    assert found["a"] is found["b"][0]
+    assert found["inside"] is found["again"]
+    circle: list[Any] = []
+    circle.append(circle)
+    back = kept(circle)
+    assert back[0] is back
+
+
+@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.MT19937, np.random.Philox, np.random.SFC64])
+def test_generators_go_on(bits: Any) -> None:
+    draws, other = np.random.Generator(bits(7)), random.Random(7)
+    draws.standard_normal(3), other.gauss(0, 1)
+    back, back_other, same = kept([draws, other, draws])
+    assert back is same
+    assert back.random(5).tolist() == draws.random(5).tolist()
+    assert back.spawn(1)[0].random() == draws.spawn(1)[0].random()
+    assert [back_other.gauss(0, 1) for _ in range(3)] == [other.gauss(0, 1) for _ in range(3)]
+
+
+def test_a_pickle_is_read_from_ones_own_file_alone() -> None:
+    encoder = Encoder({})
+    thing = Thing()
+    tree = encoder.state({"thing": thing, "array": thing.array})
+    back = Decoder(encoder.blocks, [], True, "file").value(tree)
+    assert back["array"] is back["thing"].array
+    with pytest.raises(pybsp.CheckpointError, match=r"^bsp.restore: file: the state in it is a pickle"):
+        Decoder(encoder.blocks, [], False, "file").value(tree)
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_bit_of_a_part_is_under_a_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "part"
+    blocks = [np.arange(100, dtype=np.uint8), np.zeros(10_000, np.uint8), np.zeros(0, np.uint8)]
+    written = write(path, {"tree": [1, "text"]}, blocks)
+    part = read(path, written)
+    assert part.tree == {"tree": [1, "text"]}
+    assert [block.tolist() for block in part.blocks] == [block.tolist() for block in blocks]
+    content = bytearray(path.read_bytes())
+    used = [(12, 0)] + [(at, size) for at, size, _ in json.loads(content[content.index(b'{"tree":{') : -36])["blocks"]]
+    gaps = {k for (a, n), (b, _) in pairwise(used) for k in range(a + n, b)}
+    gaps |= set(range(used[-1][0] + used[-1][1], content.index(b'{"tree":{')))
+    for bit in random.Random(1).sample(range(8 * len(content)), 300) + list(
+        range(8 * len(content) - 400, 8 * len(content), 7)
+    ):
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        if bit // 8 not in gaps:
+            with pytest.raises(pybsp.CheckpointError, match=str(path)):
+                read(path, written)
+        content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content[:-1])
+    with pytest.raises(pybsp.CheckpointError, match=f"{path}: expected {written.bytes} bytes, got {written.bytes - 1}"):
+        read(path, written)
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 4095, 4096, 4104, 9001])
+def test_the_checksum_sees_each_byte(size: int) -> None:
+    data = np.arange(size, dtype=np.uint8)
+    found = checksum(data)
+    for at in range(0, size, 7):
+        data[at] ^= 16
+        assert checksum(data) != found
+        data[at] ^= 16
+    assert checksum(data[4096:], checksum(data[:4096])) == found or size < 4096
+
+
+# -- when one is due ---------------------------------------------------------------------------------------------------
+
+
+def test_every_says_how_often() -> None:
+    assert parse("run", 7) == parse("run", " 7 ") == Every(supersteps=7)
+    assert parse("run", "1.5min") == Every(seconds=90)
+    assert parse("run", "mtbf=24h") == Every(mtbf=86400)
+    for wrong in (0, -1, 1.5, True, "", "0s", "fast", "mtbf=", "mtbf=7", "24h=mtbf", None):
+        with pytest.raises(pybsp.UsageError, match=r"^run: argument every: expected a number of supersteps"):
+            parse("run", wrong)
+
+
+def test_the_interval_is_that_with_the_least_expected_time() -> None:
+    for cost, mtbf in ((1.0, 1000.0), (10.0, 500.0), (0.01, 86400.0)):
+        best = daly(cost, mtbf)
+
+        def whole(interval: float, cost: float = cost, mtbf: float = mtbf) -> float:
+            return expected([interval] * 200, cost, 5.0, mtbf) / (200 * interval)
+
+        assert whole(best) <= min(whole(best * 0.8), whole(best * 1.25))
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_a_random_program_goes_on_bit_for_bit(tmp_path: Path, p: int) -> None:
+    first = tmp_path / "first"
+    pybsp.simulate(random_program.main, 5, 17, 0.0, p=p, checkpoint=first, every=4)
+    found = pybsp.simulate(random_program.main, 5, 40, 0.0, p=p, checkpoint=again(first), every="1ms")
+    assert found.results[0] == random_program.expected(5, p, 40)
+    numbers = sorted(os.listdir(first / "run-0"))
+    assert len(numbers) == 2, "the last two are kept"
+
+
+def state_of(main: Callable[[pybsp.BSP], Any], folder: Path, p: int = 2, **keywords: Any) -> list[Any]:
+    return pybsp.simulate(main, p=p, checkpoint=folder, every=1, **keywords).results
+
+
+def test_what_was_unread_and_what_was_put_is_there_again(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, last: bool) -> Any:
+        queue, x = bsp.queue(np.int16), bsp.array((bsp.pid, 2))
+        state = bsp.restore({"x": x.local, "step": 0})
+        assert state["x"] is x.local
+        if not state["step"]:
+            bsp.sync()
+            x.put(1, [[1.5, 2.5]], at=slice(0, 1))
+            queue.send([0, 1], bsp.pid)
+            bsp.send(1, {"of": bsp.pid}, tag=(1, "tag"))
+            bsp.send(1, np.arange(10_000) + bsp.pid)
+            bsp.sync()
+            bsp.checkpoint({**state, "step": 1})
+        mail = [(m.source, m.tag, m.payload if isinstance(m.payload, dict) else m.payload.tolist()) for m in bsp.inbox]
+        found = mail, queue.values.tolist(), queue.sources.tolist(), x.local.tolist(), state["step"]
+        bsp.sync()
+        assert not len(bsp.inbox)
+        assert not len(queue)
+        x.put(1, 3.0, at=(0, 0))  # it is registered
+        bsp.sync()
+        return found, len(bsp.ledger), bsp.ledger[1].h
+
+    before = state_of(lambda bsp: main(bsp, False), tmp_path / "a")
+    after = state_of(lambda bsp: main(bsp, False), again(tmp_path / "a"))
+    assert before[1][0][0], "something is in the inbox"
+    assert [found[:4] for found, _, _ in after] == [found[:4] for found, _, _ in before]
+    assert [rest for _, *rest in after] == [rest for _, *rest in before]
+    assert [found[4] for found, _, _ in after] == [1, 1]
+
+
+def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP, supersteps: int) -> Any:
+        state = bsp.restore({"step": 0, "values": np.zeros(1000)})
+        start = state["step"]
+        for step in range(start, supersteps):
+            bsp.sync()
+            state["values"] += step
+            state["step"] = step + 1
+            bsp.checkpoint(state)
+        return start, state["values"].sum().item()
+
+    def at(supersteps: int, folder: Path) -> list[Any]:
+        return pybsp.simulate(main, supersteps, p=2, checkpoint=folder, every=1).results
+
+    whole = tmp_path / "whole"
+    (_, total), _ = at(9, whole)
+    newest = "run-0/000009"
+
+    def flip(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        content[5000] ^= 4
+        path.write_bytes(content)
+
+    def edit(path: Path) -> None:
+        path.write_text(path.read_text().replace('"superstep": 9', '"superstep": 8'))
+
+    damages: list[tuple[str, Callable[[Path], None]]] = [
+        ("1.part", flip),
+        ("0.part", lambda path: path.unlink()),
+        ("1.part", lambda path: os.truncate(path, 4096)),
+        ("manifest.json", edit),
+    ]
+    for number, (name, damage) in enumerate(damages):
+        folder = tmp_path / f"damaged-{number}"
+        shutil.copytree(whole, folder)
+        damage(folder / newest / name)
+        assert at(9, folder) == [(8, total)] * 2, name
+        assert str(folder / newest / name) in capfd.readouterr().err
+        folder = tmp_path / f"damaged-{number}-twice"
+        shutil.copytree(whole, folder)
+        damage(folder / newest / name)
+        damage(folder / "run-0/000008" / name) if name != "manifest.json" else shutil.rmtree(folder / "run-0/000008")
+        with pytest.raises(pybsp.CheckpointError, match=rf"no checkpoint can be used: .*{name}.*to begin anew, remove"):
+            at(9, folder)
+    shutil.rmtree(whole / newest)  # it was never whole
+    assert at(9, again(whole)) == [(8, total)] * 2
+
+
+def test_what_is_not_the_same_program_is_refused(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(3)
+        state = bsp.restore(0)
+        bsp.sync()
+        bsp.checkpoint(state + 1)
+        return x.local.size
+
+    def other(bsp: pybsp.BSP) -> Any:
+        return bsp.restore(0)
+
+    state_of(main, tmp_path / "a")
+    with pytest.raises(pybsp.CheckpointError, match=r"it is of .*main, not of .*other"):
+        state_of(other, again(tmp_path / "a"))
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(pybsp.CheckpointError, match=r"2 processors have saved it, and 3 are to go on"):
+        state_of(main, tmp_path / "b", p=3)
+
+    def changed(bsp: pybsp.BSP) -> Any:
+        bsp.array(4)
+        return bsp.restore(0)
+
+    changed.__qualname__ = main.__qualname__
+    shutil.copytree(tmp_path / "a", tmp_path / "c")
+    with pytest.raises(
+        pybsp.CheckpointError, match=r"array of float64, shape \(3,\); got array of float64, shape \(4,\)"
+    ):
+        state_of(changed, tmp_path / "c")
+
+
+def refused(tmp_path: Path, main: Callable[[pybsp.BSP], Any]) -> str:
+    with pytest.raises(pybsp.UsageError) as caught:
+        state_of(main, tmp_path / "checkpoints")
+    return str(caught.value)
+
+
+def test_where_a_checkpoint_cannot_be(tmp_path: Path) -> None:
+    def in_part(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        with bsp.split(0) as part:
+            part.checkpoint(0)
+
+    def with_mail(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        bsp.sync()
+        bsp.send(0, 1)
+        bsp.checkpoint(0)
+
+    def riding(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        collectives.allreduce.start(bsp, 1.0, np.add, degree=2)
+        bsp.checkpoint(0)
+
+    def without_restore(bsp: pybsp.BSP) -> None:
+        bsp.checkpoint(0)
+
+    def twice(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        bsp.restore(0)
+
+    def other_arrays(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        bsp.array(3)
+        bsp.sync()
+        bsp.checkpoint(0)
+
+    def no_pickle(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        bsp.sync()
+        bsp.checkpoint(lambda: 0)
+
+    assert "bsp.checkpoint: expected the whole machine" in refused(tmp_path, in_part)
+    assert "something was sent since the last sync (bsp.send)" in refused(tmp_path, with_mail)
+    assert "bsp.checkpoint: allreduce: started, and not over" in refused(tmp_path, riding)
+    assert "expected bsp.restore(default) before it" in refused(tmp_path, without_restore)
+    assert "bsp.restore: expected one call in a run" in refused(tmp_path, twice)
+    assert "expected the arrays and queues that there were at bsp.restore" in refused(tmp_path, other_arrays)
+    assert "argument state: expected something that can be pickled, got function" in refused(tmp_path, no_pickle)
+
+
+def test_processors_that_do_not_all_save_are_told(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        bsp.sync()
+        if bsp.pid:
+            bsp.checkpoint(1)
+        bsp.sync()
+
+    with pytest.raises(pybsp.SyncError, match=r"processor 1 called bsp.checkpoint\(\)"):
+        state_of(main, tmp_path / "checkpoints")
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_before_the_program(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(pybsp.CheckpointError, match=f"the folder for checkpoints, {tmp_path}/file: expected one"):
+        state_of(lambda bsp: bsp.restore(0), tmp_path / "file")
+    with pytest.raises(pybsp.UsageError, match="argument checkpoint: expected a folder"):
+        pybsp.simulate(lambda bsp: None, p=1, checkpoint=3)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_lost_and_the_program_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "checkpoints"
+
+    def main(bsp: pybsp.BSP) -> int:
+        state: int = bsp.restore(0)
+        for step in range(state, 6):
+            bsp.sync()
+            if bsp.pid == 0 and step == 3:  # no folder can be made there any more
+                (folder / "run-0" / "000004").write_text("in the way")
+            bsp.checkpoint(step + 1)
+            state += 1
+        return state
+
+    assert state_of(main, folder) == [6, 6]
+    assert f"this checkpoint is lost: {folder}/run-0/000004" in capfd.readouterr().err
+    assert (folder / "run-0" / "000006" / "manifest.json").exists()
+
+
+def test_the_nearest_folder_that_has_it_whole_is_read(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, supersteps: int) -> int:
+        state: int = bsp.restore(0)
+        begun = state
+        for _ in range(begun, supersteps):
+            bsp.sync()
+            state += 1
+            bsp.checkpoint(state)
+        return begun
+
+    near, shared = tmp_path / "near", tmp_path / "shared"
+    pybsp.simulate(main, 5, p=2, checkpoint=(near, shared), every=1)
+    assert (near / "run-0" / "000005" / "manifest.json").read_text() == (
+        shared / "run-0" / "000005" / "manifest.json"
+    ).read_text()
+    shutil.rmtree(near / "run-0" / "000005")  # a host was replaced
+    (near / "run-0" / "000004" / "1.part").unlink()
+    assert pybsp.simulate(main, 5, p=2, checkpoint=(again(near), again(shared)), every=1).results == [5, 5]
+
+
+def test_checkpoints_and_their_costs_are_in_the_ledger(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.restore(0)
+        for _ in range(3):
+            bsp.sync()
+            bsp.checkpoint(np.zeros(1000))
+        return [(one.superstep, one.bytes > 16000, one.seconds > 0) for one in bsp.ledger.checkpoints]
+
+    assert state_of(main, tmp_path / "checkpoints")[0] == [(1, True, True), (2, True, True)]
+
+
+def test_what_parts_did_before_a_checkpoint_is_in_the_ledger(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        state: int = bsp.restore(0)
+        for step in range(state, 4):
+            with bsp.split(0) as part:
+                part.send(0, np.zeros(10))
+                part.sync()
+            bsp.sync()
+            bsp.checkpoint(step + 1)
+        return [(superstep, one.h, one.supersteps) for superstep, one in sorted(bsp.ledger.parts.items())]
+
+    before = state_of(main, tmp_path / "a")
+    assert len(before[0]) == 4
+    assert state_of(main, again(tmp_path / "a")) == before
+
+
+# -- restarts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_started_again_while_it_gets_further(tmp_path: Path) -> None:
+    def job(*statuses: int | tuple[int, str]) -> Callable[[], int]:
+        left = list(statuses)
+
+        def run_it() -> int:
+            status = left.pop(0)
+            if isinstance(status, tuple):
+                (tmp_path / "run-0" / status[1]).mkdir(parents=True)
+                (tmp_path / "run-0" / status[1] / "manifest.json").touch()
+                return status[0]
+            return status
+
+        return run_it
+
+    def ended(restarts_: int, *statuses: int | tuple[int, str]) -> int:
+        return restarts.until_done(job(*statuses), lambda: False, [tmp_path], restarts_)
+
+    assert ended(5, 9, 137, 1, 9, 0) == 0
+    assert ended(2, 9, 9, 9) == 9
+    assert ended(5, 3, 4) == 3, "the first error, where it gets no further"
+    assert ended(5, 3, (4, "000001"), (5, "000002"), 6) == 5, "the first since the last checkpoint"
+    assert ended(5, ENDED) == ENDED
+    assert restarts.until_done(job(1), lambda: True, [tmp_path], 5) == 1
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("shared", ["", "0"])
+def test_a_job_whose_rank_is_killed_ends_with_the_same_result(tmp_path: Path, shared: str) -> None:
+    result = tmp_path / "result.json"
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import json, os, signal, sys\n"
+        "import pybsp\n"
+        "from pybsp.benchmarks.reliability.random_program import main\n"
+        "def killed(bsp):\n"
+        "    checkpoint = bsp.checkpoint\n"
+        "    def save(state):\n"
+        "        checkpoint(state)\n"
+        f"        mark = f'{tmp_path}/{{state[\"step\"]}}'\n"
+        "        if bsp.pid == 1 and state['step'] in (13, 14, 27) and not os.path.exists(mark):\n"
+        "            open(mark, 'w').close()\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    bsp.checkpoint = save\n"
+        "    return main(bsp, 8, 40, 0.0)\n"
+        "found = pybsp.run(killed)\n"
+        f"found and open('{result}', 'w').write(json.dumps(found))\n"
+    )
+    options = ["-n", "2", "--checkpoint", str(tmp_path / "c"), "--every", "3", "--restarts", "5", str(program)]
+    ended_well(run([sys.executable, "-m", "pybsp", "run", *options], PYBSP_SHARED=shared))
+    assert json.loads(result.read_text()) == random_program.expected(8, 2, 40)
+
+
+@pytest.mark.whole
+def test_a_job_that_is_told_to_end_saves_first(tmp_path: Path, program: Program) -> None:
+    path, folder = program(PAUSED), tmp_path / "checkpoints"
+    options = ["-n", "2", "--checkpoint", str(folder), "--every", "1h", str(path), "200", "0.02"]
+    job = start([sys.executable, "-m", "pybsp", "run", *options])
+    assert job.stdout is not None
+    while not (folder / "lock").exists():
+        assert job.poll() is None
+    job.send_signal(signal.SIGTERM)
+    ended = finish(job)
+    assert ended.code == ENDED, ended
+    assert "was told to end: saved in" in ended.err
+    assert "[39800]" in ended_well(run([sys.executable, "-m", "pybsp", "run", *options]))
+
+
+def test_restarts_need_a_folder() -> None:
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "1", "--restarts", "2", __file__])
+    assert ended.code == 2
+    assert "--checkpoint DIR" in ended.err
+
+
+# -- machines that fail ------------------------------------------------------------------------------------------------
+
+
+def seconds_of_work(bsp: pybsp.BSP, steps: int) -> Any:
+    state = bsp.restore({"step": 0, "draws": np.random.default_rng(bsp.pid), "sum": 0.0})
+    for step in range(state["step"], steps):
+        bsp.work(1e9)
+        bsp.send((bsp.pid + 1) % bsp.p, state["draws"].random())
+        bsp.sync()
+        state["sum"] += bsp.inbox[0].payload
+        state["step"] = step + 1
+        bsp.checkpoint(state)
+    return state["sum"]
+
+
+MACHINE = pybsp.BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9)
+
+
+def test_a_machine_that_fails_gives_the_same_result_later() -> None:
+    well = pybsp.simulate(seconds_of_work, 60, machine=MACHINE)
+    failures = pybsp.Failures(mtbf=40, checkpoint=1, restart=2, seed=3)
+    failing = pybsp.simulate(seconds_of_work, 60, machine=MACHINE, failures=failures, every=7)
+    assert failing.results == well.results
+    assert failing.failures > 0
+    assert len(failing.ledger) == 60
+    assert failing.time >= 60 + 60 // 7 + 2 * failing.failures
+    assert well.failures == well.expected == 0
+
+
+def test_the_expected_time_is_least_at_the_interval_of_young_and_daly() -> None:
+    failures = pybsp.Failures(mtbf=100, checkpoint=1, restart=1)
+
+    def taken(every: int | None) -> float:
+        return pybsp.simulate(seconds_of_work, 240, machine=MACHINE, failures=failures, every=every).expected
+
+    best = taken(None)
+    assert best <= min(taken(4), taken(60)) < taken(1)
+    assert abs(daly(1, 100) - 13.48) < 0.01
+
+
+def test_failures_are_seconds() -> None:
+    for wrong in ({"mtbf": 0}, {"mtbf": -1.0}, {"mtbf": 1, "checkpoint": "1"}, {"mtbf": float("inf")}):
+        with pytest.raises(pybsp.UsageError, match=r"^pybsp.Failures: argument .*: expected seconds"):
+            pybsp.Failures(**wrong)
+    with pytest.raises(pybsp.UsageError, match="argument failures"):
+        pybsp.simulate(seconds_of_work, 1, machine=MACHINE, failures=3)  # type: ignore[arg-type]
+
+
+# -- replay ------------------------------------------------------------------------------------------------------------
+
+REPLAYED = """
+    import sys
+    import pybsp
+    from pybsp.benchmarks.reliability import random_program
+    def main(bsp, supersteps):
+        random_program.main(bsp, 5, supersteps, 0.0)
+        if bsp.pid == 1:
+            seen = [(m.source, m.tag, type(m.payload).__name__) for m in bsp.inbox]
+            print("seen", bsp.pid, bsp.p, bsp._superstep.account.superstep, bsp.time() > 0 and seen)
+        bsp.sync()
+        if bsp.pid == 1 and sys.argv[2:]:
+            raise ValueError("of processor 1")
+    pybsp.run(main, int(sys.argv[1]))
+"""
+
+
+@pytest.mark.whole
+def test_one_processor_of_a_recorded_job_runs_alone(tmp_path: Path, program: Program) -> None:
+    path, folder = program(REPLAYED), str(tmp_path / "checkpoints")
+    pybsp_ = [sys.executable, "-m", "pybsp"]
+    record = [*pybsp_, "run", "-n", "2", "--checkpoint", folder, "--every", "3", "--record", "1", str(path)]
+    ended_well(run([*record, "10"]))
+    printed = [line for line in ended_well(run([*record, "25"])).splitlines() if line.startswith("seen 1 2")]
+    again_ = ended_well(run([*pybsp_, "replay", folder, "--pid", "1"])).splitlines()
+    assert printed
+    assert [line.split()[:4] for line in again_] == [line.split()[:4] for line in printed]
+    failed = run([*pybsp_, "run", "-n", "2", "--checkpoint", f"{folder}-2", "--record", "1", str(path), "5", "fail"])
+    assert failed.code
+    replayed = run([*pybsp_, "replay", f"{folder}-2", "--pid", "1"])
+    assert "ValueError: of processor 1" in replayed.err
+    assert run([*pybsp_, "replay", folder, "--pid", "0"]).code == 2

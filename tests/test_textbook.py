@@ -1,0 +1,325 @@
+"""The textbook's programs agree with sequential results wherever they run, and cost what their docstrings say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import chain, pairwise
+from math import ceil, isqrt, log2
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import io, sparse
+
+import pybsp
+from examples.textbook import fft, graph, inner_product, kmeans, lu, matrix_product, record_sort, sieve, sparse_cg
+from pybsp import collectives
+from pybsp.cost import Superstep
+from pybsp.layouts import Block
+
+from .launching import mpiexec, run
+
+TEXTBOOK = Path(__file__).parent.parent / "examples" / "textbook"
+SMALL = {
+    "inner_product": ["--size", "50"],
+    "sieve": ["--size", "1000"],
+    "kmeans": ["--points", "100"],
+    "fft": ["--size", "60"],
+    "record_sort": ["--records", "100"],
+    "sparse_cg": ["--side", "4"],
+    "graph": ["--vertices", "100", "--edges", "120"],
+    "lu": ["--size", "17"],
+    "matrix_product": ["--size", "19"],
+}
+TINY = {
+    "inner_product": ["--size", "3"],
+    "sieve": ["--size", "3"],
+    "kmeans": ["--points", "3"],
+    "fft": ["--size", "3"],
+    "record_sort": ["--records", "1"],
+    "sparse_cg": ["--side", "1"],
+    "graph": ["--vertices", "3", "--edges", "1"],
+    "lu": ["--size", "2"],
+    "matrix_product": ["--size", "1"],
+}
+WAYS = {
+    "mpiexec -n 4": [*mpiexec(4), sys.executable],
+    "pybsp run -n 2": [sys.executable, "-m", "pybsp", "run", "-n", "2"],
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the programs print stays out of the report."""
+
+
+def of_label(simulation: pybsp.Simulation, label: str) -> list[pybsp.Record]:
+    return [record for record in simulation.ledger if record.label == label]
+
+
+def h_of(steps: Sequence[pybsp.Record] | Sequence[Superstep]) -> list[int]:
+    return [step.h for step in steps]
+
+
+def test_every_program_is_tested() -> None:
+    assert {path.stem for path in TEXTBOOK.glob("*.py")} == set(SMALL) == set(TINY)
+
+
+@pytest.mark.fast("lu-mpiexec -n 4")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", SMALL)
+def test_agrees_with_the_sequential_result(name: str, way: str) -> None:
+    ended = run([*WAYS[way], str(TEXTBOOK / f"{name}.py"), *SMALL[name]])
+    assert ended.code == 0, ended.err
+    assert ended.err == ""
+    assert ended.out.count("agrees with") == 1
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("name", TINY)
+def test_runs_on_more_processors_than_the_input_has_items(name: str) -> None:
+    ended = run([*mpiexec(5), sys.executable, str(TEXTBOOK / f"{name}.py"), *TINY[name]], PYBSP_CHECKED="1")
+    assert ended.code == 0, ended.err
+    assert ended.out.count("agrees with") == 1
+
+
+@pytest.mark.parametrize("p", [1, 2, 5])
+def test_inner_product_costs_an_allreduce(p: int) -> None:
+    done = pybsp.simulate(inner_product.main, 52, p=p)
+    steps = of_label(done, "inner")
+    assert h_of(steps) == h_of(collectives.allreduce.cost(done.ledger.machine))
+    assert len(set(done.results)) == 1
+    if steps:
+        assert steps[0].work == 2 * ceil(52 / p)
+
+
+@pytest.mark.parametrize("p", [2, 5])
+def test_sieve_strikes_out_the_multiples_in_a_block_and_counts_by_an_allreduce(p: int) -> None:
+    n = 1000
+    done = pybsp.simulate(sieve.main, n, p=p)
+    assert done.results == [168] * p
+    steps = of_label(done, "count")
+    assert h_of(steps) == h_of(collectives.allreduce.cost(done.ledger.machine))
+    small = [q for q in range(2, isqrt(n) + 1) if all(q % d for d in range(2, q))]
+    blocks = [range(k * (n + 1) // p, (k + 1) * (n + 1) // p) for k in range(p)]
+    struck = [sum(number % q == 0 and number >= q * q for q in small for number in block) for block in blocks]
+    assert steps[0].work == max(struck)
+
+
+@pytest.mark.parametrize("p", [2, 3, 8])
+def test_kmeans_takes_one_allreduce_a_step(p: int) -> None:
+    n, d, k, steps = 101, 3, 5, 4
+    done = pybsp.simulate(kmeans.main, n, d, k, steps, p=p)
+    words = k * (d + 1)
+    one = collectives.allreduce.cost(done.ledger.machine, words, items=words)
+    assert h_of(of_label(done, "step")) == h_of(one) * steps
+    assert of_label(done, "step")[0].work == ceil(n / p) * (2 * k * d + k + d + 1)
+    assert h_of(of_label(done, "check")) == [d * (n - n // p)]
+
+
+def test_kmeans_leaves_a_centre_without_points_where_it_is() -> None:
+    centres = np.array([[0.0, 0.0], [100.0, 100.0]])
+    sums = kmeans.cluster_sums(np.array([[1.0, 2.0], [3.0, 4.0]]), centres)
+    assert kmeans.moved(sums, centres).tolist() == [[2, 3], [100, 100]]
+
+
+@pytest.mark.parametrize(("n", "p", "grid"), [(256, 4, (4,)), (256, 16, (16,)), (64, 16, (4, 4)), (512, 64, (8, 8))])
+def test_fft_trades_one_axis_of_the_grid_after_the_other(n: int, p: int, grid: tuple[int, ...]) -> None:
+    done = pybsp.simulate(fft.main, n, p=p)
+    np.testing.assert_allclose(
+        done.results[0], np.fft.fft(random_vector(n)), rtol=1e-9, atol=1e-9
+    )  # which main has compared too
+    steps = of_label(done, "fft")
+    assert h_of(steps) == [2 * (n // p - n // p // q) for q in grid]
+    total = sum(record.work for record in done.ledger)
+    assert total == pytest.approx(5 * n / p * log2(n) + 6 * n / p * len(grid))
+
+
+@pytest.mark.parametrize(("n", "p"), [(60, 7), (1, 3), (17, 4), (90, 30), (1024, 6)])
+def test_fft_of_sizes_that_do_not_divide_costs_its_redistributions(n: int, p: int) -> None:
+    done = pybsp.simulate(fft.main, n, p=p)
+    layouts = fft.layouts_for(n, p)
+    expected = [collectives.redistribute.cost(done.ledger.machine, *pair, 2).h for pair in pairwise(layouts)]
+    assert h_of(of_label(done, "fft")) == expected
+
+
+def test_fft_leaves_a_cyclic_vector_cyclic() -> None:
+    first, _, last = fft.layouts_for(64, 16)
+    for pid in range(16):
+        assert np.arange(64).reshape(first.shape)[first.part(pid)].ravel().tolist() == list(range(pid, 64, 16))
+        after = np.arange(64).reshape(last.shape, order="F")[last.part(pid)]
+        assert sorted(after.ravel() % 4) == [after.ravel()[0] % 4] * 4
+
+
+def random_vector(n: int) -> Any:
+    generator = np.random.default_rng(n)
+    return generator.normal(size=n) + 1j * generator.normal(size=n)
+
+
+@pytest.mark.parametrize("p", [2, 5])
+def test_record_sort_costs_what_sample_sort_says(p: int) -> None:
+    n = 203
+    done = pybsp.simulate(record_sort.main, n, p=p)
+    before = [record_sort.random_records(n, pid)["key"] for pid in range(p)]
+    counts = [[np.isin(keys, after["key"]).sum() for after in done.results] for keys in before]
+    machine = done.ledger.machine
+    assert h_of(of_label(done, "sort")) == h_of(collectives.sample_sort.cost(machine, None, counts, 8, 24))
+    assert max(record.h for record in of_label(done, "sort")) <= 4 * 2 * n
+
+
+@pytest.mark.parametrize("p", [1, 4, 6])
+def test_sparse_product_costs_its_patterns(p: int) -> None:
+    side = 5
+    n = side**3
+
+    def main(bsp: pybsp.BSP) -> Any:
+        entries = sparse_cg.poisson(side, Block(n, bsp.p).part(bsp.pid)[0])
+        a = sparse_cg.Matrix(bsp, n, entries)
+        y = a.product(np.arange(n)[a.layout.part(bsp.pid)] ** 2.0).copy()
+        bsp.sync()
+        costs = a.fan_out.cost(bsp.machine), a.fan_in.cost(bsp.machine, "put")
+        return y, costs, a.local.shape, a.local.nnz
+
+    done = pybsp.simulate(main, p=p)
+    _, costs, _, _ = done.results[0]
+    steps = of_label(done, "product")
+    assert h_of(steps) == [cost.h for cost in costs]
+    assert steps[0].h_in <= max(shape[1] for _, _, shape, _ in done.results)
+    assert steps[1].h_out <= max(shape[0] for _, _, shape, _ in done.results)
+    assert steps[1].work == 2 * max(nonzeros for *_, nonzeros in done.results)
+    expected = seven_points(side) @ np.arange(n) ** 2.0
+    np.testing.assert_allclose(np.concatenate([y for y, *_ in done.results]), expected)
+    assert len(done.ledger) == 6
+
+
+def seven_points(side: int) -> Any:
+    line = sparse.diags([-1.0, 2.0, -1.0], [-1, 0, 1], (side, side))
+    one = sparse.identity(side)
+    kron = sparse.kron
+    return kron(kron(line, one), one) + kron(kron(one, line), one) + kron(kron(one, one), line)
+
+
+def test_cg_takes_two_products_supersteps_and_two_dots_an_iteration() -> None:
+    p, iterations = 4, 5
+
+    def main(bsp: pybsp.BSP) -> Any:
+        a = sparse_cg.Matrix(bsp, 27, sparse_cg.poisson(3, Block(27, bsp.p).part(bsp.pid)[0]))
+        b = np.arange(27.0)[a.layout.part(bsp.pid)]
+        return sparse_cg.conjugate_gradients(a, b, iterations)[0]
+
+    done = pybsp.simulate(main, p=p)
+    one = collectives.allreduce.cost(done.ledger.machine)
+    assert len(of_label(done, "product")) == 2 * iterations
+    assert h_of(of_label(done, "dot")) == h_of(one) * (2 * iterations + 1)
+
+
+def test_cg_solves_a_problem_in_matrix_market_form(tmp_path: Path) -> None:
+    file = tmp_path / "poisson.mtx"
+    io.mmwrite(file, seven_points(3) + sparse.identity(27), symmetry="symmetric")
+    done = pybsp.simulate(sparse_cg.main, matrix=str(file), p=3)
+    np.testing.assert_allclose(done.results[0], np.cos(np.arange(27)), atol=1e-6)
+
+
+@pytest.mark.parametrize("p", [1, 2, 5])
+def test_graph_costs_the_distinct_neighbours_of_a_processors_vertices(p: int) -> None:
+    n, m = 60, 80
+    done = pybsp.simulate(graph.main, n, m, p=p)
+    edges = graph.random_edges(n, m, 0, 1)
+    pairs = {(int(a), int(b)) for a, b in edges} | {(int(b), int(a)) for a, b in edges}
+    told = {(a % p, b) for a, b in pairs}  # by whom, and which vertex
+    out = [sum(by == pid != vertex % p for by, vertex in told) for pid in range(p)]
+    into = [sum(by != pid == vertex % p for by, vertex in told) for pid in range(p)]
+    distance, component = done.results[0]
+    assert {record.h for record in of_label(done, "smallest")} == {max(out + into) + p - 1}
+    assert {record.work for record in of_label(done, "smallest")[:1]} == {
+        max(sum(int(a) % p == pid for a, b in edges) + sum(int(b) % p == pid for a, b in edges) for pid in range(p))
+    }
+    levels = of_label(done, "level")
+    assert len(levels) == distance.max() + 2
+    for level, record in enumerate(levels):
+        of_level = {(a % p, b) for a, b in pairs if distance[a] == level}
+        out = [sum(by == pid != vertex % p for by, vertex in of_level) for pid in range(p)]
+        into = [sum(by != pid == vertex % p for by, vertex in of_level) for pid in range(p)]
+        assert record.h == max(out + into) + p - 1
+    assert len(of_label(done, "smallest")) <= n
+    assert component.min() == 0
+
+
+@pytest.mark.skipif(not graph.STATUS.exists(), reason="no Debian")
+def test_graph_of_debians_packages() -> None:
+    names, edges = graph.packages()
+    assert {"dpkg", "libc6"} <= set(names)
+    of = {(names[a], names[b]) for a, b in edges}
+    assert ("dpkg", "tar") in of
+    distance, _ = pybsp.simulate(graph.main, root="libc6", p=3).results[0]
+    assert distance[names.index("libc6")] == 0
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2)])
+def test_lu_costs_what_its_docstring_says(rows: int, columns: int) -> None:
+    n, p = 13, rows * columns
+
+    def main(bsp: pybsp.BSP) -> Any:
+        order = lu.main(bsp, n, rows)
+        bsp.sync()
+        return order
+
+    done = pybsp.simulate(main, p=p)
+    of = pybsp.BSPMachine.nominal
+    pivots, column, exchanged = (of_label(done, label) for label in ("pivot", "column", "rows"))
+    assert h_of(pivots) == h_of(collectives.allreduce.cost(of(rows), 2)) * n
+    expected = [h_of(collectives.broadcast.cost(of(columns), ceil((n - k) / rows) + 1)) for k in range(n)]
+    assert h_of(column) == list(chain(*expected))
+    assert h_of(exchanged) == [(rows - 1) * (ceil(n / columns) + 1)] * n
+    total = sum(record.work for record in done.ledger) - collectives.allreduce.cost(of(rows), 2).w * n
+    per_step = [
+        ceil((n - k) / rows) + ceil((n - k - 1) / rows) * (2 * ceil((n - k - 1) / columns) + 1) for k in range(n)
+    ]
+    assert total <= sum(per_step)
+    if p == 1:
+        assert total == sum(per_step)
+    assert all((order == done.results[0]).all() for order in done.results)
+
+
+def test_lu_of_a_singular_matrix_is_an_error_on_every_processor() -> None:
+    def main(bsp: pybsp.BSP) -> str:
+        grid = bsp.grid(2, 1)
+        try:
+            lu.lu(bsp, grid, np.ones((2, 4)), 4)
+        except ArithmeticError as error:
+            return str(error)
+        return ""
+
+    assert pybsp.simulate(main, p=2).results == ["lu: the matrix is singular: column 1 has no pivot"] * 2
+
+
+@pytest.mark.parametrize(("p", "layers"), [(4, 1), (8, 2), (16, 1), (16, 4), (27, 3)])
+def test_more_layers_send_fewer_words(p: int, layers: int) -> None:
+    n = 72 if p == 27 else 32
+    q = isqrt(p // layers)
+    done = pybsp.simulate(matrix_product.main, n, layers, p=p)
+    block = n * n // p
+    assert h_of(of_label(done, "rows")) == h_of(of_label(done, "columns")) == [(q - 1) * block]
+    added = of_label(done, "layers")
+    assert sum(h_of(added)) == (layers - 1) * block
+    if added:
+        assert added[0].work == 2 * n**3 / p
+    total = sum(h_of(of_label(done, "rows") + of_label(done, "columns") + added))
+    assert total == (2 * q + layers - 3) * block
+
+
+@pytest.mark.parametrize("layers", [3, 5, 12])
+def test_layers_that_are_no_squares_are_refused(layers: int) -> None:
+    with pytest.raises(ValueError, match="expected layers"):
+        pybsp.simulate(matrix_product.main, 8, layers, p=8)
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [(kmeans.main, (50,)), (lu.main, (11,)), (matrix_product.main, (13,)), (fft.main, (36,)), (sieve.main, (100,))],
+)
+def test_more_processors_than_divide_the_input(program: Any, arguments: tuple[int, ...]) -> None:
+    for p in (1, 3, 9):
+        pybsp.simulate(program, *arguments, p=p)  # compares with the sequential result
