@@ -119,6 +119,7 @@ def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
 
 def _program_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", metavar="FILE", help="write what each BSP superstep cost, as JSON")
+    parser.add_argument("--trace", metavar="FILE", help="write each processor's supersteps, for ui.perfetto.dev")
     parser.add_argument("--machine", metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)")
     parser.add_argument("--checked", action="store_true", help="check what is too dear for every superstep")
     parser.add_argument("program", help="a Python file that calls pybsp.run or pybsp.logp.run")
@@ -152,7 +153,10 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
         found["PYBSP_CHECKED"] = "1"
     if options.ledger:
         require_place(options.ledger, "--ledger")
-        found["PYBSP_LEDGER"] = str(Path(options.ledger).resolve())
+        found[settings.LEDGER] = str(Path(options.ledger).resolve())
+    if options.trace:
+        require_place(options.trace, "--trace")
+        found[settings.TRACE] = str(Path(options.trace).resolve())
     return found
 
 
@@ -272,9 +276,9 @@ def _until_done(command: Sequence[str], folders: str, restarts_: int) -> int:
 
 def _simulate(options: argparse.Namespace) -> int:
     environment = _environment(options)
-    ledger = environment.pop("PYBSP_LEDGER", None)
+    ledger, trace = environment.pop(settings.LEDGER, None), environment.pop(settings.TRACE, None)
     os.environ.update(environment)
-    chosen = simulation.SimulateOptions(options.p, options.measure, ledger)
+    chosen = simulation.SimulateOptions(options.p, options.measure, ledger, trace=trace)
     return _run_here([options.program, *options.arguments], chosen)
 
 

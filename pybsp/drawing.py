@@ -15,19 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 WIDTH, HEIGHT = 640, 240
-LEFT, RIGHT, TOP, BOTTOM = 66, 12, 10, 36
+LEFT, RIGHT, TOP, BOTTOM = 66, 26, 10, 36
 COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f", "#bab0ac")
+SHADES = ("#deebf7", "#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b")
 _CELL = 4  # points of a picture that are nearer than this are drawn as one
 
 
 @dataclass(frozen=True)
 class Axis:
-    """From `low` to `high`, logarithmic or not, with a name."""
+    """From `low` to `high`, logarithmic or not, with a name; of what is counted the ticks are whole numbers."""
 
     low: float
     high: float
     name: str
     log: bool = False
+    counts: bool = False
 
     @classmethod
     def over(cls, values: NDArray[np.float64], name: str, log: bool = False) -> Axis:
@@ -59,6 +61,8 @@ class Axis:
             return [self.low]
         power = 10.0 ** math.floor(math.log10(span / 2.5))
         step = next((digit * power for digit in (1, 2, 5, 10) if span / (digit * power) <= 2.5), 10 * power)
+        if self.counts:
+            step = max(1.0, step)
         return [n * step for n in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
@@ -147,6 +151,69 @@ def lines(
     return _picture(parts, along, up) + legend(names, len(names) - 1)
 
 
+def lanes(parts: Sequence[NDArray[np.float64]], names: Sequence[str], along: Axis, up: str, ends: int) -> str:
+    """A lane for each processor from the top down, with shares of each bin of time in colours that fill it.
+
+    Args:
+        parts: of each name, of each lane and bin what it has of it, from 0 to 1 in all; shape (lanes, bins).
+        names: of what is shared.
+        along: the axis below.
+        up: the name of the axis that goes down.
+        ends: what it ends with: the number of processors.
+    """
+    rows, bins = parts[0].shape
+    high = min(600, max(HEIGHT, TOP + BOTTOM + 8 * rows))
+    wide, tall = (WIDTH - LEFT - RIGHT) / bins, (high - TOP - BOTTOM) / rows
+    tops = TOP + tall * np.arange(rows)
+    found = []
+    below = np.zeros((rows, bins))
+    for number, part in enumerate(parts):
+        shape = []
+        for row, top in enumerate(tops.tolist()):
+            gap = 0.1 * tall
+            # Neighbours alike are one: most of a picture often is.
+            heights = np.rint(10 * (tall - gap) * np.stack([below[row], part[row]])).astype(int)
+            changes = np.flatnonzero(np.any(np.diff(heights, axis=1) != 0, axis=0)) + 1
+            for first, last in zip([0, *changes.tolist()], [*changes.tolist(), bins], strict=True):
+                start, size = heights[:, first].tolist()
+                if size:
+                    x, length = LEFT + wide * first, wide * (last - first)
+                    shape.append(f"M{x:.1f} {top + start / 10:.1f}h{length:.1f}v{size / 10:.1f}h-{length:.1f}z")
+        found.append(f'<path d="{"".join(shape)}" fill="{COLOURS[number]}"/>' if shape else "")
+        below = below + part
+    return _picture(found, along, Axis(0, ends, up, counts=True), high=high, down=True) + legend(names, len(names) - 1)
+
+
+def shades(cells: NDArray[np.float64], along: Axis, up: Axis, side: int = 0) -> str:
+    """Cells, from the top down, the darker the more: white is nothing, and each shade is the same factor.
+
+    Args:
+        cells: shape (rows, columns), at least 0.
+        along, up: the axes; the second goes down.
+        side: of a square picture; 0: as wide as others.
+    """
+    rows, columns = cells.shape
+    width, high = (side, side) if side else (WIDTH, min(600, max(HEIGHT, TOP + BOTTOM + 8 * rows)))
+    wide, tall = (width - LEFT - RIGHT) / columns, (high - TOP - BOTTOM) / rows
+    least, most = (float(cells[cells > 0].min()), float(cells.max())) if (cells > 0).any() else (1.0, 1.0)
+    # What differs little looks alike: a shade is at least a factor of 1.3.
+    lowest = math.log(min(least, most / 1.3 ** len(SHADES)))
+    place = (np.log(np.where(cells > 0, cells, most)) - lowest) / (math.log(most) - lowest)
+    kinds = np.where(cells > 0, 1 + np.minimum((place * len(SHADES)).astype(int), len(SHADES) - 1), 0)
+    found = []
+    for number, colour in enumerate(SHADES, 1):
+        shape = []
+        for row in np.flatnonzero((kinds == number).any(axis=1)).tolist():
+            edges = np.flatnonzero(np.diff(np.concatenate([[False], kinds[row] == number, [False]])))
+            y = TOP + tall * row
+            for first, last in edges.reshape(-1, 2).tolist():
+                length = wide * (last - first)
+                shape.append(f"M{LEFT + wide * first:.1f} {y:.1f}h{length:.1f}v{tall:.2f}h-{length:.1f}z")
+        found.append(f'<path d="{"".join(shape)}" fill="{colour}"/>' if shape else "")
+    said = f"white: none; lightest: {least:.3g}, darkest: {most:.3g}" if (cells > 0).any() else "none"
+    return _picture(found, along, up, width, high, down=True) + f'<div class="legend"><span>{said}</span></div>'
+
+
 def legend(names: Sequence[str], last: int) -> str:
     """The names beside their colours."""
     if names == [""]:
@@ -159,13 +226,15 @@ def legend(names: Sequence[str], last: int) -> str:
     return f'<div class="legend">{found}</div>'
 
 
-def _picture(parts: Sequence[str], along: Axis, up: Axis) -> str:
-    """The picture of these parts, between its axes."""
-    wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-    ground = HEIGHT - BOTTOM
+def _picture(
+    parts: Sequence[str], along: Axis, up: Axis, width: int = WIDTH, high: int = HEIGHT, down: bool = False
+) -> str:
+    """The picture of these parts, between its axes; the second goes up, or down."""
+    whole, wide, high = high, width - LEFT - RIGHT, high - TOP - BOTTOM
+    ground = whole - BOTTOM
     axes = []
     for tick, place in zip(up.ticks(), up.at(np.asarray(up.ticks())), strict=True):
-        y = TOP + high * (1 - place)
+        y = TOP + high * (place if down else 1 - place)
         axes.append(f'<path d="M{LEFT} {y:.1f}h{wide}" class="grid"/>')
         axes.append(f'<text x="{LEFT - 4}" y="{y + 4:.1f}" text-anchor="end">{tick:.3g}</text>')
     for tick, place in zip(along.ticks(), along.at(np.asarray(along.ticks())), strict=True):
@@ -173,12 +242,12 @@ def _picture(parts: Sequence[str], along: Axis, up: Axis) -> str:
         axes.append(f'<text x="{x:.1f}" y="{ground + 14}" text-anchor="middle">{tick:.6g}</text>')
     upright = f"translate(12 {TOP + high / 2}) rotate(-90)"
     names = (
-        f'<text x="{LEFT + wide / 2}" y="{HEIGHT - 6}" text-anchor="middle">{html.escape(along.name)}</text>'
+        f'<text x="{LEFT + wide / 2}" y="{whole - 6}" text-anchor="middle">{html.escape(along.name)}</text>'
         f'<text transform="{upright}" text-anchor="middle">{html.escape(up.name)}</text>'
     )
-    frame = f'<path d="M{LEFT} {TOP}V{ground}H{WIDTH - RIGHT}" stroke="#888" fill="none"/>'
+    frame = f'<path d="M{LEFT} {TOP}V{ground}H{width - RIGHT}" stroke="#888" fill="none"/>'
     style = "<style>.grid{stroke:#ddd;fill:none}text{font:11px sans-serif;fill:#444}</style>"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{style}'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole}" role="img">{style}'
         f"{''.join(axes)}{''.join(parts)}{frame}{names}</svg>"
     )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .decoding import harmless
-from .drawing import COLOURS, Axis, bars, lines, points
+from .drawing import COLOURS, Axis, bars, lanes, lines, points, shades
 from .errors import UsageError
 from .files import replacing
 from .ledger import Record, Supersteps, read
@@ -29,6 +29,7 @@ ROWS = 60  # labels of a table
 RUNS = 8  # of a ledger
 LONGEST = 120  # characters of a label that are shown, and of a colour's name
 _NAME = 40
+TRACES = 2_000_000  # characters of pictures of traces, in a page
 _NOTES = 40  # lines below a run's headline
 _NAMED = len(COLOURS) - 1  # labels with a colour of their own
 
@@ -41,6 +42,7 @@ h1{font-size:1.5em}h2{font-size:1.15em;overflow-wrap:anywhere}h3{font-size:1em;m
 td,th{padding:.15em .6em;text-align:right;border-bottom:1px solid #e4e4e4;white-space:nowrap}
 td:first-child,th:first-child{text-align:left;max-width:24em;overflow:hidden;text-overflow:ellipsis}
 tr.total td{font-weight:bold;border-top:2px solid #888}.headline{font-size:1.05em;font-weight:bold}
+.few{display:flex;flex-wrap:wrap;gap:.5em}.few figure{margin:0;width:300px}.few figcaption{font-size:12px}
 .legend span{margin-right:1em;font-size:12px;overflow-wrap:anywhere}
 .legend i{display:inline-block;width:.8em;height:.8em;margin-right:.3em}.note{color:#555;font-size:13px}
 """
@@ -77,13 +79,21 @@ def page(names: Sequence[str], ledgers: Sequence[list[dict[str, Any]]]) -> str:
         for run in runs:
             predicting(run)
     shown = sum(min(len(runs), RUNS) for runs in ledgers)
+    left = TRACES
     bins = max(FEWEST, min(BINS, 2 * BINS // max(shown, 1)))
     for number, beside in enumerate(islice(zip_longest(*ledgers), RUNS), 1):
         both = [run["supersteps"] for run in beside if run is not None]
         if len(both) > 1:
             parts.append(_compared(number, names, both))
         parts.append('<div class="beside">')
-        parts += [f"<section>{'' if run is None else ''.join(_run(number, run, bins))}</section>" for run in beside]
+        for run in beside:
+            shown_here = "" if run is None else "".join(_run(number, run, bins))
+            pictures = (
+                "" if run is None or "trace" not in run else "".join(_traced(run["trace"], run["supersteps"].total.M))
+            )
+            if pictures and (left := left - len(pictures)) < 0:
+                pictures = _note("The pictures of this run's trace are left out: the page would be too large.")
+            parts.append(f"<section>{shown_here}{pictures}</section>")
         parts.append("</div>")
     longest = max(map(len, ledgers))
     if longest > RUNS:
@@ -139,7 +149,7 @@ class _Steps:
 
     def pictures(self, predicted: bool) -> Iterator[str]:
         """Of time by label and by what it goes to, of imbalance, of predictions if there are any."""
-        along = Axis(0, self.count, "superstep")
+        along = Axis(0, self.count, "superstep", counts=True)
         most = int(self.wide.max())
         each = "seconds" if most == 1 else f"seconds (mean of {most})"
         yield "<h3>Time by superstep and label</h3>"
@@ -187,6 +197,53 @@ class _Steps:
                 )
             )
         return found
+
+
+def _traced(trace: dict[str, Any], sent: int) -> Iterator[str]:
+    """The pictures of what `--trace` has kept of a run, in which so many words were sent."""
+    p, lane = trace["p"], trace["lane"]
+    along = Axis(0.0, trace["seconds"] or 1.0, "seconds")
+    together = "processor" if lane == 1 else f"processor (lanes of {lane})"
+    figures = {name: np.array(trace[name]) for name in ("computing", "waiting", "exchange", "sent", "kinds")}
+    rows, bins = figures["sent"].shape
+    in_lane = np.minimum(lane, p - lane * np.arange(rows))[:, None]
+    a_bin = in_lane * (trace["seconds"] / bins or 1.0)
+
+    yield "<h3>Timeline by processor: what it does</h3>"
+    with np.errstate(over="ignore"):
+        shares = np.stack([figures[name] / a_bin for name in ("computing", "waiting", "exchange")])
+        shares /= np.maximum(1.0, shares.sum(axis=0))
+    names = ["computing", "waiting for the slowest", "exchange"]
+    yield lanes(list(np.nan_to_num(shares)), names, along, together, p)
+
+    yield "<h3>Timeline by processor: label</h3>"
+    labels = [_label(name, _NAME) for name in trace["labels"][: len(COLOURS)]]
+    kinds = np.minimum(figures["kinds"], len(labels) - 1)
+    yield lanes([(kinds == kind).astype(float) for kind in range(len(labels))], labels, along, together, p)
+
+    yield "<h3>Timeline by processor: words sent</h3>"
+    yield shades(figures["sent"], along, Axis(0, p, together, counts=True))
+
+    yield "<h3>Words from each processor to each</h3>"
+    table = np.zeros((len(labels), rows, rows))
+    for kind, source, dest, words in trace["words"]:
+        table[min(kind, len(labels) - 1), source, dest] += words
+    whole = table.sum(axis=0)
+    pictures = [("all labels", whole)] if whole.any() else []
+    pictures += [(name, cells) for name, cells in zip(labels, table, strict=True) if cells.any()][: len(COLOURS)]
+    if not pictures:
+        yield _note("Nothing was sent.")
+    yield '<div class="few">'
+    for name, cells in pictures:
+        shown = shades(cells, Axis(0, p, "to", counts=True), Axis(0, p, "from", counts=True), 300)
+        yield f"<figure><figcaption>{html.escape(name)}: {cells.sum():.6g} words</figcaption>{shown}</figure>"
+    yield "</div>"
+    left = sent - int(whole.sum())
+    if left > 0:
+        yield _note(
+            f"{left} more words, of {sent}, went from memory to memory that processors share: small collectives, and "
+            "gets from one's own node. Who sent them to whom is not kept."
+        )
 
 
 def _costs(records: Supersteps, total: Record, machine: dict[str, Any]) -> str:

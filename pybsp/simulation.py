@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .account import VirtualAccount
 from .bsp import BSP
@@ -29,6 +29,10 @@ from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text
 from .superstep import SuperstepEngine
 from .transport.virtual import MachineFailed, Meeting, Scheduler, VirtualTransport
+
+if TYPE_CHECKING:
+    from .chrome import TraceFile
+    from .trace import Tracer
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,20 @@ class SimulateOptions:
     ledger: str | None = None
     recording: Recording = field(default_factory=Recording)
     replay: Replay | None = None
+    trace: str | None = None
+    trace_file: TraceFile | None = None
+    about_trace: Mapping[str, Any] = field(default_factory=dict)  # of the last run, for its ledger
+
+    def traced(self, tracers: Sequence[Tracer]) -> None:
+        """Write the trace of a run that has ended."""
+        from . import chrome, trace
+
+        assert self.trace is not None
+        found = trace.of_virtual(tracers)
+        if self.trace_file is None:
+            self.trace_file = chrome.TraceFile()
+        self.trace_file.add(self.trace, found, f"p = {found.p} virtual processors")
+        self.about_trace = {"trace": found.summary()}
 
 
 _ALONE = SimulateOptions(p=1)  # of the runs of a program that finds no MPI library
@@ -236,12 +254,22 @@ def _simulated(
         return run_processor
 
     prepare(meeting, supersteps)
+    tracers = _tracers(supersteps) if _options is not None and _options.trace else []
     scheduler.run([body(superstep) for superstep in supersteps])
     if meeting.failed:
         return None
     if errors:
         raise _first(errors, supersteps)
-    return Simulation(results, _ledger(supersteps, machine), meeting.clock)
+    ledger = _ledger(supersteps, machine)
+    if tracers and _options is not None:
+        _options.traced(tracers)
+    return Simulation(results, ledger, meeting.clock)
+
+
+def _tracers(supersteps: Sequence[SuperstepEngine]) -> Sequence[Tracer]:
+    from .trace import Tracer  # nobody else needs it
+
+    return [Tracer(superstep) for superstep in supersteps]
 
 
 def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEngine]) -> BaseException:
@@ -325,5 +353,5 @@ def run_simulated(
     )
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
-        chosen.recording.add(chosen.ledger, done.ledger, hosts, name_of(router))
+        chosen.recording.add(chosen.ledger, done.ledger, hosts, name_of(router), chosen.about_trace)
     return done.results[0]

@@ -66,6 +66,7 @@ from .transport.router import Direct, Router
 
 if TYPE_CHECKING:
     from .group_rides import GroupRides
+    from .trace import Tracer
 
 _NONE: dict[int, Parcel] = {}
 _LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
@@ -116,6 +117,7 @@ class SuperstepEngine:
         rides: functions that ride in its supersteps.
         shown: the way of short records; None where there is none.
         saver: of checkpoints; None where there are none.
+        tracer: keeps what a trace is made of; None where none is asked for.
         flags: that the next end of a superstep tells the others.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
@@ -159,6 +161,7 @@ class SuperstepEngine:
         "router",
         "saver",
         "shown",
+        "tracer",
         "transport",
     )
 
@@ -194,6 +197,7 @@ class SuperstepEngine:
         self._begun: _Begun | None = None
         self.part: SuperstepEngine | None = None
         self.saver: Saving | None = None
+        self.tracer: Tracer | None = None
         self.flags = 0
         self.kept: list[SuperstepEngine] = []
         self.forgotten: list[SuperstepEngine] = []
@@ -328,6 +332,8 @@ class SuperstepEngine:
 
     def sync_own(self, name: str) -> None:
         """`BSP.own_superstep`."""
+        if self.tracer is not None:
+            self.tracer.called(name)
         account = self.account
         label = account.label
         if not label:
@@ -356,6 +362,8 @@ class SuperstepEngine:
             Whether what was called on some group goes on after it.
         """
         self.gate.check(name)
+        if self.tracer is not None:
+            self.tracer.called(name)
         account = self.account
         try:
             enter = clock()
@@ -441,6 +449,8 @@ class SuperstepEngine:
             parcels, counts, flags, note = self._pack(None)
             enter = clock()
             if isinstance(self.router, Direct) and not self.account.virtual:
+                if self.tracer is not None:
+                    self.tracer.count(parcels)
                 complete = self.transport.post(SYNC | flags, note, parcels)
             else:
                 complete = partial(self.route, SYNC | flags, note, parcels)

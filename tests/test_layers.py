@@ -36,8 +36,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding drawing errors failures files layouts lazy leftovers managed mpiexec notebook "
-        "places process settings shipping slurm supervise",
+        "_version compiled convert decoding drawing errors failures files layouts lazy leftovers managed mpiexec "
+        "notebook places process settings shipping slurm supervise",
         "",
     ),
     "machines": Layer("cost machine", "ground"),
@@ -45,8 +45,9 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp checkpoints combining gate global_arrays group_rides group_shown groups indices "
-        "labels ledger notes part_totals participant parts patterns queues registrations rides shown superstep",
+        "accesses account arrays bsp checkpoints chrome combining gate global_arrays group_rides group_shown groups "
+        "indices labels ledger notes part_totals participant parts patterns queues registrations rides shown "
+        "superstep trace",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
@@ -75,7 +76,7 @@ CHECKPOINTS = ("asked", "failing", "saver", "snapshot")
 TYPES_ONLY = {
     *((f"checkpoints.{name}", "superstep") for name in CHECKPOINTS),
     *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
-    *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals")),
+    *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals", "trace")),
     ("notes", "rides"),
     ("ledger", "part_totals"),
     ("account", "part_totals"),
