@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -212,6 +212,15 @@ def shades(cells: NDArray[np.float64], along: Axis, up: Axis, side: int = 0) -> 
         found.append(f'<path d="{"".join(shape)}" fill="{colour}"/>' if shape else "")
     said = f"white: none; lightest: {least:.3g}, darkest: {most:.3g}" if (cells > 0).any() else "none"
     return _picture(found, along, up, width, high, down=True) + f'<div class="legend"><span>{said}</span></div>'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], last: bool = False) -> str:
+    """A table of text; its last row is one of sums, or not."""
+    lines = [f"<tr>{''.join(f'<th>{html.escape(name)}</th>' for name in head)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows]
+    if last:
+        lines[-1] = lines[-1].replace("<tr>", '<tr class="total">', 1)
+    return f'<div class="table"><table>{"".join(lines)}</table></div>'
 
 
 def legend(names: Sequence[str], last: int) -> str:

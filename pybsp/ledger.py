@@ -581,6 +581,11 @@ class Ledger(_Records):
     def __repr__(self) -> str:
         return f"<ledger: {len(self)} supersteps, h = {self.h} words in all>"
 
+    def _repr_html_(self) -> str:
+        from .pictures import of_ledger  # a notebook alone needs it
+
+        return of_ledger(Supersteps(self), self.machine.as_json(), self.virtual)
+
     def about(
         self, hosts: Sequence[str], router: str, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN
     ) -> dict[str, Any]:
@@ -661,7 +666,10 @@ class Supersteps(_Records):
     """The records of a run, in a ledger file or of a ledger: 112 bytes of each, and its label once.
 
     names: the labels, in the order in which they first come.
+    columns: of `numbers`.
     """
+
+    columns = ("label", *_STORED)
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._numbers = array("d")

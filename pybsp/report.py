@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -11,11 +11,10 @@ from rich.text import Text
 
 from .decoding import harmless
 from .ledger import CIRCUMSTANCES, Record, Supersteps, read
+from .pictures import BARS, columns, headline
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
-WAY_OUT = "`pybsp run --calibrate` measures this one first, `pybsp calibrate` thoroughly"
-BARS = {"+- median [s]": "error_median", "+- p95 [s]": "error_p95"}
 
 
 def report(path: str, every: bool) -> int:
@@ -39,23 +38,6 @@ def predicting(run: dict[str, Any]) -> None:
     """Let the machine of a run be the one that its ledger predicts exchanges by."""
     if not run["virtual"] and run["machine"].get("exchange"):
         run["machine"].update(run["machine"]["exchange"])
-
-
-def headline(total: Record, machine: dict[str, Any], virtual: bool = False) -> str:
-    """What a run comes to, in a line: how well its exchange was predicted, where by a machine that was measured."""
-    parts = (
-        f"computing {total.seconds:.4g} s (imbalance {total.imbalance:.3g}: {total.waiting:.4g} s of waiting), "
-        f"exchange {total.exchange:.4g} s"
-    )
-    if not machine["calibrated"]:
-        return parts if virtual else f"{parts}; no machine to predict by: {WAY_OUT}"
-    ratio = ratio_of(total)
-    return f"exchange predicted/measured: {ratio} ({total.exchange_predicted:.4g} s predicted); {parts}"
-
-
-def ratio_of(total: Record) -> str:
-    """Exchange predicted over measured; "-" where none was measured."""
-    return f"{total.exchange_predicted / total.exchange:.3g}" if total.exchange > 0 else "-"
 
 
 def placed(run: dict[str, Any]) -> Iterator[str]:
@@ -127,37 +109,3 @@ def _table(records: Supersteps, machine: dict[str, Any], every: bool) -> Table:
     table.add_section()
     add(total.supersteps, "total", total)
     return table
-
-
-def columns(total: Record, predicted: bool, errors: dict[str, float]) -> dict[str, Callable[[Record], str]]:
-    """The columns of a table: what there is to say of a run with that total.
-
-    Args:
-        total: of the run.
-        predicted: whether there is a machine to predict by.
-        errors: relative ones of its predictions, by the column's name.
-    """
-
-    def whole(name: str) -> Callable[[Record], str]:
-        return lambda record: f"{getattr(record, name):.0f}"
-
-    def seconds(name: str) -> Callable[[Record], str]:
-        return lambda record: f"{getattr(record, name):.4g}"
-
-    def bar(error: float) -> Callable[[Record], str]:
-        return lambda record: f"{error * record.exchange_predicted:.2g}"
-
-    found = {"h [words]": whole("h"), "M [words]": whole("M"), "messages": whole("messages")}
-    if total.items:
-        found["items"] = whole("items")
-    found["computing [s]"] = seconds("seconds")
-    if total.work:
-        found["by w/r [s]" if predicted else "w [flop]"] = seconds("charged" if predicted else "work")
-    found["imbalance"] = lambda record: f"{record.imbalance:.3g}"
-    found["waiting [s]"] = seconds("waiting")
-    found["exchange [s]"] = seconds("exchange")
-    if predicted:
-        found["predicted [s]"] = seconds("exchange_predicted")
-        found.update({name: bar(error) for name, error in errors.items()})
-        found["predicted/measured"] = ratio_of
-    return found

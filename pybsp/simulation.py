@@ -58,6 +58,11 @@ class Simulation:
     failures: int = 0
     expected: float = 0.0
 
+    def _repr_html_(self) -> str:
+        failed = f", {self.failures} failures of the machine" if self.failures else ""
+        head = f"{len(self.results)} virtual processors, {self.time:.4g} virtual seconds{failed}"
+        return f"<p><b>{head}</b></p>{self.ledger._repr_html_()}"
+
 
 @dataclass
 class Replay:

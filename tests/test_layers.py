@@ -40,13 +40,13 @@ LAYERS = {
         "notebook places process settings shipping slurm supervise",
         "",
     ),
-    "machines": Layer("cost machine", "ground"),
+    "machines": Layer("cost machine machine_shown", "ground"),
     "transport": Layer("transport", "ground machines"),
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
         "accesses account arrays bsp checkpoints chrome combining gate global_arrays group_rides group_shown groups "
-        "indices labels ledger notes part_totals participant parts patterns queues registrations rides shown "
+        "indices labels ledger notes part_totals participant parts patterns pictures queues registrations rides shown "
         "superstep trace",
         "ground machines transport messages",
     ),
@@ -79,6 +79,7 @@ TYPES_ONLY = {
     *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals", "trace")),
     ("notes", "rides"),
     ("ledger", "part_totals"),
+    ("pictures", "ledger"),
     ("account", "part_totals"),
     ("arrays", "patterns"),
 }

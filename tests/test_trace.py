@@ -90,8 +90,8 @@ def test_what_a_ledger_keeps_of_a_trace_has_all_words_by_label_from_each_to_each
     assert np.sum(trace["sent"]) == pytest.approx(run["supersteps"].total.M, rel=1e-3)
     total = run["supersteps"].total
     assert trace["seconds"] == pytest.approx(total.measured)
-    spent = sum(np.array(trace[name]) for name in ("computing", "waiting", "exchange"))
-    assert spent.sum(axis=1) == pytest.approx([total.measured] * 3, rel=1e-3)
+    spent = np.array([trace[name] for name in ("computing", "waiting", "exchange")])
+    assert spent.sum(axis=(0, 2)) == pytest.approx([total.measured] * 3, rel=1e-3)
     assert np.sum(trace["computing"]) == pytest.approx(3 * total.seconds_mean, rel=1e-3)
     first = [trace["labels"][row[0]] for row in trace["kinds"]]
     assert first == ["ring"] * 3
