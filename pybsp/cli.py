@@ -29,6 +29,7 @@ from .supervise import end_children, supervise
 # Modules that add commands of their own: `add_commands(commands)`.
 PARTS = (
     ".doctor",
+    ".predict",
     ".benchmarks.calibration.command",
     ".benchmarks.calibration.viewing",
     ".benchmarks.emulation.command",

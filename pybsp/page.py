@@ -6,7 +6,7 @@ one row, and of very many runs the first are shown. Each of these is said where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, starmap, zip_longest
 from pathlib import Path
 from typing import Any
@@ -61,12 +61,7 @@ def write(ledgers: Sequence[str], place: str) -> int:
 
 def page(names: Sequence[str], ledgers: Sequence[list[dict[str, Any]]]) -> str:
     """The page of these ledgers, which have names: the runs of each, as `ledger.read` gives them."""
-    heading = " and ".join(safe(Path(name).name) for name in names)
-    parts = [
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-        f"<title>{heading}</title><style>{_STYLE}</style></head><body><h1>Ledger {heading}</h1>",
-    ]
+    parts: list[str] = []
     for runs in ledgers:
         for run in runs:
             predicting(run)
@@ -92,8 +87,18 @@ def page(names: Sequence[str], ledgers: Sequence[list[dict[str, Any]]]) -> str:
         parts.append(note(f"These are the first {RUNS} of {longest} runs; `pybsp report` prints all."))
     if not longest:
         parts.append(note("No BSP run is in it."))
-    parts.append("</body></html>\n")
-    return "".join(parts)
+    return framed(f"Ledger {' and '.join(Path(name).name for name in names)}", parts)
+
+
+def framed(title: str, parts: Iterable[str]) -> str:
+    """The page of that title, with these parts."""
+    heading = safe(title, 300)
+    head = (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>{heading}</title><style>{_STYLE}</style></head><body><h1>{heading}</h1>"
+    )
+    return f"{head}{''.join(parts)}</body></html>\n"
 
 
 def _run(number: int, run: dict[str, Any], bins: int) -> Iterator[str]:

@@ -84,6 +84,7 @@ class SimulateOptions:
     recording: Recording = field(default_factory=Recording)
     replay: Replay | None = None
     trace: str | None = None
+    ledgers: list[Ledger] | None = None  # where they are to be kept
     trace_file: TraceFile | None = None
     about_trace: Mapping[str, Any] = field(default_factory=dict)  # of the last run, for its ledger
 
@@ -356,6 +357,8 @@ def run_simulated(
         every=every,
         **kwargs,
     )
+    if chosen.ledgers is not None:
+        chosen.ledgers.append(done.ledger)
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
         chosen.recording.add(chosen.ledger, done.ledger, hosts, name_of(router), chosen.about_trace)
