@@ -14,7 +14,7 @@ from .allgather import plan as plan_of_values
 from .blocks import Ints, block_of, in_one, row_kind
 from .one_superstep import block_words
 from .plan import Plan
-from .primitive import Call, packed, primitive, sources
+from .primitive import Call, checked_out, packed, primitive, sources
 
 
 def plan(p: int) -> Plan:
@@ -34,7 +34,7 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1) -> Cost:
 
 
 @primitive(cost, plan)
-def allgather_blocks(bsp: BSP, array: Any) -> Supersteps[tuple[NDArray[Any], Ints]]:
+def allgather_blocks(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -> Supersteps[tuple[NDArray[Any], Ints]]:
     """Give all processors the blocks of all, as one array; collective.
 
     `allgather` for arrays that belong together, of any lengths: MPI's Allgatherv, where nobody has to know the lengths.
@@ -43,10 +43,12 @@ def allgather_blocks(bsp: BSP, array: Any) -> Supersteps[tuple[NDArray[Any], Int
         bsp: the processor.
         array: shape (n, ...), where n may differ from processor to processor and be 0. Dtype and shape of a row are
             equal on all processors, empty blocks included.
+        out: keyword only: an array for the blocks, of their shape and of a dtype that they can be cast to, if one
+            knows how many rows come. None: a new one.
 
     Returns:
-        (array, counts): all blocks one after the other by pid, in an array of one's own, and the rows of each, int64 of
-            shape (p,).
+        (array, counts): all blocks one after the other by pid, in an array of one's own or in out, and the rows of
+            each, int64 of shape (p,).
 
     Raises:
         UsageError: no array, or one without axes; dtype or shape of a row differ.
@@ -65,6 +67,7 @@ def allgather_blocks(bsp: BSP, array: Any) -> Supersteps[tuple[NDArray[Any], Int
     """
     block = block_of("allgather_blocks", "array", array, objects=True)
     call = Call(bsp, "allgather_blocks", array=row_kind(block))
+    checked_out(call.name, out)
     call.ends(1)
     # 1. All send their blocks to all others.
     letters = []
@@ -74,4 +77,4 @@ def allgather_blocks(bsp: BSP, array: Any) -> Supersteps[tuple[NDArray[Any], Int
         for dest, _, _ in step.sends(bsp.pid):
             call.send(dest, parcel)
         letters = yield from call.sync(sources(step.receives(bsp.pid)))
-    return in_one(letters, block, bsp.pid)
+    return in_one(letters, block, bsp.pid, call.name, out)

@@ -23,6 +23,7 @@ from .primitive import (
     Order,
     check_operator,
     checked_order,
+    checked_out,
     climbed,
     descriptor,
     detached,
@@ -32,11 +33,12 @@ from .primitive import (
     integer,
     is_array,
     item_words,
+    placed,
     primitive,
     taken,
 )
 from .riding import start
-from .small import Prepared, climb
+from .small import Array, Prepared, climb
 
 ALGORITHMS = ("trees", "blocks")
 
@@ -158,10 +160,12 @@ def _small(
     degree: int | None = None,
     order: Order = "any",
     algorithm: str | None = None,
+    *,
+    out: Array | None = None,
 ) -> Any:
     if algorithm is not None:
         return NOT_SMALL
-    return climb(bsp, "allreduce", value, op, order, degree, _prepare)
+    return climb(bsp, "allreduce", value, op, order, degree, _prepare, out=out)
 
 
 def _riding(
@@ -171,10 +175,12 @@ def _riding(
     degree: int | None = None,
     order: Order = "any",
     algorithm: str | None = None,
+    *,
+    out: Array | None = None,
 ) -> Ride[Any] | None:
     if algorithm is not None:
         return None
-    return start(bsp, "allreduce", value, op, order, degree, _prepare)
+    return start(bsp, "allreduce", value, op, order, degree, _prepare, out=out)
 
 
 @primitive(cost, plan, _small, _riding)
@@ -185,6 +191,8 @@ def allreduce(
     degree: int | None = None,
     order: Order = "any",
     algorithm: str | None = None,
+    *,
+    out: Array | None = None,
 ) -> Supersteps[Any]:
     """Combine the values of all processors, in the order of pids, on every one of them; collective.
 
@@ -200,6 +208,8 @@ def allreduce(
             degree is rounded down to a power of two. Equal on all processors.
         algorithm: "trees"; "blocks" (block j of an array of at least p items is combined on processor j, and goes to
             all); None: the cheapest. Equal on all processors.
+        out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to;
+            it may be the value. None: a new one.
 
     Returns:
         value_0 op value_1 op ... op value_{p-1}. All processors get the same bits, in either order: each element of the
@@ -236,10 +246,11 @@ def allreduce(
     if asked == "blocks":
         divisible("allreduce", asked, items, bsp.p, kind)
     call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given, algorithm=algorithm)
+    checked_out("allreduce", out)
     own = taken(value, "allreduce")
     choice = ("trees", given) if given else choose(bsp.machine, own.nbytes / 8 if items else words, items, order, asked)
     call.ends(supersteps(bsp.p, choice, items, order))
-    return detached((yield from run(call, own, op, choice, words, order)), value)
+    return placed(call.name, detached((yield from run(call, own, op, choice, words, order, out)), value), out)
 
 
 def supersteps(p: int, choice: tuple[str, int], items: int = 0, order: Order = "any") -> int:
@@ -249,14 +260,20 @@ def supersteps(p: int, choice: tuple[str, int], items: int = 0, order: Order = "
 
 
 def run(
-    call: Call, value: Any, op: Operator, choice: tuple[str, int], words: float, order: Order = "any"
+    call: Call,
+    value: Any,
+    op: Operator,
+    choice: tuple[str, int],
+    words: float,
+    order: Order = "any",
+    out: Array | None = None,
 ) -> Supersteps[Any]:
-    """Run it with what `choose` chose, for values of so many words."""
+    """Run it with what `choose` chose, for values of so many words; the result is made in `out` where it fits."""
     p = call.bsp.p
     how, degree = choice
     fold = _fold(p, order)
     if how == "blocks":
-        return (yield from by_blocks.run(call, value, op, value.itemsize / 8, fold))
+        return (yield from by_blocks.run(call, value, op, value.itemsize / 8, fold, out=out))
     return (yield from climbed(call, trees(p, degree, order), value, op, words, fold))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..convert import what
 from ..errors import UsageError
 from ..rides import Letter
-from .primitive import no_mask, unpacked
+from .primitive import no_mask, placed, room, unpacked
 
 Ints = NDArray[np.int64]
 
@@ -83,15 +83,20 @@ def given_cuts(name: str, counts: ArrayLike | None, p: int, n: int) -> Ints:
     return np.append(0, np.cumsum(sizes, dtype=np.int64))
 
 
-def in_one(letters: Sequence[Letter], own: NDArray[Any], pid: int) -> tuple[NDArray[Any], Ints]:
+def in_one(
+    letters: Sequence[Letter], own: NDArray[Any], pid: int, name: str, out: NDArray[Any] | None
+) -> tuple[NDArray[Any], Ints]:
     """The blocks that came and the own one as one array, in the order of pids, and the rows of each.
 
     Args:
         letters: one of each other processor that has a block, in the order of pids.
         own: the block of this processor, which has the others' dtype and shape of a row.
         pid: of this processor.
+        name: of the primitive.
+        out: where the array goes; None: a new one.
     """
     pieces = [unpacked(letter.payload) for letter in letters]
     pieces.insert(sum(letter.source < pid for letter in letters), own)
-    # Without dtype, numpy would make the bytes' order its own.
-    return np.concatenate(pieces, dtype=own.dtype), np.array([len(piece) for piece in pieces])
+    counts = np.array([len(piece) for piece in pieces])
+    array = room(out, (int(counts.sum()), *own.shape[1:]), own.dtype)
+    return placed(name, np.concatenate(pieces, out=array), out), counts

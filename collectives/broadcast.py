@@ -21,18 +21,20 @@ from .plan import Plan, Step, joined
 from .primitive import (
     NOT_SMALL,
     Call,
+    checked_out,
     descriptor,
     fan_out,
     integer,
     is_array,
     is_number,
+    placed,
     primitive,
     processor,
     sources,
 )
 from .riding import MOST, spread_again
 from .riding import spread as spread_riding
-from .small import spread
+from .small import Array, spread
 
 ALGORITHMS = ("trees", "2d", "groups")
 
@@ -134,8 +136,10 @@ def _small(
     degree: int | None = None,
     algorithm: str | None = None,
     like: Any = None,
+    *,
+    out: Array | None = None,
 ) -> Any:
-    if degree is not None or algorithm is not None or like is not None or type(root) is not int:
+    if out is not None or degree is not None or algorithm is not None or like is not None or type(root) is not int:
         return NOT_SMALL
     found = bsp.prepared.get(("broadcast", root))
     if found is not None:
@@ -156,8 +160,10 @@ def _riding(
     degree: int | None = None,
     algorithm: str | None = None,
     like: Any = None,
+    *,
+    out: Array | None = None,
 ) -> Ride[Any] | None:
-    if algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
+    if out is not None or algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
         return None
     if degree is not None and type(degree) is not int:
         return None
@@ -184,6 +190,8 @@ def broadcast(
     degree: int | None = None,
     algorithm: str | None = None,
     like: Any = None,
+    *,
+    out: Array | None = None,
 ) -> Supersteps[Any]:
     """Give all processors the value of one; collective.
 
@@ -199,6 +207,8 @@ def broadcast(
             or a tree where a degree is given. Equal on all processors.
         like: a number, or an array of the dtype and shape of the root's value, on all processors: then all know from
             the start what comes, and `start` gives every one of them a ticket that knows its supersteps.
+        out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to.
+            None: a new one.
 
     Returns:
         On the root its own object (of a read-only array a copy, as what arrives ends with the next sync); elsewhere a
@@ -229,6 +239,7 @@ def broadcast(
     root = processor("broadcast", "root", root, bsp.p)
     given = fan_out("broadcast", degree)
     asked = named("broadcast", algorithm, ALGORITHMS)
+    checked_out("broadcast", out)
     if like is not None:
         _check_like(value, like, bsp.pid == root)
     more = {} if like is None else {"like": descriptor(like).kind}
@@ -237,7 +248,7 @@ def broadcast(
     def choice(words: int, divisible: bool) -> tuple[str, Any]:
         return choose(bsp.machine, words, divisible, asked, given)
 
-    return (yield from dissemination.run(call, value, root, choice, _WAYS, like))
+    return placed("broadcast", (yield from dissemination.run(call, value, root, choice, _WAYS, like, out)), out)
 
 
 def _check_like(value: Any, like: Any, is_root: bool) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..rides import Supersteps
 from .plan import Plan, Step, joined
-from .primitive import Call, Fold, Operator, combined, sources
+from .primitive import Call, Fold, Operator, combined, room, sources
 
 Ints = NDArray[np.int64]
 
@@ -39,8 +39,10 @@ def plan(p: int, k: int, root: int | None = None) -> Plan:
     return joined(p, (out, back))
 
 
-def run(call: Call, value: Any, op: Operator, words: float, fold: Fold, root: int | None = None) -> Supersteps[Any]:
-    """Combine arrays of at least p items of so many words; None where the root alone gets the result."""
+def run(
+    call: Call, value: Any, op: Operator, words: float, fold: Fold, root: int | None = None, out: Any = None
+) -> Supersteps[Any]:
+    """Combine arrays of at least p items of so many words, in `out` if it fits; None where the root alone has it."""
     p, pid = call.bsp.p, call.bsp.pid
     if p == 1:
         return value
@@ -59,7 +61,7 @@ def run(call: Call, value: Any, op: Operator, words: float, fold: Fold, root: in
     letters = yield from call.sync(sources(due))
     if root not in (None, pid):
         return None
-    result = np.empty(value.shape, mine.dtype)
+    result = room(out, value.shape, mine.dtype)
     into = result.reshape(-1)
     into[first:last] = mine
     for letter, (_, begin, end) in zip(letters, due, strict=True):

@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..rides import Letter, Supersteps
 from . import tree
 from .plan import Plan
-from .primitive import Call, is_array, is_number, own_argument, packed, sources, unpacked
+from .primitive import Call, is_array, is_number, own_argument, packed, room, sources, unpacked
 
 Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be cut) -> (algorithm, by what)
 TREES = "trees"  # the algorithm whose items are values, which are not cut
@@ -52,11 +52,22 @@ class Header(NamedTuple):
         whole: Any = kind if kind in ("number", "object") else (kind, tuple(map(int, shape)))
         return cls(how, int(by), int(nbytes), whole)
 
+    def room(self, out: Any) -> tuple[Any, Any]:
+        """Bytes for the value, and the array that they are, which is out where that is like it; none of a number."""
+        if self.descriptor == "number":
+            return None, None
+        if self.descriptor == "object":
+            return np.empty(self.nbytes, np.uint8), None
+        dtype, shape = self.descriptor
+        array = room(out, shape, np.dtype(dtype))
+        return array.reshape(-1).view(np.uint8), array
+
 
 class Held:
     """What a processor has of the value: the root all of it, another one what has come, and room for the rest.
 
-    header: what travels beside it. note: that, as it travels. letters: with which it came here, if by messages.
+    header: what travels beside it. note: that, as it travels. content: a number, or bytes. array: that these bytes are,
+    on another processor than the root. letters: with which it came here, if by messages.
     superstep: of the plan, the first in which this processor may have something to send.
     """
 
@@ -64,10 +75,12 @@ class Held:
         self,
         header: Header,
         content: Any,
+        array: Any = None,
         superstep: int = 0,
         letters: Sequence[Letter] = (),
     ) -> None:
-        self.header, self.content, self.superstep, self.letters = header, content, superstep, letters
+        self.header, self.content, self.array = header, content, array
+        self.superstep, self.letters = superstep, letters
         self.note = header.note()
         self._scale = header.nbytes if header.how == TREES else 8
 
@@ -87,19 +100,18 @@ class Held:
         return cls(Header(*choose(-(-data.size // 8), True), data.size, descriptor), data)
 
     @classmethod
-    def came(cls, letters: Sequence[Letter], superstep: int) -> Held:
+    def came(cls, letters: Sequence[Letter], superstep: int, out: Any = None) -> Held:
         """That of a processor whose first messages these are, at the end of the superstep before this one."""
         header = Header.read(letters[0].note)
-        content: Any = None if header.descriptor == "number" else np.empty(header.nbytes, np.uint8)
-        return cls(header, content, superstep, letters)
+        return cls(header, *header.room(out), superstep, letters)
 
     @classmethod
-    def expected(cls, like: Any, choose: Choice) -> Held:
+    def expected(cls, like: Any, choose: Choice, out: Any = None) -> Held:
         """That of a processor that knows beforehand what comes: a number, or an array of that dtype and shape."""
         if is_number(like):
             return cls(Header(*choose(1, False), 8, "number"), None)
         header = Header(*choose(-(-like.nbytes // 8), True), like.nbytes, _array_descriptor(like))
-        return cls(header, np.empty(like.nbytes, np.uint8))
+        return cls(header, *header.room(out))
 
     @property
     def words(self) -> int:
@@ -126,8 +138,7 @@ class Held:
             return self.content
         if self.header.descriptor == "object":
             return unpacked(self.content.tobytes())
-        dtype, shape = self.header.descriptor
-        return self.content.view(dtype).reshape(shape)
+        return self.array
 
 
 def _array_descriptor(array: Any) -> tuple[Any, tuple[int, ...]]:
@@ -144,29 +155,33 @@ def run(
     choose: Choice,
     algorithms: Mapping[str, Carry],
     like: Any = None,
+    out: Any = None,
 ) -> Supersteps[Any]:
-    """Broadcast a value by the algorithm that the root chooses, or all do where they know what the value is like."""
+    """Broadcast a value by the algorithm that the root chooses, or all do where they know what the value is like.
+
+    Where another processor gives an array `out` of the value's dtype and shape, the value is made in it.
+    """
     p, pid = call.bsp.p, call.bsp.pid
     if like is not None and pid != root:
-        held = Held.expected(like, choose)
+        held = Held.expected(like, choose, out)
     elif pid == root:
         value = own_argument(value)
         held = Held.opened(call.name, value, choose)
     else:
         call.follows()
         held = yield from _heard(
-            call, root, 2 * tree.height(p, 2) + 2
+            call, root, 2 * tree.height(p, 2) + 2, out
         )  # the longest plan makes two supersteps of each level
     if p > 1:
         yield from algorithms[held.header.how](call, held, root)
     return value if pid == root else held.value()
 
 
-def _heard(call: Call, root: int, most: int) -> Supersteps[Held]:
+def _heard(call: Call, root: int, most: int, out: Any) -> Supersteps[Held]:
     """What a processor has when it hears for the first time."""
     for superstep in range(1, most + 1):
         if letters := (yield from call.sync()):
-            return Held.came(letters, superstep)
+            return Held.came(letters, superstep, out)
     raise UsageError(
         f"{call.name}: argument root: expected the same on all processors; processor {call.bsp.pid} was given {root} "
         f"and heard nothing in {most} supersteps"

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
@@ -21,6 +22,7 @@ from .primitive import (
     Call,
     Operator,
     check_operator,
+    checked_out,
     descriptor,
     elementwise,
     fan_out,
@@ -28,6 +30,7 @@ from .primitive import (
     is_array,
     is_number,
     item_words,
+    placed,
     primitive,
     taken,
 )
@@ -93,7 +96,13 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None) -> Cost:
 
 @primitive(cost, plan)
 def exclusive_prefix(
-    bsp: BSP, value: Any, op: Operator, initial: Any = None, degree: int | None = None
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    initial: Any = None,
+    degree: int | None = None,
+    *,
+    out: NDArray[Any] | None = None,
 ) -> Supersteps[Any]:
     """The prefix sums of the processors' values without a processor's own; collective.
 
@@ -106,6 +115,8 @@ def exclusive_prefix(
             of the value's dtype and shape, where op is a ufunc that has one, as 0 of np.add; else None.
         degree: d of the trees, at least 2; p or more: one superstep, in which each sends to all above it. None: the
             cheapest on `bsp.machine` for the size of the value (for objects: for one word). Equal on all processors.
+        out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to.
+            None: a new one.
 
     Returns:
         value_0 op value_1 op ... op value_{pid-1}; on processor 0 `initial`. Arrays are of its own.
@@ -135,6 +146,7 @@ def exclusive_prefix(
     name = check_operator("exclusive_prefix", op)
     kind, words = descriptor(value)
     call = Call(bsp, "exclusive_prefix", value=kind, op=name, degree=given)
+    checked_out("exclusive_prefix", out)
     own = taken(value, "exclusive_prefix")
     if is_array(value):
         own = own.copy()  # the caller may change it once it is sent
@@ -146,10 +158,10 @@ def exclusive_prefix(
     call.takes(len(plan(bsp.p, by)))
     before = yield from run(call, own, op, by, words)
     if bsp.pid == 0:
-        return first
-    if is_array(value) and isinstance(before, np.generic):
-        return np.array(before)  # numpy's operators make numbers of arrays without axes
-    return before
+        before = first
+    elif is_array(value) and isinstance(before, np.generic):
+        before = np.array(before)  # numpy's operators make numbers of arrays without axes
+    return placed("exclusive_prefix", before, out)
 
 
 def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supersteps[Any]:

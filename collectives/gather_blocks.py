@@ -14,7 +14,7 @@ from .gather import cost as cost_of_values
 from .gather import plan as plan_of_values
 from .one_superstep import block_words
 from .plan import Plan
-from .primitive import Call, packed, primitive, processor, sources
+from .primitive import Call, checked_out, packed, primitive, processor, sources
 
 
 def plan(p: int, root: int = 0) -> Plan:
@@ -36,7 +36,9 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1, root: int = 
 
 
 @primitive(cost, plan)
-def gather_blocks(bsp: BSP, array: Any, root: int = 0) -> Supersteps[tuple[NDArray[Any], Ints] | None]:
+def gather_blocks(
+    bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = None
+) -> Supersteps[tuple[NDArray[Any], Ints] | None]:
     """Give the root the blocks of all processors, as one array; collective.
 
     `gather` for arrays that belong together, of any lengths: MPI's Gatherv, where nobody has to know the lengths.
@@ -46,6 +48,8 @@ def gather_blocks(bsp: BSP, array: Any, root: int = 0) -> Supersteps[tuple[NDArr
         array: shape (n, ...), where n may differ from processor to processor and be 0. Dtype and shape of a row are
             equal on all processors, empty blocks included.
         root: who gets them; equal on all processors.
+        out: keyword only; root only (ignored elsewhere): an array for the blocks, of their shape and of a dtype that
+            they can be cast to, if the root knows how many rows come. None: a new one.
 
     Returns:
         On the root (array, counts): all blocks one after the other by pid, in an array of its own, and the rows of
@@ -70,6 +74,8 @@ def gather_blocks(bsp: BSP, array: Any, root: int = 0) -> Supersteps[tuple[NDArr
     root = processor("gather_blocks", "root", root, bsp.p)
     block = block_of("gather_blocks", "array", array, objects=True)
     call = Call(bsp, "gather_blocks", root=root, array=row_kind(block))
+    if bsp.pid == root:
+        checked_out(call.name, out)
     call.ends(1)
     # 1. All send their blocks to the root.
     letters = []
@@ -79,4 +85,4 @@ def gather_blocks(bsp: BSP, array: Any, root: int = 0) -> Supersteps[tuple[NDArr
         for dest, _, _ in step.sends(bsp.pid):
             call.send(dest, packed(block, call.name, "array"))
         letters = yield from call.sync(sources(step.receives(bsp.pid)))
-    return in_one(letters, block, bsp.pid) if bsp.pid == root else None
+    return in_one(letters, block, bsp.pid, call.name, out) if bsp.pid == root else None

@@ -25,6 +25,7 @@ from .primitive import (
     Order,
     check_operator,
     checked_order,
+    checked_out,
     climbed,
     descriptor,
     detached,
@@ -34,11 +35,12 @@ from .primitive import (
     integer,
     is_array,
     item_words,
+    placed,
     primitive,
     taken,
 )
 from .riding import start
-from .small import Prepared, climb
+from .small import Array, Prepared, climb
 
 ALGORITHMS = ("trees", "2d")
 
@@ -164,10 +166,12 @@ def _small(
     degree: int | None = None,
     order: Order = "any",
     algorithm: str | None = None,
+    *,
+    out: Array | None = None,
 ) -> Any:
     if algorithm is not None:
         return NOT_SMALL
-    return climb(bsp, "prefix", value, op, order, degree, _prepare)
+    return climb(bsp, "prefix", value, op, order, degree, _prepare, out=out)
 
 
 def _riding(
@@ -177,10 +181,12 @@ def _riding(
     degree: int | None = None,
     order: Order = "any",
     algorithm: str | None = None,
+    *,
+    out: Array | None = None,
 ) -> Ride[Any] | None:
     if algorithm is not None:
         return None
-    return start(bsp, "prefix", value, op, order, degree, _prepare)
+    return start(bsp, "prefix", value, op, order, degree, _prepare, out=out)
 
 
 @primitive(cost, plan, _small, _riding)
@@ -191,6 +197,8 @@ def prefix(
     degree: int | None = None,
     order: Order = "any",
     algorithm: str | None = None,
+    *,
+    out: Array | None = None,
 ) -> Supersteps[Any]:
     """The inclusive prefix sums of the processors' values; collective.
 
@@ -208,6 +216,8 @@ def prefix(
             processors.
         algorithm: "trees"; "2d", 2D-PREFIX of the items of an array under a ufunc, as `prefix_2d` has it, where degree
             is that of its trees; None: the cheapest, or trees where a degree is given. Equal on all processors.
+        out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to;
+            it may be the value. None: a new one.
 
     Returns:
         value_0 op value_1 op ... op value_pid; on processor 0 a copy of the value.
@@ -235,12 +245,13 @@ def prefix(
     items = value.size if is_array(value) and elementwise(op) else 0
     asked = _asked("prefix", algorithm, given, items, kind)
     call = Call(bsp, "prefix", order, value=kind, op=name, degree=given, algorithm=algorithm)
+    checked_out("prefix", out)
     own = taken(value, "prefix")
     size = own.nbytes / 8 if items else words
     choice = (asked, given) if asked and given else choose(bsp.machine, size, items, order, asked)
     how, by = choice
     call.takes(len(plan_2d(bsp.p, items, by, order) if how == "2d" else plan(bsp.p, by, order)))
-    return detached((yield from run(call, own, op, choice, words, order)), value)
+    return placed("prefix", detached((yield from run(call, own, op, choice, words, order)), value), out)
 
 
 def run(

@@ -27,6 +27,7 @@ from typing import (
 )
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..cost import Cost
@@ -111,7 +112,7 @@ def primitive(
                 if ticket is not None:
                     return ticket
             mine = [_copied(one) for one in args]  # the program goes on with its arrays
-            others = {key: _copied(one) for key, one in kwargs.items()}
+            others: Any = {key: one if key == "out" else _copied(one) for key, one in kwargs.items()}
             return bsp.ride(name, steps(cast("BSP", bsp), *mine, **others))
 
         returned = collective.__annotations__["return"]
@@ -404,6 +405,46 @@ def taken(value: Any, name: str, argument: str = "value") -> Any:
 def detached(result: Any, value: Any) -> Any:
     """A result that is not the caller's array itself."""
     return result.copy() if result is value and isinstance(value, np.ndarray) else result
+
+
+def checked_out(name: str, out: Any) -> None:
+    """The argument out.
+
+    Raises:
+        UsageError: it is no array that can be written to.
+    """
+    if out is not None and not (type(out) is np.ndarray and out.flags.writeable):
+        got = "a read-only one" if type(out) is np.ndarray else f"{type(out).__name__}"
+        raise UsageError(f"{name}: argument out: expected an array that can be written to, got {got}")
+
+
+def room(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Where a result of that form can be made: out, where it has it; else a new array, for `placed` to copy."""
+    if out is not None and out.shape == shape and out.dtype == dtype and out.flags.c_contiguous:
+        return cast("NDArray[Any]", out)
+    return np.empty(shape, dtype)
+
+
+def placed(name: str, result: Any, out: Any) -> Any:
+    """A result in the array out, where one was given.
+
+    Raises:
+        UsageError: it is no array, has another shape, or a dtype that out's cannot hold.
+    """
+    if out is None or result is out:
+        return result
+    if not (
+        isinstance(result, np.ndarray)
+        and result.shape == out.shape
+        and np.can_cast(result.dtype, out.dtype, "same_kind")
+    ):
+        got = f"{result.dtype}{list(result.shape)}" if isinstance(result, np.ndarray) else type(result).__name__
+        raise UsageError(
+            f"{name}: argument out: expected an array of the result's shape, and of a dtype that it can be cast to; "
+            f"got {out.dtype}{list(out.shape)} for {got}"
+        )
+    out[...] = result
+    return out
 
 
 def in_turn(parts: Parts, op: Operator) -> Any:

@@ -23,6 +23,7 @@ from .primitive import (
     Order,
     check_operator,
     checked_order,
+    checked_out,
     climbed,
     descriptor,
     detached,
@@ -32,12 +33,13 @@ from .primitive import (
     integer,
     is_array,
     item_words,
+    placed,
     primitive,
     processor,
     taken,
 )
 from .riding import start
-from .small import Prepared, climb
+from .small import Array, Prepared, climb
 
 ALGORITHMS = ("trees", "blocks")
 
@@ -170,10 +172,12 @@ def _small(
     degree: int | None = None,
     order: Order = "any",
     algorithm: str | None = None,
+    *,
+    out: Array | None = None,
 ) -> Any:
     if algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
         return NOT_SMALL
-    found = climb(bsp, "reduce", value, op, order, degree, _prepare, root)
+    found = climb(bsp, "reduce", value, op, order, degree, _prepare, root, out if bsp.pid == root else None)
     return found if found is NOT_SMALL or bsp.pid == root else None
 
 
@@ -185,10 +189,12 @@ def _riding(
     degree: int | None = None,
     order: Order = "any",
     algorithm: str | None = None,
+    *,
+    out: Array | None = None,
 ) -> Ride[Any] | None:
     if algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
         return None
-    return start(bsp, "reduce", value, op, order, degree, _prepare, root)
+    return start(bsp, "reduce", value, op, order, degree, _prepare, root, out if bsp.pid == root else None)
 
 
 @primitive(cost, plan, _small, _riding)
@@ -200,6 +206,8 @@ def reduce(
     degree: int | None = None,
     order: Order = "any",
     algorithm: str | None = None,
+    *,
+    out: Array | None = None,
 ) -> Supersteps[Any]:
     """Combine the values of all processors, in the order of pids, on one of them; collective.
 
@@ -216,6 +224,8 @@ def reduce(
             of `allreduce`; the degree is rounded down to a power of two. Equal on all processors.
         algorithm: "trees"; "blocks" (block j of an array of at least p items is combined on processor j, and goes to
             the root); None: the cheapest. Equal on all processors.
+        out: keyword only; root only (ignored elsewhere): an array for the result, if that is one, of its shape and of a
+            dtype that it can be cast to; it may be the value. None: a new one.
 
     Returns:
         On the root value_0 op value_1 op ... op value_{p-1}; None elsewhere. With p = 1 a copy of the value.
@@ -248,24 +258,33 @@ def reduce(
     if asked == "blocks":
         divisible("reduce", asked, items, bsp.p, kind)
     call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given, algorithm=algorithm)
+    if bsp.pid == root:
+        checked_out("reduce", out)
     own = taken(value, "reduce")
     size = own.nbytes / 8 if items else words
     choice = ("trees", given) if given else choose(bsp.machine, size, items, order, root, asked)
     how, by = choice
     call.takes(len(by_blocks.plan(bsp.p, items, root) if how == "blocks" else trees(bsp.p, by, root, order)))
-    total = yield from run(call, own, op, root, choice, words, order)
-    return detached(total, value) if bsp.pid == root else None
+    total = yield from run(call, own, op, root, choice, words, order, out)
+    return placed("reduce", detached(total, value), out) if bsp.pid == root else None
 
 
 def run(
-    call: Call, value: Any, op: Operator, root: int, choice: tuple[str, int], words: float, order: Order = "any"
+    call: Call,
+    value: Any,
+    op: Operator,
+    root: int,
+    choice: tuple[str, int],
+    words: float,
+    order: Order = "any",
+    out: Array | None = None,
 ) -> Supersteps[Any]:
     """Run it with what `choose` chose, for values of so many words; what it returns counts on the root alone."""
     p = call.bsp.p
     how, degree = choice
     fold = _fold(p, order)
     if how == "blocks":
-        return (yield from by_blocks.run(call, value, op, value.itemsize / 8, fold, root))
+        return (yield from by_blocks.run(call, value, op, value.itemsize / 8, fold, root, out))
     return (yield from climbed(call, trees(p, degree, root, order), value, op, words, fold))
 
 

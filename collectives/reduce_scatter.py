@@ -20,12 +20,14 @@ from .primitive import (
     Order,
     check_operator,
     checked_order,
+    checked_out,
     combined,
     descriptor,
     elementwise,
     in_turn,
     integer,
     item_words,
+    placed,
     primitive,
     sources,
 )
@@ -68,7 +70,13 @@ def cost(machine: Machine, n: int, words: float = 1, counts: ArrayLike | None = 
 
 @primitive(cost, plan)
 def reduce_scatter(
-    bsp: BSP, array: Any, op: Operator, counts: ArrayLike | None = None, order: Order = "any"
+    bsp: BSP,
+    array: Any,
+    op: Operator,
+    counts: ArrayLike | None = None,
+    order: Order = "any",
+    *,
+    out: NDArray[Any] | None = None,
 ) -> Supersteps[NDArray[Any]]:
     """Combine the arrays of all processors, in the order of pids, and give each processor a block of that; collective.
 
@@ -80,6 +88,8 @@ def reduce_scatter(
         counts: rows of each block, p whole numbers whose sum is n; None: equal blocks, of which block i begins at row
             i*n div p. Equal on all processors.
         order: "any" or "fixed", as of `allreduce`, whose bits the fixed order gives. Equal on all processors.
+        out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to.
+            None: a new one.
 
     Returns:
         Block pid of array_0 op array_1 op ... op array_{p-1}, shape (counts[pid], ...): an array of its own. With p = 1
@@ -108,8 +118,10 @@ def reduce_scatter(
     cuts = given_cuts("reduce_scatter", counts, bsp.p, len(whole)).tolist()
     given = None if counts is None else np.diff(cuts).tolist()
     call = Call(bsp, "reduce_scatter", order, array=descriptor(whole).kind, op=name, counts=given)
+    checked_out("reduce_scatter", out)
     call.ends(1)
-    return (yield from run(call, whole, op, tuple(cuts), order))
+    mine: NDArray[Any] = placed("reduce_scatter", (yield from run(call, whole, op, tuple(cuts), order)), out)
+    return mine
 
 
 def run(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..bsp import BSP
 from ..rides import OF_SUPERSTEP, Ride, Supersteps, signature
-from .primitive import NOT_SMALL, Operator, Order, in_turn, is_number, own_result
+from .primitive import NOT_SMALL, Operator, Order, checked_out, in_turn, is_number, own_result, placed
 from .small import NUMBERS, QUICK, REMEMBERED, Array, Prepare, Prepared, applied, keeps_form
 
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
@@ -31,13 +31,22 @@ class Rider(NamedTuple):
 
 
 def start(
-    bsp: BSP, name: str, value: Any, op: Operator, order: Order, degree: int | None, prepare: Prepare, root: int = -1
+    bsp: BSP,
+    name: str,
+    value: Any,
+    op: Operator,
+    order: Order,
+    degree: int | None,
+    prepare: Prepare,
+    root: int = -1,
+    out: Array | None = None,
 ) -> Ride[Any] | None:
     """Start a primitive that climbs trees; None where its value is not small.
 
     Args:
         prepare: see `small.climb`.
         root: who alone has a result; -1: all have one.
+        out: where the result goes, if this processor has one.
     """
     if degree is not None and type(degree) is not int:
         return None
@@ -64,7 +73,16 @@ def start(
         bsp.prepared[key] = rider
     if rider is NOT_SMALL:
         return None
-    return bsp.notes.ride(name, rider.steps(value.copy() if type(value) is np.ndarray else value), rider.supersteps)
+    steps = rider.steps(value.copy() if type(value) is np.ndarray else value)
+    if out is not None:
+        checked_out(name, out)
+        steps = placing(name, steps, out)
+    return bsp.notes.ride(name, steps, rider.supersteps)
+
+
+def placing(name: str, steps: Supersteps[Any], out: Array) -> Supersteps[Any]:
+    """A function that rides, with its result in the array out."""
+    return placed(name, (yield from steps), out)
 
 
 def climber(bsp: BSP, name: str, op: Operator, made: Prepared, like: Any, root: int) -> Rider:

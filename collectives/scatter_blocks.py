@@ -13,7 +13,7 @@ from ..rides import Supersteps
 from .blocks import block_of, given_cuts
 from .one_superstep import block_words, run
 from .plan import Plan
-from .primitive import Call, packed, primitive, processor
+from .primitive import Call, checked_out, packed, placed, primitive, processor
 from .scatter import cost as cost_of_values
 from .scatter import plan as plan_of_values
 
@@ -38,7 +38,12 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1, root: int = 
 
 @primitive(cost, plan)
 def scatter_blocks(
-    bsp: BSP, array: Any = None, counts: ArrayLike | None = None, root: int = 0
+    bsp: BSP,
+    array: Any = None,
+    counts: ArrayLike | None = None,
+    root: int = 0,
+    *,
+    out: NDArray[Any] | None = None,
 ) -> Supersteps[NDArray[Any]]:
     """Give each processor its block of the root's array; collective.
 
@@ -50,6 +55,8 @@ def scatter_blocks(
         counts: root only (ignored elsewhere): rows of each block, p whole numbers whose sum is n; None: equal blocks,
             of which block i begins at row i*n div p.
         root: whose array; equal on all processors.
+        out: keyword only: an array for this processor's block, of its shape and of a dtype that it can be cast to.
+            None: a new one.
 
     Returns:
         Block i on processor i, shape (counts[i], ...): an array of its own.
@@ -72,6 +79,7 @@ def scatter_blocks(
     """
     root = processor("scatter_blocks", "root", root, bsp.p)
     call = Call(bsp, "scatter_blocks", root=root)
+    checked_out(call.name, out)
     call.ends(1)
     blocks: list[NDArray[Any]] = []
     if bsp.pid == root:
@@ -81,4 +89,5 @@ def scatter_blocks(
         own = blocks[root].copy()
     # 1. The root sends each processor its block.
     came = yield from run(call, plan(bsp.p, root), bsp.pid, lambda dest: packed(blocks[dest], call.name, "array"))
-    return own if bsp.pid == root else came[root]
+    mine: NDArray[Any] = placed(call.name, own if bsp.pid == root else came[root], out)
+    return mine

@@ -27,12 +27,14 @@ from .primitive import (
     Fold,
     Operator,
     Order,
+    checked_out,
     elementwise,
     in_turn,
     is_number,
     own_argument,
     own_result,
     packed,
+    placed,
 )
 
 # A record: the signature of the call, what it is, and the data.
@@ -242,12 +244,21 @@ Prepare = Callable[[BSP, Any, Operator, Order, int | None, int], Prepared | None
 
 
 def climb(
-    bsp: BSP, name: str, value: Any, op: Operator, order: Order, degree: int | None, prepare: Prepare, root: int = 0
+    bsp: BSP,
+    name: str,
+    value: Any,
+    op: Operator,
+    order: Order,
+    degree: int | None,
+    prepare: Prepare,
+    root: int = 0,
+    out: Array | None = None,
 ) -> Any:
     """The result of a primitive that climbs trees, or `NOT_SMALL`.
 
     Args:
         prepare: works out what depends on the arguments alone, which it checks.
+        out: where the result goes, if this processor has one.
     """
     shown = bsp.shown
     if shown is None or (degree is not None and type(degree) is not int):
@@ -269,6 +280,10 @@ def climb(
         return NOT_SMALL
     if found is NOT_SMALL:
         return found
+    if out is not None:
+        checked_out(name, out)
+        result = found(value)
+        return result if result is NOT_SMALL else placed(name, result, out)
     result = found(value)
     return result.copy() if result is value and type(value) is np.ndarray else result
 

@@ -12,7 +12,7 @@ from ..rides import Supersteps
 from .blocks import Ints, block_of, given_cuts, in_one, row_kind
 from .one_superstep import block_words
 from .plan import Plan
-from .primitive import Call, packed, primitive, sources
+from .primitive import Call, checked_out, packed, primitive, sources
 from .total_exchange import cost as cost_of_values
 from .total_exchange import plan as plan_of_values
 
@@ -36,7 +36,7 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1) -> Cost:
 
 @primitive(cost, plan)
 def total_exchange_blocks(
-    bsp: BSP, array: Any, counts: ArrayLike | None = None
+    bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArray[Any] | None = None
 ) -> Supersteps[tuple[NDArray[Any], Ints]]:
     """Send each processor a block of this one's array, and get its blocks as one array; collective.
 
@@ -48,6 +48,8 @@ def total_exchange_blocks(
             equal on all processors, empty arrays included.
         counts: rows for each processor, p whole numbers whose sum is n; None: equal blocks, of which block i begins at
             row i*n div p. They may differ from processor to processor.
+        out: keyword only: an array for the blocks, of their shape and of a dtype that they can be cast to, if one
+            knows how many rows come. None: a new one.
 
     Returns:
         (array, counts): the blocks that came one after the other by source, in an array of one's own, and the rows of
@@ -72,6 +74,7 @@ def total_exchange_blocks(
     block = block_of("total_exchange_blocks", "array", array, objects=True)
     cuts = given_cuts("total_exchange_blocks", counts, bsp.p, len(block)).tolist()
     call = Call(bsp, "total_exchange_blocks", array=row_kind(block))
+    checked_out(call.name, out)
     call.ends(1)
     own = block[cuts[bsp.pid] : cuts[bsp.pid + 1]]
     # 1. All send each other their blocks.
@@ -81,4 +84,4 @@ def total_exchange_blocks(
             call.send(dest, packed(block[cuts[dest] : cuts[dest + 1]], call.name, "array"))
         own = own.copy()  # the caller may change it once it is sent
         letters = yield from call.sync(sources(step.receives(bsp.pid)))
-    return in_one(letters, own, bsp.pid)
+    return in_one(letters, own, bsp.pid, call.name, out)

@@ -131,7 +131,12 @@ class Accesses(Participant):
         words = messages = 0
         there, self._there = self._there, []
         for source, ticket, array, at in there:
-            value = np.array(array if at is None else array[at])
+            chosen = array if at is None else array[at]
+            if type(chosen) is np.ndarray:
+                value = chosen if chosen.flags.owndata else chosen.copy()  # the one copy, of a list numpy's own
+            else:  # of a single item numpy makes something of its own, such as a shorter string
+                value = np.empty((), array.dtype)
+                value[()] = chosen
             if source != self._own and value.size:
                 words, messages = words + words_of(value.nbytes), messages + 1
             self._read.append((ticket, value))

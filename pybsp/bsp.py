@@ -596,10 +596,12 @@ class BSP:
             >>> from pybsp import collectives
             >>> def main(bsp):
             ...     p, pid = bsp.p, bsp.pid
-            ...     around = {q: bsp.group([(q - 1) % p, q, (q + 1) % p]) for q in (pid - 1, pid, pid + 1)}
-            ...     sums = {q: collectives.allreduce.start(group, pid, np.add) for q, group in around.items()}
-            ...     bsp.sync()
-            ...     return int(sums[pid].value)
+            ...     around = [(pid - 1) % p, pid, (pid + 1) % p]  # each is in three neighbourhoods
+            ...     groups = [bsp.group([(q - 1) % p, q, (q + 1) % p]) for q in around]
+            ...     sums = [collectives.allreduce.start(group, pid, np.add) for group in groups]
+            ...     while not all(ticket.done for ticket in sums):
+            ...         bsp.sync()
+            ...     return int(sums[1].value)
             >>> pybsp.simulate(main, p=4).results
             [4, 3, 6, 5]
         """

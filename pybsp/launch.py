@@ -234,6 +234,7 @@ class _BSPSession(Session[BSP]):
         self._asked: checkpoints.Asked | None = None
         self._saver: Saver | None = None
         self._noticing = ExitStack()
+        self._over = False  # whether nobody waits for another one of this run any more
 
     def arguments(self) -> dict[str, Any]:
         named(self._chosen())  # raises where there is none
@@ -308,7 +309,6 @@ class _BSPSession(Session[BSP]):
         superstep.finish()
         if superstep.saver is not None:
             superstep.saver.close()
-        superstep.give_back(everything=True)
         recorded = path and self._of_job()
         if recorded or self._keeps or superstep.tracer is not None:
             exchange_ledger(superstep, everybody=False)
@@ -319,6 +319,8 @@ class _BSPSession(Session[BSP]):
                     here = zip(*self.circumstances, strict=True)
                     circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))
                     _recording.add(path, self.ledger, self.hosts, superstep.router.name, {**circumstances, **more})
+        self._over = True
+        superstep.give_back(everything=True)
         superstep.router.close()
 
     def _of_job(self) -> bool:
@@ -340,7 +342,9 @@ class _BSPSession(Session[BSP]):
         superstep, transport = self._superstep, self.transport
         if superstep.saver is not None:
             superstep.saver.give_up()
-        if agreed(error) or transport.settled is not None or superstep.gate.failed is not None:
+        if self._over:
+            mark(error, quiet=False)  # the run has ended well for the others, which may be anywhere
+        elif agreed(error) or transport.settled is not None or superstep.gate.failed is not None:
             mark(error, quiet=speaker_of(error, superstep, transport) != transport.pid)
         else:
             report_failure(transport, superstep, error)

@@ -18,8 +18,13 @@ class Managed(Generic[Entered]):
         self._generator: Any = generator
 
     def __enter__(self) -> Entered:
-        entered: Entered = next(self._generator)
-        return entered
+        try:
+            entered: Entered = next(self._generator)
+            return entered
+        except BaseException as error:  # one of a signal's handler may come between the two, with all set up
+            if self._generator.gi_frame is not None:
+                self.__exit__(type(error), error, error.__traceback__)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

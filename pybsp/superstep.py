@@ -236,8 +236,8 @@ class SuperstepEngine:
         if self.shown is not None and 0 < local.nbytes <= READ_THERE:
             place, memory = self.shown.memory(local.nbytes)
             if place != ELSEWHERE:
+                np.ndarray(local.nbytes, np.uint8, memory)[:] = 0  # not every dtype has a 0
                 local = np.ndarray(local.shape, local.dtype, memory)
-                local[...] = 0
         return self.array(local, layout, place)
 
     def queue(self, dtype: np.dtype[Any]) -> Queue:
@@ -279,6 +279,8 @@ class SuperstepEngine:
             self.inbox = self._empty
             if self._outgoing:
                 parcels, sent = self.mail.pack(self.pid)
+                if self.tracer is not None:
+                    self.tracer.count(parcels)
                 arrival = self.route(SYNC, None, parcels, COUNTS)
             else:
                 sent = _NOTHING
@@ -371,6 +373,8 @@ class SuperstepEngine:
             parcels: dict[int, Parcel] = {}
             rides.pack(parcels)
             sent = _count(parcels.items(), self.pid)
+            if self.tracer is not None:
+                self.tracer.count(parcels)
             note, declared = None, self.registrations.declared
             if declared or self.checked:
                 label = account.label or ("collectives on groups" if on_groups else name)
@@ -449,15 +453,13 @@ class SuperstepEngine:
             parcels, counts, flags, note = self._pack(None)
             enter = clock()
             if isinstance(self.router, Direct) and not self.account.virtual:
-                if self.tracer is not None:
-                    self.tracer.count(parcels)
                 complete = self.transport.post(SYNC | flags, note, parcels)
             else:
                 complete = partial(self.route, SYNC | flags, note, parcels)
+            self._begun = _Begun(complete, enter, clock(), counts, where())
         except BaseException as error:
             self.agreement.leave(error)
             raise
-        self._begun = _Begun(complete, enter, clock(), counts, where())
         self.gate.close("bsp.begin() has ended the sending of this superstep; call bsp.end() first")
 
     def complete(self, grace: float | None = None) -> bool:
@@ -465,12 +467,12 @@ class SuperstepEngine:
         begun, enter = self._begun, clock()
         if begun is None:
             return False
-        self._begun = None
-        self.gate.open()
-        self._forget()
-        self.inbox = self._empty
         account = self.account
         try:
+            self._begun = None
+            self.gate.open()
+            self._forget()
+            self.inbox = self._empty
             charge = account.charge(enter)
             away = begun.leave - begun.enter
             seconds = charge.seconds if account.virtual else enter - account.left - away
@@ -493,6 +495,8 @@ class SuperstepEngine:
             for one in self.participants:
                 one.pack(parcels)
             counts = _count(parcels.items(), self.pid)
+            if self.tracer is not None:
+                self.tracer.count(parcels)
             if self._accesses.asking:
                 flags |= FLAG_GETS
         if declared or self.checked:
@@ -550,6 +554,8 @@ class SuperstepEngine:
         parcels, (words_out, messages_out) = self._accesses.replies(arrived)
         words_in, messages_in = self._accesses.read()
         # Who reads in memory of others does so before this exchange, and nothing is written there before it.
+        if self.tracer is not None:
+            self.tracer.count(parcels)
         arrival = self.route(REPLY, None, parcels, Charge(0.0, counts=True))
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")

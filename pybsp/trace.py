@@ -2,7 +2,7 @@
 
 The ledger keeps maxima over the processors. A tracer keeps what they are made of: the rows of its processor's log,
 which are there anyway until they are combined, and a count of words by label and destination, taken where something is
-sent. An empty superstep is one call longer. When the run has ended processor 0 gathers it all, in a size that depends
+sent. An empty superstep takes no longer. When the run has ended processor 0 gathers it all, in a size that depends
 neither on how long the run was nor on how many processors there are.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .ledger import LABEL, MEASURED, MESSAGES_OUT, SECONDS, WORDS_IN, WORDS_OUT, Log
-from .transport import LEDGER, REPLIES, Arrival, Parcels, Section
+from .transport import LEDGER, REPLIES, Parcels, Section
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -53,7 +53,7 @@ class OwnLog(Log):
 
 
 class Tracer:
-    """What one processor keeps. It takes the engine's log and route; the engine has not ended a superstep yet.
+    """What one processor keeps. It takes the engine's log; the engine has not ended a superstep yet.
 
     Attributes:
         words: sent, by label and destination.
@@ -65,14 +65,6 @@ class Tracer:
         self.collectives: dict[int, str] = {}
         self._engine, self._account, self._pid = engine, engine.account, engine.pid
         self.log = self._account.log = OwnLog()
-        route, count = engine.route, self.count
-
-        def counting(kind: int, note: object, parcels: Parcels, *others: Any) -> Arrival:
-            if parcels:
-                count(parcels)
-            return route(kind, note, parcels, *others)
-
-        engine.route = counting  # type: ignore[assignment]  # as it was, but for names of arguments
         engine.tracer = self
 
     def count(self, parcels: Parcels) -> None:

@@ -161,7 +161,7 @@ SHORTER = """
 MEDIA = {
     "messages, a head of before": ("bsp._transport._heads.number -= 1", {"PYBSP_SHARED": "0"}),
     "messages, less data": (SHORTER.strip(), {"PYBSP_SHARED": "0"}),
-    "sparse, a head of before": ("bsp._transport.sparse._number -= 2", {"ROUTER": "sparse"}),
+    "sparse, a head of before": ("bsp._transport.sparse.number -= 2", {"ROUTER": "sparse"}),
     "sparse, less data": (SHORTER.strip(), {"ROUTER": "sparse"}),
     "aggregated, a head of before": (
         "bsp._transport._leaders.number -= 1",

@@ -70,10 +70,9 @@ def test_pagerank_of_the_whole_library_prints_its_ranking_and_its_cost() -> None
     assert ended.code == 0, ended.err
     assert ended.out.startswith("PageRank of the import graph of Python ")
     assert "p = 4, " in ended.out
-    assert "nominal machine" in ended.out
     table = [line.split()[0] for line in ended.out.splitlines()[-7:-1]]
     assert table == ["names", "edges", "pattern", "iterate", "check", "total"]
-    assert "names, edges, pattern charge no work" in ended.out
+    assert ended.out.endswith("`pybsp run --calibrate` measures the machine first, and finds it again\n")
 
 
 @pytest.mark.parametrize(

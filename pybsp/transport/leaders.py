@@ -300,7 +300,7 @@ class Leaders:
         """The rank of this node's leader, where it is to say that the exchange is over."""
         if not self._place or self._board is None or self._board.led():
             return None
-        return self._ranks[self._near[0]]
+        return self._near[0]
 
     @property
     def sending(self) -> list[Any]:

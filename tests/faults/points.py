@@ -37,6 +37,7 @@ RAISES: dict[str, Callable[[], BaseException]] = {
 }
 SAYS = {"raise": TEXT, "exit": "SystemExit: 143", "interrupt": TEXT}
 LARGE = 30_000  # words
+CASE = "-- a case"  # what the victim prints as one begins
 KEPT = 4  # rounds whose views are kept
 
 Views = list[tuple[Any, float]]  # and what is in them
@@ -158,6 +159,7 @@ class Cases:
     def _case(self, case: int, point: Point) -> None:
         if self._pid == self._victim:
             self._say(case=case, point=str(point))
+            print(CASE, file=sys.stderr, flush=True)
         faulthandler.dump_traceback_later(self._options.stacks)  # where it hangs
         tracer = Tracer(point, RAISES[self._options.error])
         outcomes = self._gathered(self._run(tracer if self._pid == self._victim else None))

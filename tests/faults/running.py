@@ -19,6 +19,7 @@ from tests import launching
 from .kinds import Kind
 from .media import Library, Medium, environment
 from .outcomes import RECOVERS, Outcome, said
+from .points import CASE
 
 GRACE = 3.0  # seconds; what counts is that it is there, and the machine may be busy
 
@@ -119,7 +120,9 @@ def tried(
             say(f"{point}: {word}: {printed[-300:]}")
             if word != "ended":
                 wrong.append(f"{point}: {word}: {printed[-3000:]}")
-            elif (tracebacks := said(printed)) != (0 if "was interrupted; ending the job" in printed else 1):
+            elif (tracebacks := said(printed.rpartition(CASE)[2])) != (
+                0 if "was interrupted; ending the job" in printed else 1
+            ):
                 wrong.append(f"{point}: ended with {tracebacks} tracebacks: {printed[-3000:]}")
             first = case + 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import pickle
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -328,7 +329,7 @@ def test_a_ledger_as_csv_has_a_line_for_each_superstep_and_so_has_a_parts(spmd: 
     for rows, own, same, kind, text in spmd(main, str(tmp_path)):
         assert rows == [('a, "b"\nc', 3 * (spmd.p - 1)), ("split", 0)]
         assert (own, same, kind) == (1, True, pybsp.UsageError)
-        assert text.startswith(f"Ledger.to_csv: {tmp_path}/absent/ledger.csv: cannot be written")
+        assert re.match(r"Ledger\.to_csv: /.*/absent/ledger\.csv: cannot be written", text)
 
 
 def test_measured_seconds_are_there(spmd: Spmd) -> None:
