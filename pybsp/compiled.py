@@ -1,20 +1,32 @@
-"""The compiled core (core.c), where it was built: all that imports it does so here.
+"""The compiled core (core.c), and kernels of simulators (routing/kernels.c), where they were built: all that imports
+them does so here.
 
-It is left out where no compiler was found when pybsp was installed, and not used where PYBSP_COMPILED=0. What it does
-has a twin in Python, which gives the same bits; processors with it and without it work together.
+They are left out where no compiler was found when pybsp was installed, and not used where PYBSP_COMPILED=0. What they
+do has a twin in Python, which gives the same bits; processors with the core and without it work together.
 """
 
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from types import ModuleType
 
 from . import settings
 
-core: ModuleType | None = None
 
-if settings.text(settings.COMPILED) != "0":
+def _built(name: str) -> ModuleType | None:
+    if settings.text(settings.COMPILED) == "0":
+        return None
     try:
-        core = importlib.import_module("._core", __package__)
+        return importlib.import_module(name, __package__)
     except ImportError:
-        core = None
+        return None
+
+
+core: ModuleType | None = _built("._core")
+
+
+@cache
+def kernels() -> ModuleType | None:
+    """The kernels of simulators, loaded when one is asked for."""
+    return _built("._kernels")

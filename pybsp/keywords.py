@@ -11,6 +11,7 @@
     p              x                              virtual processors
     failures       x                              how the machine fails
     measure        x                              whether the time of computing counts as work
+    network        x                              what carries the messages, in steps
     n                        x                    ranks
     hosts                    x                    where they run
 

@@ -22,13 +22,17 @@ from .keywords import check_keywords, timeout_of
 from .lazy import ready
 from .ledger import Ledger, Log, Recording, combine, require_place
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
+from .on_network import Steps, steps_of
 from .part_totals import largest, sums
 from .replaying import replay
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text
 from .superstep import SuperstepEngine
-from .transport.virtual import MachineFailed, Meeting, Scheduler, VirtualTransport
+from .transport.virtual import Carry, MachineFailed, Meeting, Scheduler, VirtualTransport
+
+if TYPE_CHECKING:
+    from .routing.networks.network import Network
 
 if TYPE_CHECKING:
     from .chrome import TraceFile
@@ -41,7 +45,7 @@ class Simulation:
 
     results: of each processor, by pid.
     ledger: its records; `predicted` and `measured` are virtual.
-    time: virtual seconds, lost ones included.
+    time: virtual seconds, lost ones included; steps, where a network carried the messages, as are the ledger's times.
     failures: of the machine.
     expected: virtual seconds that the program was to be expected to take, with the failures that it was told of, and
         the checkpoints that it has made; 0 without.
@@ -127,6 +131,7 @@ def simulate(
     checkpoint: Any = None,
     every: int | str | None = None,
     failures: Failures | None = None,
+    network: Network | Steps | str | None = None,
     **kwargs: Any,
 ) -> Simulation:
     """Run a program on p virtual processors: `main(bsp, *args, **kwargs)` on each. Deterministic; needs no MPI.
@@ -143,12 +148,16 @@ def simulate(
         checkpoint, every: as in `run`; only where the argument `checkpoint` says so are there any.
         failures: how the machine fails: the program goes on from its last checkpoint then. These are in memory, as
             often as `every` says, or with the least expected time.
+        network: which carries the messages, packet by packet: a `pybsp.routing.networks` network of p processors, or
+            a name of one, or a `pybsp.on_network.Steps`, which says how time then runs, and keeps what was carried.
         kwargs: main's; the names above are not (`pybsp.keywords`).
 
     Raises:
         Exception: what main raised, on the lowest processor that failed.
         SyncError: the processors did not do the same.
-        UsageError: neither p nor machine, or a p that is none; a machine whose costs depend on distance.
+        UsageError: neither p nor machine nor network, or a p that is none; a machine whose costs depend on distance;
+            a network with another router than "direct", or with measure=True.
+        RoutingError: a network of another p, or of no such name.
 
     Examples:
         >>> def main(bsp, factor):
@@ -163,6 +172,9 @@ def simulate(
     """
     if not callable(main):
         raise UsageError(f"pybsp.simulate: argument main: expected a function of a BSP machine, got {main!r}")
+    on = network.network if isinstance(network, Steps) else network
+    if p is None and isinstance(getattr(on, "p", None), int):
+        p = on.p  # type: ignore[union-attr]
     if p is None:
         if not isinstance(machine, (BSPMachine, EBSPMachine)):
             raise UsageError("pybsp.simulate: expected p=, the number of processors, or machine=")
@@ -172,9 +184,14 @@ def simulate(
     timeout = timeout_of("pybsp.simulate", timeout)
     ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
     ours |= {"checkpoint": checkpoint is not None, "every": every is not None, "failures": failures is not None}
+    ours["network"] = network is not None
     ours["measure"] = measure and _options is None  # else it is the command's
     check_keywords("pybsp.simulate", main, args, ours)
     checked = checks_enabled(checked)
+    carry = None
+    if network is not None:
+        carry = steps_of(network, p, router, measure)
+        machine = carry.machine if machine is None else machine
     found, warning = _machine(machine, p)
     if warning is not None:
         print(f"pybsp: {warning}", file=sys.stderr)
@@ -193,7 +210,7 @@ def simulate(
                     saver = checkpoints.make(superstep, wanted, number, main)
                     checkpoints.prepare(saver, wanted, superstep.pid)
 
-        done = _simulated(program, p, found, routing, measure, checked, 0.0, line, prepare)
+        done = _simulated(program, p, found, routing, measure, checked, 0.0, line, prepare, carry)
         assert done is not None
         return done
     if wanted is not None or not isinstance(failures, Failures):
@@ -208,7 +225,7 @@ def simulate(
         for superstep in supersteps:
             superstep.saver = FailingSaver(superstep, fate)
 
-    while (done := _simulated(program, p, found, routing, measure, checked, fate.clock, line, doom)) is None:
+    while (done := _simulated(program, p, found, routing, measure, checked, fate.clock, line, doom, carry)) is None:
         fate.fail()
     return replace(done, failures=fate.failed, expected=fate.expected(done.time))
 
@@ -227,10 +244,11 @@ def _simulated(
     clock: float,
     line: str,
     prepare: Callable[[Meeting, Sequence[SuperstepEngine]], None],
+    carry: Carry | None,
 ) -> Simulation | None:
     """Run a program from that virtual time on; None where the machine failed."""
     scheduler = Scheduler()
-    meeting = Meeting(p, scheduler, machine, clock)
+    meeting = Meeting(p, scheduler, machine, clock, carry)
     transports = [VirtualTransport(meeting, pid) for pid in range(p)]
     supersteps = [
         SuperstepEngine(t, make_router(routing, t), VirtualAccount(t, machine, measure), checked) for t in transports

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .choice import Routing, name_of, named, resolved, router
     from .decomposition import decompose
     from .forwarding.options import Forwarding, hypercube_router, two_phase_router
+    from .logp.on_network import NetworkSchedule
     from .logp.options import LogPRouting, logp_router
     from .logp_on_bsp import logp_on_bsp
     from .multibutterfly.options import MultibutterflyRouting, multibutterfly_router
@@ -36,6 +37,7 @@ __all__ = [
     "Forwarding",
     "LogPRouting",
     "MultibutterflyRouting",
+    "NetworkSchedule",
     "Relation",
     "Router",
     "Routing",
@@ -77,6 +79,7 @@ if not TYPE_CHECKING:
                 "hypercube_router",
                 "two_phase_router",
             ),
+            ".logp.on_network": ("NetworkSchedule",),
             ".logp.options": (
                 "LogPRouting",
                 "logp_router",

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..compiled import kernels
 from ..errors import UsageError
 
 Ints = NDArray[np.int64]
@@ -53,25 +55,24 @@ def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
     h = int(max(sent.max(), received.max()))
     rows, columns = _together(sent, h), _together(received, h)
     n = 1 + int(max(rows[-1], columns[-1]))
-    row, column = rows[out], columns[into]
-    pair = row * n + column
-    order = np.argsort(pair, kind="stable")
-    pair, row, column = pair[order], row[order], column[order]
+    order, pair = _sorted(rows[out] * n + columns[into], n * n)
     new = np.flatnonzero(np.r_[True, pair[1:] != pair[:-1]])
-    copies = np.diff(np.r_[new, len(row)])
+    copies = np.diff(np.r_[new, len(pair)])
 
     # 2. Dummies make it h from, and h to, all of the n.
-    edges = Edges(row[new], column[new], copies)
-    lacking = (h - np.bincount(each[new], copies, n).astype(np.int64) for each in (row, column))
-    edges = _joined(edges, _dummies(*lacking))
+    edges = Edges(*np.divmod(pair[new], n), copies)
+    lacking = [h - np.bincount(*each, n).astype(np.int64) for each in ((rows, sent), (columns, received))]
+    if lacking[0].any():
+        edges = _joined(edges, _dummies(*lacking))
 
     # 3. The messages of a pair take the colours of the pair, in order.
     coloured = _colour(edges, n, h)
-    pairs = coloured.row * n + coloured.column
-    ranks = np.argsort(pairs, kind="stable")
-    first = np.searchsorted(pairs[ranks], pair[new])
+    ranks, pairs = _sorted(coloured.row * n + coloured.column, n * n)
+    if len(ranks) > len(out):  # without dummies
+        first = np.searchsorted(pairs, pair[new])
+        ranks = ranks[np.repeat(first - new, copies) + np.arange(len(out))]
     colours = np.empty(len(out), np.int64)
-    colours[order] = coloured.copies[ranks][np.repeat(first - new, copies) + np.arange(len(out))]
+    colours[order] = coloured.copies[ranks]
     return colours
 
 
@@ -94,6 +95,23 @@ def relation(operation: str, sources: ArrayLike, destinations: ArrayLike, p: int
     if len(out) != len(into):
         raise UsageError(f"{operation}: expected as many destinations as sources, {len(out)}, got {len(into)}")
     return out, into
+
+
+def _sorted(keys: Ints, bound: int) -> tuple[Ints, Ints]:
+    """The stable order of numbers from 0 to bound - 1, and the numbers in it."""
+    bits, places = (bound - 1).bit_length(), len(keys).bit_length()
+    kernel = _kernel(len(keys))
+    if kernel is None or bits + places > 64:
+        order = np.argsort(keys, kind="stable")
+        return order, keys[order]
+    order, found = np.empty((2, len(keys)), np.int64)
+    kernel.stable_order(np.ascontiguousarray(keys), order, found, bits, places)
+    return order, found
+
+
+def _kernel(size: int) -> ModuleType | None:
+    """The compiled kernels, which number so many edges by 32 bits."""
+    return kernels() if size < 1 << 31 else None
 
 
 class Edges(NamedTuple):
@@ -130,8 +148,8 @@ def _joined(*parts: Edges) -> Edges:
     """All these edges, equal ones as one, sorted by row."""
     row, column, copies = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     pair = row * (1 + column.max(initial=0)) + column
-    order = np.argsort(pair, kind="stable")
-    pair, row, column, copies = pair[order], row[order], column[order], copies[order]
+    order, pair = _sorted(pair, int(pair.max(initial=0)) + 1)
+    row, column, copies = row[order], column[order], copies[order]
     new = np.flatnonzero(np.r_[True, pair[1:] != pair[:-1]][: len(pair)])
     return Edges(row[new], column[new], np.add.reduceat(copies, new) if len(new) else copies)
 
@@ -151,7 +169,7 @@ def _colour(edges: Edges, n: int, degree: int) -> Edges:
         return Edges(*(np.concatenate(arrays) for arrays in zip(rest, last, strict=True)))
     # An even degree: of two halves, one is coloured; some of its colours then make the other's degree a power of two,
     # so that matchings are needed in the first alone.
-    half, order = degree // 2, np.argsort(edges.column, kind="stable")
+    half, order = degree // 2, _sorted(edges.column, n)[0]
     whole = 1 << (half - 1).bit_length()
     halves, _, size = _halves(edges, order)
     first = _colour(Edges(*(array[:size] for array in halves)), n, half)
@@ -164,7 +182,13 @@ def _colour(edges: Edges, n: int, degree: int) -> Edges:
 
 def _halve_all(edges: Edges, degree: int) -> Edges:
     """Colours of a regular multigraph whose degree is a power of two: halves of halves, all at a time."""
-    order, left = np.argsort(edges.column, kind="stable"), degree
+    order, left = _sorted(edges.column, int(edges.column.max(initial=0)) + 1)[0], degree
+    size = int(edges.copies.sum())
+    kernel = _kernel(size)
+    if kernel is not None:
+        origin, colour = np.empty((2, size), np.int64)
+        kernel.halve_all(np.ascontiguousarray(edges.copies), order, degree, CACHED, origin, colour)
+        return Edges(edges.row[origin], edges.column[origin], colour)
     while (edges.copies > 1).any():
         edges, order, _ = _halves(edges, order)
         left //= 2
@@ -216,6 +240,12 @@ def _halves(edges: Edges, order: Ints) -> tuple[Edges, Ints, int]:
     Returns:
         the edges of the first halves and then the second, their order, and how many are of the first.
     """
+    kernel = _kernel(2 * len(order))
+    if kernel is not None:
+        into = np.empty((3, 2 * len(order)), np.int64)
+        first, size = kernel.halves(np.ascontiguousarray(edges.copies), order, *into)
+        origin, copies, order = into[:, :size]
+        return Edges(edges.row[origin], edges.column[origin], copies), order, first
     # Of c equal edges each half gets c // 2; what remains is simple, and all degrees are even.
     odd = np.flatnonzero(edges.copies & 1)
     mask = np.zeros(len(order), np.int64)
@@ -236,7 +266,7 @@ def _halves(edges: Edges, order: Ints) -> tuple[Edges, Ints, int]:
 
 
 def _alternately(by_column: Ints) -> NDArray[np.bool_]:
-    """A mask of every other edge along closed tours.
+    """A mask of every other edge along closed tours; of each tour its least edge is in it.
 
     Edges 2i and 2i+1 share a row, and the edges by_column[2i] and by_column[2i+1] a column: each edge is followed by
     its mate at the one end, and then at the other.
@@ -246,6 +276,10 @@ def _alternately(by_column: Ints) -> NDArray[np.bool_]:
     mate[by_column[1::2]] = by_column[::2]
     # Two steps on from each edge; those of a tour form two cycles, and its mate in the row is of the other.
     cycle = _cycles(mate.reshape(-1, 2)[:, ::-1].ravel())
+    # Each cycle by its least edge, which is written last.
+    least = np.empty(1 + cycle.max(initial=0), np.int64)
+    least[cycle[::-1]] = np.arange(len(cycle) - 1, -1, -1)
+    cycle = least[cycle]
     one, other = cycle[::2], cycle[1::2]
     return np.stack((one < other, other < one), axis=1).ravel()
 

@@ -95,6 +95,7 @@ if everywhere is not None:
 """
 
 
+@pytest.mark.whole
 def test_programs_that_call_run_print_the_same_on_ranks(tmp_path: Path) -> None:
     """All in one job of four ranks."""
     blocks = [b for b in BLOCKS if b.kind == "ranks" or "pybsp.run(" in b.code or "pybsp.logp.run(" in b.code]

@@ -25,6 +25,9 @@ combine_and_broadcast.py    combine-and-broadcast on LogP, over a grid
 logp_random.py      random routing on LogP: failures over beta, a grid, and decomposition
 
 network_parameters.py   Table 1 of BSP vs LogP by simulation, and Observation 1
+logp_on_networks.py     LogP machines on networks: Observation 1 by programs
+traffic_in_time.py      waiting, saturation, latency against load, beside closed forms
+compiled_kernels.py     the simulators' kernels against numpy and against C (in_c/)
 ebsp_networks.py        E-BSP on linear arrays and meshes, by simulation
 valiant_brebner.py      Valiant-Brebner in simulation, beside the paper's fits
 bsp_computers.py        what BSP computers need, by the paper's model, and where machines lie

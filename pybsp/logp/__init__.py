@@ -10,7 +10,10 @@ a BSP machine (`pybsp.routing.logp_on_bsp`).
     processor.py    the programming interface
     simulation.py   simulate: on a simulated machine
     checking.py     check: many executions of a program
+    orders.py       all orders of receiving, without time
     engine.py       the simulated machine
+    goal.py         GOAL schedules: a trace as a file, a file simulated
+    operations.py   a simulated processor that does a list of operations
     task.py         the greenlet of a program
     schedule.py     what decides where the model leaves a choice
     launch.py       run: on MPI ranks
@@ -33,6 +36,7 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .checking import Check, check
     from .engine import Simulation
+    from .goal import Goal
     from .launch import run
     from .processor import Message, Processor, Program
     from .schedule import Schedule
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Check",
+    "Goal",
     "Message",
     "Processor",
     "Program",
@@ -62,6 +67,7 @@ if not TYPE_CHECKING:
                 "check",
             ),
             ".engine": ("Simulation",),
+            ".goal": ("Goal",),
             ".launch": ("run",),
             ".processor": (
                 "Message",

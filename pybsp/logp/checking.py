@@ -13,6 +13,7 @@ from ..errors import UsageError
 from ..machine import LogPMachine
 from .arguments import whole
 from .engine import Engine, SimulatedProcessor, exit_error
+from .orders import Orders
 from .processor import Program
 from .schedule import NAMES, Choices, of_seed
 from .simulation import call, machine_of
@@ -29,7 +30,9 @@ class Check:
         ok: whether all executions ended well, with equal results.
         stall_free: whether none stalled; independent of `ok`.
         executions: how many were made; none more once one had differed and one had stalled.
-        exhaustive: whether these were all that the model admits.
+        exhaustive: whether these were all that the model admits: then both answers are proved.
+        proved: whether equal results are: `exhaustive`, or by all orders of receiving. What is not proved was sampled.
+        orders: how many orders of receiving were run, to prove that; 0 where there was no need to.
         seed: of the first execution whose results differed from the first one's, or that failed; None if `ok`.
         schedule: the name of its schedule; None if `ok`.
         difference: what differed there; "" if `ok`.
@@ -47,6 +50,8 @@ class Check:
         >>> found = pybsp.logp.check(program, machine=machine, executions=20)
         >>> found.ok, found.stall_free, found.executions, found.exhaustive
         (True, True, 20, False)
+        >>> found.proved, found.orders  # three messages in any order
+        (True, 6)
         >>> found.seed, found.schedule, found.difference, found.error, found.stalling_seed
         (None, None, '', None, None)
         >>> found.results
@@ -63,18 +68,23 @@ class Check:
     error: Exception | None
     stalling_seed: int | None
     results: list[Any] | None
+    proved: bool
+    orders: int
 
     def __str__(self) -> str:
         if self.exhaustive:
             text = f"all {self.executions} executions" if self.executions > 1 else "the only execution"
         else:
-            text = f"{self.executions} execution{'s' if self.executions > 1 else ''}"
+            text = f"{self.executions} execution{'s' if self.executions > 1 else ''} sampled"
         if self.ok:
             equal = "equal results"
         else:
             how = "failed" if self.error is not None else "differed"
             equal = f"one {how} (schedule={self.schedule!r}, seed={self.seed}): {self.difference}"
         stalls = "none stalled" if self.stall_free else f'one stalled (schedule="random", seed={self.stalling_seed})'
+        if self.proved and not self.exhaustive:
+            orders = f"all {self.orders} orders" if self.orders > 1 else "the only order"
+            return f"{orders} of receiving: {equal}; {text}: {stalls}"
         return f"{text}: {equal}; {stalls}"
 
 
@@ -98,7 +108,7 @@ def check(
     Args:
         program, p, machine, args, kwargs: as in `simulate`. All executions are given the same args: a program must
             not change them.
-        executions: how many to make at most.
+        executions: how many to make at most; and how many orders of receiving to run beside them.
         seed: of the first random execution; those that follow have the seeds that follow.
 
     Results are equal if they are of the same types and have the same values; NaN is equal to NaN. Other objects are
@@ -107,7 +117,7 @@ def check(
     Raises:
         UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
 
-    Source: *BSP vs LogP*, section 2.2.
+    Source: *BSP vs LogP*, section 2.2; Flanagan, Godefroid, *Dynamic partial-order reduction* (POPL 2005).
 
     Examples:
         >>> def program(proc):
@@ -117,7 +127,7 @@ def check(
         ...     return sum(proc.recv().payload for _ in range(proc.p - 1))
         >>> machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
         >>> print(pybsp.logp.check(program, machine=machine, executions=20))
-        20 executions: equal results; none stalled
+        all 6 orders of receiving: equal results; 20 executions sampled: none stalled
         >>> def first(proc):
         ...     if proc.pid > 0:
         ...         return proc.send(0, proc.pid)
@@ -138,10 +148,11 @@ def check(
     executions, seed = numbers
     exploration = _Exploration(machine, functools.partial(call, program, args, kwargs or {}), executions)
     complete = exploration.all()
-    for number in (*range(-2, -1 - len(NAMES), -1), *range(seed, seed + executions)):
-        if complete or exploration.over:
-            break
-        exploration.execute(number)
+    if not complete:
+        named = range(-2, -1 - len(NAMES), -1)
+        exploration.sample(named)
+        exploration.prove()
+        exploration.sample(range(seed, seed + executions))
     return exploration.found(complete)
 
 
@@ -157,6 +168,7 @@ class _Exploration:
         self._difference = ""
         self._error: Exception | None = None
         self._stalling_seed: int | None = None
+        self._orders = Orders(machine, self._bodies, most)
 
     @property
     def over(self) -> bool:
@@ -197,6 +209,25 @@ class _Exploration:
                 return False
         return True
 
+    def sample(self, seeds: Iterable[int]) -> None:
+        """The executions of these seeds, as long as there is something to find out."""
+        for seed in seeds:
+            if self.over:
+                break
+            self.execute(seed)
+
+    def prove(self) -> None:
+        """All orders of receiving, if nothing has differed yet: as long as they are equal, and do not look at time."""
+        if self._seed is not None:
+            return
+        assert isinstance(self._first, list)
+        try:
+            for results in self._orders:
+                if _difference_of_results(self._first, results) is not None:
+                    break
+        except Exception:  # it looks at time, or what fails may be no execution in time
+            return
+
     def found(self, complete: bool) -> Check:
         seed = self._seed
         schedule = None if seed is None else NAMES[-1 - seed] if -len(NAMES) <= seed < 0 else "random"
@@ -212,6 +243,8 @@ class _Exploration:
             error=self._error,
             stalling_seed=self._stalling_seed,
             results=results,
+            proved=seed is None and (complete or self._orders.complete),
+            orders=self._orders.count,
         )
 
 

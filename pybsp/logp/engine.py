@@ -13,7 +13,7 @@ import html
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn, Protocol, overload
 
 import greenlet
 import numpy as np
@@ -118,6 +118,13 @@ _current: Callable[[], Any] = greenlet.getcurrent
 _Submission = tuple[int, "SimulatedProcessor", int, Any, int]  # pid, processor, dest, payload, words
 
 
+class Task(Protocol):
+    """What a processor does, as far as the medium knows it."""
+
+    def switch(self, now: int, /) -> Any:
+        """Go on, until something has to wait for the medium."""
+
+
 class _Events:
     """The events of one time."""
 
@@ -169,7 +176,10 @@ class SimulatedProcessor:
             at = self._next_submission
         self._busy += self._o
         engine.at(at).submissions.append((self.pid, self, dest, payload, count))
-        accepted = engine.give_way()
+        self._accepted(at, engine.give_way(), count)
+
+    def _accepted(self, at: int, accepted: int, count: int) -> None:
+        """What was submitted at a time has been accepted."""
         stream = streaming(self.machine, count) if count > 1 else 0
         self._next_submission = at + stream + self._G
         if accepted > at:
@@ -264,7 +274,7 @@ class Engine:
         self.machine, self._schedule = machine, schedule
         self._agenda: dict[int, _Events] = {}
         self._times: list[int] = []  # a heap of the agenda's
-        self._tasks: list[ProgramTask] = []
+        self._tasks: Sequence[Task] = []
         self._hub = greenlet.getcurrent()  # of `run`
         self._now = -1  # deliveries up to this step have been made
         self._ended = False
@@ -319,7 +329,7 @@ class Engine:
 
             return run_processor
 
-        tasks = self._tasks = [ProgramTask(begun(processor), self._hub) for processor in processors]
+        self._tasks = tasks = [ProgramTask(begun(processor), self._hub) for processor in processors]
         for processor, task in zip(processors, tasks, strict=True):
             processor._task = task
             self.at(processor._clock).wakes.append((processor, 0))
@@ -343,6 +353,15 @@ class Engine:
         if left:
             raise UnreceivedError(wording.unreceived(left))
         return self._result(processors, results)
+
+    def play(self, processors: Sequence[SimulatedProcessor], tasks: Sequence[Task]) -> Simulation:
+        """Let processors do what they do, from time 0, in tasks that are known to end."""
+        self._schedule.begin(self.machine)
+        self._tasks = tasks
+        for processor in processors:
+            self.at(0).wakes.append((processor, 0))
+        self._simulate(processors)
+        return self._result(processors, [None] * len(processors))
 
     @property
     def stalled(self) -> bool:

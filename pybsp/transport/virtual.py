@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,9 @@ from ..errors import AbortError, SyncError
 from ..machine import BSPMachine, EBSPMachine
 from . import FLAG_GETS, FLAG_PACKETS, FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
 from .memory import BufferPool
+
+Carry = Callable[[float, float, Mapping[tuple[int, int], int]], float]
+"""What a superstep takes on a network: its beginning, the time of computing, and the words from and to processors."""
 
 NOBODY: Sequence[tuple[int, Parcel]] = ()
 _GOES_ON = FLAG_GETS | FLAG_PACKETS  # another exchange belongs to the superstep
@@ -95,8 +98,19 @@ class Scheduler:
 class Meeting:
     """What the processors of one virtual machine (or of a part of it) share: who has come, and with what."""
 
-    def __init__(self, p: int, scheduler: Scheduler, machine: BSPMachine | EBSPMachine, clock: float = 0.0) -> None:
+    def __init__(
+        self,
+        p: int,
+        scheduler: Scheduler,
+        machine: BSPMachine | EBSPMachine,
+        clock: float = 0.0,
+        carry: Carry | None = None,
+        pids: Sequence[int] = (),
+    ) -> None:
         self.p, self.scheduler, self.machine, self.clock = p, scheduler, machine, clock
+        self.carry = carry
+        self.pids = pids or range(p)  # of the processors in the whole machine
+        self.pairs: defaultdict[tuple[int, int], int] = defaultdict(int)  # words from and to, where a network carries
         self.ends_at = math.inf  # virtual seconds
         self.failed = False
         self.generation = 0
@@ -165,6 +179,8 @@ class Meeting:
                             messages += 1
                             items += section.messages
                     if messages:
+                        if self.carry is not None:
+                            self.pairs[self.pids[source], self.pids[dest]] += max(words, 1)
                         here, there = self.traffic.setdefault(dest, [0] * 6), self.traffic.setdefault(source, [0] * 6)
                         here[1] += words
                         here[3] += messages
@@ -187,7 +203,11 @@ class Meeting:
             messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
             items = max((max(t[4], t[5]) for t in self.traffic.values()), default=0)
             words = sum(t[0] for t in self.traffic.values())
-            self.clock += self.machine.elapsed(self.seconds, h, messages, words, items)
+            if self.carry is None:
+                self.clock += self.machine.elapsed(self.seconds, h, messages, words, items)
+            else:
+                self.clock += self.carry(self.clock, self.seconds, self.pairs)
+                self.pairs = defaultdict(int)
             self.seconds = 0.0
             self.traffic = {}
         self.failed = self.clock > self.ends_at
@@ -260,7 +280,8 @@ class VirtualTransport:
         key = (meeting.generation, tuple(members))
         part = meeting.parts.get(key)
         if part is None:
-            part = Meeting(len(members), meeting.scheduler, meeting.machine, meeting.clock)
+            pids = [meeting.pids[member] for member in members]
+            part = Meeting(len(members), meeting.scheduler, meeting.machine, meeting.clock, meeting.carry, pids)
             meeting.parts = {k: v for k, v in meeting.parts.items() if k[0] == meeting.generation}
             meeting.parts[key] = part
         return VirtualTransport(part, members.index(self.pid), self)

@@ -5,8 +5,8 @@
     protocol.py         section 3, written against a wiring
     lemmas.py           section 4, checked at every stage
     route.py            a relation in one process
-    options.py, router.py, ranks.py
-                        over the processors of a transport
+    options.py, router.py, ranks.py, at_once.py
+                        over the processors of a transport; for all virtual ones at once
 
 For the packet simulator the network is `pybsp.routing.networks.Multibutterfly`.
 """

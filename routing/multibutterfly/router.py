@@ -5,6 +5,8 @@
     3. The protocol of section 3 runs over the processors; each of its exchanges is a superstep. Data goes with its
        packets, or, where packets are long, afterwards along the paths that they selected.
 
+On virtual processors one process does what all of them do in 2 and 3 (at_once.py), in the same virtual time.
+
 Source: *Deterministic Routing of h-relations on the Multibutterfly*, section 3, and the proof of Theorem 1 for long
 messages.
 """
@@ -12,13 +14,15 @@ messages.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ...transport import FREE, KIND, MAIL, Arrival, Charge, Parcels, Section, Transport
+from ...transport.virtual import VirtualTransport
 from ..forwarding.packets import CELL, CELLS, DEST, GOAL, Packets, cut, put_together
+from .at_once import Run, route_at_once
 from .network import Multibutterfly
 from .options import MultibutterflyRouting
 from .protocol import BlockedError, Protocol
@@ -88,7 +92,11 @@ class MultibutterflyRouter:
                 comes = sum(parcel[MAIL].descriptors for _, parcel in coming)
                 longest = max(size for _, _, size in each)
                 packets.table[:, GOAL] = sum(sent[:pid]) + np.arange(len(packets))
-                received = self._across(kind & KIND, Charge(0.0, charge.counts), packets, comes, longest)
+                charge = Charge(0.0, charge.counts)
+                if isinstance(transport, VirtualTransport):
+                    received = self._at_once(transport, kind & KIND, charge, packets, longest)
+                else:
+                    received = self._across(kind & KIND, charge, packets, comes, longest)
             if notes is None and not kinds[0] & ~KIND and list(kinds).count(kinds[0]) == len(kinds):
                 kinds = None
         return Arrival(kinds, notes, put_together(received, pid, parcels.get(pid), transport.pool), {})
@@ -112,6 +120,7 @@ class MultibutterflyRouter:
         transport, routing, pid = self._transport, self._routing, self._transport.pid
         # 2. h, of the packets that are not at their ends.
         table = packets.table[packets.table[:, DEST] != pid]
+        table = table[np.argsort(table[:, GOAL])]  # where some were blocked they lie otherwise
         most = max(len(table), comes - (len(packets) - len(table)))
         of_all = transport.exchange(kind, most, {}, charge).notes
         assert of_all is not None
@@ -137,6 +146,30 @@ class MultibutterflyRouter:
         if attempt + 1 == NETWORKS:
             raise blocked
         return self._across(kind, charge, wiring.packets, comes, size, attempt + 1)
+
+    def _at_once(self, transport: VirtualTransport, kind: int, charge: Charge, packets: Packets, size: int) -> Packets:
+        """`_across` for all virtual processors, by the last of them to come."""
+        routing, pid = self._routing, transport.pid
+
+        def tick(h: int, messages: int, items: int, words: int) -> None:
+            if charge.counts:
+                transport.elapse(transport.time() + transport.machine.elapsed(0.0, h, messages, words, items))
+
+        def run(brought: Sequence[Packets]) -> Sequence[tuple[list[Run], Packets]]:
+            rows, d = routing.rows(transport.p), routing.d
+            networks = [partial(network_of, rows, d, routing.seed + attempt) for attempt in range(NETWORKS)]
+            runs, arrived = route_at_once(routing, networks, self._ports, brought, size, tick)
+            return [(runs, some) for some in arrived]
+
+        runs: list[Run]
+        arrived: Packets
+        runs, arrived = transport.together(packets, run)
+        for h, blocked, stages, supersteps, words, congestion in runs:
+            took = stages, supersteps, int(words[pid]), int(congestion[pid])
+            self.executions.append(Execution(kind, h, size, blocked is None, *took))
+        if blocked is not None:
+            raise blocked
+        return arrived
 
     def _ports(self, size: int) -> Ints:
         """The row of each processor: among its own the first that is a multiple of L."""

@@ -72,6 +72,9 @@ class LocalWiring:
     Args:
         network: whose edges.
         begin, end: the columns of splitters; those from another than the first on are several networks side by side.
+
+    Attributes:
+        edge, slot: of each slot its edge, and of each edge its slot.
     """
 
     def __init__(self, network: Multibutterfly, begin: int = 0, end: int | None = None) -> None:
@@ -79,15 +82,15 @@ class LocalWiring:
         inward = network.inward.reshape(network.n, network.N * 2 * network.d)[begin:end]
         self.columns = len(inward)
         base = np.arange(self.columns)[:, None] * 2 * self.d * network.N
-        self._edge: Ints = (inward + base).ravel()
-        self._slot: Ints = (outward(network)[begin:end] + base).ravel()
+        self.edge: Ints = (inward + base).ravel()
+        self.slot: Ints = (outward(network)[begin:end] + base).ravel()
         self.first = firsts(inward, self.d)
 
     def forward(self, edges: Ints, *values: Ints) -> tuple[Ints, ...]:
-        return _sorted(self._slot[edges], values)
+        return _sorted(self.slot[edges], values)
 
     def back(self, slots: Ints, *values: Ints) -> tuple[Ints, ...]:
-        return _sorted(self._edge[slots], values)
+        return _sorted(self.edge[slots], values)
 
     def carry(self, edges: Ints, messages: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
         slots, messages, ends = self.forward(edges, messages, ends)

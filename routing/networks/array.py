@@ -14,8 +14,27 @@ import numpy as np
 
 from ...errors import UsageError
 from .fit import fit
+from .graph import Rule
 from .network import Ints
 from .ports import Ported
+
+
+def sides_of(name: str, sides: Sequence[int]) -> tuple[int, ...]:
+    """These sides of a grid; UsageError where they are none."""
+    if (
+        not np.iterable(sides)
+        or not len(sides)
+        or not all(isinstance(side, (int, np.integer)) and not isinstance(side, bool) and side >= 1 for side in sides)
+    ):
+        raise UsageError(f"{name}: sides: expected one or more whole numbers from 1 on, got {sides!r}")
+    return tuple(int(side) for side in sides)
+
+
+def equal_sides(name: str, p: int, d: int) -> tuple[int, ...]:
+    """The sides of a grid of d dimensions with p nodes; RoutingError, UsageError where p or d do not fit."""
+    if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 1:
+        raise UsageError(f"{d}-d {name}: d: expected a whole number from 1 on, got {d!r}")
+    return (fit(f"{d}-d {name}", p, f"side^{d} for a whole side", lambda n: n**d, 1),) * d
 
 
 class Array(Ported):
@@ -38,14 +57,10 @@ class Array(Ported):
         8
     """
 
+    ordered = True
+
     def __init__(self, sides: Sequence[int]) -> None:
-        if (
-            not np.iterable(sides)
-            or not len(sides)
-            or not all(isinstance(side, (int, np.integer)) and side >= 1 for side in sides)
-        ):
-            raise UsageError(f"array: sides: expected one or more whole numbers from 1 on, got {sides!r}")
-        self.sides = tuple(int(side) for side in sides)
+        self.sides = sides_of("array", sides)
         self.p = math.prod(self.sides)
         self.name = f"array of {' x '.join(map(str, self.sides))}"
         self.places = np.arange(self.p)
@@ -62,6 +77,12 @@ class Array(Ported):
         axis = (way != 0).argmax(axis=1)
         up = way[np.arange(len(at)), axis] > 0
         return self.link(at, 2 * axis + up), state
+
+    def rule(self) -> Rule | None:
+        if type(self).step is not Array.step:
+            return None
+        sides = np.array(self.sides)
+        return Rule(1, len(sides), False, sides, np.ascontiguousarray(self.coordinates), self._links)
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         return np.asarray(np.abs(self.coordinates[to] - self.coordinates[at]).sum(axis=1))
@@ -139,7 +160,4 @@ class SquareArray(Array):
     """
 
     def __init__(self, p: int, d: int = 2) -> None:
-        if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 1:
-            raise UsageError(f"{d}-d array: d: expected a whole number from 1 on, got {d!r}")
-        side = fit(f"{d}-d array", p, f"side^{d} for a whole side", lambda n: n**d, 1)
-        super().__init__((side,) * d)
+        super().__init__(equal_sides("array", p, d))

@@ -8,7 +8,9 @@ from functools import partial
 from ...errors import RoutingError
 from .array import LinearArray, SquareArray
 from .butterfly import Butterfly
+from .clos import KaryFatTree
 from .cube_connected_cycles import CubeConnectedCycles
+from .dragonfly import Dragonfly
 from .fat_tree import FatTree
 from .hypercube import Hypercube
 from .mesh import Mesh
@@ -17,6 +19,7 @@ from .multibutterfly import Multibutterfly
 from .network import Network
 from .pruned_butterfly import PrunedButterfly
 from .shuffle_exchange import ShuffleExchange
+from .torus import SquareTorus
 
 # Each is made from the number of processors alone; what else a class takes has a default.
 NETWORKS: dict[str, Callable[[int], Network]] = {
@@ -32,6 +35,10 @@ NETWORKS: dict[str, Callable[[int], Network]] = {
     "mesh-of-trees": MeshOfTrees,
     "pruned-butterfly": PrunedButterfly,
     "fat-tree": FatTree,
+    "k-ary-fat-tree": KaryFatTree,
+    "2d-torus": partial(SquareTorus, d=2),
+    "3d-torus": partial(SquareTorus, d=3),
+    "dragonfly": Dragonfly,
     "multibutterfly": Multibutterfly,
 }
 
@@ -45,7 +52,7 @@ def network(name: str, p: int) -> Network:
     Examples:
         >>> from pybsp.routing.networks import NETWORKS, network
         >>> network("hypercube", 64), len(NETWORKS)
-        (<hypercube of 64>, 13)
+        (<hypercube of 64>, 17)
     """
     if not isinstance(name, str) or name not in NETWORKS:
         raise RoutingError(f"network: name: expected one of {', '.join(sorted(NETWORKS))}, got {name!r}")

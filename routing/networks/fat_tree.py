@@ -39,6 +39,8 @@ class FatTree(Network):
         9
     """
 
+    ordered = True
+
     def __init__(self, p: int, capacities: Sequence[int] | None = None) -> None:
         self.n = n = fit("fat tree", p, "a power of two", lambda n: 1 << n)
         self.p = p = int(p)

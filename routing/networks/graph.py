@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+
+
+class Rule(NamedTuple):
+    """A way that the compiled kernel knows.
+
+    kind: 0, the lowest bit in which numbers of nodes differ, link at * d + bit; 1, in the order of the axes of a grid.
+    d: bits, or axes.
+    wrap: whether the grid's lines are rings: the shorter way round, of equal ones up from even coordinates.
+    sides: of the grid, shape (d,); coordinates: of its nodes, shape (nodes, d).
+    links: at port 2i down axis i, at 2i + 1 up, of each node; shape (nodes * 2d,).
+    """
+
+    kind: int
+    d: int
+    wrap: bool
+    sides: Ints
+    coordinates: Ints
+    links: Ints
 
 
 class Graph:
@@ -32,6 +52,10 @@ class Graph:
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """The link by which each packet goes on from node `at`, which is not its end `to`; and what is remembered."""
         raise NotImplementedError
+
+    def rule(self) -> Rule | None:
+        """`step` as the compiled kernel has it, where it does; it is then not called."""
+        return None
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         """The links that each packet takes from `at` to `to`, at most `diameter`; `state` as `step` at `at` left it."""

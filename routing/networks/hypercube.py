@@ -6,6 +6,7 @@ import numpy as np
 
 from ...errors import UsageError
 from .fit import fit
+from .graph import Rule
 from .network import Ints, Network
 
 ORDERS = ("fixed", "random")
@@ -38,6 +39,7 @@ class Hypercube(Network):
             raise UsageError(f"hypercube: order: expected one of {', '.join(ORDERS)}, got {order!r}")
         self.p = self.nodes = p = int(p)
         self.order = order
+        self.ordered = order == "fixed"
         self.name = f"hypercube of {p}"
         self.places = np.arange(p)
         self.tails = np.repeat(self.places, n)
@@ -52,6 +54,12 @@ class Hypercube(Network):
                 differ = np.where(drawn > 0, differ & (differ - 1), differ)
                 drawn -= 1
         return at * self.n + np.bitwise_count((differ & -differ) - 1), state
+
+    def rule(self) -> Rule | None:
+        if type(self).step is not Hypercube.step or self.order != "fixed":
+            return None
+        none = self.places[:0]
+        return Rule(0, self.n, False, none, none, none)
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         return np.asarray(np.bitwise_count(at ^ to), np.int64)

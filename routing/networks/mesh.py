@@ -68,6 +68,7 @@ class Mesh(Array):
         super().__init__((self.side, self.side))
         self.name = f"{self.side} x {self.side} mesh, {indexing} indexing, {order}"
         self.order = order
+        self.ordered = self.adaptive = order != "spread"
         rows, columns = scheme.coordinates(p).T
         self.places = rows * self.side + columns
 

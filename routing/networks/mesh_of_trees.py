@@ -35,6 +35,8 @@ class MeshOfTrees(Ported):
         9
     """
 
+    ordered = True
+
     def __init__(self, p: int) -> None:
         self.n = n = fit("mesh of trees", p, "a power of four", lambda n: 1 << 2 * n)  # levels of a tree
         self.p = p = int(p)

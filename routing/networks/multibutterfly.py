@@ -35,6 +35,8 @@ class Multibutterfly(Network):
         5
     """
 
+    adaptive = False
+
     def __init__(self, p: int, d: int = 4, seed: int = 0) -> None:
         self.n = fit("multibutterfly", p, "a power of two", lambda n: 1 << n)
         self.p, self.d = int(p), d

@@ -22,6 +22,9 @@ class Network(Graph):
     Attributes:
         p: processors.
         places: the node of each processor, shape (p,).
+        ordered: whether packets cannot wait for each other in a circle where links have one virtual channel.
+        adaptive: whether all links that lead nearer, by `distance` without what `step` remembers, are on ways to the
+            end, so that packets may choose among them.
         name, nodes, tails, heads: a `Graph`'s.
 
     Examples:
@@ -29,10 +32,16 @@ class Network(Graph):
         >>> cube = network("hypercube", 16)
         >>> cube.p, cube.nodes, len(cube.tails), cube.degree, cube.diameter, cube.bisection, cube.gamma, cube.delta
         (16, 16, 64, 4, 4, 8, 1.0, 4.0)
+        >>> torus = network("2d-torus", 16)
+        >>> around = torus.link(np.array([3]), np.array([3]))  # from the end of a row to its beginning
+        >>> torus.channels, torus.channel(np.array([3]), np.array([1]), around, np.array([0])).tolist()
+        (2, [0])
     """
 
     p: int
     places: Ints
+    ordered: bool = False
+    adaptive: bool = True
 
     # -- where packets end
 
@@ -45,6 +54,20 @@ class Network(Graph):
     def middles(self) -> Ints:
         """The nodes of which two phases draw those between: the places, if the network says no other."""
         return self.places
+
+    # -- virtual channels, where buffers are finite
+
+    @property
+    def channels(self) -> int:
+        """Virtual channels of a link with which no packets wait for each other in a circle; `channel` says which."""
+        return 1 if self.ordered else max(self.diameter, 1)
+
+    def channel(self, at: Ints, to: Ints, link: Ints, hops: Ints) -> Ints:
+        """The virtual channel of `link` by which each packet goes on from `at` to `to`, after so many hops.
+
+        If a network says no other, that is their number: whom a packet waits for has come further, on any network.
+        """
+        return np.zeros_like(hops) if self.ordered else hops
 
     # -- figures
 

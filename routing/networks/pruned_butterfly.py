@@ -38,6 +38,8 @@ class PrunedButterfly(Ported):
         9
     """
 
+    ordered = True
+
     def __init__(self, p: int) -> None:
         n = 2 * fit("pruned butterfly", p, "a power of four", lambda n: 1 << 2 * n)
         self.p = p = int(p)

@@ -36,6 +36,8 @@ class ShuffleExchange(Ported):
         7
     """
 
+    adaptive = False
+
     def __init__(self, p: int) -> None:
         self.n = n = fit("shuffle-exchange", p, "a power of two", lambda n: 1 << n)
         self.p = p = int(p)

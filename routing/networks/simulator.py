@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...compiled import kernels
 from ...errors import UsageError
 from .bits import bit_length
-from .graph import Graph, Ints
+from .graph import Graph, Ints, Rule
 
 QUEUES = ("fifo", "furthest-first")
 PORTS = ("multi", "single")
@@ -107,6 +108,9 @@ def simulate(
         raise UsageError(f"simulate: ports: expected one of {', '.join(PORTS)}, got {ports!r}")
     rng = np.random.default_rng(0) if rng is None else rng
     begin, end = np.asarray(begin, np.int64), np.asarray(end, np.int64)
+    rule = network.rule() if (queue, ports) == ("fifo", "multi") else None
+    if rule is not None and kernels() is not None:
+        return _compiled(network, rule, begin, end, limit)
     single = ports == "single"
     tails, heads, links = network.tails, network.heads, len(network.tails)
 
@@ -162,6 +166,23 @@ def simulate(
     return Traffic(t, delivered, queues.longest, load, through)
 
 
+def _compiled(network: Graph, rule: Rule, begin: Ints, end: Ints, limit: int | None) -> Traffic:
+    """`simulate` by the compiled kernel."""
+    kernel = kernels()
+    assert kernel is not None
+    links = len(network.tails)
+    load, longest, delivered = (np.zeros(size, np.int64) for size in (links, links, len(begin)))
+    arrays = (np.ascontiguousarray(each, np.int64) for each in (begin, end, network.heads))
+    most = -1 if limit is None else limit
+    kind, d, wrap, *of_rule = rule
+    steps = kernel.route(*arrays, load, longest, delivered, kind, d, wrap, *of_rule, most)
+    if steps < 0:
+        raise RuntimeError(f"{-1 - steps} packets are on their way after {limit} steps on {network.name}")
+    through = np.bincount(begin, minlength=network.nodes)
+    np.add.at(through, network.heads, load)
+    return Traffic(steps, delivered, longest, load, through)
+
+
 def _left(network: Graph, furthest: int, at: Ints, end: Ints, state: Ints, packets: Ints) -> Ints | None:
     """How far each packet has to go, where queues go by that."""
     return network.distance(at[packets], end[packets], state[packets]) if furthest else None
@@ -176,7 +197,7 @@ class Queues:
 
     Attributes:
         active: queues that are not empty, ascending.
-        longest: the longest that each queue has been.
+        length, longest: of each queue, now and the longest that it has been.
     """
 
     def __init__(self, queues: int, classes: int, packets: int) -> None:
@@ -189,7 +210,7 @@ class Queues:
         self._first = np.full(queues * classes, -1, np.int32)
         self._last = np.full(queues * classes, -1, np.int32)
         self._after = np.full(packets, -1, np.int32)
-        self._length = np.zeros(queues, np.int64)
+        self.length = np.zeros(queues, np.int64)
         self._top = np.zeros(queues, np.int64)  # the highest class that has a packet, of queues that are not empty
         self.active: Ints = np.empty(0, np.int64)
         self.longest = np.zeros(queues, np.int64)
@@ -221,11 +242,11 @@ class Queues:
         firsts = np.flatnonzero(new)
         lasts = np.r_[firsts[1:], len(queues)] - 1
         found = queues[firsts]
-        fresh = self._length[found] == 0
+        fresh = self.length[found] == 0
         highest = lists[lasts] % self._classes  # lists are sorted, so a queue's last has its highest class
         self._top[found] = np.where(fresh, highest, np.maximum(self._top[found], highest))
-        self._length[found] += lasts - firsts + 1
-        self.longest[found] = np.maximum(self.longest[found], self._length[found])
+        self.length[found] += lasts - firsts + 1
+        self.longest[found] = np.maximum(self.longest[found], self.length[found])
         if fresh.any():
             self.active = np.sort(np.concatenate((self.active, found[fresh])))
 
@@ -237,9 +258,9 @@ class Queues:
         """The heads of these active queues leave."""
         lists = queues * self._classes + self._top[queues]
         self._first[lists] = self._after[self._first[lists]]
-        self._length[queues] -= 1
-        if not self._length[queues].all():
-            self.active = self.active[self._length[self.active] > 0]
+        self.length[queues] -= 1
+        if not self.length[queues].all():
+            self.active = self.active[self.length[self.active] > 0]
         # Where a class has become empty: its bit, and those of words in which it was the last.
         gone = empty = queues[self._first[lists] < 0]
         number = self._top[gone]
@@ -249,7 +270,7 @@ class Queues:
             last = bits[word] == 0
             gone, number = gone[last], number[last] >> 5
         # The highest class that has a packet, from level to level.
-        empty = empty[self._length[empty] > 0]
+        empty = empty[self.length[empty] > 0]
         number = np.zeros(len(empty), np.int64)
         for bits, width in reversed(self._bits):
             number = 32 * number + bit_length(bits[empty * width + number]) - 1

@@ -278,6 +278,7 @@ def test_executions_are_the_named_schedules_and_then_the_seeds_from_the_first_on
 
     def program(proc: Processor) -> None:
         if proc.pid == 0:
+            assert proc.time == 0  # so no orders of receiving are run
             seen.append([proc.recv().source for _ in range(20)])
         elif proc.pid <= 4:
             for _ in range(5):
@@ -297,6 +298,7 @@ def test_no_more_executions_are_made_than_were_asked_for() -> None:
     def program(proc: Processor) -> None:
         nonlocal executed
         if proc.pid == 0:
+            assert proc.time == 0  # so no orders of receiving are run
             executed += 1
         gather_in_order(proc)
 

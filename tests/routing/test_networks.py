@@ -16,14 +16,18 @@ from pybsp.routing import Relation, relations
 from pybsp.routing.networks import (
     NETWORKS,
     Array,
+    Dragonfly,
     FatTree,
     Hypercube,
+    KaryFatTree,
     LinearArray,
     MeshOfTrees,
     Network,
     PrunedButterfly,
     ShuffleExchange,
     SquareArray,
+    SquareTorus,
+    Torus,
     network,
 )
 from pybsp.routing.networks.simulator import PORTS, QUEUES
@@ -43,11 +47,26 @@ SIZES = {
     "mesh-of-trees": (1, 4, 16, 64),
     "pruned-butterfly": (1, 4, 16, 64),
     "fat-tree": (1, 2, 4, 8, 64),
+    "k-ary-fat-tree": (2, 16, 54),
+    "2d-torus": (1, 4, 9, 16, 25),
+    "3d-torus": (1, 8, 27, 64),
+    "dragonfly": (6, 72),
 }
 CASES = [pytest.param(lambda name=name, p=p: network(name, p), id=f"{name} {p}") for name in SIZES for p in SIZES[name]]
 CASES += [
     pytest.param(lambda sides=sides: Array(sides), id=f"array {sides}")
     for sides in ((5, 1, 2), (3, 4), (2, 3, 5), (3, 3, 3, 2), (1,))
+]
+CASES += [
+    *(
+        pytest.param(lambda s=sides: Torus(s), id=f"torus {sides}")
+        for sides in ((5, 1, 2), (6, 4), (3, 2, 5), (4,) * 4)
+    ),
+    *(
+        pytest.param(lambda s=shape, p=p: Dragonfly(p, s), id=f"dragonfly {shape}")
+        for p, shape in ((6, (1, 3, 1)), (12, (3, 1, 1)), (42, (3, 2, 2)), (8, (1, 2, 3)))
+    ),
+    pytest.param(lambda: KaryFatTree(54, "packets"), id="k-ary fat tree 54 packets"),
 ]
 CASES += [
     pytest.param(lambda: FatTree(8, [3, 1, 4]), id="fat tree 3, 1, 4"),
@@ -154,6 +173,10 @@ def test_every_link_has_one_back(make: Make) -> None:
         ("mesh-of-trees", 16, 3, 96),  # 8 trees of 6 edges
         ("pruned-butterfly", 16, 4, 96),
         ("fat-tree", 16, 8, 2 * (16 * 1 + 8 * 2 + 4 * 2 + 2 * 4)),
+        ("k-ary-fat-tree", 16, 4, 2 * 3 * 16),
+        ("3d-torus", 27, 6, 162),
+        ("3d-torus", 8, 3, 24),
+        ("dragonfly", 72, 7, 2 * 72 + 36 * (3 + 2)),
     ],
 )
 def test_degrees_and_numbers_of_links(name: str, p: int, degree: int, links: int) -> None:
@@ -189,6 +212,14 @@ def halves(nodes: int, places: Ints) -> Ints:
             pytest.param(lambda c=c: FatTree(1 << len(c), c), id=f"fat tree {c}")
             for c in ([], [3], [1, 2], [2, 1], [1, 2, 2], [1, 1, 9], [5, 1, 7], [2, 3, 1], [1, 2, 4])
         ),
+        *(
+            pytest.param(lambda s=sides: Torus(s), id=f"torus {sides}")
+            for sides in ((3, 3), (4, 4), (5, 3), (4, 3), (2, 3), (2, 2, 3), (7,), (1,))
+        ),
+        pytest.param(lambda: KaryFatTree(2), id="k-ary fat tree 2"),
+        pytest.param(lambda: Dragonfly(6), id="dragonfly 6"),
+        pytest.param(lambda: Dragonfly(8, (1, 2, 3)), id="dragonfly 8"),
+        pytest.param(lambda: Dragonfly(6, (1, 3, 1)), id="dragonfly 6 of 2 groups"),
     ],
 )
 def test_the_bisection_is_the_smallest_cut_into_halves(make: Make) -> None:
@@ -251,6 +282,9 @@ def flow(nodes: int, links: list[tuple[int, int]], sources: set[int], p: int, en
         ("pruned-butterfly", 32, "16 and 64"),
         ("fat-tree", 7, "4 and 8"),
         ("fat-tree", -8, "1"),
+        ("k-ary-fat-tree", 17, "16 and 54"),
+        ("2d-torus", 10, "9 and 16"),
+        ("dragonfly", 64, "6 and 72"),
     ],
 )
 def test_a_p_that_does_not_fit_names_those_that_do(name: str, p: int, near: str) -> None:
@@ -266,14 +300,25 @@ def test_a_p_that_is_no_whole_number_is_an_error(name: str, p: object) -> None:
 
 
 def test_other_arguments_that_cannot_be_right_are_errors() -> None:
-    for name in ("torus", None, ["hypercube"]):
+    for name in ("ring", None, ["hypercube"]):
         with pytest.raises(RoutingError, match=rf"expected one of .*hypercube.*, got {re.escape(repr(name))}"):
             network(name, 16)  # type: ignore[arg-type]
     for sides in ((), (3, 0), (2.5,), 5):
         with pytest.raises(UsageError, match="array: sides: expected one or more whole numbers from 1 on, got"):
             Array(sides)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="torus: sides: expected one or more whole numbers from 1 on, got"):
+            Torus(sides)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="d: expected a whole number from 1 on, got 0"):
         SquareArray(4, 0)
+    with pytest.raises(UsageError, match="0-d torus: d: expected a whole number from 1 on, got 0"):
+        SquareTorus(4, 0)
+    with pytest.raises(UsageError, match="k-ary fat tree: spread: expected one of ecmp, packets, got 'both'"):
+        KaryFatTree(16, "both")
+    for shape in ((2, 1), (2, 0, 1), "abc", (2.0, 1, 1)):
+        with pytest.raises(UsageError, match=r"dragonfly: shape: expected three whole numbers from 1 on, \(a, t, h\)"):
+            Dragonfly(6, shape)  # type: ignore[arg-type]
+    with pytest.raises(RoutingError, match=r"p must be a t \(a h \+ 1\) = 6 for shape \(2, 1, 1\), got 7"):
+        Dragonfly(7, (2, 1, 1))
     for capacities in ([1], [1, 0], [1, 2, 3], [1, 2.0], 2):
         with pytest.raises(UsageError, match="fat tree: capacities: expected log p = 2 whole numbers from 1 on"):
             FatTree(4, capacities)  # type: ignore[arg-type]
@@ -281,8 +326,9 @@ def test_other_arguments_that_cannot_be_right_are_errors() -> None:
 
 def test_every_name_makes_a_network_of_that_many_processors() -> None:
     for name in NETWORKS:
-        assert network(name, 64).p == 64
-        assert repr(network(name, 64)) == f"<{network(name, 64).name}>"
+        p = {"k-ary-fat-tree": 54, "dragonfly": 72}.get(name, 64)
+        assert network(name, p).p == p
+        assert repr(network(name, p)) == f"<{network(name, p).name}>"
 
 
 def test_numpy_numbers_of_processors_do() -> None:
@@ -358,7 +404,51 @@ def test_gamma_and_delta_are_those_of_table_1() -> None:
         "pruned-butterfly": (16, 4, 4),
         "fat-tree": (16, 2, 4),  # of capacities 1, 2, 2, 4: 4/2 processors a link
         "multibutterfly": (16, 1, 4),
+        "k-ary-fat-tree": (16, 1, 6),
+        "2d-torus": (16, 4, 4),
+        "3d-torus": (64, 4, 4),
+        "dragonfly": (72, 1, 5),
     }
     for name, (p, gamma, delta) in table.items():
         net = network(name, p)
         assert (net.gamma, net.delta) == pytest.approx((gamma, delta)), name
+
+
+# -- the networks that clusters have
+
+
+@pytest.mark.parametrize("sides", [(8, 8), (4, 5), (5, 3), (3, 4, 2)])
+def test_uniform_traffic_loads_all_links_of_an_axis_of_a_torus_alike(sides: tuple[int, ...]) -> None:
+    net = Torus(sides)
+    first, second = all_pairs(net)
+    load = net.route(Relation(first, second, net.p)).link_load
+    axis = (net.coordinates[net.tails] != net.coordinates[net.heads]).argmax(axis=1)
+    for i, side in enumerate(sides):
+        # Mean distance on a ring: side/4, or (side^2 - 1) / (4 side); by two directions (of which sides of 2 have one).
+        far = side / 4 if side % 2 == 0 else (side * side - 1) / (4 * side)
+        assert set(load[axis == i].tolist()) == {round(net.p * far / (1 if side == 2 else 2))}
+
+
+def test_ecmp_keeps_a_pair_on_one_way_and_spreads_pairs() -> None:
+    p, h = 128, 50
+    net = KaryFatTree(p)
+    one = Relation(np.zeros(h, np.int64), np.full(h, p - 1), p)
+    assert set(net.route(one).link_load.tolist()) == {0, h}
+    assert net.route(one).steps == 6 + h - 1
+    # A way is drawn for each pair: with the seed it changes.
+    assert len({tuple(np.flatnonzero(net.route(one, seed=seed).link_load)) for seed in range(20)}) > 5
+    first, second = all_pairs(net)
+    both = Relation(first, second, p)
+    up = slice(p, 3 * p)  # from edge and aggregation switches; 7/8 of all pairs go over the core
+    load = net.route(both).link_load[up]
+    spread = KaryFatTree(p, "packets").route(both).link_load[up]
+    assert load.sum() == spread.sum()
+    assert 75 < load.min() <= load.max() < 175  # 112 and 125 on average
+
+
+def test_two_phases_spread_what_one_group_of_a_dragonfly_sends_to_the_next() -> None:
+    net = Dragonfly(72)
+    relation = Relation(np.tile(np.arange(72), 20), np.tile((np.arange(72) + 8) % 72, 20), 72)
+    greedy, valiant = net.route(relation), net.route(relation, two_phase=True)
+    assert greedy.max_link_load == 8 * 20  # all that a group sends goes over one link
+    assert valiant.max_link_load < 100

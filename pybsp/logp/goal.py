@@ -1,0 +1,396 @@
+"""GOAL schedules: what each processor does, as lists of operations with what they wait for; LogGOPSim's text form.
+
+    num_ranks 2
+    rank 0 {
+    a: calc 100
+    b: send 16b to 1 tag 3
+    b requires a
+    }
+    rank 1 {
+    a: recv 16b from 0 tag 3
+    }
+
+`calc` takes nanoseconds, messages have bytes. `x requires y`: y is over before x begins; `x irequires y`: y has begun
+before x begins. What follows `#` is a comment; `cpu` and `nic` are read, and a processor has one of each.
+
+Source: Hoefler, Siebert, Lumsdaine, *Group Operation Assembly Language* (ICPP 2009); Hoefler, Schneider, Lumsdaine,
+*LogGOPSim* (LSAP 2010).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..errors import UsageError
+from ..files import replacing
+from ..machine import LogPMachine
+from .engine import Engine, Simulation
+from .operations import CALC, RECV, SEND, Clock, ListProcessor, Operation
+from .schedule import Schedule, schedule_of
+from .simulation import machine_of
+from .trace import Trace
+
+_OPERATION = re.compile(
+    r"(?P<label>\w+)\s*:\s*(?:(?P<calc>calc)\s+(?P<length>\d+)"
+    r"|(?P<kind>send|recv)\s+(?P<size>\d+)b\s+(?P<way>to|from)\s+(?P<peer>\d+)(?:\s+tag\s+(?P<tag>\d+))?)"
+    r"(?:\s+cpu\s+\d+)?(?:\s+nic\s+\d+)?"
+)
+_REQUIRES = re.compile(r"(\w+)\s+(i?)requires\s+(\w+)")
+_RANK = re.compile(r"rank\s+(\d+)\s*\{")
+_RANKS = re.compile(r"num_ranks\s+(\d+)")
+_WAYS = {"send": "to", "recv": "from"}
+
+
+class _Place(NamedTuple):
+    """Where an operation is waited for, or stands, in a file."""
+
+    path: str
+    line: int
+
+    def error(self, text: str) -> UsageError:
+        return UsageError(f"pybsp.logp.Goal.load: {self.path}, line {self.line}: {text}")
+
+
+@dataclass(frozen=True, repr=False)
+class Goal:
+    """A GOAL schedule: a trace as a file that LogGOPSim reads, and such files on the simulated machine.
+
+    Args:
+        lists: of each processor, its operations.
+
+    Examples:
+        >>> def program(proc):
+        ...     if proc.pid > 0:
+        ...         proc.send(0, proc.pid**2)
+        ...         return None
+        ...     return sum(proc.recv().payload for _ in range(proc.p - 1))
+        >>> machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4, step=1e-6)
+        >>> simulation = pybsp.logp.simulate(program, machine=machine)
+        >>> goal = pybsp.logp.Goal.of(simulation.trace)
+        >>> goal
+        <goal: 4 processors, 6 operations>
+        >>> goal.simulate(machine).time == simulation.time
+        True
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     goal.save(folder + "/gather.goal")
+        ...     assert pybsp.logp.Goal.load(folder + "/gather.goal") == goal
+    """
+
+    lists: Sequence[Sequence[Operation]]
+
+    def __repr__(self) -> str:
+        return f"<goal: {self.p} processors, {sum(map(len, self.lists))} operations>"
+
+    @property
+    def p(self) -> int:
+        return len(self.lists)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Goal:
+        """Read a GOAL file, and see that it comes to its end.
+
+        Raises:
+            UsageError: it is malformed, an operation waits for itself, by way of others or of messages, or a message
+                has no receive or send: with file and line.
+            OSError: it cannot be read.
+
+        Examples:
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "alone.goal")
+            ...     _ = path.write_text("num_ranks 1\\nrank 0 {\\na: calc 100\\n}\\n")
+            ...     print(pybsp.logp.Goal.load(path).simulate(pybsp.LogPMachine(1, 16, 1, 4, step=1e-8)).time)
+            10
+        """
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lists, places = _read(os.fspath(path), file)
+        goal = cls(lists)
+        goal._require_end(places)
+        return goal
+
+    @classmethod
+    def of(cls, trace: Trace) -> Goal:
+        """The schedule of an execution: each processor's operations one after the other, in its order.
+
+        What a processor computed is not in a trace. It is taken to be the least that explains when its operations
+        began: with the same machine and deliveries the schedule has the same times.
+
+        Args:
+            trace: of messages that were all acquired.
+
+        Raises:
+            UsageError: one was not.
+
+        Examples:
+            >>> def program(proc):
+            ...     return proc.send(0, 1.0) if proc.pid else proc.compute(7) or proc.recv()
+            >>> machine = pybsp.LogPMachine(p=2, L=16, o=1, G=4, step=1e-6)
+            >>> trace = pybsp.logp.simulate(program, machine=machine, schedule="earliest").trace
+            >>> [str(one) for one in pybsp.logp.Goal.of(trace).lists[0]]
+            ['calc 7000', 'recv 8b from 1']
+        """
+        if len(trace) and int(trace.acquisition.min()) < 0:
+            raise UsageError("pybsp.logp.Goal.of: argument trace: expected messages that were all acquired")
+        events: list[list[_Event]] = [[] for _ in range(trace.p)]
+        columns = (trace.source, trace.dest, trace.submission, trace.acceptance, trace.delivery, trace.acquisition)
+        o = trace.machine.o
+        for source, dest, submission, acceptance, delivery, acquisition, words in zip(
+            *(column.tolist() for column in (*columns, trace.words)), strict=True
+        ):
+            events[source].append(_Event(submission - o, SEND, dest, acceptance, words))
+            events[dest].append(_Event(acquisition - o, RECV, source, delivery, words))
+        return cls([_operations(trace.machine, sorted(those)) for those in events])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a GOAL file; one that is there is replaced whole.
+
+        Raises:
+            OSError: it cannot be written.
+
+        Examples:
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     pybsp.logp.Goal([[]]).save(folder + "/empty.goal")
+            ...     print(pathlib.Path(folder, "empty.goal").read_text())
+            num_ranks 1
+            <BLANKLINE>
+            rank 0 {
+            }
+            <BLANKLINE>
+        """
+        lines = [f"num_ranks {self.p}\n"]
+        for pid, operations in enumerate(self.lists):
+            lines.append(f"\nrank {pid} {{\n")
+            lines += (f"l{number}: {operation}\n" for number, operation in enumerate(operations, 1))
+            for number, operation in enumerate(operations, 1):
+                lines += (f"l{number} requires l{other + 1}\n" for other in operation.requires)
+                lines += (f"l{number} irequires l{other + 1}\n" for other in operation.irequires)
+            lines.append("}\n")
+        with replacing(path) as file:
+            file.writelines(lines)
+
+    def simulate(
+        self,
+        machine: LogPMachine | None = None,
+        schedule: str | Schedule | Callable[[int, int, int], int] = "latest",
+        *,
+        seed: int = 0,
+    ) -> Simulation:
+        """Run the schedule on a simulated LogP machine: one admissible execution, without a program's greenlets.
+
+        A processor does one thing at a time: of the operations that wait for nothing the first in the file; where
+        these are receives alone, it acquires what arrived first, whichever of them that is for. Times are
+        rounded to whole steps. Sizes count on a machine with G_word, in words of 8 bytes, as in `simulate`.
+
+        Args:
+            machine: its parameters, with the schedule's p; None: as in `simulate`.
+            schedule, seed: as in `simulate`.
+
+        Raises:
+            UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
+
+        Examples:
+            >>> machine = pybsp.LogPMachine(p=2, L=16, o=1, G=4, step=1e-6)
+            >>> program = lambda proc: proc.send(0, 1.0) if proc.pid else proc.recv()
+            >>> goal = pybsp.logp.Goal.of(pybsp.logp.simulate(program, machine=machine).trace)
+            >>> goal.simulate(machine).time, goal.simulate(machine, "earliest").time
+            (18, 3)
+        """
+        operation = "pybsp.logp.Goal.simulate"
+        machine = machine_of(Goal.simulate, self.p, machine, operation)
+        engine = Engine(machine, schedule_of(schedule, seed, operation))
+        processors = [ListProcessor(engine, pid, operations) for pid, operations in enumerate(self.lists)]
+        return engine.play(processors, processors)
+
+    def _require_end(self, places: Sequence[Sequence[_Place]]) -> None:
+        """Do all without time: what comes first makes no difference to whether all is done.
+
+        Raises:
+            UsageError: some operations never can be.
+        """
+        sent: Counter[tuple[int, int, int]] = Counter()
+        received: Counter[tuple[int, int, int]] = Counter()
+        for pid, operations in enumerate(self.lists):
+            for number, one in enumerate(operations):
+                if one.kind != CALC and (one.peer >= self.p or one.peer == pid):
+                    raise places[pid][number].error(f"expected another rank below {self.p}, got {one.peer}")
+                if one.kind == SEND:
+                    sent[pid, one.peer, one.tag] += 1
+                elif one.kind == RECV:
+                    received[one.peer, pid, one.tag] += 1
+        for pid, operations in enumerate(self.lists):
+            for number, one in enumerate(operations):
+                if one.kind == CALC:
+                    continue
+                key = (pid, one.peer, one.tag) if one.kind == SEND else (one.peer, pid, one.tag)
+                if sent[key] != received[key]:
+                    raise places[pid][number].error(
+                        f"from rank {key[0]} to {key[1]} with tag {key[2]} go {sent[key]} messages, and "
+                        f"{received[key]} are received"
+                    )
+        left = self._never_done()
+        if left is not None:
+            pid, number = left
+            raise places[pid][number].error(
+                "the operation waits for itself, by way of what it requires, or of messages"
+            )
+
+    def _never_done(self) -> tuple[int, int] | None:
+        """The first operation, by rank and number, that is never done."""
+        waits = [[len(one.requires) + len(one.irequires) for one in operations] for operations in self.lists]
+        after: list[list[list[tuple[int, bool]]]] = [[[] for _ in operations] for operations in self.lists]
+        for pid, operations in enumerate(self.lists):
+            for number, one in enumerate(operations):
+                for others, whole in ((one.requires, True), (one.irequires, False)):
+                    for other in others:
+                        after[pid][other].append((number, whole))
+        ready = deque((pid, k) for pid, counts in enumerate(waits) for k, count in enumerate(counts) if not count)
+        done = [[False] * len(operations) for operations in self.lists]
+        there: Counter[tuple[int, int, int]] = Counter()
+        posted: dict[tuple[int, int, int], deque[int]] = {}
+
+        def release(pid: int, number: int, ended: bool) -> None:
+            for other, whole in after[pid][number]:
+                if whole == ended:
+                    waits[pid][other] -= 1
+                    if not waits[pid][other]:
+                        ready.append((pid, other))
+
+        def end(pid: int, number: int) -> None:
+            done[pid][number] = True
+            release(pid, number, True)
+
+        while ready:
+            pid, number = ready.popleft()
+            one = self.lists[pid][number]
+            release(pid, number, False)
+            if one.kind == RECV:
+                key = one.peer, pid, one.tag
+                if there[key]:
+                    there[key] -= 1
+                    end(pid, number)
+                else:
+                    posted.setdefault(key, deque()).append(number)
+                continue
+            end(pid, number)
+            if one.kind == SEND:
+                key = pid, one.peer, one.tag
+                waiting = posted.get(key)
+                if waiting:
+                    end(one.peer, waiting.popleft())
+                else:
+                    there[key] += 1
+        return next(((pid, flags.index(False)) for pid, flags in enumerate(done) if not all(flags)), None)
+
+
+@dataclass
+class _Rank:
+    """A block of a file, as far as it has been read."""
+
+    operations: list[Operation] = field(default_factory=list)
+    places: list[_Place] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    waits: list[tuple[_Place, str, bool, str]] = field(default_factory=list)
+
+    def finished(self) -> list[Operation]:
+        """With what the operations wait for, which may have come before them.
+
+        Raises:
+            UsageError: there is no such operation.
+        """
+        requires: dict[tuple[int, bool], list[int]] = {}
+        for place, one, at_begin, other in self.waits:
+            for label in (one, other):
+                if label not in self.labels:
+                    raise place.error(f"no operation of this rank has the label {label!r}")
+            requires.setdefault((self.labels[one], at_begin), []).append(self.labels[other])
+        return [
+            operation._replace(
+                requires=tuple(requires.get((number, False), ())), irequires=tuple(requires.get((number, True), ()))
+            )
+            for number, operation in enumerate(self.operations)
+        ]
+
+
+def _read(path: str, lines: Iterator[str]) -> tuple[list[list[Operation]], list[list[_Place]]]:
+    ranks: dict[int, _Rank] = {}
+    p, rank, place = 0, None, _Place(path, 1)
+    for number, text in enumerate(lines, 1):
+        line, place = text.split("#", 1)[0].strip(), _Place(path, number)
+        if not line:
+            continue
+        if not p:
+            found = _RANKS.fullmatch(line)
+            if found is None or not int(found[1]):
+                raise place.error(f"expected num_ranks and a number of at least 1, got {line!r:.80}")
+            p = int(found[1])
+        elif rank is None:
+            found = _RANK.fullmatch(line)
+            if found is None or int(found[1]) >= p or int(found[1]) in ranks:
+                raise place.error(f"expected 'rank N {{' with another N below {p}, got {line!r:.80}")
+            rank = ranks[int(found[1])] = _Rank()
+        elif line == "}":
+            rank = None
+        elif found := _OPERATION.fullmatch(line):
+            if found["label"] in rank.labels:
+                raise place.error(f"the label {found['label']!r} is that of another operation of this rank")
+            if found["kind"] and found["way"] != _WAYS[found["kind"]]:
+                raise place.error(f"expected {_WAYS[found['kind']]!r} after {found['kind']!r}, got {line!r:.80}")
+            rank.labels[found["label"]] = len(rank.operations)
+            rank.places.append(place)
+            rank.operations.append(
+                Operation(CALC, int(found["length"]))
+                if found["calc"]
+                else Operation(
+                    SEND if found["kind"] == "send" else RECV,
+                    int(found["size"]),
+                    int(found["peer"]),
+                    int(found["tag"] or 0),
+                )
+            )
+        elif found := _REQUIRES.fullmatch(line):
+            rank.waits.append((place, found[1], bool(found[2]), found[3]))
+        else:
+            raise place.error(f"expected calc, send, recv, requires, irequires or '}}', got {line!r:.80}")
+    if not p or rank is not None:
+        raise place.error("the file ends before " + ("num_ranks" if not p else "the '}' of a rank"))
+    missing = [pid for pid in range(p) if pid not in ranks]
+    if missing:
+        raise place.error(f"the file ends without rank {missing[0]} of {p}")
+    return [ranks[pid].finished() for pid in range(p)], [ranks[pid].places for pid in range(p)]
+
+
+class _Event(NamedTuple):
+    """A message, as one of its processors has it: begun at a time; `other` is its acceptance, or its delivery."""
+
+    begin: int
+    kind: int
+    peer: int
+    other: int
+    words: int
+
+
+def _operations(machine: LogPMachine, events: Sequence[_Event]) -> list[Operation]:
+    """One after the other; between two so much computing as explains the time of the second."""
+    found: list[Operation] = []
+    clock = Clock(machine)
+
+    def add(kind: int, size: int, peer: int = 0) -> None:
+        found.append(Operation(kind, size, peer, requires=(len(found) - 1,) if found else ()))
+
+    for begin, kind, peer, other, words in events:
+        least = clock.submission() - machine.o if kind == SEND else max(clock.acquisition(words), other)
+        if begin > least:
+            add(CALC, round((begin - clock.time) * machine.step * 1e9))
+        add(kind, 8 * words, peer)
+        if kind == SEND:
+            clock.accepted(begin + machine.o, other, words)
+        else:
+            clock.acquired(begin)
+    return found

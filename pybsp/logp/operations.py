@@ -1,0 +1,148 @@
+"""A processor of the simulated machine that does a list of operations: no program, and no greenlet."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..machine import LogPMachine
+from .engine import Engine, SimulatedProcessor
+from .words import streaming
+
+CALC, SEND, RECV = range(3)
+
+
+class Operation(NamedTuple):
+    """What a processor does.
+
+    size: nanoseconds of CALC, bytes of a message. requires, irequires: numbers of the operations of the same processor
+    that are over, and that have begun, before this one begins.
+    """
+
+    kind: int
+    size: int
+    peer: int = 0
+    tag: int = 0
+    requires: tuple[int, ...] = ()
+    irequires: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind == CALC:
+            return f"calc {self.size}"
+        return f"{'send' if self.kind == SEND else 'recv'} {self.size}b {'to' if self.kind == SEND else 'from'} " + (
+            f"{self.peer} tag {self.tag}" if self.tag else f"{self.peer}"
+        )
+
+
+class ListProcessor(SimulatedProcessor):
+    """Does its operations, as its engine lets it go on; it is its own task."""
+
+    def __init__(self, engine: Engine, pid: int, operations: Sequence[Operation]) -> None:
+        super().__init__(engine, pid, 0)
+        self._operations = operations
+        self._waits_for = [len(one.requires) + len(one.irequires) for one in operations]
+        self._enders: list[list[int]] = [[] for _ in operations]  # who requires each
+        self._beginners: list[list[int]] = [[] for _ in operations]  # who irequires each
+        for number, one in enumerate(operations):
+            for other in one.requires:
+                self._enders[other].append(number)
+            for other in one.irequires:
+                self._beginners[other].append(number)
+        self._ready = [number for number, count in enumerate(self._waits_for) if not count]  # a heap
+        self._posted: dict[tuple[int, int], deque[int]] = {}  # receives that have begun, by source and tag
+        self._receives = 0  # of these
+        self._early: dict[tuple[int, int], int] = {}  # acquired before their receive began: how many
+        self._sending: tuple[int, int, int] | None = None  # operation, submission, words
+
+    def switch(self, now: int) -> None:
+        """Go on, as what was waited for has come."""
+        if self._sending is not None:
+            number, at, count = self._sending
+            self._sending = None
+            self._accepted(at, now, count)
+            self._end(number)
+        while self._ready or self._receives:
+            if self._ready:
+                if self._begin(heapq.heappop(self._ready)):
+                    return
+            elif self._buffer:
+                message = self._acquire()
+                self._match((message.source, message.payload))
+            else:
+                self._waiting = True
+                return
+
+    def _begin(self, number: int) -> bool:
+        """Begin an operation; whether that waits for its acceptance."""
+        one = self._operations[number]
+        if self._beginners[number]:
+            self._release(self._beginners[number])
+        if one.kind == CALC:
+            steps = round(one.size * 1e-9 / self.machine.step)
+            self._clock += steps
+            self._busy += steps
+            self._end(number)
+        elif one.kind == SEND:
+            count = max(1, (one.size + 7) >> 3) if self._long else 1
+            at = max(self._clock + self._o, self._next_submission)
+            self._busy += self._o
+            self._engine.at(at).submissions.append((self.pid, self, one.peer, one.tag, count))
+            self._sending = number, at, count
+            return True
+        else:
+            key = one.peer, one.tag
+            if self._early.get(key):
+                self._early[key] -= 1
+                self._end(number)
+            else:
+                self._posted.setdefault(key, deque()).append(number)
+                self._receives += 1
+        return False
+
+    def _match(self, key: tuple[int, int]) -> None:
+        waiting = self._posted.get(key)
+        if waiting:
+            self._receives -= 1
+            self._end(waiting.popleft())
+        else:
+            self._early[key] = self._early.get(key, 0) + 1
+
+    def _end(self, number: int) -> None:
+        if self._enders[number]:
+            self._release(self._enders[number])
+
+    def _release(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self._waits_for[number] -= 1
+            if not self._waits_for[number]:
+                heapq.heappush(self._ready, number)
+
+
+class Clock:
+    """The times of a processor, by what it has done; for who reads them off a trace."""
+
+    def __init__(self, machine: LogPMachine) -> None:
+        self._machine = machine
+        self.time = 0
+        self._next_submission = self._next_acquisition = 0
+        self._received = False
+
+    def submission(self) -> int:
+        """When the next message is submitted, if it is prepared at once."""
+        return max(self.time + self._machine.o, self._next_submission)
+
+    def acquisition(self, words: int) -> int:
+        """When the next acquisition begins, if the message is there."""
+        further = streaming(self._machine, words) if self._received else 0
+        return max(self.time, self._next_acquisition + further)
+
+    def accepted(self, at: int, accepted: int, words: int) -> None:
+        further = streaming(self._machine, words)
+        self._next_submission = max(at + further + self._machine.G, accepted + further + 1 if accepted > at else 0)
+        self.time = accepted
+
+    def acquired(self, begin: int) -> None:
+        self._received, self.time = True, begin + self._machine.o
+        self._next_acquisition = begin + self._machine.G

@@ -1,0 +1,144 @@
+"""The torus of any dimension: the array whose lines are closed to rings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .array import equal_sides, sides_of
+from .graph import Rule
+from .network import Ints
+from .ports import Ported
+
+
+class Torus(Ported):
+    """Nodes are the points of a grid, the last axis fastest; those next to each other on the ring along an axis are
+    joined. Sides of 2 have one edge, not two.
+
+    Args:
+        sides: how many nodes there are along each axis.
+
+    Raises:
+        UsageError: no sides, or one below 1.
+
+    Port 2i of a node leads down along axis i, port 2i + 1 up.
+
+    Routing in the order of the dimensions, the shorter way round each. Where both are as long (half of an even side),
+    packets go up from even coordinates and down from odd ones, so that uniform traffic loads all links of an axis
+    alike, where the side is a multiple of 4 or odd: with side/8 of what a processor sends, if it is even.
+
+    Virtual channels: two. On a ring a packet is on the first while its way leads past the end of the ring, then on the
+    second, so that no packets wait for each other in a circle.
+
+    Source: Dally and Seitz, *Deadlock-free message routing in multiprocessor interconnection networks*, 1987.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.Torus((4, 4, 4))
+        >>> network.p, network.diameter, network.degree, network.bisection
+        (64, 6, 6, 32)
+        >>> network.route(relations.permutation(network.p)).steps
+        5
+    """
+
+    channels = 2
+
+    def __init__(self, sides: Sequence[int]) -> None:
+        self.sides = sides_of("torus", sides)
+        self.p = math.prod(self.sides)
+        self.name = f"torus of {' x '.join(map(str, self.sides))}"
+        self.places = np.arange(self.p)
+        self.coordinates = np.stack(np.unravel_index(self.places, self.sides), axis=1)  # of each node, shape (p, d)
+        near = np.empty((self.p, len(self.sides), 2), np.int64)
+        for axis, side in enumerate(self.sides):
+            along, stride = self.coordinates[:, axis], math.prod(self.sides[axis + 1 :])
+            near[:, axis, 0] = self.places + ((along - 1) % side - along) * stride
+            near[:, axis, 1] = self.places + ((along + 1) % side - along) * stride
+            if side == 2:
+                near[:, axis, 0] = -1
+        self.wire(near.reshape(self.p, -1))
+        self._strides = np.array(self.sides)
+
+    def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        here = self.coordinates[at]
+        way = (self.coordinates[to] - here) % self._strides  # how far up
+        axis = (way != 0).argmax(axis=1)
+        each = np.arange(len(at))
+        up, side = way[each, axis], self._strides[axis]
+        goes_up = (2 * up < side) | ((2 * up == side) & (here[each, axis] % 2 == 0)) | (side == 2)
+        return self.link(at, 2 * axis + goes_up), state
+
+    def rule(self) -> Rule | None:
+        if type(self).step is not Torus.step:
+            return None
+        sides = np.array(self.sides)
+        return Rule(1, len(sides), True, sides, np.ascontiguousarray(self.coordinates), self._links)
+
+    def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
+        up = (self.coordinates[to] - self.coordinates[at]) % self._strides
+        return np.asarray(np.minimum(up, self._strides - up).sum(axis=1))
+
+    def channel(self, at: Ints, to: Ints, link: Ints, hops: Ints) -> Ints:
+        here, there, end = self.coordinates[at], self.coordinates[self.heads[link]], self.coordinates[to]
+        axis = (here != there).argmax(axis=1)
+        each = np.arange(len(at))
+        here, there, end = here[each, axis], there[each, axis], end[each, axis]
+        side = self._strides[axis]
+        up = ((there - here) % side == 1) & (side > 2)
+        down = ((here - there) % side == 1) & (side > 2)
+        return np.where((up & (here > end)) | (down & (here < end)), 0, 1)
+
+    @property
+    def gamma(self) -> float:
+        """Of uniform traffic a link on the longest side carries at most side/8 packets for each that a node sends."""
+        return float(max(self.sides))
+
+    @property
+    def delta(self) -> float:
+        return float(max(self.sides))
+
+    @property
+    def diameter(self) -> int:
+        return sum(side // 2 for side in self.sides)
+
+    @property
+    def bisection(self) -> int:
+        """Edges that must be cut to divide the processors into halves: two of each ring across a side, one where it is
+        2. Where the side is odd, its middle layer is divided in the same way along another."""
+        return _halved(self.p, tuple(side for side in self.sides if side > 1))
+
+
+def _halved(nodes: int, sides: tuple[int, ...]) -> int:
+    """The least cut of a torus of these sides."""
+    cuts = []
+    for axis, side in enumerate(sides):
+        layer = nodes // side
+        rest = _halved(layer, sides[:axis] + sides[axis + 1 :]) if side % 2 else 0
+        cuts.append(layer * (1 if side == 2 else 2) + rest)
+    return min(cuts, default=0)
+
+
+class SquareTorus(Torus):
+    """The torus of d dimensions with equal sides.
+
+    Args:
+        p: processors, a d-th power.
+        d: dimensions, from 1 on.
+
+    Raises:
+        RoutingError: p is no d-th power.
+        UsageError: d is below 1.
+
+    Examples:
+        >>> from pybsp.routing import networks, relations
+        >>> network = networks.SquareTorus(64, d=3)
+        >>> network.diameter, network.degree
+        (6, 6)
+        >>> network.route(relations.permutation(network.p)).steps
+        5
+    """
+
+    def __init__(self, p: int, d: int = 2) -> None:
+        super().__init__(equal_sides("torus", p, d))

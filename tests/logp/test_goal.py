@@ -1,0 +1,177 @@
+"""GOAL schedules: traces as files, files simulated, and what is wrong with a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pybsp import LogPMachine, logp
+from pybsp.errors import UsageError
+from pybsp.logp import Goal, Processor, simulate
+
+from .random_programs import Replay, wanderer
+
+MACHINES = [
+    LogPMachine(5, L=12, o=1, G=3, step=1e-6),
+    LogPMachine(4, L=4, o=4, G=4, step=1e-9),  # one in transit
+    LogPMachine(3, L=40, o=0, G=5, step=1e-3),
+    LogPMachine(4, L=12, o=1, G=3, step=1e-6, G_word=0.4e-6),
+]
+COLUMNS = ("source", "dest", "submission", "acceptance", "delivery", "acquisition", "words")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 200), marks=pytest.mark.whole)])
+def test_the_schedule_of_a_trace_has_the_same_times(machine: LogPMachine, seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
+        # A replay knows nothing of long messages.
+        named = "latest" if machine.G_word else None
+        trace = simulate(wanderer, machine.p, machine, named or "random", seed=seed, args=(seed, 6, 30)).trace
+        goal = Goal.of(trace)
+        goal.save(tmp_path / "a.goal")
+        assert Goal.load(tmp_path / "a.goal") == goal
+        again = goal.simulate(machine, named or Replay(trace))
+        again._check()
+        for name in COLUMNS:
+            assert np.array_equal(getattr(again.trace, name), getattr(trace, name)), (seed, name)
+
+
+def read(tmp_path: Path, text: str) -> Goal:
+    (tmp_path / "a.goal").write_text(text)
+    return Goal.load(tmp_path / "a.goal")
+
+
+def test_what_is_not_required_may_come_first(tmp_path: Path) -> None:
+    goal = read(
+        tmp_path,
+        """num_ranks 3  # a comment
+        rank 0 {
+        a: recv 8b from 1 tag 1 cpu 0 nic 0
+        b: recv 8b from 2
+        c: calc 100
+        d: calc 10
+        c requires a
+        d requires b
+        }
+        rank 2 {
+        x: send 8b to 0
+        }
+        rank 1 {
+        x: calc 40
+        y: send 8b to 0 tag 1
+        y requires x
+        }
+        """,
+    )
+    run = goal.simulate(LogPMachine(3, L=16, o=1, G=4, step=1e-9))
+    # Both receives have begun; that of 2 comes at 17, and 10 steps of work; that of 1 at 57, and 100.
+    assert run.trace.acquisition.tolist() == [18, 58]
+    assert run.finished.tolist() == [158, 41, 1]
+    assert run.busy.tolist() == [112, 41, 1]
+
+
+def test_an_operation_may_wait_for_the_beginning_of_another(tmp_path: Path) -> None:
+    """The send goes when the receive has begun, which its answer ends."""
+    text = """num_ranks 2
+    rank 0 {
+    a: calc 5
+    b: recv 8b from 1
+    c: send 8b to 1
+    b requires a
+    c irequires b
+    }
+    rank 1 {
+    a: recv 8b from 0
+    b: send 8b to 0
+    b requires a
+    }
+    """
+    machine = LogPMachine(2, L=16, o=1, G=4, step=1e-9)
+    assert read(tmp_path, text).simulate(machine).finished.tolist() == [5 + 2 * 18, 5 + 19]
+    with pytest.raises(UsageError, match=r"a\.goal, line 4: the operation waits for itself"):
+        read(tmp_path, text.replace("c irequires b", "c requires b"))
+
+
+def test_a_message_may_come_before_its_receive(tmp_path: Path) -> None:
+    """Tags tell messages apart: the second is acquired first, and waits there."""
+    goal = read(
+        tmp_path,
+        """num_ranks 2
+        rank 0 {
+        a: send 8b to 1 tag 2
+        b: send 8b to 1 tag 1
+        b requires a
+        }
+        rank 1 {
+        a: recv 8b from 0 tag 1
+        b: recv 8b from 0 tag 2
+        c: calc 3
+        b requires a
+        c requires b
+        }
+        """,
+    )
+    run = goal.simulate(LogPMachine(2, L=16, o=1, G=4, step=1e-9))
+    assert run.trace.acquisition.tolist() == [18, 22]
+    assert run.time == 25
+
+
+BAD = [
+    ("", 1, "ends before num_ranks"),
+    ("rank 0 {\n}\n", 1, "expected num_ranks"),
+    ("num_ranks 0\n", 1, "at least 1"),
+    ("num_ranks 1\nrank 1 {\n}\n", 2, "another N below 1"),
+    ("num_ranks 1\nrank 0 {\n}\nrank 0 {\n}\n", 4, "another N below 1"),
+    ("num_ranks 1\nrank 0 {\na: calc 1\n", 3, "before the '}' of a rank"),
+    ("num_ranks 2\nrank 0 {\n}\n", 3, "without rank 1 of 2"),
+    ("num_ranks 1\nrank 0 {\na: calc -1\n}\n", 3, "expected calc, send"),
+    ("num_ranks 1\nrank 0 {\na: calc 1\na: calc 2\n}\n", 4, "the label 'a'"),
+    ("num_ranks 1\nrank 0 {\na: calc 1\na requires b\n}\n", 4, "no operation of this rank has the label 'b'"),
+    ("num_ranks 1\nrank 0 {\na: calc 1\nb irequires a\n}\n", 4, "no operation of this rank has the label 'b'"),
+    ("num_ranks 1\nrank 0 {\na: calc 1\na requires a\n}\n", 3, "waits for itself"),
+    ("num_ranks 1\nrank 0 {\nc: calc 1\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n", 4, "waits for itself"),
+    ("num_ranks 2\nrank 0 {\na: send 8b from 1\n}\n", 3, "expected 'to' after 'send'"),
+    ("num_ranks 2\nrank 0 {\na: send 8b to 2\n}\nrank 1 {\n}\n", 3, "expected another rank below 2, got 2"),
+    ("num_ranks 2\nrank 0 {\na: send 8b to 0\n}\nrank 1 {\n}\n", 3, "expected another rank below 2, got 0"),
+    ("num_ranks 2\nrank 0 {\na: send 8b to 1\n}\nrank 1 {\n}\n", 3, "go 1 messages, and 0 are received"),
+    (
+        "num_ranks 2\nrank 0 {\na: send 8b to 1\n}\nrank 1 {\nb: recv 8b from 0 tag 1\n}\n",
+        3,
+        "with tag 0 go 1 messages, and 0",
+    ),
+    (
+        "num_ranks 2\nrank 0 {\na: recv 8b from 1\nb: send 8b to 1\nb requires a\n}\n"
+        "rank 1 {\na: recv 8b from 0\nb: send 8b to 0\nb requires a\n}\n",
+        3,
+        "by way of what it requires, or of messages",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "error"), BAD)
+def test_what_is_wrong_with_a_file_is_named_with_its_line(text: str, line: int, error: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, text)
+    assert str(caught.value).startswith(f"pybsp.logp.Goal.load: {tmp_path / 'a.goal'}, line {line}: ")
+    assert error in str(caught.value)
+
+
+def test_a_trace_that_was_cut_off_has_no_schedule() -> None:
+    none = np.full(1, -1)
+    one = np.ones(1, np.int64)
+    trace = logp.Trace(LogPMachine(2, 16, 1, 4), one, 0 * one, one, one, none, none, one)
+    with pytest.raises(UsageError, match="expected messages that were all acquired"):
+        Goal.of(trace)
+
+
+def test_arguments_are_those_of_simulate(tmp_path: Path) -> None:
+    def program(proc: Processor) -> Any:
+        return proc.send(0, 1.0) if proc.pid else proc.recv()
+
+    goal = Goal.of(simulate(program, 2).trace)
+    for given in ({"machine": 3}, {"schedule": "late"}, {"machine": LogPMachine(2, L=8, o=1, G=1)}):
+        with pytest.raises(UsageError, match=r"^pybsp\.logp\.Goal\.simulate: "):
+            goal.simulate(**given)
