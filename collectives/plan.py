@@ -19,6 +19,9 @@ from ..cost import Cost, Machine, Superstep
 
 Numbers = NDArray[np.int32]
 
+# In a notebook: supersteps of a table, and those that are drawn, of plans of at most so many processors.
+_SHOWN, _DRAWN, _DRAWN_OF = 50, 6, 64
+
 
 class _Lists:
     """Messages that lie together by processor, to be read one processor at a time."""
@@ -226,6 +229,26 @@ class Plan(Sequence[Step]):
 
     def __repr__(self) -> str:
         return f"<plan: {len(self)} supersteps on {self.p} processors, {sum(map(len, self.steps))} messages>"
+
+    def _repr_html_(self) -> str:
+        """The supersteps with the words of one-word items, and who sends to whom in the first ones."""
+        from ..drawing import Axis, shades, table
+
+        head = ["superstep", "messages", "h [items]", "operations", "from -> to: items"]
+        rows = []
+        for number, (step, counted) in enumerate(zip(self.steps[:_SHOWN], self.counted(), strict=False)):
+            some = [f"{s} -> {d}: {_named(items)}" for s, d, items in step.messages()[:4]]
+            said = ", ".join([*some, "..."] if len(step) > len(some) else some)
+            rows.append([f"{number}", f"{len(step)}", f"{counted.h}", f"{step.work:g}", said])
+        rows += [["..."] + [""] * 4] * (len(self) > _SHOWN)
+        pictures = []
+        for number, step in enumerate(self.steps[:_DRAWN] if self.p <= _DRAWN_OF else ()):
+            cells = np.zeros((self.p, self.p))
+            np.add.at(cells, (step.sources, step.destinations), step.last - step.first)
+            to, source = Axis(0, self.p, "to", counts=True), Axis(0, self.p, "from", counts=True)
+            pictures.append(f'<div style="width:220px">superstep {number}{shades(cells, to, source, 300)}</div>')
+        drawn = f'<div style="display:flex;flex-wrap:wrap">{"".join(pictures)}</div>'
+        return f"<p>{len(self)} supersteps on {self.p} processors</p>{table(head, rows)}{drawn}"
 
     def __str__(self) -> str:
         lines = [f"{len(self)} supersteps on {self.p} processors"]

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import leftovers, report, settings, simulation
+from . import leftovers, page, report, settings, simulation
 from ._version import __version__
 from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
@@ -29,6 +29,7 @@ from .supervise import end_children, supervise
 # Modules that add commands of their own: `add_commands(commands)`.
 PARTS = (
     ".doctor",
+    ".predict",
     ".benchmarks.calibration.command",
     ".benchmarks.calibration.viewing",
     ".benchmarks.emulation.command",
@@ -76,8 +77,11 @@ def _parser() -> argparse.ArgumentParser:
     simulate.set_defaults(action=_simulate)
 
     show = commands.add_parser("report", help="print a ledger: what each superstep cost")
-    show.add_argument("ledger", help="a file written by --ledger")
+    show.add_argument("ledger", nargs="+", help="a file written by --ledger")
     show.add_argument("--all", action="store_true", help="a line for each superstep, not for each label")
+    show.add_argument(
+        "--html", metavar="FILE", help="write a page of it, with pictures; two ledgers stand side by side"
+    )
     show.set_defaults(action=_report)
 
     again = commands.add_parser("replay", help="run one processor of a recorded job alone")
@@ -93,7 +97,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _report(options: argparse.Namespace) -> int:
     try:
-        return report.report(options.ledger, options.all)
+        if options.html:
+            return page.write(options.ledger, options.html)
+        return max([report.report(ledger, options.all) for ledger in options.ledger])
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -114,6 +120,7 @@ def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
 
 def _program_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", metavar="FILE", help="write what each BSP superstep cost, as JSON")
+    parser.add_argument("--trace", metavar="FILE", help="write each processor's supersteps, for ui.perfetto.dev")
     parser.add_argument("--machine", metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)")
     parser.add_argument("--checked", action="store_true", help="check what is too dear for every superstep")
     parser.add_argument("program", help="a Python file that calls pybsp.run or pybsp.logp.run")
@@ -147,7 +154,10 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
         found["PYBSP_CHECKED"] = "1"
     if options.ledger:
         require_place(options.ledger, "--ledger")
-        found["PYBSP_LEDGER"] = str(Path(options.ledger).resolve())
+        found[settings.LEDGER] = str(Path(options.ledger).resolve())
+    if options.trace:
+        require_place(options.trace, "--trace")
+        found[settings.TRACE] = str(Path(options.trace).resolve())
     return found
 
 
@@ -267,9 +277,9 @@ def _until_done(command: Sequence[str], folders: str, restarts_: int) -> int:
 
 def _simulate(options: argparse.Namespace) -> int:
     environment = _environment(options)
-    ledger = environment.pop("PYBSP_LEDGER", None)
+    ledger, trace = environment.pop(settings.LEDGER, None), environment.pop(settings.TRACE, None)
     os.environ.update(environment)
-    chosen = simulation.SimulateOptions(options.p, options.measure, ledger)
+    chosen = simulation.SimulateOptions(options.p, options.measure, ledger, trace=trace)
     return _run_here([options.program, *options.arguments], chosen)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, overload
 
+_SHOWN = 50  # supersteps, in a notebook
+
 
 class Superstep(NamedTuple):
     """What one superstep is charged for; the names are those of the ledger's records.
@@ -136,6 +138,21 @@ class Cost(Sequence[Superstep]):
     def seconds(self) -> float:
         """Seconds on the machine."""
         return sum(self.machine.predict(step) for step in self._steps) + self.after / self.machine.r
+
+    def _repr_html_(self) -> str:
+        from .drawing import table
+
+        head = ["superstep", "w [flop]", "h [words]", "M [words]", "messages", "items", "seconds"]
+        rows = [
+            [f"{n}", f"{step.w:g}", f"{step.h}", f"{step.M}", f"{step.messages}", f"{step.items}", f"{price:.4g}"]
+            for n, step in enumerate(self._steps[:_SHOWN])
+            for price in [self.machine.predict(step)]
+        ]
+        rows += [["..."] + [""] * 6] * (len(self) > _SHOWN)
+        rows += [["after", f"{self.after:g}", "", "", "", "", f"{self.after / self.machine.r:.4g}"]] * bool(self.after)
+        items = sum(step.items for step in self._steps)
+        total = ["total", f"{self.w:g}", *map(str, (self.h, self.M, self.messages, items)), f"{self.seconds:.4g}"]
+        return table(head, [*rows, total], last=True)
 
     def __repr__(self) -> str:
         error = getattr(self.machine, "error_median", None)

@@ -36,6 +36,8 @@ from .world import agreed, mark, report_failure, speaker_of, usable_mpi
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from .trace import Tracer
+
 Result = TypeVar("Result")
 
 Folder = str | os.PathLike[str]
@@ -280,6 +282,10 @@ class _BSPSession(Session[BSP]):
                     router, self._asked, number, transport.pid, transport.p, checked
                 )
         self._superstep = SuperstepEngine(transport, router, Account(transport), checked)
+        if settings.text(settings.TRACE) and self._of_job():
+            from .trace import Tracer  # nobody else needs it
+
+            Tracer(self._superstep)
         if self._asked is not None and self.main is not None:
             self._saver = checkpoints.make(self._superstep, self._asked, number, self.main, recorder)
         return BSP(self._superstep, machine)
@@ -288,9 +294,10 @@ class _BSPSession(Session[BSP]):
         return self._superstep.whereabouts, self._superstep.heard, self.timeout
 
     def ready(self) -> None:
-        path = settings.text(settings.LEDGER)
-        if path and self.world and self.transport.pid == 0:
-            require_place(path, settings.LEDGER)  # before the work that it is to be about
+        for name in (settings.LEDGER, settings.TRACE):
+            path = settings.text(name)
+            if path and self.world and self.transport.pid == 0:
+                require_place(path, name)  # before the work that it is to be about
         if self._asked is not None:
             assert self._saver is not None
             checkpoints.prepare(self._saver, self._asked, self.transport.pid)
@@ -302,19 +309,34 @@ class _BSPSession(Session[BSP]):
         superstep.finish()
         if superstep.saver is not None:
             superstep.saver.close()
-        # Parts of the job that are attached at the same time would write over each other.
-        recorded = path and (self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size)
-        if recorded or self._keeps:
+        recorded = path and self._of_job()
+        if recorded or self._keeps or superstep.tracer is not None:
             exchange_ledger(superstep, everybody=False)
+            more = {} if superstep.tracer is None else self._traced(superstep.tracer)
             if superstep.pid == 0:
                 self.ledger = Ledger(processor.machine, superstep.account.log)
                 if recorded:
                     here = zip(*self.circumstances, strict=True)
                     circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))
-                    _recording.add(path, self.ledger, self.hosts, superstep.router.name, circumstances)
+                    _recording.add(path, self.ledger, self.hosts, superstep.router.name, {**circumstances, **more})
         self._over = True
         superstep.give_back(everything=True)
         superstep.router.close()
+
+    def _of_job(self) -> bool:
+        """Whether these are all ranks: parts that are attached at the same time would write over each other's files."""
+        return self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size
+
+    def _traced(self, tracer: Tracer) -> Mapping[str, Any]:
+        """Write the trace; what a ledger file holds of it, on processor 0."""
+        from . import chrome, trace
+
+        found = trace.gather(tracer)
+        if found is None:
+            return {}
+        title = f"p = {found.p} on {', '.join(sorted(set(self.hosts)))}"
+        chrome.trace_file.add(settings.text(settings.TRACE), found, title)
+        return {"trace": found.summary()}
 
     def fail(self, processor: BSP, error: BaseException) -> None:
         superstep, transport = self._superstep, self.transport

@@ -590,6 +590,11 @@ class Ledger(_Records):
     def __repr__(self) -> str:
         return f"<ledger: {len(self)} supersteps, h = {self.h} words in all>"
 
+    def _repr_html_(self) -> str:
+        from .pictures import of_ledger  # a notebook alone needs it
+
+        return of_ledger(Supersteps(self), self.machine.as_json(), self.virtual)
+
     def about(
         self, hosts: Sequence[str], router: str, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN
     ) -> dict[str, Any]:
@@ -669,7 +674,10 @@ class Supersteps(_Records):
     """The records of a run, in a ledger file or of a ledger: 112 bytes of each, and its label once.
 
     names: the labels, in the order in which they first come.
+    columns: of `numbers`.
     """
+
+    columns = ("label", *_STORED)
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._numbers = array("d")
@@ -737,6 +745,47 @@ def _supersteps(value: Any) -> Supersteps:
 
 
 _OF_EACH = {"hosts": each(any_text), "cores": each(whole(1)), "threads": each(whole(1)), "load": each(number())}
+_OF_LANES = ("computing", "waiting", "exchange", "sent")
+_TRACE = fields(
+    {
+        "p": whole(1),
+        "lane": whole(1),
+        "labels": each(any_text, least=1),
+        "words": each(each(_COUNT, least=4, most=4)),
+        "seconds": _FIGURE,
+        **dict.fromkeys(_OF_LANES, each(each(_FIGURE, least=1))),
+        "kinds": each(each(whole(-1), least=1)),
+    },
+    others=untouched,
+)
+
+
+def _trace(value: Any) -> dict[str, Any]:
+    """The decoder of what `trace.Trace.summary` says."""
+    found: dict[str, Any] = _TRACE(value)
+    lanes, labels, bins = (
+        -(-found["p"] // found["lane"]),
+        len(found["labels"]),
+        len(found["kinds"][0:1] and found["kinds"][0]),
+    )
+    for name in (*_OF_LANES, "kinds"):
+        got = sorted({len(row) for row in found[name]})
+        if len(found[name]) != lanes or got != [bins]:
+            misfit = MisfitError(f"{lanes} lists of {bins}", f"{len(found[name])} of {got}")
+            misfit.steps.append(f".{name}")
+            raise misfit
+    below = labels, lanes, lanes
+    if any(number >= most for row in found["words"] for number, most in zip(row, below, strict=False)):
+        misfit = MisfitError(f"numbers of labels below {labels}, of lanes below {lanes}", "a larger one")
+        misfit.steps.append(".words")
+        raise misfit
+    if any(kind >= labels for row in found["kinds"] for kind in row):
+        misfit = MisfitError(f"numbers of labels, below {labels}", "a larger one")
+        misfit.steps.append(".kinds")
+        raise misfit
+    return found
+
+
 CIRCUMSTANCES = ("cores", "threads", "load")  # of each processor's host; threads that its libraries take
 _FIELDS = fields(
     {
@@ -749,7 +798,7 @@ _FIELDS = fields(
         "versions": table(any_text),
         "supersteps": _supersteps,
     },
-    {name: _OF_EACH[name] for name in CIRCUMSTANCES},
+    {**{name: _OF_EACH[name] for name in CIRCUMSTANCES}, "trace": _trace},
     others=untouched,
 )
 

@@ -82,6 +82,13 @@ class _Saved:
                 part[field.name] = value
         return part
 
+    def _repr_html_(self) -> str:
+        from .machine_shown import of_machine  # a notebook alone needs it
+
+        elapsed = getattr(self, "elapsed", None)
+        seconds = None if elapsed is None else lambda h: float(elapsed(0.0, h, 2, h * self.p))
+        return of_machine(type(self).__name__, self.as_part(), seconds)
+
     @classmethod
     def load(cls: type[Saved], path: str | os.PathLike[str]) -> Saved:
         """Read this part of a machine file.

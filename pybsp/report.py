@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -11,11 +11,10 @@ from rich.text import Text
 
 from .decoding import harmless
 from .ledger import CIRCUMSTANCES, Record, Supersteps, read
+from .pictures import BARS, columns, headline
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
-WAY_OUT = "`pybsp run --calibrate` measures this one first, `pybsp calibrate` thoroughly"
-BARS = {"+- median [s]": "error_median", "+- p95 [s]": "error_p95"}
 
 
 def report(path: str, every: bool) -> int:
@@ -24,33 +23,21 @@ def report(path: str, every: bool) -> int:
     if not console.is_terminal:
         console.width = 240  # in a file or a pipe nothing is cut
     for number, run in enumerate(read(path)["runs"], 1):
-        if not run["virtual"] and run["machine"].get("exchange"):
-            run["machine"].update(run["machine"]["exchange"])  # by which the ledger predicts
-        console.print(Text(harmless(_title(number, run))), highlight=False, soft_wrap=True)
+        predicting(run)
+        console.print(Text(harmless(title(number, run))), highlight=False, soft_wrap=True)
         console.print(
             Text(headline(run["supersteps"].total, run["machine"], run["virtual"])), highlight=False, soft_wrap=True
         )
         console.print(_table(run["supersteps"], run["machine"], every))
-        for note in _notes(run):
+        for note in notes(run):
             console.print(Text(note), highlight=False, soft_wrap=True)
     return 0
 
 
-def headline(total: Record, machine: dict[str, Any], virtual: bool = False) -> str:
-    """What a run comes to, in a line: how well its exchange was predicted, where by a machine that was measured."""
-    parts = (
-        f"computing {total.seconds:.4g} s (imbalance {total.imbalance:.3g}: {total.waiting:.4g} s of waiting), "
-        f"exchange {total.exchange:.4g} s"
-    )
-    if not machine["calibrated"]:
-        return parts if virtual else f"{parts}; no machine to predict by: {WAY_OUT}"
-    ratio = ratio_of(total)
-    return f"exchange predicted/measured: {ratio} ({total.exchange_predicted:.4g} s predicted); {parts}"
-
-
-def ratio_of(total: Record) -> str:
-    """Exchange predicted over measured; "-" where none was measured."""
-    return f"{total.exchange_predicted / total.exchange:.3g}" if total.exchange > 0 else "-"
+def predicting(run: dict[str, Any]) -> None:
+    """Let the machine of a run be the one that its ledger predicts exchanges by."""
+    if not run["virtual"] and run["machine"].get("exchange"):
+        run["machine"].update(run["machine"]["exchange"])
 
 
 def placed(run: dict[str, Any]) -> Iterator[str]:
@@ -76,7 +63,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def _notes(run: dict[str, Any]) -> Iterator[str]:
+def notes(run: dict[str, Any]) -> Iterator[str]:
     """What is to be said below a run's table."""
     yield from placed(run)
     if any(run["machine"].get(key) is not None for key in BARS.values()):
@@ -88,7 +75,8 @@ def _notes(run: dict[str, Any]) -> Iterator[str]:
         yield "Times are virtual: what is measured is what the machine's parameters say."
 
 
-def _title(number: int, run: dict[str, Any]) -> str:
+def title(number: int, run: dict[str, Any]) -> str:
+    """A run in a line: where, when, by which machine, with which versions."""
     machine, hosts = run["machine"], sorted(set(run["hosts"]))
     kind = "virtual processors" if run["virtual"] else "MPI ranks"
     figures = ", ".join(f"{name} = {machine[name]:.3g} {unit}" for name, unit in UNITS.items() if name in machine)
@@ -105,12 +93,12 @@ def _table(records: Supersteps, machine: dict[str, Any], every: bool) -> Table:
     table.add_column("superstep" if every else "supersteps", justify="right")
     table.add_column("label")
     total, errors = records.total, {name: machine[key] for name, key in BARS.items() if machine.get(key) is not None}
-    columns = _columns(total, machine["calibrated"], errors)
-    for name in columns:
+    shown = columns(total, machine["calibrated"], errors)
+    for name in shown:
         table.add_column(Text(name), justify="right")  # a unit in brackets is no markup
 
     def add(number: int, label: str, record: Record) -> None:
-        table.add_row(str(number), Text(label), *(column(record) for column in columns.values()))
+        table.add_row(str(number), Text(label), *(column(record) for column in shown.values()))
 
     if every:
         for number, record in enumerate(records):
@@ -121,37 +109,3 @@ def _table(records: Supersteps, machine: dict[str, Any], every: bool) -> Table:
     table.add_section()
     add(total.supersteps, "total", total)
     return table
-
-
-def _columns(total: Record, predicted: bool, errors: dict[str, float]) -> dict[str, Callable[[Record], str]]:
-    """The columns of a table: what there is to say of a run with that total.
-
-    Args:
-        total: of the run.
-        predicted: whether there is a machine to predict by.
-        errors: relative ones of its predictions, by the column's name.
-    """
-
-    def whole(name: str) -> Callable[[Record], str]:
-        return lambda record: f"{getattr(record, name):.0f}"
-
-    def seconds(name: str) -> Callable[[Record], str]:
-        return lambda record: f"{getattr(record, name):.4g}"
-
-    def bar(error: float) -> Callable[[Record], str]:
-        return lambda record: f"{error * record.exchange_predicted:.2g}"
-
-    columns = {"h [words]": whole("h"), "M [words]": whole("M"), "messages": whole("messages")}
-    if total.items:
-        columns["items"] = whole("items")
-    columns["computing [s]"] = seconds("seconds")
-    if total.work:
-        columns["by w/r [s]" if predicted else "w [flop]"] = seconds("charged" if predicted else "work")
-    columns["imbalance"] = lambda record: f"{record.imbalance:.3g}"
-    columns["waiting [s]"] = seconds("waiting")
-    columns["exchange [s]"] = seconds("exchange")
-    if predicted:
-        columns["predicted [s]"] = seconds("exchange_predicted")
-        columns.update({name: bar(error) for name, error in errors.items()})
-        columns["predicted/measured"] = ratio_of
-    return columns

@@ -34,6 +34,10 @@ from .transport.virtual import Carry, MachineFailed, Meeting, Scheduler, Virtual
 if TYPE_CHECKING:
     from .routing.networks.network import Network
 
+if TYPE_CHECKING:
+    from .chrome import TraceFile
+    from .trace import Tracer
+
 
 @dataclass(frozen=True)
 class Simulation:
@@ -58,6 +62,11 @@ class Simulation:
     failures: int = 0
     expected: float = 0.0
 
+    def _repr_html_(self) -> str:
+        failed = f", {self.failures} failures of the machine" if self.failures else ""
+        head = f"{len(self.results)} virtual processors, {self.time:.4g} virtual seconds{failed}"
+        return f"<p><b>{head}</b></p>{self.ledger._repr_html_()}"
+
 
 @dataclass
 class Replay:
@@ -78,6 +87,21 @@ class SimulateOptions:
     ledger: str | None = None
     recording: Recording = field(default_factory=Recording)
     replay: Replay | None = None
+    trace: str | None = None
+    ledgers: list[Ledger] | None = None  # where they are to be kept
+    trace_file: TraceFile | None = None
+    about_trace: Mapping[str, Any] = field(default_factory=dict)  # of the last run, for its ledger
+
+    def traced(self, tracers: Sequence[Tracer]) -> None:
+        """Write the trace of a run that has ended."""
+        from . import chrome, trace
+
+        assert self.trace is not None
+        found = trace.of_virtual(tracers)
+        if self.trace_file is None:
+            self.trace_file = chrome.TraceFile()
+        self.trace_file.add(self.trace, found, f"p = {found.p} virtual processors")
+        self.about_trace = {"trace": found.summary()}
 
 
 _ALONE = SimulateOptions(p=1)  # of the runs of a program that finds no MPI library
@@ -254,12 +278,22 @@ def _simulated(
         return run_processor
 
     prepare(meeting, supersteps)
+    tracers = _tracers(supersteps) if _options is not None and _options.trace else []
     scheduler.run([body(superstep) for superstep in supersteps])
     if meeting.failed:
         return None
     if errors:
         raise _first(errors, supersteps)
-    return Simulation(results, _ledger(supersteps, machine), meeting.clock)
+    ledger = _ledger(supersteps, machine)
+    if tracers and _options is not None:
+        _options.traced(tracers)
+    return Simulation(results, ledger, meeting.clock)
+
+
+def _tracers(supersteps: Sequence[SuperstepEngine]) -> Sequence[Tracer]:
+    from .trace import Tracer  # nobody else needs it
+
+    return [Tracer(superstep) for superstep in supersteps]
 
 
 def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEngine]) -> BaseException:
@@ -341,7 +375,9 @@ def run_simulated(
         every=every,
         **kwargs,
     )
+    if chosen.ledgers is not None:
+        chosen.ledgers.append(done.ledger)
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
-        chosen.recording.add(chosen.ledger, done.ledger, hosts, name_of(router))
+        chosen.recording.add(chosen.ledger, done.ledger, hosts, name_of(router), chosen.about_trace)
     return done.results[0]

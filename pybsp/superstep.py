@@ -66,6 +66,7 @@ from .transport.router import Direct, Router
 
 if TYPE_CHECKING:
     from .group_rides import GroupRides
+    from .trace import Tracer
 
 _NONE: dict[int, Parcel] = {}
 _LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
@@ -116,6 +117,7 @@ class SuperstepEngine:
         rides: functions that ride in its supersteps.
         shown: the way of short records; None where there is none.
         saver: of checkpoints; None where there are none.
+        tracer: keeps what a trace is made of; None where none is asked for.
         flags: that the next end of a superstep tells the others.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
@@ -159,6 +161,7 @@ class SuperstepEngine:
         "router",
         "saver",
         "shown",
+        "tracer",
         "transport",
     )
 
@@ -194,6 +197,7 @@ class SuperstepEngine:
         self._begun: _Begun | None = None
         self.part: SuperstepEngine | None = None
         self.saver: Saving | None = None
+        self.tracer: Tracer | None = None
         self.flags = 0
         self.kept: list[SuperstepEngine] = []
         self.forgotten: list[SuperstepEngine] = []
@@ -275,6 +279,8 @@ class SuperstepEngine:
             self.inbox = self._empty
             if self._outgoing:
                 parcels, sent = self.mail.pack(self.pid)
+                if self.tracer is not None:
+                    self.tracer.count(parcels)
                 arrival = self.route(SYNC, None, parcels, COUNTS)
             else:
                 sent = _NOTHING
@@ -328,6 +334,8 @@ class SuperstepEngine:
 
     def sync_own(self, name: str) -> None:
         """`BSP.own_superstep`."""
+        if self.tracer is not None:
+            self.tracer.called(name)
         account = self.account
         label = account.label
         if not label:
@@ -356,6 +364,8 @@ class SuperstepEngine:
             Whether what was called on some group goes on after it.
         """
         self.gate.check(name)
+        if self.tracer is not None:
+            self.tracer.called(name)
         account = self.account
         try:
             enter = clock()
@@ -363,6 +373,8 @@ class SuperstepEngine:
             parcels: dict[int, Parcel] = {}
             rides.pack(parcels)
             sent = _count(parcels.items(), self.pid)
+            if self.tracer is not None:
+                self.tracer.count(parcels)
             note, declared = None, self.registrations.declared
             if declared or self.checked:
                 label = account.label or ("collectives on groups" if on_groups else name)
@@ -484,6 +496,8 @@ class SuperstepEngine:
             for one in self.participants:
                 one.pack(parcels)
             counts = _count(parcels.items(), self.pid)
+            if self.tracer is not None:
+                self.tracer.count(parcels)
             if self._accesses.asking:
                 flags |= FLAG_GETS
         if declared or self.checked:
@@ -541,6 +555,8 @@ class SuperstepEngine:
         parcels, (words_out, messages_out) = self._accesses.replies(arrived)
         words_in, messages_in = self._accesses.read()
         # Who reads in memory of others does so before this exchange, and nothing is written there before it.
+        if self.tracer is not None:
+            self.tracer.count(parcels)
         arrival = self.route(REPLY, None, parcels, Charge(0.0, counts=True))
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")

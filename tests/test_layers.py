@@ -36,18 +36,18 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding errors failures files layouts lazy leftovers managed mpiexec notebook "
-        "places process settings shipping slurm supervise",
+        "_version compiled convert decoding drawing errors failures files layouts lazy leftovers managed mpiexec "
+        "notebook places process settings shipping slurm supervise",
         "",
     ),
-    "machines": Layer("cost machine", "ground"),
+    "machines": Layer("cost machine machine_shown", "ground"),
     "transport": Layer("transport", "ground machines"),
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp checkpoints combining gate global_arrays group_notes group_rides group_shown "
-        "groups indices labels ledger notes part_totals participant parts patterns queues registrations rides shown "
-        "superstep",
+        "accesses account arrays bsp checkpoints chrome combining gate global_arrays group_notes group_rides "
+        "group_shown groups indices labels ledger notes part_totals participant parts patterns pictures queues "
+        "registrations rides shown superstep trace",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
@@ -64,7 +64,7 @@ LAYERS = {
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
     "command": Layer(
-        "__main__ cli configured doctor labelled probe pytest_plugin report starting",
+        "__main__ cli configured doctor labelled page predict probe pytest_plugin report starting",
         "ground machines transport messages logp bsp routers runs benchmarks",
     ),
 }
@@ -76,9 +76,10 @@ CHECKPOINTS = ("asked", "failing", "saver", "snapshot")
 TYPES_ONLY = {
     *((f"checkpoints.{name}", "superstep") for name in CHECKPOINTS),
     *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
-    *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals")),
+    *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals", "trace")),
     ("notes", "rides"),
     ("ledger", "part_totals"),
+    ("pictures", "ledger"),
     ("account", "part_totals"),
     ("arrays", "patterns"),
 }

@@ -122,6 +122,7 @@ def test_a_rank_that_comes_late_to_the_first_run_is_waited_for(program: Program)
 VALUES = {
     settings.MACHINE: ("one.json", "other.json"),
     settings.LEDGER: ("one.json", "other.json"),
+    settings.TRACE: ("one.json", "other.json"),
     settings.CHECKED: ("1", "0"),
     settings.ROUTER: ("direct", "sparse"),
     settings.GRACE: ("5", "6"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import heapq
+import html
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -72,6 +73,19 @@ class Simulation:
             f"<simulation: {self.machine.p} processors, {self.time} steps, stalled {self.stalled}, "
             f"{len(self.trace)} messages, at most {self.max_in_transit} in transit to one>"
         )
+
+    def _repr_html_(self) -> str:
+        from ..drawing import Axis, lanes
+
+        time = max(self.time, 1)
+        parts = [np.array(steps)[:, None] / time for steps in (self.busy, self.stalls, self.idle)]
+        groups = -(-self.machine.p // 64)  # of very many processors several are in a lane
+        means = [np.add.reduceat(part, np.arange(0, len(part), groups)) for part in parts]
+        sizes = np.add.reduceat(np.ones((self.machine.p, 1)), np.arange(0, self.machine.p, groups))
+        names = ["busy", "stalled", "idle"]
+        along = Axis(0, self.time, "steps")
+        drawn = lanes([mean / sizes for mean in means], names, along, "processor", self.machine.p)
+        return f'<p><b>{html.escape(repr(self)[1:-1])}</b></p><div style="max-width:640px">{drawn}</div>'
 
     @property
     def machine(self) -> LogPMachine:

@@ -220,13 +220,24 @@ def everything() -> None:
     moves: int = logp.run(program, machine=machine)
     one: logp.Simulation = logp.simulate(chosen, machine=machine, schedule=logp.Schedule())
     trace: logp.Trace = one.trace
+    goal: logp.Goal = logp.Goal.of(trace)
     check: logp.Check = logp.check(program, machine=machine)
     pybsp.simulate(routing.logp_on_bsp(program, machine), p=4, router=routing.logp_router("offline"))
     relation: routing.Relation = relations.bit_reversal(16, h=4)
     colours = routing.decompose(relation.sources, relation.destinations, 16)
     cube: networks.Network = networks.network("hypercube", 16)
     traffic: networks.Traffic = cube.route(relation, two_phase=True)
-    print(results, simulation.time, moves, trace.p, check.ok, colours.max(), traffic.steps, before())
+    print(
+        results,
+        simulation.time,
+        moves,
+        trace.p,
+        goal.simulate(machine),
+        check.ok,
+        colours.max(),
+        traffic.steps,
+        before(),
+    )
 
 
 if __name__ == "__main__":

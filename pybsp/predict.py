@@ -1,0 +1,358 @@
+"""`pybsp predict`: what a program would take on another machine, and on more processors than there are here.
+
+The program runs on virtual processors, one after the other, so that each one's computing is measured alone; the other
+machine's parameters say what each exchange takes. Of a ledger, computing is as it was measured in that run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import gc
+import os
+import re
+import runpy
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from . import process, settings, simulation, threads
+from .decoding import harmless
+from .drawing import Axis, bars, lines
+from .drawing import table as html_table
+from .errors import BSPError, UsageError
+from .files import replacing
+from .ledger import Record, read
+from .machine import BSPMachine, resized
+from .page import framed
+from .pictures import note, safe, shown_label
+
+SCALED = ("g", "l", "o_msg", "o_item", "r")
+_WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p\}")
+
+
+class Prediction(NamedTuple):
+    """What a program takes, or the supersteps of a label.
+
+    label: of the supersteps; "" of all.
+    p: processors.
+    supersteps: their number.
+    computing, waiting: seconds: the busiest processor's in each superstep, and what that is above the mean.
+    exchange: seconds, the latency included.
+    latency: seconds of it that supersteps take in which nothing is sent.
+    """
+
+    label: str
+    p: int
+    supersteps: int
+    computing: float
+    waiting: float
+    exchange: float
+    latency: float
+
+    @property
+    def time(self) -> float:
+        """Seconds of all."""
+        return self.computing + self.exchange
+
+    @property
+    def imbalance(self) -> float:
+        """The largest computing over the mean."""
+        mean = self.computing - self.waiting
+        return self.computing / mean if mean > 0 else 1.0
+
+    @property
+    def parts(self) -> tuple[float, float, float]:
+        """Of the time: computing, exchange beyond latency, latency."""
+        whole = self.time or 1.0
+        return self.computing / whole, (self.exchange - self.latency) / whole, self.latency / whole
+
+
+def predicted(records: Iterable[Record], machine: BSPMachine, faster: float = 1.0, label: str = "") -> Prediction:
+    """What these supersteps take on a machine.
+
+    Args:
+        records: of a ledger: their computing, words, messages and items count.
+        machine: has as many processors as they are of.
+        faster: so many times as fast is its computing.
+        label: of the prediction.
+    """
+    empty = machine.exchanging(0.0)
+    sums = [0, 0.0, 0.0, 0.0, 0.0]
+    for record in records:
+        computing = record.seconds / faster
+        counted = record.h, record.messages, record.M, record.items
+        if machine.cost == "max":
+            exchange = machine.elapsed(computing, *counted) - computing
+        else:
+            exchange = machine.exchanging(*counted)
+        of_one = (1, computing, record.waiting / faster, exchange, min(empty, exchange))
+        sums = [a + b for a, b in zip(sums, of_one, strict=True)]
+    return Prediction(label, machine.p, int(sums[0]), *sums[1:])
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("predict", help="what a program, or a run, would take on another machine")
+    parser.add_argument("target", metavar="PROGRAM|LEDGER", help="a program, or a ledger file (.json)")
+    parser.add_argument(
+        "arguments", nargs="*", help="the program's, where {p} is the number of processors, {100*p} as often 100"
+    )
+    parser.add_argument("-p", nargs="+", type=_count, metavar="P", help="numbers of processors; of programs")
+    parser.add_argument("--machine", metavar="FILE", help="a machine file of the other machine (PYBSP_MACHINE)")
+    parser.add_argument(
+        "--scale", nargs="+", default=[], metavar="NAME=FACTOR", help=f"what if: of {', '.join(SCALED)} so many times"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a page of it, with pictures")
+    parser.set_defaults(action=_predict)
+
+
+def _count(text: str) -> int:
+    number = int(text) if text.isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return number
+
+
+def _predict(options: argparse.Namespace) -> int:
+    path = options.machine or settings.text(settings.MACHINE)
+    if not path:
+        raise UsageError(
+            "--machine: expected a machine file of the machine that is asked about: write one there with "
+            "`pybsp calibrate -n 4 -o machine.json`, or `pybsp.BSPMachine(...).save('machine.json')`"
+        )
+    machine = BSPMachine.load(path)
+    factors = _factors(options.scale)
+    machine, faster = _scaled(machine, factors), factors.get("r", 1.0)
+    if not Path(options.target).is_file():
+        raise UsageError(f"{options.target}: there is no such file")
+    said = list(_left_out(machine, path, factors))
+    if options.target.endswith(".json"):
+        if options.p or options.arguments:
+            raise UsageError(f"{options.target}: a ledger has its own p, and no arguments; for others give the program")
+        tables = [
+            _of_ledger(number, run, machine, faster) for number, run in enumerate(read(options.target)["runs"], 1)
+        ]
+    else:
+        if not options.p:
+            raise UsageError("-p: expected the numbers of processors to predict for, as -p 1 2 4 8")
+        tables = [_of_program(options, machine, faster)]
+    if options.html:
+        _write(options, tables, said)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200
+    for one in tables:
+        console.print(harmless(one.title), highlight=False, markup=False, soft_wrap=True)
+        table = Table()
+        for name in one.head:
+            table.add_column(name, justify="left" if name == "label" else "right")
+        for row in one.rows:
+            table.add_row(*row)
+        console.print(table, markup=False)
+    for line in said:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return 0
+
+
+def _factors(texts: Sequence[str]) -> dict[str, float]:
+    found = {}
+    for text in texts:
+        name, _, figure = text.partition("=")
+        try:
+            factor = float(figure)
+        except ValueError:
+            factor = 0.0
+        if name not in SCALED or not 0 < factor < float("inf"):
+            raise UsageError(f"--scale: expected one of {', '.join(SCALED)}, = and a factor above 0, got {text!r}")
+        found[name] = factor
+    return found
+
+
+def _scaled(machine: BSPMachine, factors: dict[str, float]) -> BSPMachine:
+    """The machine with parameters so many times as large."""
+    times = {name: factors.get(name, 1.0) for name in SCALED}
+    rows = tuple(
+        (words, latency * times["l"], o_msg * times["o_msg"], g * times["g"])
+        for words, latency, o_msg, g in machine.segments
+    )
+    exchange = None if machine.exchange is None else _scaled(machine.exchange, factors)
+    figures: dict[str, Any] = {name: getattr(machine, name) * factor for name, factor in times.items()}
+    return dataclasses.replace(machine, segments=rows, exchange=exchange, **figures)
+
+
+def _left_out(machine: BSPMachine, path: str, factors: dict[str, float]) -> Iterator[str]:
+    """What the prediction does not know."""
+    whose = f"{path}, measured with p = {machine.p}" if machine.calibrated else f"{path}, which nobody has measured"
+    if factors:
+        whose += "; " + ", ".join(f"{name} times {factor:g}" for name, factor in factors.items())
+    yield f"Exchange by {harmless(whose)}; g, l and the o's are taken to be the same for every p."
+    if machine.error_median is not None and machine.error_p95 is not None:
+        yield (
+            f"+- is {100 * machine.error_p95:.3g} % of the exchange: of supersteps that nothing was fitted from "
+            f"95 % were as near (half of them within {100 * machine.error_median:.3g} %)."
+        )
+    elif machine.calibrated:
+        yield "There is no error bar: the machine file has none."
+    yield (
+        "Left out: that the other machine's cores and caches are others than those that computing was measured on "
+        "(--scale r=2: twice as fast), that processors of one host share its memory, and contention in its network."
+    )
+
+
+class Shown(NamedTuple):
+    """A table, and the predictions that it is of."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    predictions: list[Prediction]
+
+
+# -- of a program ------------------------------------------------------------------------------------------------------
+
+
+def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float) -> Shown:
+    weak = any(map(_WITH_P.search, options.arguments))
+    found = []
+    for p in sorted(set(options.p)):
+        arguments = [_WITH_P.sub(lambda match: str(int(match[1] or 1) * p), text) for text in options.arguments]  # noqa: B023
+        there = resized(machine, p)
+        ledgers = _runs([options.target, *arguments], p, there)
+        if not ledgers:
+            raise UsageError(f"{options.target}: expected a program that calls pybsp.run, and it has not, for p = {p}")
+        found.append(predicted((record for ledger in ledgers for record in ledger), there, faster))
+    first = found[0]
+    head = ["p", "supersteps", "time [s]", "+- [s]", f"speed-up over p = {first.p}", "efficiency"]
+    head += ["imbalance", "computing", "exchange", "latency"]
+    rows = []
+    for one in found:
+        more = one.p / first.p
+        # Of weak scaling the work grows with p: as much in the same time is a speed-up of p.
+        speedup = first.time / one.time * (more if weak else 1.0) if one.time else 1.0
+        rows.append(
+            [
+                *(f"{one.p}", f"{one.supersteps}", f"{one.time:.4g}", _bar(one, machine)),
+                *(f"{speedup:.4g}", f"{100 * speedup / more:.3g} %", f"{one.imbalance:.3g}"),
+                *(f"{100 * part:.3g} %" for part in one.parts),
+            ]
+        )
+    scaling = "weak scaling" if weak else "the same input for each p"
+    return Shown(f"{' '.join([options.target, *options.arguments])}: {scaling}", head, rows, found)
+
+
+def _bar(one: Prediction, machine: BSPMachine) -> str:
+    return "-" if machine.error_p95 is None else f"{machine.error_p95 * one.exchange:.2g}"
+
+
+def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[Iterable[Record]]:
+    """The ledgers of the runs of a program on p virtual processors, whose machine is that one; what it prints is lost.
+
+    Raises:
+        UsageError: it fails.
+    """
+    chosen = simulation.SimulateOptions(p, measure=True, ledgers=[])
+    before, path = sys.argv, list(sys.path)
+    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, contextlib.ExitStack() as stack:
+        file = os.path.join(folder, "machine.json")
+        machine.save(file)
+        given = os.environ.get(settings.MACHINE)
+        os.environ[settings.MACHINE] = file
+        simulation.set_options(chosen)
+        sys.argv = list(program)
+        sys.path.insert(0, str(Path(program[0]).resolve().parent))
+        stack.enter_context(contextlib.redirect_stdout(stack.enter_context(Path(os.devnull).open("w"))))
+        stack.enter_context(threads.limited(process.cores()))  # a thread for each: a rank has a core of its own
+        gc.collect()
+        gc.disable()  # its pauses would count as one processor's computing, for which all others wait
+        try:
+            runpy.run_path(program[0], run_name="__main__")
+        except SystemExit as end:
+            if end.code:
+                raise UsageError(f"{program[0]}: ended with {end.code!r} for p = {p}") from end
+        except BSPError:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise UsageError(f"{program[0]}: failed for p = {p}: {what}; see `pybsp simulate -p {p}`") from error
+        finally:
+            gc.enable()
+            simulation.set_options(None)
+            sys.argv, sys.path[:] = before, path
+            if given is None:
+                del os.environ[settings.MACHINE]
+            else:
+                os.environ[settings.MACHINE] = given
+    assert chosen.ledgers is not None
+    return chosen.ledgers
+
+
+# -- of a ledger -------------------------------------------------------------------------------------------------------
+
+
+def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: float) -> Shown:
+    machine = resized(machine, run["p"])
+    labels: dict[str, list[Record]] = {}
+    for record in run["supersteps"]:
+        labels.setdefault(record.label, []).append(record)
+    found = [predicted(records, machine, faster, label) for label, records in labels.items()]
+    found.append(predicted(run["supersteps"], machine, faster, "total"))
+    before = {one.label: one.measured for one in run["supersteps"].totals()}
+    before["total"] = run["supersteps"].total.measured
+    head = ["label", "supersteps", "time there [s]", "+- [s]", "time here [s]", "here/there"]
+    head += ["imbalance", "computing", "exchange", "latency"]
+    rows = [
+        [
+            *(shown_label(one.label), f"{one.supersteps}", f"{one.time:.4g}", _bar(one, machine)),
+            *(f"{before[one.label]:.4g}", f"{before[one.label] / one.time:.3g}" if one.time else "-"),
+            *(f"{one.imbalance:.3g}", *(f"{100 * part:.3g} %" for part in one.parts)),
+        ]
+        for one in found
+    ]
+    here = "virtual processors" if run["virtual"] else f"ranks on {', '.join(sorted(set(run['hosts'])))}"
+    return Shown(f"run {number}: p = {run['p']} {here}", head, rows, found)
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def _write(options: argparse.Namespace, tables: Sequence[Shown], said: Sequence[str]) -> None:
+    parts = []
+    for one in tables:
+        parts.append(f"<h2>{safe(one.title, 2000)}</h2>")
+        parts += _pictures(one.predictions) if one.head[0] == "p" else ()
+        parts.append(html_table(one.head, one.rows, last=one.head[0] == "label"))
+    text = framed(f"Prediction of {Path(options.target).name}", [*parts, *map(note, said)])
+    try:
+        with replacing(options.html) as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"--html: {options.html}: cannot be written ({error.strerror})") from error
+
+
+def _pictures(found: Sequence[Prediction]) -> Iterator[str]:
+    """Time over p, and what it goes to."""
+    p = np.array([float(one.p) for one in found])
+    time = np.array([one.time for one in found])
+    if len(found) > 1 and (time > 0).all():
+        ideal = time[0] * p[0] / p
+        up = Axis.over(np.concatenate([time, ideal]), "seconds", log=True)
+        yield "<h3>Time</h3>"
+        yield lines(
+            p, [time, ideal], ["predicted", f"that of p = {found[0].p}, divided"], Axis.over(p, "p", log=True), up
+        )
+    yield "<h3>What it goes to</h3>"
+    layers = np.array([one.parts for one in found]).T
+    names = ["computing", "exchange", "latency"]
+    hints = [f"p = {one.p}: {one.time:.4g} s" for one in found]
+    yield bars(layers, names, Axis(0, len(found), "predictions, by p"), "part of time", hints, 2)

@@ -1,0 +1,254 @@
+"""`pybsp report --html`: one page that needs nothing else, bounded; what programs say is text in it, and no markup."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import page
+from pybsp.cli import main as command
+from pybsp.errors import UsageError
+from pybsp.ledger import Supersteps, append_run
+from pybsp.machine import BSPMachine
+from pybsp.trace import BINS, KINDS, LANES
+
+from .test_files import mutated
+from .tiers import some
+
+EVIL = "</style><script>alert(1)</script><img src=x onerror='alert(2)'>\"&"
+MACHINE = BSPMachine(4, g=1e-8, l=1e-5, r=1e9, calibrated=True)
+TAGS = {
+    *("html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "div", "section", "span", "i"),
+    *("table", "tr", "td", "th", "svg", "path", "rect", "text", "figure", "figcaption"),
+}
+
+
+class Page(HTMLParser):
+    """What a page has: its tags with attributes, and its text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def count(self, name: str) -> int:
+        return sum(tag == name for tag, _ in self.tags)
+
+
+def program(bsp: pybsp.BSP) -> None:
+    for step in range(6):
+        with bsp.superstep(EVIL if step == 3 else "even" if step % 2 == 0 else "odd"):
+            bsp.work(1e4 * (1 + bsp.pid))
+            bsp.send((bsp.pid + 1) % bsp.p, np.zeros(50))
+
+
+def trace(p: int, bins: int = BINS, label: str = "even") -> dict[str, Any]:
+    """What a ledger file holds of a trace, as large as it gets."""
+    lane = -(-p // LANES)
+    lanes = -(-p // lane)
+    rng = random.Random(0)
+    rows = [[rng.random() for _ in range(bins)] for _ in range(lanes)]
+    return {
+        "p": p,
+        "lane": lane,
+        "labels": [f"{label} {n}" for n in range(KINDS + 1)],
+        "words": [
+            [kind, a, b, rng.randrange(1, 10**9)]
+            for kind in range(KINDS + 1)
+            for a in range(lanes)
+            for b in range(lanes)
+        ],
+        "seconds": 1.0,
+        **dict.fromkeys(("computing", "waiting", "exchange", "sent"), rows),
+        "kinds": [[rng.randrange(-1, KINDS + 1) for _ in range(bins)] for _ in range(lanes)],
+    }
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """A ledger file with a trace."""
+    path, source = tmp_path / "ledger.json", tmp_path / "program.py"
+    BSPMachine(4, g=1e-8, l=1e-5, r=1e9).save(tmp_path / "machine.json")
+    source.write_text("import pybsp\nfrom tests.test_page import program\npybsp.run(program)\n")
+    options = [
+        "--ledger",
+        str(path),
+        "--trace",
+        str(tmp_path / "trace.json"),
+        "--machine",
+        str(tmp_path / "machine.json"),
+    ]
+    assert command(["simulate", "-p", "4", *options, str(source)]) == 0
+    return path
+
+
+def test_a_page_needs_nothing_else_and_what_programs_say_is_text_in_it(ledger: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert command(["report", str(ledger), "--html", str(out)]) == 0
+    found = Page(out)
+    assert {tag for tag, _ in found.tags} <= TAGS
+    names = {name for _, attributes in found.tags for name in attributes}
+    assert not [name for name in names if name.startswith("on") or name in ("src", "href", "srcset")]
+    assert re.findall(r"https?://[^\"]*", out.read_text()) == ["http://www.w3.org/2000/svg"] * found.count("svg")
+    assert "default-src 'none'" in str([a for tag, a in found.tags if tag == "meta"])
+    assert EVIL in found.text
+
+
+def test_a_page_has_pictures_of_all_that_is_kept(ledger: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert command(["report", str(ledger), "--html", str(out)]) == 0
+    found = Page(out)
+    for text in (
+        "Time by superstep and label",
+        "Imbalance of computing",
+        "Exchange, predicted against measured",
+        "Costs by label",
+        "Timeline by processor: what it does",
+        "Words from each processor to each",
+        "exchange predicted/measured: 1 ",
+        "all labels: 1200 words",
+        "even: 600 words",
+        "Times are virtual",
+    ):
+        assert text in found.text, text
+    assert found.count("svg") == 4 + 3 + 4
+    without = json.loads(ledger.read_text())
+    del without["runs"][0]["trace"]
+    ledger.write_text(json.dumps(without))
+    assert command(["report", str(ledger), "--html", str(out)]) == 0
+    assert Page(out).count("svg") == 4
+
+
+def test_two_ledgers_stand_side_by_side_and_three_do_not(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "page.html"
+    assert command(["report", str(ledger), str(ledger), "--html", str(out)]) == 0
+    found = Page(out)
+    assert found.count("section") == 2
+    assert "second/first" in found.text
+    assert command(["report", *[str(ledger)] * 3, "--html", str(out)]) == 2
+    assert "--html: expected one ledger, or two to stand side by side, got 3" in capsys.readouterr().err
+    assert command(["report", str(ledger), "--html", str(tmp_path / "nowhere" / "page.html")]) == 2
+    assert "nowhere/page.html: cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"computing": [[0.0]]}, r"trace\.computing: expected 4 lists of 120, got 1 of \[1\]"),
+        (
+            {"exchange": [[float("nan")] * BINS] * 4},
+            r"trace\.exchange\[0\]\[0\]: expected a finite number of at least 0, got nan",
+        ),
+        ({"words": [[0, 0, 4, 5]]}, r"trace\.words: expected numbers of labels below 4, of lanes below 4"),
+        ({"kinds": [[4] * BINS] * 4}, r"trace\.kinds: expected numbers of labels, below 4"),
+        ({"labels": []}, r"trace\.labels: expected a list of 1 to inf"),
+        ({"lane": 0}, r"trace\.lane: expected a whole number of at least 1"),
+    ],
+)
+def test_a_damaged_trace_is_an_error_that_names_file_and_field(ledger: Path, change: dict[str, Any], said: str) -> None:
+    content = json.loads(ledger.read_text())
+    content["runs"][0]["trace"].update(change)
+    ledger.write_text(json.dumps(content))
+    with pytest.raises(UsageError, match=rf"ledger\.json: .*{said}"):
+        page.write([str(ledger)], str(ledger.parent / "page.html"))
+    assert not (ledger.parent / "page.html").exists()
+
+
+def test_damaged_ledgers_are_refused_or_drawn(ledger: Path, tmp_path: Path) -> None:
+    whole, rng, out = json.loads(ledger.read_text()), random.Random(3), tmp_path / "page.html"
+    drawn = 0
+    for _ in range(some(300)):
+        ledger.write_bytes(mutated(whole, rng))
+        try:
+            drawn += page.write([str(ledger)], str(out)) == 0
+        except UsageError:
+            continue
+        assert {tag for tag, _ in Page(out).tags} <= TAGS
+    assert drawn
+
+
+def large(path: Path, runs: int, supersteps: int, p: int) -> None:
+    """A ledger file of very many supersteps, with the longest labels, that need to be escaped."""
+    rng = np.random.default_rng(0)
+    for run in range(runs):
+        seconds = rng.random((supersteps, 2)).tolist()
+        records = (
+            {
+                **dict.fromkeys(("work", "charged", "predicted"), 1e-3),
+                **dict.fromkeys(("messages", "h_out", "h_in", "h", "M", "items"), 10**6),
+                **{"label": f"{'<&' * 100}{number % 400}", "seconds": computing, "seconds_mean": 0.8 * computing},
+                **{"measured": computing + exchange, "exchange_predicted": 0.5},
+            }
+            for number, (computing, exchange) in enumerate(seconds)
+        )
+        about = pybsp.simulate(lambda bsp: None, machine=MACHINE).ledger.about([f"<{'h' * 50}>"] * p, "direct")
+        held: dict[str, Any] = {"p": p, "virtual": False}
+        if run < 2:
+            held["trace"] = trace(p, label="<&" * 100)
+        append_run(path, {**about, **held, "supersteps": records}, first=run == 0)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("runs", "supersteps", "p"), [(1, 100_000, 64), (9, 300, 300)])
+def test_a_page_is_bounded(tmp_path: Path, runs: int, supersteps: int, p: int) -> None:
+    path, out = tmp_path / "ledger.json", tmp_path / "page.html"
+    large(path, runs, supersteps, p)
+    both = [str(path)] * (1 if runs == 1 else 2)
+    assert page.write(both, str(out)) == 0
+    assert out.stat().st_size <= 5e6
+    assert ("The pictures of this run's trace are left out" in Page(out).text) == (runs > 1)
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium: apt-get install chromium")
+def test_a_browser_draws_the_page_and_runs_nothing(ledger: Path, tmp_path: Path) -> None:
+    assert BROWSER is not None
+    out, picture = tmp_path / "page.html", tmp_path / "page.png"
+    assert command(["report", str(ledger), "--html", str(out)]) == 0
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile", out.as_uri()]
+
+    def browse(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([str(BROWSER), *more, *options], capture_output=True, text=True, timeout=120, check=True)
+
+    drawn = browse("--enable-logging=stderr", "--dump-dom")
+    assert "CONSOLE" not in drawn.stderr  # no error of the page, nothing that its policy refused
+    there = tmp_path / "dom.html"
+    there.write_text(drawn.stdout)
+    found = Page(there)
+    assert {tag for tag, _ in found.tags} <= TAGS | {"tbody"}
+    assert (found.count("svg"), EVIL in found.text) == (Page(out).count("svg"), True)
+    browse("--window-size=1200,3000", f"--screenshot={picture}")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    pixels = np.rint(255 * plt.imread(picture)[:, :, :3]).astype(int).reshape(-1, 3)
+    for colour in ((0x4E, 0x79, 0xA7), (0x59, 0xA1, 0x4F), (0x08, 0x30, 0x6B)):  # bars, points, the darkest shade
+        assert (pixels == colour).all(axis=1).sum() > 50, colour
+
+
+def test_a_ledger_of_no_supersteps_is_a_page_too(tmp_path: Path) -> None:
+    path, out = tmp_path / "ledger.json", tmp_path / "page.html"
+    about = pybsp.simulate(lambda bsp: None, p=2).ledger.about(["here"] * 2, "direct")
+    append_run(path, {**about, "supersteps": Supersteps()}, first=True)
+    assert page.write([str(path)], str(out)) == 0
+    assert "run 1: p = 2 virtual processors" in Page(out).text

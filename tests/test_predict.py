@@ -1,0 +1,159 @@
+"""`pybsp predict`: a program, or a ledger, on another machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp.cli import main as command
+from pybsp.ledger import append_run
+from pybsp.machine import BSPMachine
+from pybsp.predict import Prediction, predicted
+
+MACHINE = BSPMachine(4, g=1e-3, l=1.0, r=1e9, o_msg=0.25, o_item=0.125, error_median=0.05, error_p95=0.2)
+PROGRAM = """
+import sys
+import numpy as np
+import pybsp
+def main(bsp, n):
+    print("heard by nobody")
+    assert bsp.machine.p == bsp.p and bsp.machine.l == {l}
+    with bsp.superstep("ring"):
+        bsp.send((bsp.pid + 1) % bsp.p, np.zeros(n))
+    bsp.sync()
+pybsp.run(main, int(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    """A program and a machine file."""
+    program, machine = tmp_path / "program.py", tmp_path / "machine.json"
+    program.write_text(PROGRAM.format(l=1.0))
+    MACHINE.save(machine)
+    return str(program), str(machine)
+
+
+def rows(printed: str) -> list[list[str]]:
+    """The cells of the tables' lines."""
+    return [re.split(r" *│ *", line.strip("│ \n")) for line in printed.splitlines() if line.startswith("│")]
+
+
+def test_a_programs_time_is_its_computing_here_and_its_exchange_there(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, machine = files
+    assert command(["predict", program, "1000", "-p", "1", "4", "2", "--machine", machine]) == 0
+    printed = capsys.readouterr().out
+    assert "heard by nobody" not in printed
+    found = rows(printed)
+    assert [row[:2] for row in found] == [["1", "2"], ["2", "2"], ["4", "2"]]
+    # Two supersteps of latency 1 s, 1000 words in a message of 1.25 s; computing takes next to nothing.
+    assert [float(row[2]) for row in found] == pytest.approx([2.0, 3.25, 3.25], abs=0.2)
+    assert [float(row[3]) for row in found] == pytest.approx([0.4, 0.65, 0.65])
+    assert [float(row[4]) for row in found] == pytest.approx([1, 2 / 3.25, 2 / 3.25], rel=0.1)
+    assert float(found[2][5].rstrip(" %")) == pytest.approx(100 * 2 / 3.25 / 4, rel=0.1)
+    assert [float(row[9].rstrip(" %")) for row in found] == pytest.approx([100, 200 / 3.25, 200 / 3.25], rel=0.1)
+    for said in ("the same input for each p", "measured with p = 4", "+- is 20 % of the exchange", "Left out: "):
+        assert said in printed
+
+
+def test_weak_scaling_is_by_an_argument_that_goes_with_p(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, machine = files
+    assert command(["predict", program, "{500*p}", "-p", "2", "8", "--machine", machine]) == 0
+    printed = capsys.readouterr().out
+    found = rows(printed)
+    assert "weak scaling" in printed
+    assert [float(row[2]) for row in found] == pytest.approx([3.25, 6.25], abs=0.2)
+    assert float(found[1][4]) == pytest.approx(4 * 3.25 / 6.25, rel=0.1)
+    assert float(found[1][5].rstrip(" %")) == pytest.approx(100 * 3.25 / 6.25, rel=0.1)
+
+
+def test_what_if_scales_parameters_and_the_program_sees_them(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, machine = files
+    Path(program).write_text(PROGRAM.format(l=2.0))
+    assert command(["predict", program, "1000", "-p", "2", "--machine", machine, "--scale", "g=0.5", "l=2"]) == 0
+    printed = capsys.readouterr().out
+    assert float(rows(printed)[0][2]) == pytest.approx(4 + 0.5 + 0.25, abs=0.2)
+    assert "g times 0.5, l times 2" in printed
+
+
+def main_of_ledger(bsp: pybsp.BSP) -> None:
+    q = bsp.queue()
+    with bsp.superstep("items"):
+        bsp.work(5.0 * (bsp.pid + 1))
+        q.send((bsp.pid + 1) % bsp.p, np.ones(8))
+    bsp.sync()
+
+
+@pytest.mark.parametrize("scale", [[], ["--scale", "r=2"]])
+def test_a_ledger_on_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str], scale: list[str]) -> None:
+    path, machine = tmp_path / "ledger.json", tmp_path / "machine.json"
+    here = BSPMachine(2, g=1.0, l=10.0, r=1.0)
+    append_run(path, pybsp.simulate(main_of_ledger, machine=here).ledger.as_json(["a", "a"], "direct"), first=True)
+    exchange = BSPMachine(4, g=2.0, l=3.0, r=1.0, o_msg=4.0, o_item=0.5)
+    dataclasses.replace(BSPMachine(4, g=7.0, l=7.0, r=1.0), exchange=exchange).save(machine)
+    page = tmp_path / "page.html"
+    assert command(["predict", str(path), "--machine", str(machine), "--html", str(page), *scale]) == 0
+    printed = capsys.readouterr().out
+    items, unlabelled, total = rows(printed)
+    computing = 5.0 if scale else 10.0
+    there = computing + 3 + 16 + 4 + 4
+    assert items[:6] == ["items", "1", f"{there:g}", "-", "28", f"{28 / there:.3g}"]
+    assert unlabelled[:3] == ["-", "1", "3"]
+    assert total[:3] == ["total", "2", f"{there + 3:g}"]
+    assert total[6] == "1.33"
+    assert "There is no error bar" in printed
+    assert "<th>here/there</th>" in page.read_text()
+
+
+def test_valiants_cost_is_the_largest_part() -> None:
+    ledger = pybsp.simulate(main_of_ledger, machine=BSPMachine(2, g=1.0, l=10.0, r=1.0)).ledger
+    found = predicted(ledger, BSPMachine(2, g=2.0, l=3.0, r=1.0, cost="max"))
+    assert found == Prediction("", 2, 2, 10.0, 2.5, 6.0 + 3.0, 3.0 + 3.0)
+
+
+def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Path) -> None:
+    program, machine = files
+    page = tmp_path / "page.html"
+    assert command(["predict", program, "10", "-p", "1", "2", "--machine", machine, "--html", str(page)]) == 0
+    text = page.read_text()
+    assert text.count("<svg") == 2
+    assert "Prediction of program.py" in text
+    assert "<script" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["PROGRAM", "-p", "2"], "--machine: expected a machine file"),
+        (["PROGRAM", "--machine", "MACHINE"], "-p: expected the numbers of processors"),
+        (["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "h=2"], "--scale: expected one of g, l, o_msg"),
+        (["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "g=nan"], "a factor above 0, got 'g=nan'"),
+        (["PROGRAM", "-p", "2", "--machine", "PROGRAM"], "machine file .*program.py: "),
+        (["nowhere.py", "-p", "2", "--machine", "MACHINE"], "nowhere.py: there is no such file"),
+        (["MACHINE", "-p", "2", "--machine", "MACHINE"], "a ledger has its own p"),
+        (["MACHINE", "--machine", "MACHINE"], "ledger file .*machine.json: "),
+        (["PROGRAM", "x", "-p", "2", "--machine", "MACHINE"], "failed for p = 2: ValueError: invalid literal"),
+        (["QUIET", "-p", "2", "--machine", "MACHINE"], "expected a program that calls pybsp.run"),
+        (["EXIT", "-p", "2", "--machine", "MACHINE"], "ended with 3 for p = 2"),
+        (["PROGRAM", "1", "-p", "2", "--machine", "MACHINE", "--html", "/nowhere/x"], "--html: /nowhere/x: cannot be"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    for name, text in (("QUIET", ""), ("EXIT", "raise SystemExit(3)")):
+        (tmp_path / name).write_text(text)
+    named = {"PROGRAM": files[0], "MACHINE": files[1], "QUIET": str(tmp_path / "QUIET"), "EXIT": str(tmp_path / "EXIT")}
+    assert command(["predict", *(named.get(option, option) for option in options)]) == 2
+    assert re.search(f"pybsp predict: .*{said}", capsys.readouterr().err)

@@ -1,0 +1,117 @@
+"""What a notebook shows of ledgers, simulations, machines, costs and plans: tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import collectives
+
+MACHINE = pybsp.BSPMachine(p=4, g=1e-8, l=1e-5, r=1e9)
+TAGS = {"p", "b", "div", "h3", "table", "tr", "th", "td", "svg", "style", "path", "text", "rect", "title", "span", "i"}
+
+
+class Shown(HTMLParser):
+    """The tags of what is shown, its text, and the rows of its tables."""
+
+    def __init__(self, thing: Any) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.rows: list[list[str]] = []
+        self._cell = False
+        self.feed(thing._repr_html_())
+        assert set(self.tags) <= TAGS
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._cell = tag in ("td", "th")
+        if tag == "tr":
+            self.rows.append([])
+        if self._cell:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._cell = self._cell and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._cell:
+            self.rows[-1][-1] += data
+
+
+def program(bsp: pybsp.BSP) -> None:
+    for label in ("<script>", "there", "<script>"):
+        with bsp.superstep(label):
+            bsp.work(1e4)
+            bsp.send(0, np.zeros(25))
+
+
+@pytest.mark.parametrize("of", [lambda s: s, lambda s: s.ledger], ids=["simulation", "ledger"])
+def test_a_ledger_is_a_table_by_label_and_pictures(of: Callable[[pybsp.Simulation], Any]) -> None:
+    simulation = pybsp.simulate(program, machine=MACHINE)
+    shown = Shown(of(simulation))
+    assert [row[:4] for row in shown.rows] == [
+        ["label", "supersteps", "h [words]", "M [words]"],
+        ["<script>", "2", "150", "150"],
+        ["there", "1", "75", "75"],
+        ["total", "3", "225", "225"],
+    ]
+    assert shown.tags.count("svg") == 4
+    assert ("4 virtual processors, 6.225e-05 virtual seconds" in shown.text) == (of(simulation) is simulation)
+    assert Shown(pybsp.simulate(lambda bsp: None, p=2).ledger).rows == []
+
+
+@pytest.mark.parametrize(
+    ("machine", "row", "pictures"),
+    [
+        (MACHINE, ["g", "1e-08", "s/word"], 1),
+        (pybsp.EBSPMachine(p=4, g1=2e-8, g2=1e-8, s=1e-5), ["g1", "2e-08", "s/word"], 1),
+        (pybsp.EBSPMachine.mesh(16), ["network", "mesh", ""], 0),
+        (pybsp.LogPMachine(p=8, L=16, o=1, G=4), ["L", "16", "steps"], 0),
+        (pybsp.BSPMachine(p=4, g=0, l=0, r=1), ["r", "1", "flop/s"], 0),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_machine_is_a_table_of_parameters_with_units(machine: Any, row: list[str], pictures: int) -> None:
+    shown = Shown(machine)
+    assert row in shown.rows
+    assert shown.tags.count("svg") == pictures
+
+
+def test_a_cost_is_a_table_of_supersteps_with_their_sum() -> None:
+    cost = collectives.broadcast.cost(MACHINE, words=1000)
+    shown = Shown(cost)
+    assert [row[2] for row in shown.rows] == ["h [words]", *(str(step.h) for step in cost), str(cost.h)]
+    assert shown.rows[-1][-1] == f"{cost.seconds:.4g}"
+    many = Shown(sum([cost] * 100))
+    assert len(many.rows) == 1 + 50 + 1 + 1
+    assert Shown(pybsp.Cost(MACHINE, after=5e9)).rows[1] == ["after", "5e+09", "", "", "", "", "5"]
+
+
+def test_a_plan_is_a_table_and_who_sends_to_whom() -> None:
+    plan = collectives.broadcast.plan(4, degree=2)
+    shown = Shown(plan)
+    assert [row[4] for row in shown.rows[1:]] == ["0 -> 2: item 0", "0 -> 1: item 0, 2 -> 3: item 0"]
+    assert shown.tags.count("svg") == 2
+    assert Shown(collectives.broadcast.plan(100)).tags.count("svg") == 0
+
+
+def test_a_logp_simulation_is_what_each_processor_did() -> None:
+    def sums(proc: Any) -> None:
+        if proc.pid:
+            proc.send(0, 1)
+        else:
+            for _ in range(proc.p - 1):
+                proc.recv()
+
+    for p in (4, 130):
+        shown = Shown(pybsp.logp.simulate(sums, machine=pybsp.LogPMachine(p=p, L=16, o=1, G=4)))
+        assert shown.tags.count("svg") == 1
+        assert f"simulation: {p} processors" in shown.text
+        assert "stalled" in shown.text

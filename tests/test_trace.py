@@ -1,0 +1,177 @@
+"""`--trace`: each processor's own supersteps in Chrome's form, and who sent how much to whom."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import chrome, collectives
+from pybsp import trace as traces
+from pybsp.account import Account
+from pybsp.cli import main as command
+from pybsp.ledger import Log, read
+from pybsp.machine import BSPMachine
+from pybsp.superstep import SuperstepEngine
+from pybsp.transport.router import Direct
+from pybsp.transport.virtual import Meeting, Scheduler, VirtualTransport
+
+from .launching import Program, ended_well, python, run
+
+MACHINE = BSPMachine(3, g=1e-8, l=1e-5, r=1e9)
+
+
+def program(bsp: pybsp.BSP) -> None:
+    """Processor k sends k + 1 words to the next one, three times; all reduce; all get from processor 0."""
+    for _ in range(3):
+        with bsp.superstep("ring"):
+            bsp.work(1e4 * (bsp.pid + 1))
+            bsp.send((bsp.pid + 1) % bsp.p, np.zeros(bsp.pid + 1))
+    assert len(bsp.ledger) == 3  # from here on rows are combined
+    with bsp.label("norm"):
+        collectives.allreduce(bsp, np.ones(3), np.add)
+    x = bsp.array(10)
+    bsp.sync()
+    ticket = x.get(0)
+    with bsp.superstep("get"):
+        pass
+    assert ticket.value.size == 10
+
+
+def simulated(tmp_path: Path, supersteps: str = "program", p: int = 3) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The events of a trace and the run of its ledger."""
+    source, trace, ledger = (tmp_path / name for name in ("program.py", "trace.json", "ledger.json"))
+    MACHINE.save(tmp_path / "machine.json")
+    source.write_text(f"import pybsp\nfrom tests.test_trace import {supersteps} as main\npybsp.run(main)\n")
+    options = ["--trace", str(trace), "--ledger", str(ledger), "--machine", str(tmp_path / "machine.json")]
+    assert command(["simulate", "-p", str(p), *options, str(source)]) == 0
+    return json.loads(trace.read_text())["traceEvents"], read(ledger)["runs"][0]
+
+
+def slices(events: list[dict[str, Any]], category: str, processor: int) -> list[dict[str, Any]]:
+    return [e for e in events if e["ph"] == "X" and e["cat"] == category and e["tid"] == processor]
+
+
+def test_a_trace_has_each_processors_own_supersteps(tmp_path: Path) -> None:
+    events, run = simulated(tmp_path)
+    labels = [record.label for record in run["supersteps"]]
+    assert [e["args"]["name"] for e in events if e["name"] == "thread_name"] == [f"processor {k}" for k in range(3)]
+    for pid in range(3):
+        found = slices(events, "superstep", pid)
+        assert [e["name"] for e in found] == [label or "superstep" for label in labels]
+        assert [e["args"]["words out"] for e in found[:3]] == [pid + 1] * 3
+        assert [e["args"]["words in"] for e in found[:3]] == [(pid - 1) % 3 + 1] * 3
+        assert [e["dur"] for e in slices(events, "computing", pid)[:3]] == [
+            10.0 * (pid + 1)
+        ] * 3  # us, before combining
+        assert [e["dur"] for e in slices(events, "waiting", pid)[:3]] == [10.0 * (2 - pid)] * 3 * (pid < 2)
+        assert [e["dur"] for e in slices(events, "exchange", pid)[:3]] == [pytest.approx(10.03)] * 3
+        assert {e["name"] for e in slices(events, "collective", pid)} == {"allreduce"}
+        assert sum(e["dur"] for e in found) == pytest.approx(1e6 * run["supersteps"].total.measured)
+        for one, next_one in pairwise(found):
+            assert one["ts"] + one["dur"] == pytest.approx(next_one["ts"])
+
+
+def test_what_a_ledger_keeps_of_a_trace_has_all_words_by_label_from_each_to_each(tmp_path: Path) -> None:
+    _, run = simulated(tmp_path)
+    trace = run["trace"]
+    words = {(trace["labels"][kind], a, b): count for kind, a, b, count in trace["words"]}
+    assert {place: words[place] for place in words if place[0] == "ring"} == {
+        ("ring", k, (k + 1) % 3): 3 * (k + 1) for k in range(3)
+    }
+    assert {place: words[place] for place in words if place[0] == "get"} == {("get", 0, 1): 10, ("get", 0, 2): 10}
+    assert sum(words.values()) == run["supersteps"].total.M
+    assert np.sum(trace["sent"]) == pytest.approx(run["supersteps"].total.M, rel=1e-3)
+    total = run["supersteps"].total
+    assert trace["seconds"] == pytest.approx(total.measured)
+    spent = np.array([trace[name] for name in ("computing", "waiting", "exchange")])
+    assert spent.sum(axis=(0, 2)) == pytest.approx([total.measured] * 3, rel=1e-3)
+    assert np.sum(trace["computing"]) == pytest.approx(3 * total.seconds_mean, rel=1e-3)
+    first = [trace["labels"][row[0]] for row in trace["kinds"]]
+    assert first == ["ring"] * 3
+
+
+def many(bsp: pybsp.BSP) -> None:
+    for step in range(100):
+        with bsp.superstep(f"label {step}"):
+            bsp.send((bsp.pid + 1) % bsp.p, 1.0)
+
+
+def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "SPANS", 10)
+    monkeypatch.setattr(traces, "LANES", 3)
+    monkeypatch.setattr(traces, "_SENT", 20)
+    events, run = simulated(tmp_path, "many", 5)
+    found = slices(events, "superstep", 4)
+    assert len(found) == 15  # of seven supersteps each
+    assert found[-1]["args"]["supersteps"] == "98 to 99"
+    assert sum(e["args"]["words out"] for e in found) == 100
+    trace = run["trace"]
+    assert (trace["p"], trace["lane"], len(trace["computing"])) == (5, 2, 3)
+    assert len(trace["labels"]) == traces.KINDS + 1
+    assert sum(count for *_, count in trace["words"]) == 500 == np.rint(np.sum(trace["sent"]))
+
+
+def test_runs_beyond_a_bound_are_counted_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chrome, "SPANS_OF_FILE", 50)
+    source, trace = tmp_path / "program.py", tmp_path / "trace.json"
+    source.write_text("import pybsp\nfor _ in range(3): pybsp.run(lambda bsp: [bsp.sync() for _ in range(10)])\n")
+    assert command(["simulate", "-p", "2", "--trace", str(trace), str(source)]) == 0
+    content = json.loads(trace.read_text())
+    assert content["otherData"] | {"pybsp": ""} == {"pybsp": "", "runs": 3, "runs left out": 1}
+    found = slices(content["traceEvents"], "superstep", 0)
+    assert [e["pid"] for e in found] == [1] * 10 + [2] * 10
+    assert found[10]["ts"] == pytest.approx(found[9]["ts"] + found[9]["dur"])
+
+
+def test_ranks_keep_their_own_and_processor_0_writes_it(tmp_path: Path) -> None:
+    source, trace, ledger = (tmp_path / name for name in ("program.py", "trace.json", "ledger.json"))
+    source.write_text("import pybsp\nfrom tests.test_trace import program\npybsp.run(program)\n")
+    files = ["--trace", str(trace), "--ledger", str(ledger)]
+    ended_well(run([sys.executable, "-m", "pybsp", "run", "-n", "3", *files, str(source)]))
+    events, (found,) = json.loads(trace.read_text())["traceEvents"], read(ledger)["runs"]
+    for pid in range(3):
+        own = slices(events, "superstep", pid)
+        assert [e["name"] for e in own] == [record.label or "superstep" for record in found["supersteps"]]
+        assert [e["args"]["words out"] for e in own[:3]] == [pid + 1] * 3
+    kept = found["trace"]
+    ring = {(a, b): count for kind, a, b, count in kept["words"] if kept["labels"][kind] == "ring"}
+    assert ring == {(k, (k + 1) % 3): 3 * (k + 1) for k in range(3)}
+
+
+def test_words_of_what_begin_sends_are_counted(program: Program, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.json"
+    path = program("""
+        import pybsp
+        def main(bsp):
+            bsp.send(1 - bsp.pid, bytes(80))
+            bsp.begin()
+            bsp.end()
+        pybsp.run(main)
+    """)
+    options = ["--ledger", str(ledger), "--trace", str(tmp_path / "trace.json")]
+    ended_well(run([*python("-m"), "pybsp", "run", "-n", "2", *options, str(path)]))
+    assert read(ledger)["runs"][0]["trace"]["words"] == [[0, 0, 1, 10], [0, 1, 0, 10]]
+
+
+def test_a_place_that_cannot_be_written_is_an_error_before_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "program.py"
+    source.write_text("raise AssertionError")
+    assert command(["simulate", "-p", "2", "--trace", str(tmp_path / "no" / "trace.json"), str(source)]) == 2
+    assert "--trace: expected a file that can be written" in capsys.readouterr().err
+
+
+def test_nothing_is_kept_where_nobody_asks() -> None:
+    transport = VirtualTransport(Meeting(1, Scheduler(), MACHINE, 0.0), 0)
+    router = Direct(transport)
+    engine = SuperstepEngine(transport, router, Account(transport), checked=False)
+    assert engine.tracer is None
+    assert type(engine.account.log) is Log
