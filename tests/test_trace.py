@@ -24,6 +24,7 @@ from pybsp.transport.virtual import Meeting, Scheduler, VirtualTransport
 
 from .launching import Program, ended_well, python, run
 
+ROOT = Path(__file__).parent.parent
 MACHINE = BSPMachine(3, g=1e-8, l=1e-5, r=1e9)
 
 
@@ -134,7 +135,7 @@ def test_ranks_keep_their_own_and_processor_0_writes_it(tmp_path: Path) -> None:
     source, trace, ledger = (tmp_path / name for name in ("program.py", "trace.json", "ledger.json"))
     source.write_text("import pybsp\nfrom tests.test_trace import program\npybsp.run(program)\n")
     files = ["--trace", str(trace), "--ledger", str(ledger)]
-    ended_well(run([sys.executable, "-m", "pybsp", "run", "-n", "3", *files, str(source)]))
+    ended_well(run([sys.executable, "-m", "pybsp", "run", "-n", "3", *files, str(source)], PYTHONPATH=str(ROOT)))
     events, (found,) = json.loads(trace.read_text())["traceEvents"], read(ledger)["runs"]
     for pid in range(3):
         own = slices(events, "superstep", pid)
@@ -175,3 +176,12 @@ def test_nothing_is_kept_where_nobody_asks() -> None:
     engine = SuperstepEngine(transport, router, Account(transport), checked=False)
     assert engine.tracer is None
     assert type(engine.account.log) is Log
+
+
+@pytest.mark.whole
+def test_a_logp_program_says_that_it_has_no_trace(tmp_path: Path) -> None:
+    source, trace = tmp_path / "program.py", tmp_path / "trace.json"
+    source.write_text("from pybsp import logp\nlogp.run(lambda proc: None)\n")
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "2", "--trace", str(trace), str(source)])
+    assert (ended.code, trace.exists()) == (0, False)
+    assert ended.err.count("PYBSP_TRACE: a LogP program has no supersteps") == 1

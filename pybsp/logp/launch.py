@@ -138,7 +138,8 @@ class _LogPSession(Session[RankProcessor]):
         _raise_failure(arrival)
 
     def warnings(self) -> Sequence[str]:
-        return self._warnings
+        untraced = f"{settings.TRACE}: a LogP program has no supersteps, of which a trace is: none is written"
+        return [*self._warnings, *([untraced] if settings.text(settings.TRACE) else [])]
 
     def make(self, decided: LogPMachine, arguments: Mapping[str, Any]) -> RankProcessor:
         return RankProcessor(self.transport, decided, self._capacity, self._pace)
