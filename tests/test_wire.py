@@ -73,8 +73,8 @@ def test_the_page_has_the_sizes() -> None:
         f"bit {wire.AGES}: older data is",
         f"Up to {wire.MOST} bytes are one message",
         f"({wire.HAS_NOTE}: somebody says something to all)",
-        f"**Notices** (tag {wire.NOTICE}), what each processor says when all meet (tag {wire.FAILURE}) and probes of waits "
-        f"that cross (tag {wire.PROBE};",
+        f"**Notices** (tag {wire.NOTICE}), what each processor says when all meet (tag {wire.FAILURE}) and probes of "
+        f"waits that cross (tag {wire.PROBE};",
         f"has tag {wire.LAST}",
     ):
         assert text in page, text
