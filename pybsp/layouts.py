@@ -448,6 +448,21 @@ def owners_by_axis(layout: Layout, indices: Sequence[Ints]) -> list[Ints]:
     return [axis.owner(index) for axis, index in zip(layout._axes, indices, strict=True)]
 
 
+def as_saved(layout: Layout) -> list[Any]:
+    """A layout as plain data, which `of_saved` reads."""
+    details: list[Any] = [axis.given if isinstance(axis, _Cut) else axis.block for axis in layout._axes]
+    return [type(layout).__name__, layout.shape, layout.grid, details]
+
+
+def of_saved(saved: Sequence[Any]) -> Layout:
+    """What was saved."""
+    name, shape, grid, details = saved
+    whole, over = tuple(shape), tuple(grid)
+    if name == "Block":
+        return Block(whole, over, None if None in details else tuple(details))
+    return Cyclic(whole, over) if name == "Cyclic" else BlockCyclic(whole, over, tuple(details))
+
+
 def _numbers(name: str, argument: str, given: Any, least: int) -> tuple[int, ...]:
     """An argument that is a whole number of at least so much, or a tuple of them."""
     found: tuple[int, ...] = ()

@@ -24,7 +24,7 @@ from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
 from pybsp.checkpoints.plain import Decoder, Encoder
 from pybsp.checkpoints.saver import ENDED
-from pybsp.layouts import Cyclic
+from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
 
 from .launching import Program, ended_well, finish, run, start
 
@@ -489,6 +489,76 @@ def test_layouts_patterns_and_groups_go_on_from_a_checkpoint(tmp_path: Path) -> 
         folder = tmp_path / f"{early}"
         pybsp.simulate(main, 3, early, p=4, checkpoint=folder, every=1)
         assert pybsp.simulate(main, 6, early, p=4, checkpoint=again(folder), every=1).results == whole
+
+
+LAYOUTS: dict[str, Callable[[int], Layout]] = {
+    "block": lambda p: Block(13, p),
+    "sizes": lambda p: Block(13, p, sizes=[13 - 2 * (p - 1)] + [2] * (p - 1)),
+    "cyclic": lambda p: Cyclic((5, 7), (1, p)),
+    "block-cyclic": lambda p: BlockCyclic((5, 7), (p, 1), (2, 3)),
+    "fewer items than processors": lambda p: Block((2, 3), (p, 1)),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_another_number_of_processors_takes_up_what_has_a_layout(tmp_path: Path, name: str) -> None:
+    def main(bsp: pybsp.BSP, steps: int) -> Any:
+        x, y = (bsp.array(LAYOUTS[name](bsp.p), dtype=dtype) for dtype in (np.float64, ">i2"))
+        queue = bsp.queue(int)
+        shape = x.layout.shape
+        numbers = np.arange(np.prod(shape)).reshape(shape)
+        x.local[...], y.local[...] = (numbers[x.layout.part(bsp.pid)] for _ in range(2))
+        state = bsp.restore({"step": 0, "table": np.zeros(3), "random": random.Random(4)})
+        bsp.sync()
+        for step in range(state["step"], steps):
+            x.local[...] += state["random"].random()
+            y.local[...] *= 2
+            state["table"][step % 3] += 1
+            state["step"] = step + 1
+            bsp.sync()
+            bsp.checkpoint(state)
+        found = collectives.allreduce(bsp, np.zeros(shape), np.add)
+        found[x.layout.part(bsp.pid)] = x.local + 1000 * y.local
+        return collectives.allreduce(bsp, found, np.add).tolist(), state["table"].tolist(), len(queue.values)
+
+    whole = pybsp.simulate(main, 4, p=1).results[0]
+    pybsp.simulate(main, 1, p=3, checkpoint=tmp_path / "3", every=1)
+    pybsp.simulate(main, 2, p=1, checkpoint=again(tmp_path / "3"), every=1)
+    pybsp.simulate(main, 3, p=5, checkpoint=again(tmp_path / "3-again"), every=1)
+    found = pybsp.simulate(main, 4, p=3, checkpoint=again(tmp_path / "3-again-again"), every=1)
+    assert found.results == [whole] * 3
+    assert len(found.ledger) == 4  # its own alone
+
+
+UNLIKE = {
+    "an array": r"expected arrays with a layout, .*, got array of float64, shape \(2,\) without one",
+    "items": "expected queues without items, got some in queue of int64",
+    "messages": "expected an empty inbox",
+    "its own state": "expected a state that is equal on all of them, got one that differs",
+    "fewer items": r"float64, shape \(8,\) in all; .*; got array of float64, shape \(7,\) in all",
+}
+
+
+@pytest.mark.parametrize("what", UNLIKE)
+def test_what_does_not_say_how_it_is_laid_out_is_refused_by_another_number(tmp_path: Path, what: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if what == "an array":
+            bsp.array(2)
+        elif what == "fewer items":
+            bsp.array(Cyclic(bsp.p + 5, bsp.p))
+        queue = bsp.queue(int)
+        bsp.restore(0)
+        if what == "items":
+            queue.send(0, 1)
+        elif what == "messages":
+            bsp.send(0, 1)
+        bsp.sync()
+        # Of its own state the blocks differ, and not the trees.
+        bsp.checkpoint(np.arange(100) == bsp.pid if what == "its own state" else 0)
+
+    pybsp.simulate(main, p=3, checkpoint=tmp_path / "3", every=1)
+    with pytest.raises(pybsp.CheckpointError, match=UNLIKE[what]):
+        pybsp.simulate(main, p=2, checkpoint=again(tmp_path / "3"), every=1)
 
 
 def test_a_checkpoint_between_the_stays_in_a_kept_part(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from ..errors import CheckpointError, UsageError
 from ..participant import Saving
 from ..rides import refuse_under_way
 from ..transport import FLAG_MEET, SAVE
-from . import snapshot
+from . import relaid, snapshot
 from .due import FIRST_COST, Every
 from .folder import Folder, Manifest, tell_to_end
 from .part import Part, Written, copy, sync, write
@@ -374,22 +374,32 @@ class Saver(Saving):
         self._things = list(engine.registrations.order)
         part = self._newest(sorted({number for _, _, numbers in said for number in numbers}, reverse=True))
         if self._recorder is not None:
+            assert part is None or isinstance(part, Part)  # `_read` has seen to it
             self._recorder.restored(part)
-        state = default if part is None else snapshot.put_back(engine, self._things, part)
+        if part is None:
+            state = default
+        elif isinstance(part, Part):
+            state = snapshot.put_back(engine, self._things, part)
+        else:
+            state = relaid.put_back(engine, self._things, part)
         self._schedule()
         self._wait()
         engine.account.left += clock() - entered
         return state
 
-    def _newest(self, numbers: Sequence[int]) -> Part | None:
+    def _newest(self, numbers: Sequence[int]) -> Part | Sequence[Part] | None:
         """This processor's part of the newest of these checkpoints that is whole; None where there are none.
 
+        All parts of one that another number of processors has saved.
+
         Raises:
-            CheckpointError: there are some, and none is whole; or it is of another program, or of another p.
+            CheckpointError: there are some, and none is whole; or it is of another program, or of another p and
+                does not say how it is laid out.
         """
         damaged: list[str] = []
         for number in numbers:
-            part, complaint = None, ""
+            part: Part | Sequence[Part] | None = None
+            complaint = ""
             try:
                 part = self._read(number)
             except CheckpointError as error:
@@ -409,8 +419,8 @@ class Saver(Saving):
             f"{self._folders[-1].path}"
         )
 
-    def _read(self, number: int) -> Part:
-        """This processor's part, from the nearest folder that has it whole."""
+    def _read(self, number: int) -> Part | Sequence[Part]:
+        """This processor's part, or all that others have to share out, from the nearest folder that has it whole."""
         complaint: CheckpointError | None = None
         for folder in self._folders:
             try:
@@ -419,12 +429,16 @@ class Saver(Saving):
                     raise CheckpointError(
                         f"{folder.place(number)}: it is of {manifest.program}, not of {self._program}"
                     )
-                if len(manifest.parts) != self._engine.p:
+                if len(manifest.parts) == self._engine.p:
+                    return folder.read(number, self._engine.pid)
+                if self._recorder is not None:
                     raise CheckpointError(
                         f"{folder.place(number)}: {len(manifest.parts)} processors have saved it, and {self._engine.p} "
-                        "are to go on: expected as many, since nothing says how the state is laid out over them"
+                        "are to go on: expected as many where a processor is recorded"
                     )
-                return folder.read(number, self._engine.pid)
+                parts = [folder.read(number, pid) for pid in range(len(manifest.parts))]
+                relaid.check(self._engine, self._things or (), parts)
+                return parts
             except CheckpointError as error:  # noqa: PERF203
                 complaint = error
         assert complaint is not None

@@ -9,6 +9,8 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import CheckpointError, UsageError
+from ..global_arrays import GlobalArray
+from ..layouts import as_saved
 from ..part_totals import Stays
 from ..queues import Queue
 from ..transport import Bytes, Section
@@ -37,12 +39,7 @@ def take(engine: SuperstepEngine, things: Registered, state: Any) -> tuple[Tree,
             f"({error}); save the data that it is made from instead"
         ) from error
     tree["inbox"] = _sections(encoder, engine.inbox.arrived)
-    tree["registered"] = [
-        [_described(one), encoder.block(np.ascontiguousarray(one.local).reshape(-1).view(np.uint8).data)]
-        if isinstance(one, Array)
-        else [_described(one), _sections(encoder, one.arrived)]
-        for one in things
-    ]
+    tree["registered"] = [_registered(encoder, one) for one in things]
     account = engine.account
     tree["ledger"] = encoder.state(account.log.as_saved())
     tree["parts"] = encoder.state(None if account.stays is None else account.stays.as_saved())
@@ -57,17 +54,17 @@ def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
         CheckpointError: other arrays and queues are registered.
     """
     tree = part.tree
-    saved, here = [one for one, _ in tree["registered"]], [_described(one) for one in things]
+    saved, here = [entry[0] for entry in tree["registered"]], [described(one) for one in things]
     if saved != here:
         raise CheckpointError(
             f"bsp.restore: {part.name}: expected the arrays and queues that were saved, in the order in which they are "
-            f"made: {_listed(saved)}; got {_listed(here)}; make them before bsp.restore, as the program did that saved"
+            f"made: {listed(saved)}; got {listed(here)}; make them before bsp.restore, as the program did that saved"
         )
     arrays = [one.local for one in things if isinstance(one, Array)]
     decoder = Decoder(part.blocks, arrays, part.own, part.name)
     state = decoder.value(tree["state"])
     engine.take_inbox(_read_sections(decoder, part.blocks, tree["inbox"]))
-    for one, (_, content) in zip(things, tree["registered"], strict=True):
+    for one, (_, content, *_) in zip(things, tree["registered"], strict=True):
         if isinstance(one, Array):
             local = one.local
             local[...] = np.ndarray(local.shape, local.dtype, part.blocks[content])
@@ -80,13 +77,23 @@ def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
     return state
 
 
-def _described(one: Array | Queue) -> str:
+def _registered(encoder: Encoder, one: Array | Queue) -> list[Any]:
+    """What it is, and what it holds; of an array with a layout that too, by which others can take it up (relaid.py)."""
+    if not isinstance(one, Array):
+        return [described(one), _sections(encoder, one.arrived)]
+    block = encoder.block(np.ascontiguousarray(one.local).reshape(-1).view(np.uint8).data)
+    return [described(one), block, *([as_saved(one.layout)] if isinstance(one, GlobalArray) else [])]
+
+
+def described(one: Array | Queue) -> str:
+    """What it is, in words."""
     if isinstance(one, Array):
         return f"array of {one.local.dtype}, shape {one.local.shape}"
     return f"queue of {one.dtype}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Several of these."""
     return "; ".join(names) or "none"
 
 
