@@ -153,6 +153,7 @@ pybsp.run(main)
 """
 
 
+@pytest.mark.whole
 @pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_every_form_reads_what_it_should(p: int, tmp_path: Path) -> None:

@@ -377,6 +377,7 @@ def test_a_failure_on_one_host_ends_the_job_on_all(tmp_path: Path) -> None:
     assert "ValueError: boom" in ended.err
 
 
+@pytest.mark.whole
 @on_hosts
 @pytest.mark.timeout(150)
 def test_one_cluster_runs_at_a_time(tmp_path: Path) -> None:

@@ -728,6 +728,7 @@ def test_a_failure_under_pybsp_simulate_is_the_programs(program: Program, end: s
     assert ended.code == 1
 
 
+@pytest.mark.whole
 def test_wrong_usage_of_the_command_has_status_2(tmp_path: Path) -> None:
     for command in ("run", "simulate"):
         flag = "-n" if command == "run" else "-p"

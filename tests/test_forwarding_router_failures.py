@@ -65,6 +65,7 @@ def test_others_that_never_come_end_the_job(tmp_path: Path, router: str, absent:
     assert "not all others reached a sync within 1 s (PYBSP_GRACE); ending the job" in ended.err
 
 
+@pytest.mark.whole
 @pytest.mark.fast("two-phase")
 @pytest.mark.parametrize("router", ROUTERS)
 def test_a_rank_that_ends_while_others_begin_another_run_is_an_error(tmp_path: Path, router: str) -> None:

@@ -150,6 +150,7 @@ def test_where_pybsp_is_first_it_asks_for_serialized_threads_at_most(program: Pr
     ended_well(ranks(2, path))
 
 
+@pytest.mark.whole
 def test_a_thread_level_that_the_host_asks_for_is_asked_for(program: Program) -> None:
     path = program("""
         import mpi4py
@@ -370,6 +371,7 @@ def test_with_more_ranks_than_cores_who_waits_gives_the_core_to_another(
     assert (sum(given) > 0) == gives, given
 
 
+@pytest.mark.whole
 def test_a_ledger_that_cannot_be_written_is_an_error_once_and_no_hang(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("import pybsp\npybsp.run(lambda bsp: bsp.sync())\n")

@@ -406,6 +406,7 @@ def test_jobs_start_while_others_remove(private: Private) -> None:
             private.run_next(3)
 
 
+@pytest.mark.whole
 @as_root
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_pybsp_run_cleans_up_behind_a_job_that_died(private: Private, program: Program, ending: str) -> None:

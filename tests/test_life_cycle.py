@@ -344,6 +344,7 @@ def test_a_rank_may_start_a_job_of_its_own(program: Program) -> None:
 # -- ends in the middle of things --------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole
 def test_exit_without_python_in_a_run_is_no_good_end(program: Program) -> None:
     path = program("""
         import pybsp

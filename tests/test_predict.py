@@ -63,6 +63,7 @@ def test_a_programs_time_is_its_computing_here_and_its_exchange_there(
         assert said in printed
 
 
+@pytest.mark.whole
 def test_weak_scaling_is_by_an_argument_that_goes_with_p(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,6 +123,7 @@ def test_valiants_cost_is_the_largest_part() -> None:
     assert found == Prediction("", 2, 2, 10.0, 2.5, 6.0 + 3.0, 3.0 + 3.0)
 
 
+@pytest.mark.whole
 def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Path) -> None:
     program, machine = files
     page = tmp_path / "page.html"

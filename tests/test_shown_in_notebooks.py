@@ -72,7 +72,7 @@ def test_a_ledger_is_a_table_by_label_and_pictures(of: Callable[[pybsp.Simulatio
     [
         (MACHINE, ["g", "1e-08", "s/word"], 1),
         (pybsp.EBSPMachine(p=4, g1=2e-8, g2=1e-8, s=1e-5), ["g1", "2e-08", "s/word"], 1),
-        (pybsp.EBSPMachine.mesh(16), ["network", "mesh", ""], 0),
+        (pybsp.EBSPMachine.mesh(16), ["network", "mesh", ""], 1),
         (pybsp.LogPMachine(p=8, L=16, o=1, G=4), ["L", "16", "steps"], 0),
         (pybsp.BSPMachine(p=4, g=0, l=0, r=1), ["r", "1", "flop/s"], 0),
     ],

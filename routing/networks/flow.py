@@ -300,7 +300,7 @@ class _Run:
         """Packets that are due enter as far as there are places, and all new ones choose their links.
 
         Returns:
-            how many are in a queue now, and how many were at their ends at once.
+            how many went on, and how many were at their ends at once.
         """
         end = int(np.searchsorted(self._times, now, side="right"))
         fresh, self._begun = np.arange(self._begun, end), end
@@ -316,13 +316,13 @@ class _Run:
         start = np.repeat(self._first[nodes] + self._entered[nodes] - np.cumsum(room) + room, room)
         chosen = np.sort(self._by_node[start + np.arange(len(start))])
         self._entered[nodes] += room
+        entered = len(self._arrived) + len(chosen)
         chosen = chosen[self._at[chosen] != self._end[chosen]]
         self._held[chosen] = len(self.load) * self._channels + self._at[chosen]
         np.add.at(self._taken, self._held[chosen], 1)
         waiting = self._waiting.copy()
         self._choose(self._arrived, waiting, fresh=False)
         self._choose(chosen, waiting, fresh=True)
-        entered = len(self._arrived) + len(chosen)
         self._arrived = self._arrived[:0]
         np.maximum(self.longest, self._waiting, out=self.longest)
         return entered, len(here)

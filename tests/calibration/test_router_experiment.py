@@ -36,6 +36,7 @@ def test_the_line_is_the_machines_on_virtual_processors(by: str) -> None:
         assert found.a.low == pytest.approx(found.a.high)
 
 
+@pytest.mark.whole
 def test_the_interval_of_a_noisy_line_holds_the_truth() -> None:
     degrees = (1, 2, 5, 10, 20, 50, 100, 200, 400)
     truth = 3e-6 * np.array(degrees) + 2e-4

@@ -70,6 +70,7 @@ def test_an_object_costs_its_pickle() -> None:
     )
 
 
+@pytest.mark.whole
 @settings(deadline=None, max_examples=some(150))
 @given(
     st.integers(2, 40),

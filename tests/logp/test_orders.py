@@ -84,7 +84,7 @@ def test_all_orders_are_run_each_once(seeds: range) -> None:
         lists = drawn(seed)
         expected = all_orders(lists)
         body = functools.partial(run, lists)
-        orders = Orders(LogPMachine(len(lists), 4, 1, 2), [body] * len(lists), 3000)
+        orders = Orders(LogPMachine(len(lists), 4, 1, 2), [body] * len(lists), 1_000_000)
         results = [tuple(map(tuple, result)) for result in orders]
         assert set(results) == expected, seed
         assert len(results) == orders.count == len(expected)

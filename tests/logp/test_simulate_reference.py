@@ -105,6 +105,7 @@ def test_an_execution_is_the_one_of_a_machine_that_goes_step_by_step(data: st.Da
             execute()
 
 
+@pytest.mark.whole
 def test_the_random_programs_end_stall_wait_for_ever_and_leave_messages() -> None:
     seen: Counter[str] = Counter()
 

@@ -118,6 +118,7 @@ def test_two_arrays_of_one_shape_are_two_arrays(spmd: Spmd) -> None:
     assert spmd(main) == [[[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]] * spmd.p
 
 
+@pytest.mark.whole
 def test_thousands_of_registrations(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         arrays = [bsp.array(1 + k % 3, np.int32) for k in range(2000)]
