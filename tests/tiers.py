@@ -2,7 +2,9 @@
 
 A case of a test in tests/spmd/ can run in 12 ways on virtual processors, with each p of SIZES, checks off and on; and
 in as many on ranks. The whole tier runs all 12 of a test that has few cases. Where they are MANY_CASES or more, it runs
-each of them in four of the 12 ways, other ones than the next case: with four p, two of them checked.
+each of them in four of the 12 ways, other ones than the next case: with four p, two of them checked. On more ranks than
+a machine has cores it is the scheduler that takes the time: there a case runs with one of the p of MANY, drawn by a
+hash of its name.
 
 The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and
 half of the cases in one on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is
@@ -62,6 +64,8 @@ def whole(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
     def taken(item: pytest.Item) -> bool:
         way = way_of(item)
+        if way is not None and way.mpi and way.p in MANY and zlib.crc32(name(item).encode()) % 3 != MANY.index(way.p):
+            return False
         if way is None or len(cases[function(item)]) < MANY_CASES:
             return True
         number = SIZES.index(way.p) * way.variants + way.variant
@@ -84,8 +88,7 @@ def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
             return bool(only) or len(of_test) < SEVERAL or number % EVERY == 0
         if len(of_test) >= MANY_CASES and (number % 4 if way.mpi else number % 2 != (way.p in FEW)):
             return False
-        name = f"{item.path.name} {function(item).rpartition('::')[2]} {case(item)}"
-        return runs(name, way) and not (way.mpi and zlib.crc32(name.encode()) >> 8 & 1)
+        return runs(name(item), way) and not (way.mpi and zlib.crc32(name(item).encode()) >> 8 & 1)
 
     return [item for item in items if taken(item)]
 
@@ -109,6 +112,11 @@ def case(item: pytest.Item) -> str:
     return ids(item).removeprefix(way.id) if way else ids(item)
 
 
+def name(item: pytest.Item) -> str:
+    """A name of the case, whatever the way, that is the same on every machine."""
+    return f"{item.path.name} {function(item).rpartition('::')[2]} {case(item)}"
+
+
 def ids(item: pytest.Item) -> str:
     """Those of its arguments, as they stand in its name."""
     return item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
@@ -120,9 +128,9 @@ def way_of(item: pytest.Item) -> Way | None:
     return next((value for value in arguments.values() if isinstance(value, Way)), None)
 
 
-def runs(name: str, way: Way) -> bool:
+def runs(of_case: str, way: Way) -> bool:
     """Whether this way is one of those in which the fast tier runs the case of that name."""
-    number = zlib.crc32(name.encode())
+    number = zlib.crc32(of_case.encode())
     number, variant = divmod(number, way.variants)
     if way.mpi:
         return (way.p, way.variant) == (ON_RANKS[number % len(ON_RANKS)], variant)
