@@ -63,9 +63,9 @@ class Spmd(tiers.Way):
         if not self.mpi:
             return pybsp.simulate(main, *args, p=self.p, checked=self.checked, **kwargs).results
         outcomes = self._on_ranks(main, *args, **kwargs)
-        for _, error in outcomes:
-            if error is not None and not isinstance(error, pybsp.ProcessorError):
-                raise error
+        errors = [error for _, error in outcomes if error is not None]
+        if errors:
+            raise next((error for error in errors if not isinstance(error, pybsp.ProcessorError)), errors[0])
         return [result for result, _ in outcomes]
 
     def errors(self, main: Callable[..., Any], *args: Any, **kwargs: Any) -> list[BaseException | None]:

@@ -597,3 +597,24 @@ def test_a_keyword_that_may_have_been_meant_for_the_program_is_refused() -> None
     with pytest.raises(UsageError, match=r"argument checked: expected it to be for pybsp\.simulate alone"):
         pybsp.simulate(main, 5.0, p=1, checked=True)
     assert pybsp.simulate(main, 5.0, p=1, timeout=7).results == [(5.0, False)]
+
+
+def test_a_probe_of_a_run_before_this_one_is_no_failure(tmp_path: Path) -> None:
+    ended = job(
+        2,
+        tmp_path,
+        """
+        from pybsp.transport.wire import PROBE
+        def main(bsp):
+            if bsp.pid == 0:
+                comm = bsp._transport._on.revocation.comm
+                late = comm.Isend(b"of a wait that is over", 1, PROBE)
+                time.sleep(0.1)  # the other one waits, and looks
+            bsp.sync()
+            if bsp.pid == 0:
+                late.Wait()
+        pybsp.run(main)
+        say("well")
+        """,
+    )
+    assert (ended.code, ended.out.split()) == (0, ["well"] * 2), ended.err

@@ -112,15 +112,22 @@ class Revocation:
         if self.cause is not None:
             raise RevokedError
         crossing = self.crossing
-        if crossing is None:
-            if self._iprobe(self._any_source, self._any_tag):
-                raise RevokedError
-            return
         while self._iprobe(self._any_source, self._any_tag, self.status):
             if self.status.Get_tag() != PROBE:
                 raise RevokedError
-            crossing.take(self.status.Get_source())
-        crossing.ask()
+            if crossing is None:
+                self._drop_probe(self.status.Get_source())
+            else:
+                crossing.take(self.status.Get_source())
+        if crossing is not None:
+            crossing.ask()
+
+    def _drop_probe(self, source: int) -> None:
+        """Receive a probe of a run before this one, in which waits could cross: that wait is over."""
+        message = self.comm.Improbe(source, PROBE)
+        if message is not None:
+            text = bytearray(self.status.Get_count())
+            message.Recv([text, len(text), self.byte])
 
     def revoke(self, cause: BaseException) -> None:
         """An exchange is left by an exception here: all others are to know. Returns at once."""
