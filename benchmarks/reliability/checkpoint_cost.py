@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -78,7 +79,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", default=tempfile.gettempdir())
     options = parser.parse_args()
-    place = os.path.join(options.folder, "pybsp-checkpoint-cost")
+    from mpi4py import MPI
+
+    # A new one, so that no run goes on from what another has left.
+    place = tempfile.mkdtemp(prefix="pybsp-checkpoint-cost-", dir=options.folder) if MPI.COMM_WORLD.rank == 0 else ""
+    place = MPI.COMM_WORLD.bcast(place)
     if options.mib:
         times = pybsp.run(
             writing, options.mib, options.rounds, options.folder, checkpoint=os.path.join(place, "a"), every=1
@@ -90,9 +95,8 @@ def main() -> None:
         turns[1].append(pybsp.run(supersteps, True))
         turns[2].append(pybsp.run(supersteps, True, checkpoint=os.path.join(place, "b"), every="1h"))
     without, off, none_due = (1e6 * statistics.median(one) for one in turns)
-    from mpi4py import MPI
-
     if MPI.COMM_WORLD.rank == 0:
+        shutil.rmtree(place)
         if options.mib:
             print(f"{options.mib} MiB a rank: numpy.save and fsync {plain:.3f} s, checkpoint {whole:.3f} s", end=" ")
             print(f"({whole / plain:.2f} times); the program waits {waited:.3f} s")

@@ -130,6 +130,7 @@ class Saver(Saving):
     """
 
     __slots__ = (
+        "_account",
         "_at",
         "_cost",
         "_counts",
@@ -163,7 +164,7 @@ class Saver(Saving):
         recorder: Recorder | None = None,
     ) -> None:
         self._engine, self._folders, self._every, self._keep = engine, folders, every, keep
-        self._program, self._log, self._recorder = program, engine.account.log, recorder
+        self._program, self._account, self._log, self._recorder = program, engine.account, engine.account.log, recorder
         self._host, self._hosts = socket.gethostname(), [""]
         self._things: list[Any] | None = None  # that are registered when the program begins; None before `restore`
         self._number, self._notice = 0, False
@@ -186,12 +187,13 @@ class Saver(Saving):
     # -- when ---------------------------------------------------------------------------------------------------------
 
     def offer(self, state: Any) -> None:
-        # Time counts here: it is what a superstep pays where no checkpoint is due.
+        # Time counts here: it is what a superstep pays where no checkpoint is due. So the clock is not looked at; the
+        # time at which the last exchange ended is late enough.
         if self._outgoing or self._rides.riding:
             check_boundary(self._engine, "bsp.checkpoint")  # wrong also where none is due
         self._left = left = self._left - 1
         if left > 0 and not (self._counts and len(self._log) >= self._at):
-            if clock() >= self._look_at:
+            if self._account.left >= self._look_at:
                 self._look()
             return
         engine, entered = self._engine, clock()
