@@ -618,3 +618,20 @@ def test_a_probe_of_a_run_before_this_one_is_no_failure(tmp_path: Path) -> None:
         """,
     )
     assert (ended.code, ended.out.split()) == (0, ["well"] * 2), ended.err
+
+
+def test_a_probe_of_the_last_wait_is_received_before_its_communicator_is_freed(tmp_path: Path) -> None:
+    ended = job(
+        3,
+        tmp_path,
+        """
+        from mpi4py import MPI
+        with pybsp.attach(MPI.COMM_WORLD) as bsp:
+            with bsp.split(0):
+                pass  # from here on waits may cross, and those that last ask
+            if bsp.pid == 0:
+                time.sleep(0.5)
+        say("well")
+        """,
+    )
+    assert (ended.code, ended.out.split()) == (0, ["well"] * 3), ended.err

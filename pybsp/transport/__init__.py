@@ -34,6 +34,7 @@ and beside exchanges
     launcher.py    the MPI library, and whether it belongs to the launcher
     revocation.py  what happens when an exception leaves an exchange
     crossing.py    processors that wait for each other in different transports
+    probes.py      what they ask each other about that, on its way
     waiting.py     how an MPI rank waits without standing in the way of the others
     patience.py    what becomes of a wait that takes long
     memory.py      buffers that are used again when nobody holds on to them

@@ -21,10 +21,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from ..errors import SyncError
-from .wire import EPOCH_MASK, PROBE
+from .wire import EPOCH_MASK
 
 if TYPE_CHECKING:
-    from mpi4py import MPI
+    from .probes import Probes
 
 AFTER = 0.1  # seconds that a wait takes before it asks
 LONGEST = 2.0  # between two questions, at most
@@ -51,10 +51,8 @@ class Waiting(Protocol):
 class Control(Protocol):
     """What the transports of a communicator are revoked by (revocation.py): probes go beside its notices."""
 
-    comm: MPI.Intracomm
     pid: int
-    byte: Any
-    status: MPI.Status
+    probes: Probes
 
     @property
     def members(self) -> Sequence[object]: ...
@@ -81,7 +79,6 @@ class Crossing:
         self._revocation, self._where = revocation, where
         self._due, self._gap = 0.0, AFTER
         self._last: tuple[Any, ...] | None = None  # the wait at the last look
-        self._sent: list[Any] = []
 
     def ask(self) -> None:
         """Ask, where it is time to; called in a wait now and then."""
@@ -105,12 +102,9 @@ class Crossing:
         Raises:
             SyncError: it has gone round.
         """
-        comm = self._revocation.comm
-        message = comm.Improbe(source, PROBE)
-        if message is None:
+        text = self._revocation.probes.receive(source)
+        if text is None:
             return
-        text = bytearray(self._revocation.status.Get_count())
-        message.Recv([text, len(text), self._revocation.byte])
         waits: list[Wait] = [Wait(*one) for one in pickle.loads(text)]
         found = self._waiting()
         if found is None:
@@ -142,9 +136,7 @@ class Crossing:
         return bool(wait.whose[0] != "pair")  # a pair begins with its first swap; what else is not here has ended
 
     def _send(self, rank: int, waits: Sequence[Wait]) -> None:
-        self._sent = [request for request in self._sent if not request.Test()]
-        text = pickle.dumps([tuple(wait) for wait in waits], 5)
-        self._sent.append(self._revocation.comm.Isend([text, len(text), self._revocation.byte], rank, PROBE))
+        self._revocation.probes.send(rank, pickle.dumps([tuple(wait) for wait in waits], 5))
 
 
 def _described(waits: Sequence[Wait]) -> str:

@@ -477,6 +477,10 @@ class MPITransport(ABC):
             self._flight.see_off(0, self.waiter)
             if self._persistent is not None:
                 self._persistent.see_off(self.waiter)
+            revocation = self._on.revocation
+            if self is self._on.whole and revocation is not None:
+                revocation.crossing = None  # which would send more
+                revocation.probes.see_off(self.waiter)
         except RevokedError:
             return
         if self._persistent is not None:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BSPError, ProcessorError
 from ..failures import Failure, failure_of, processor_error
+from .probes import Probes
 from .wire import FAILURE, LAST, NOTICE, PROBE
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Revocation:
     Attributes:
         cause: what left an exchange here, or the failure of another; None: nothing is revoked.
         settled: the error that all know of, once they have met.
+        probes: on their way over the communicator.
     """
 
     unsettled: list[Revocation] = []  # noqa: RUF012 - of this process: revoked, and the others not met yet
@@ -86,6 +88,7 @@ class Revocation:
         from mpi4py import MPI
 
         self.comm, self.p, self.pid = comm, comm.size, comm.rank
+        self.probes = Probes(comm)
         self.cause: BaseException | None = None
         self._noticed = False  # whether the others have been sent a notice
         self.settled: ProcessorError | None = None
@@ -116,18 +119,11 @@ class Revocation:
             if self.status.Get_tag() != PROBE:
                 raise RevokedError
             if crossing is None:
-                self._drop_probe(self.status.Get_source())
+                self.probes.receive(self.status.Get_source())  # of a run before, where waits could cross: it is over
             else:
                 crossing.take(self.status.Get_source())
         if crossing is not None:
             crossing.ask()
-
-    def _drop_probe(self, source: int) -> None:
-        """Receive a probe of a run before this one, in which waits could cross: that wait is over."""
-        message = self.comm.Improbe(source, PROBE)
-        if message is not None:
-            text = bytearray(self.status.Get_count())
-            message.Recv([text, len(text), self.byte])
 
     def revoke(self, cause: BaseException) -> None:
         """An exchange is left by an exception here: all others are to know. Returns at once."""
