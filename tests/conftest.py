@@ -26,6 +26,8 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     del os.environ["PYTHONDONTWRITEBYTECODE"]
 
+# Emulated hosts of one test come and go while others run: MPICH's UCX prints errors of their links where ranks print.
+os.environ.setdefault("UCX_LOG_LEVEL", "fatal")
 # No machine file that a user's `pybsp run --calibrate` has kept decides what tests see.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parent.parent / ".pytest_cache" / "user")
 

@@ -139,7 +139,7 @@ def test_a_machine_file_of_another_placement_warns(machine: Path, tmp_path: Path
 @pytest.mark.whole
 def test_ranks_that_mpiexec_started_are_measured_once(tmp_path: Path) -> None:
     path = tmp_path / "machine.json"
-    options = ["--quick", "--only", "raw,logp", "--budget", "8", "-o", str(path)]
+    options = ["--quick", "--only", "raw,logp", "--budget", "16", "-o", str(path)]
     job = run([*mpiexec(2), *PYBSP, "calibrate", *options], 100)
     assert job.code == 0, job.err
     assert job.out.count(f"written: {path}") == 1
