@@ -23,7 +23,7 @@ returns a ticket at once, and the collective rides in the supersteps of the prog
                                         and total_exchange_blocks: of blocks of one array, of any lengths
     algorithms.py, by_blocks.py, broadcast_groups.py    where several algorithms do one job, it is chosen by exact cost,
                                         or by name: algorithm="2d"
-    small.py        small values, where all processors meet on one board
+    small.py, shown_values.py       small values, where all processors meet on one board
     counted/        what plans are charged for, in closed form
     ebsp/           the algorithms of the E-BSP paper
     baselines/      what the papers argue against
@@ -37,78 +37,43 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from .allgather import allgather
-    from .allgather_blocks import allgather_blocks
-    from .allreduce import allreduce
-    from .argmax import argmax
-    from .argmin import argmin
-    from .argsort import argsort
-    from .balanced_sort import balanced_sort
-    from .bitonic_sort import bitonic_sort
-    from .broadcast import broadcast
-    from .broadcast_items import broadcast_items
-    from .duplicate import duplicate
-    from .exclusive_prefix import exclusive_prefix
-    from .gather import gather
-    from .gather_blocks import gather_blocks
-    from .group_by import group_by
-    from .histogram import histogram
-    from .plan import Plan, Step, together
-    from .prefix import prefix
-    from .prefix_2d import prefix_2d
-    from .random_permutation import random_permutation
-    from .redistribute import redistribute
-    from .reduce import reduce
-    from .reduce_scatter import reduce_scatter
-    from .sample_sort import sample_sort
-    from .scatter import scatter
-    from .scatter_blocks import scatter_blocks
-    from .segmented_prefix import segmented_prefix
-    from .sort import sort
-    from .top_k import top_k
-    from .total_exchange import total_exchange
-    from .total_exchange_blocks import total_exchange_blocks
-    from .unique import unique
-
-__all__ = [
-    "Plan",
-    "Step",
-    "allgather",
-    "allgather_blocks",
-    "allreduce",
-    "argmax",
-    "argmin",
-    "argsort",
-    "balanced_sort",
-    "bitonic_sort",
-    "broadcast",
-    "broadcast_items",
-    "duplicate",
-    "exclusive_prefix",
-    "gather",
-    "gather_blocks",
-    "group_by",
-    "histogram",
-    "prefix",
-    "prefix_2d",
-    "random_permutation",
-    "redistribute",
-    "reduce",
-    "reduce_scatter",
-    "sample_sort",
-    "scatter",
-    "scatter_blocks",
-    "segmented_prefix",
-    "sort",
-    "together",
-    "top_k",
-    "total_exchange",
-    "total_exchange_blocks",
-    "unique",
-]
+    from .allgather import allgather as allgather
+    from .allgather_blocks import allgather_blocks as allgather_blocks
+    from .allreduce import allreduce as allreduce
+    from .argmax import argmax as argmax
+    from .argmin import argmin as argmin
+    from .argsort import argsort as argsort
+    from .balanced_sort import balanced_sort as balanced_sort
+    from .bitonic_sort import bitonic_sort as bitonic_sort
+    from .broadcast import broadcast as broadcast
+    from .broadcast_items import broadcast_items as broadcast_items
+    from .duplicate import duplicate as duplicate
+    from .exclusive_prefix import exclusive_prefix as exclusive_prefix
+    from .gather import gather as gather
+    from .gather_blocks import gather_blocks as gather_blocks
+    from .group_by import group_by as group_by
+    from .histogram import histogram as histogram
+    from .plan import Plan as Plan
+    from .plan import Step as Step
+    from .plan import together as together
+    from .prefix import prefix as prefix
+    from .prefix_2d import prefix_2d as prefix_2d
+    from .random_permutation import random_permutation as random_permutation
+    from .redistribute import redistribute as redistribute
+    from .reduce import reduce as reduce
+    from .reduce_scatter import reduce_scatter as reduce_scatter
+    from .sample_sort import sample_sort as sample_sort
+    from .scatter import scatter as scatter
+    from .scatter_blocks import scatter_blocks as scatter_blocks
+    from .segmented_prefix import segmented_prefix as segmented_prefix
+    from .sort import sort as sort
+    from .top_k import top_k as top_k
+    from .total_exchange import total_exchange as total_exchange
+    from .total_exchange_blocks import total_exchange_blocks as total_exchange_blocks
+    from .unique import unique as unique
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
+    __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             ".allgather": ("allgather",),

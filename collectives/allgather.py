@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import priced, run, word_counts
+from .one_superstep import at_once, own_values, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Call, own_argument, packed, primitive
+from .primitive import NOT_SMALL, Call, own_argument, packed, primitive
 
 
 @lru_cache(maxsize=8)
@@ -32,7 +32,19 @@ def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
     return priced(machine, plan(machine.p), lambda step: counts[step.sources])
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, value: Any) -> Any:
+    value = own_argument(value)
+    mine = packed(value, "allgather")
+    letters = at_once(bsp, "allgather", {}, plan(bsp.p), lambda _: mine)
+    return letters if letters is NOT_SMALL else _by_pid(bsp, own_values(letters), value)
+
+
+def _by_pid(bsp: BSP, came: dict[int, Any], value: Any) -> list[Any]:
+    came[bsp.pid] = value
+    return [came[source] for source in range(bsp.p)]
+
+
+@primitive(cost, plan, _small)
 def allgather(bsp: BSP, value: Any) -> Supersteps[list[Any]]:
     """Give all processors the values of all; collective.
 
@@ -61,6 +73,4 @@ def allgather(bsp: BSP, value: Any) -> Supersteps[list[Any]]:
     value = own_argument(value)
     mine = packed(value, "allgather") if bsp.p > 1 else value
     # 1. All send their values to all others.
-    came = yield from run(call, plan(bsp.p), bsp.pid, lambda _: mine)
-    came[bsp.pid] = value
-    return [came[source] for source in range(bsp.p)]
+    return _by_pid(bsp, (yield from run(call, plan(bsp.p), bsp.pid, lambda _: mine)), value)

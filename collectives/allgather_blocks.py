@@ -12,9 +12,9 @@ from ..rides import Supersteps
 from .allgather import cost as cost_of_values
 from .allgather import plan as plan_of_values
 from .blocks import Ints, block_of, in_one, row_kind
-from .one_superstep import block_words
+from .one_superstep import at_once, block_words
 from .plan import Plan
-from .primitive import Call, checked_out, packed, primitive, sources
+from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, sources
 
 
 def plan(p: int) -> Plan:
@@ -33,7 +33,16 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1) -> Cost:
     return cost_of_values(machine, block_words("allgather_blocks.cost", counts, (machine.p,), words))
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -> Any:
+    name = "allgather_blocks"
+    block = block_of(name, "array", array, objects=True)
+    checked_out(name, out)
+    mine = packed(block, name, "array")
+    letters = at_once(bsp, name, {"array": row_kind(block)}, plan(bsp.p), lambda _: mine)
+    return letters if letters is NOT_SMALL else in_one(letters, block, bsp.pid, name, out)
+
+
+@primitive(cost, plan, _small)
 def allgather_blocks(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -> Supersteps[tuple[NDArray[Any], Ints]]:
     """Give all processors the blocks of all, as one array; collective.
 
@@ -74,7 +83,6 @@ def allgather_blocks(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -
     for step in plan(bsp.p):
         parcel = packed(block, call.name, "array")
         block = block.copy()  # the caller may change it once it is sent
-        for dest, _, _ in step.sends(bsp.pid):
-            call.send(dest, parcel)
+        call.send_all([dest for dest, _, _ in step.sends(bsp.pid)], parcel)
         letters = yield from call.sync(sources(step.receives(bsp.pid)))
     return in_one(letters, block, bsp.pid, call.name, out)

@@ -28,7 +28,11 @@ def cost(machine: Machine, n: int = 0, itemsize: int = 8) -> Cost:
     return extremes.cost("argmax.cost", machine, n, itemsize)
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, array: Any) -> Any:
+    return extremes.at_once(bsp, "argmax", array)
+
+
+@primitive(cost, plan, _small)
 def argmax(bsp: BSP, array: Any) -> Supersteps[tuple[Any, int]]:
     """The largest of all elements, and where it is; collective.
 

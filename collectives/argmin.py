@@ -28,7 +28,11 @@ def cost(machine: Machine, n: int = 0, itemsize: int = 8) -> Cost:
     return extremes.cost("argmin.cost", machine, n, itemsize)
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, array: Any) -> Any:
+    return extremes.at_once(bsp, "argmin", array)
+
+
+@primitive(cost, plan, _small)
 def argmin(bsp: BSP, array: Any) -> Supersteps[tuple[Any, int]]:
     """The smallest of all elements, and where it is; collective.
 

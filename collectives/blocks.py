@@ -7,6 +7,7 @@ item of its first axis, a number where it has one axis only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ def block_of(name: str, argument: str, given: Any, axes: int | None = None, obje
     Raises:
         UsageError: it makes none, has a mask, other axes, or objects.
     """
+    if type(given) is np.ndarray and given.ndim and axes is None and not given.dtype.hasobject:
+        return given
     no_mask(name, argument, given)
     expected = "an array of shape (n,)" if axes == 1 else "an array of shape (n, ...)"
     try:
@@ -51,7 +54,13 @@ def block_of(name: str, argument: str, given: Any, axes: int | None = None, obje
 
 def row_kind(block: NDArray[Any]) -> str:
     """Dtype and shape of a row, as processors compare them."""
-    return f"{block.dtype} rows of shape {block.shape[1:]}" if block.ndim > 1 else str(block.dtype)
+    return _kind(block.dtype, block.shape[1:])
+
+
+@lru_cache(maxsize=1024)
+def _kind(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    # Kept: numpy takes microseconds to name a dtype.
+    return f"{dtype} rows of shape {shape}" if shape else str(dtype)
 
 
 def row_words(block: NDArray[Any]) -> float:
@@ -83,6 +92,14 @@ def given_cuts(name: str, counts: ArrayLike | None, p: int, n: int) -> Ints:
     return np.append(0, np.cumsum(sizes, dtype=np.int64))
 
 
+def cut_at(name: str, counts: ArrayLike | None, p: int, n: int) -> list[int]:
+    """`given_cuts` as a list: most often of so few that numpy would take five times as long."""
+    if counts is None:
+        return [i * n // p for i in range(p + 1)]
+    cuts: list[int] = given_cuts(name, counts, p, n).tolist()
+    return cuts
+
+
 def in_one(
     letters: Sequence[Letter], own: NDArray[Any], pid: int, name: str, out: NDArray[Any] | None
 ) -> tuple[NDArray[Any], Ints]:
@@ -97,6 +114,6 @@ def in_one(
     """
     pieces = [unpacked(letter.payload) for letter in letters]
     pieces.insert(sum(letter.source < pid for letter in letters), own)
-    counts = np.array([len(piece) for piece in pieces])
-    array = room(out, (int(counts.sum()), *own.shape[1:]), own.dtype)
-    return placed(name, np.concatenate(pieces, out=array), out), counts
+    rows = [len(piece) for piece in pieces]
+    array = room(out, (sum(rows), *own.shape[1:]), own.dtype)
+    return placed(name, np.concatenate(pieces, out=array), out), np.array(rows)

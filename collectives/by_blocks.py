@@ -55,8 +55,7 @@ def run(
     letters = yield from call.sync(sources(scatter.receives(pid)))
     mine = combined(call, letters, flat[first:last], op, (last - first) * words, fold)
     # 2. The sum of a block goes to all, or to the root.
-    for dest, _, _ in back.sends(pid):
-        call.send(dest, mine)
+    call.send_all([dest for dest, _, _ in back.sends(pid)], mine)
     due = back.receives(pid)
     letters = yield from call.sync(sources(due))
     if root not in (None, pid):

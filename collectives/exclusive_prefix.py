@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,11 @@ from ..rides import Supersteps
 from . import prefix_trees, tree
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
+from .one_superstep import at_once, is_at_once
 from .plan import Plan, joined
 from .prefix_2d import climbed_before
 from .primitive import (
+    NOT_SMALL,
     Call,
     Operator,
     check_operator,
@@ -32,8 +34,10 @@ from .primitive import (
     item_words,
     placed,
     primitive,
+    remember,
     taken,
 )
+from .small import NUMBERS, applied
 
 
 @lru_cache(maxsize=64)
@@ -94,7 +98,58 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None) -> Cost:
     return _trees(machine, words, fan_out("exclusive_prefix.cost", degree) or choose(machine, words))
 
 
-@primitive(cost, plan)
+class Prepared(NamedTuple):
+    """What a plain call is made of that depends on its arguments alone; `first`: what processor 0 gets, or None."""
+
+    agreed: dict[str, Any]
+    plan: Plan
+    words: int
+    first: Any
+
+
+def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> Prepared:
+    given = fan_out("exclusive_prefix", degree)
+    name = check_operator("exclusive_prefix", op)
+    kind, words = descriptor(value)
+    scheme = plan(bsp.p, given or choose(bsp.machine, words))
+    return Prepared({"value": kind, "op": name, "degree": given}, scheme, words, _identity(op, value))
+
+
+def _small(
+    bsp: BSP, value: Any, op: Operator, initial: Any = None, degree: int | None = None, *, out: Any = None
+) -> Any:
+    name, pid = "exclusive_prefix", bsp.pid
+    if is_array(value):
+        key: Any = (name, op, degree, value.dtype, value.shape)
+    elif type(value) in NUMBERS:
+        key = (name, op, degree, type(value))
+    else:
+        return NOT_SMALL
+    try:
+        found: Prepared | None = bsp.prepared.get(key)
+    except TypeError:  # an op, or a wrong argument, that cannot be hashed
+        return NOT_SMALL
+    if found is None:
+        found = remember(bsp, key, _prepare(bsp, value, op, degree))
+    if not is_at_once(bsp, found.plan):
+        return NOT_SMALL
+    checked_out(name, out)
+    before: Any = None
+    if pid == 0:
+        before = found.first if initial is None else taken(initial, name, "initial")
+    letters = at_once(bsp, name, found.agreed, found.plan, lambda _: value)
+    if letters:
+        came = [letter[2] for letter in letters]
+        before = came[0] if len(came) == 1 else applied(name, pid, reduce, op, came)
+        bsp.work((len(came) - 1) * found.words)
+        if type(value) is np.ndarray and isinstance(before, np.generic):
+            before = np.array(before)  # numpy's operators make numbers of arrays without axes
+    if isinstance(before, np.ndarray) and (before is found.first or not before.flags.owndata):
+        before = before.copy()
+    return placed(name, before, out)
+
+
+@primitive(cost, plan, _small)
 def exclusive_prefix(
     bsp: BSP,
     value: Any,

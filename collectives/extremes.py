@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..errors import UsageError
 from ..rides import Supersteps
 from . import records
 from .blocks import block_of
-from .primitive import Call, integer
+from .primitive import NOT_SMALL, Call, Operator, integer
 
 Which = Literal["argmin", "argmax"]
 
@@ -25,6 +26,16 @@ def cost(name: str, machine: Machine, n: int, itemsize: int) -> Cost:
     return Cost(machine, (), n) + records.cost(machine, itemsize + 16)  # an element, its index, and how many there are
 
 
+def at_once(bsp: BSP, which: Which, array: Any) -> Any:
+    """`run` of a plain call that is one superstep; else `NOT_SMALL`."""
+    block = block_of(which, "array", array)
+    if not records.is_at_once(bsp, _fields(block.dtype).itemsize):
+        return NOT_SMALL
+    own = _candidate(bsp, which, block)
+    bsp.work(block.size)
+    return _found(which, records.at_once(bsp, which, {"array": block.dtype}, own, _better(which)))
+
+
 def run(bsp: BSP, which: Which, array: Any) -> Supersteps[tuple[Any, int]]:
     """The first of the extreme elements, and its index in all blocks one after the other.
 
@@ -33,18 +44,42 @@ def run(bsp: BSP, which: Which, array: Any) -> Supersteps[tuple[Any, int]]:
     """
     block = block_of(which, "array", array)
     call = Call(bsp, which, array=block.dtype)
-    first_of = np.argmin if which == "argmin" else np.argmax
-
     # 1. The candidate of this block.
-    fields: list[Any] = [("value", block.dtype), ("index", np.int64), ("size", np.int64)]
-    own = np.zeros(1, fields)
-    if block.size:
-        index = call.own(lambda: int(first_of(block)), "array")
-        own[0] = (block.reshape(-1)[index], index, block.size)
+    own = _candidate(bsp, which, block)
     bsp.work(block.size)
+    # 2. Of two candidates the one that numpy would choose goes on.
+    return _found(which, (yield from records.run(call, own, _better(which))))
 
-    # 2. Of two candidates the one that numpy would choose goes on, so a NaN wins, and of equal ones the first.
+
+def _candidate(bsp: BSP, which: Which, block: NDArray[Any]) -> NDArray[Any]:
+    """The extreme element of a block, its index, and how many elements there are: none in an empty one."""
+    own = np.zeros(1, _fields(block.dtype))
+    if block.size:
+        try:
+            index = int(_first_of(which)(block))
+        except Exception as error:
+            raise UsageError(
+                f"{which}: argument array: raised {type(error).__name__}: {error} (on processor {bsp.pid})"
+            ) from error
+        own[0] = (block.reshape(-1)[index], index, block.size)
+    return own
+
+
+@lru_cache(maxsize=64)
+def _fields(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype([("value", dtype), ("index", np.int64), ("size", np.int64)])
+
+
+def _first_of(which: Which) -> Any:
+    return np.argmin if which == "argmin" else np.argmax
+
+
+@cache
+def _better(which: Which) -> Operator:
+    first_of = _first_of(which)
+
     def better(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+        # A NaN wins, and of equal ones the first.
         if not left["size"][0] or not right["size"][0]:
             return left if left["size"][0] else right
         both = np.concatenate((left, right))
@@ -53,7 +88,10 @@ def run(bsp: BSP, which: Which, array: Any) -> Supersteps[tuple[Any, int]]:
         both["size"][chosen] = both["size"].sum()
         return both[chosen : chosen + 1]
 
-    found = yield from records.run(call, own, better)
-    if not found["size"][0]:
+    return better
+
+
+def _found(which: Which, best: NDArray[Any]) -> tuple[Any, int]:
+    if not best["size"][0]:
         raise UsageError(f"{which}: argument array: expected an element on one processor at least, got none on any")
-    return found["value"][0], int(found["index"][0])
+    return best["value"][0], int(best["index"][0])

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import priced, run, word_counts
+from .one_superstep import at_once, own_values, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Call, own_argument, packed, primitive, processor
+from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
 
 
 @lru_cache(maxsize=256)
@@ -32,7 +32,21 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
     return priced(machine, plan(machine.p, root), lambda step: counts[step.sources])
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, value: Any, root: int = 0) -> Any:
+    root = processor("gather", "root", root, bsp.p)
+    value = own_argument(value)
+    letters = at_once(bsp, "gather", {"root": root}, plan(bsp.p, root), lambda _: packed(value, "gather"))
+    return letters if letters is NOT_SMALL else _on_root(bsp, own_values(letters), value, root)
+
+
+def _on_root(bsp: BSP, came: dict[int, Any], value: Any, root: int) -> list[Any] | None:
+    if bsp.pid != root:
+        return None
+    came[root] = value
+    return [came[source] for source in range(bsp.p)]
+
+
+@primitive(cost, plan, _small)
 def gather(bsp: BSP, value: Any, root: int = 0) -> Supersteps[list[Any] | None]:
     """Give the root the values of all processors; collective.
 
@@ -64,7 +78,4 @@ def gather(bsp: BSP, value: Any, root: int = 0) -> Supersteps[list[Any] | None]:
     value = own_argument(value)
     # 1. All send their values to the root.
     came = yield from run(call, plan(bsp.p, root), bsp.pid, lambda _: packed(value, "gather"))
-    if bsp.pid != root:
-        return None
-    came[root] = value
-    return [came[source] for source in range(bsp.p)]
+    return _on_root(bsp, came, value, root)

@@ -12,9 +12,9 @@ from ..rides import Supersteps
 from .blocks import Ints, block_of, in_one, row_kind
 from .gather import cost as cost_of_values
 from .gather import plan as plan_of_values
-from .one_superstep import block_words
+from .one_superstep import at_once, block_words
 from .plan import Plan
-from .primitive import Call, checked_out, packed, primitive, processor, sources
+from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, processor, sources
 
 
 def plan(p: int, root: int = 0) -> Plan:
@@ -35,7 +35,20 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1, root: int = 
     return cost_of_values(machine, block_words("gather_blocks.cost", counts, (machine.p,), words), root)
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = None) -> Any:
+    name = "gather_blocks"
+    root = processor(name, "root", root, bsp.p)
+    block = block_of(name, "array", array, objects=True)
+    if bsp.pid == root:
+        checked_out(name, out)
+    agreed = {"root": root, "array": row_kind(block)}
+    letters = at_once(bsp, name, agreed, plan(bsp.p, root), lambda _: packed(block, name, "array"))
+    if letters is NOT_SMALL:
+        return letters
+    return in_one(letters, block, bsp.pid, name, out) if bsp.pid == root else None
+
+
+@primitive(cost, plan, _small)
 def gather_blocks(
     bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = None
 ) -> Supersteps[tuple[NDArray[Any], Ints] | None]:

@@ -81,8 +81,7 @@ def run(
     samples = keys[sample_places(p, n)]
     parcel = packed(samples, call.name, "keys")
     others = [dest for dest in range(p) if dest != pid]
-    for dest in others:
-        call.send(dest, parcel, str(n))
+    call.send_all(others, parcel, str(n))
     letters = yield from call.sync(others)
     sizes = [int(letter.note) for letter in letters]
     sizes.insert(pid, n)

@@ -238,8 +238,8 @@ class Plan(Sequence[Step]):
         rows = []
         for number, (step, counted) in enumerate(zip(self.steps[:_SHOWN], self.counted(), strict=False)):
             some = [f"{s} -> {d}: {_named(items)}" for s, d, items in step.messages()[:4]]
-            said = ", ".join([*some, "..."] if len(step) > len(some) else some)
-            rows.append([f"{number}", f"{len(step)}", f"{counted.h}", f"{step.work:g}", said])
+            sends = ", ".join([*some, "..."] if len(step) > len(some) else some)
+            rows.append([f"{number}", f"{len(step)}", f"{counted.h}", f"{step.work:g}", sends])
         rows += [["..."] + [""] * 4] * (len(self) > _SHOWN)
         pictures = []
         for number, step in enumerate(self.steps[:_DRAWN] if self.p <= _DRAWN_OF else ()):

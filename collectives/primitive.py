@@ -71,6 +71,7 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
 
 
 NOT_SMALL: Final = object()  # instead of a result: it is to ride
+REMEMBERED = 256  # prepared calls of a processor
 
 
 def primitive(
@@ -148,6 +149,8 @@ class Call:
         self.bsp, self.name, self._agreed = bsp, name, agreed
         self._stream = bsp.stream(name, **agreed)
         self.send = self._stream.send  # to a processor, data, and perhaps a note that counts no words
+        self.send_all = self._stream.send_all  # to some of them the same
+        self.alike = self._stream.alike  # what all make of the same data
         self.takes = self._stream.takes  # so many supersteps in all, where that is known
         self.follows = self._stream.follows  # or another processor knows
 
@@ -210,6 +213,14 @@ def shortened(pids: Sequence[int]) -> str:
     if not len(pids):
         return "none"
     return ", ".join(str(pid) for pid in pids[:8]) + (f", ... ({len(pids)} in all)" if len(pids) > 8 else "")
+
+
+def remember(bsp: Processors, key: Any, prepared: Result) -> Result:
+    """Keep what a call is made of that depends on its arguments alone, and need not be worked out again."""
+    if len(bsp.prepared) >= REMEMBERED:
+        bsp.prepared.clear()
+    bsp.prepared[key] = prepared
+    return prepared
 
 
 # -- arguments ----------------------------------------------------------------------------------------------------
@@ -482,9 +493,7 @@ def climbed(
     for step in trees:
         # 1. The sum that is here goes to the processors above, in one tree or in several.
         if sends := step.sends(pid):
-            payload = packed(value, call.name)
-            for dest, _, _ in sends:
-                call.send(dest, payload)
+            call.send_all([dest for dest, _, _ in sends], packed(value, call.name))
         # 2. What comes is combined with it in the order of pids, which is that of the groups whose sums they are.
         if letters := (yield from call.sync(sources(step.receives(pid)))):
             value = combined(call, letters, value, op, words, fold)

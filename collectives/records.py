@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
 from .allreduce import choose, plan, supersteps
 from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction
+from .one_superstep import at_once as exchanged
+from .one_superstep import folded
+from .one_superstep import is_at_once as _is_at_once
+from .plan import Plan
 from .primitive import Call, Operator
 
-__all__ = ["cost", "plan", "run", "words"]
+__all__ = ["at_once", "cost", "is_at_once", "plan", "run", "words"]
 
 
 def words(nbytes: int) -> int:
@@ -27,6 +33,25 @@ def words(nbytes: int) -> int:
 def cost(machine: Machine, nbytes: int) -> Cost:
     """What it costs, exactly, for records of so many bytes."""
     return cost_of_reduction(machine, words(nbytes))
+
+
+def _trees(machine: Machine, nbytes: int) -> Plan:
+    how, degree = choose(machine, words(nbytes))
+    assert how == "trees"  # op takes records whole
+    return plan(machine.p, degree)
+
+
+def is_at_once(bsp: BSP, nbytes: int) -> bool:
+    """Whether `at_once` would carry it out now."""
+    return _is_at_once(bsp, _trees(bsp.machine, nbytes))
+
+
+def at_once(bsp: BSP, name: str, agreed: dict[str, Any], record: NDArray[Any], op: Operator) -> Any:
+    """`run` of a plain call that is one superstep."""
+    raw = record.view(np.uint8)
+    letters = exchanged(bsp, name, agreed, _trees(bsp.machine, record.nbytes), lambda _: raw)
+    came = [letter._replace(payload=letter.payload.view(record.dtype)) for letter in letters]
+    return folded(bsp, name, came, record, op, words(record.nbytes))
 
 
 def run(call: Call, record: NDArray[Any], op: Operator, last: bool = True) -> Supersteps[NDArray[Any]]:

@@ -119,16 +119,16 @@ def redistribute(bsp: BSP, array: Any, from_layout: Layout, to_layout: Layout) -
         2
     """
     pid, name = bsp.pid, "redistribute"
-    kept, key = bsp.prepared.setdefault(name, {}), (from_layout, to_layout)
+    cache, key = bsp.prepared.setdefault(name, {}), (from_layout, to_layout)
     try:
-        maps = kept.get(key)
+        maps = cache.get(key)
     except TypeError:  # what cannot be hashed is no layout
         maps = None
     if maps is None:
         _fitting(name, from_layout, to_layout, bsp.p)
-        if len(kept) >= KEPT:
-            del kept[next(iter(kept))]
-        maps = kept[key] = _Maps.of(from_layout, to_layout, pid, bsp.p)
+        if len(cache) >= KEPT:
+            del cache[next(iter(cache))]
+        maps = cache[key] = _Maps.of(from_layout, to_layout, pid, bsp.p)
     rows = len(maps.own)
     if not is_array(array) or array.shape[:rows] != maps.own:
         raise UsageError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,11 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
+from ..shown import Shown
 from . import fixed_order
-from .blocks import block_of, given_cuts, row_words
+from .blocks import block_of, cut_at, given_cuts, row_words
+from .one_superstep import at_once, folded, is_at_once
 from .plan import Plan, Step, joined
 from .primitive import (
+    NOT_SMALL,
     Call,
+    Fold,
     Operator,
     Order,
     check_operator,
@@ -26,11 +32,16 @@ from .primitive import (
     elementwise,
     in_turn,
     integer,
+    is_array,
     item_words,
+    own_argument,
+    own_result,
     placed,
     primitive,
+    remember,
     sources,
 )
+from .small import ARRAY, HEAD, applied
 
 
 def plan(p: int, n: int, counts: ArrayLike | None = None) -> Plan:
@@ -68,7 +79,120 @@ def cost(machine: Machine, n: int, words: float = 1, counts: ArrayLike | None = 
     return plan(machine.p, n, counts).cost(machine, item_words("reduce_scatter.cost", "words", words))
 
 
-@primitive(cost, plan)
+class Prepared(NamedTuple):
+    """What a plain call with equal blocks is made of that depends on its arguments alone.
+
+    words: of the block of this processor.
+    shown: the whole of it, where the arrays have room in records.
+    """
+
+    agreed: dict[str, Any]
+    plan: Plan
+    cuts: list[int]
+    fold: Fold
+    words: float
+    shown: Callable[[NDArray[Any]], NDArray[Any]] | None
+
+
+def _prepare(bsp: BSP, array: NDArray[Any], op: Operator, order: Order) -> Prepared:
+    name, p, pid = check_operator("reduce_scatter", op), bsp.p, bsp.pid
+    cuts = cut_at("reduce_scatter", None, p, len(array))
+    agreed = {
+        "array": descriptor(array).kind,
+        "op": name,
+        "counts": None,
+        "order": checked_order("reduce_scatter", order),
+    }
+    words, fold, shown = (cuts[pid + 1] - cuts[pid]) * row_words(array), _fold(p, order), None
+    records = None if bsp.shown is None or p == 1 or bsp.shown.on_group else bsp.shown
+    if records is not None and array.dtype.kind in "biufc" and 0 < array.nbytes <= records.most - HEAD.size:
+        shown = _by_records(records, agreed, _plan(p, tuple(cuts)).steps[0], op, cuts, fold, words, array)
+    return Prepared(agreed, _plan(p, tuple(cuts)), cuts, fold, words, shown)
+
+
+def _by_records(
+    shown: Shown,
+    agreed: dict[str, Any],
+    step: Step,
+    op: Operator,
+    cuts: list[int],
+    fold: Fold,
+    words: float,
+    like: NDArray[Any],
+) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Each shows its array, of the dtype and shape of one like all of them, and reads its block of the others."""
+    name, pid = "reduce_scatter", shown.pid
+    arguments = {key: str(one) for key, one in agreed.items()}
+    of_call, label = shown.signature(name, arguments), shown.label(name)
+    first, last = cuts[pid], cuts[pid + 1]
+    sends, others = step.sends(pid), sources(step.receives(pid))
+    row = row_words(like)
+    out = sum(math.ceil((end - begin) * row) for _, begin, end in sends)
+    counts = (float(out), float(len(others) * math.ceil(words)), float(len(sends)), float(len(others)), 0.0, 0.0)
+    arrays = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
+    mine = [of_all[pid] for of_all in arrays]
+    theirs = [[(k, of_all[k][first:last]) for k in others] for of_all in arrays]
+    for block in (block for of_all in theirs for _, block in of_all):
+        block.flags.writeable = False
+    place = sum(k < pid for k in others)
+    plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
+
+    def exchange(array: NDArray[Any]) -> NDArray[Any]:
+        sign, parity = shown.begin(name, arguments, of_call), shown.parity()
+        at = shown.places[parity]
+        HEAD.pack_into(shown.mine, at, sign, ARRAY)
+        mine[parity][...] = array
+        shown.sync(name, label, sign, at, counts)
+        own, came = array[first:last], theirs[parity]
+        if plain and len(came) <= 1:
+            other = came[0][1] if came else own  # nothing, of the dtype that op makes
+            found = applied(name, pid, op, own, other) if place == 0 else applied(name, pid, op, other, own)
+        elif came:
+            own.flags.writeable = False  # an op that works in place would change the caller's
+            found = applied(name, pid, fold, [*came[:place], (pid, own), *came[place:]], op)
+        else:
+            found = applied(name, pid, op, own, own) if elementwise(op) else own
+        shown.work(len(came) * words)
+        return cast("NDArray[Any]", own_result(found))
+
+    return exchange
+
+
+def _small(
+    bsp: BSP,
+    array: Any,
+    op: Operator,
+    counts: ArrayLike | None = None,
+    order: Order = "any",
+    *,
+    out: NDArray[Any] | None = None,
+) -> Any:
+    name = "reduce_scatter"
+    if counts is not None or not is_array(array) or not array.ndim:
+        return NOT_SMALL
+    key = (name, op, order, array.dtype, array.shape)
+    try:
+        found: Prepared | None = bsp.prepared.get(key)
+    except TypeError:  # an op, or a wrong argument, that cannot be hashed
+        return NOT_SMALL
+    if found is None:
+        found = remember(bsp, key, _prepare(bsp, array, op, order))
+    if not is_at_once(bsp, found.plan):
+        return NOT_SMALL
+    checked_out(name, out)
+    if found.shown is not None:
+        return placed(name, found.shown(array), out)
+    cuts, pid = found.cuts, bsp.pid
+    letters = at_once(bsp, name, found.agreed, found.plan, lambda dest: array[cuts[dest] : cuts[dest + 1]], True)
+    mine = array[cuts[pid] : cuts[pid + 1]]
+    if letters:
+        mine = folded(bsp, name, letters, mine, op, found.words, found.fold)
+    elif elementwise(op):
+        mine = applied(name, pid, op, mine, mine)  # nothing, of the dtype that op makes
+    return placed(name, own_result(mine), out)
+
+
+@primitive(cost, plan, _small)
 def reduce_scatter(
     bsp: BSP,
     array: Any,
@@ -115,7 +239,7 @@ def reduce_scatter(
     name = check_operator("reduce_scatter", op)
     order = checked_order("reduce_scatter", order)
     whole = block_of("reduce_scatter", "array", array)
-    cuts = given_cuts("reduce_scatter", counts, bsp.p, len(whole)).tolist()
+    cuts = cut_at("reduce_scatter", counts, bsp.p, len(whole))
     given = None if counts is None else np.diff(cuts).tolist()
     call = Call(bsp, "reduce_scatter", order, array=descriptor(whole).kind, op=name, counts=given)
     checked_out("reduce_scatter", out)
@@ -124,20 +248,23 @@ def reduce_scatter(
     return mine
 
 
+def _fold(p: int, order: Order) -> Fold:
+    return in_turn if order == "any" else partial(fixed_order.total, p)
+
+
 def run(
     call: Call, array: NDArray[Any], op: Operator, cuts: tuple[int, ...], order: Order = "any"
 ) -> Supersteps[NDArray[Any]]:
     """Run it with blocks that are cut there."""
     p, pid = call.bsp.p, call.bsp.pid
-    mine = array[cuts[pid] : cuts[pid + 1]].copy()
+    mine = own_argument(array[cuts[pid] : cuts[pid + 1]])
     # 1. Block j goes to processor j, which combines the p blocks.
     for step in _plan(p, cuts):
         for dest, first, last in step.sends(pid):
             call.send(dest, array[first:last])
         letters = yield from call.sync(sources(step.receives(pid)))
         if letters:
-            fold = in_turn if order == "any" else partial(fixed_order.total, p)
-            mine = combined(call, letters, mine, op, len(mine) * row_words(mine), fold)
+            mine = combined(call, letters, mine, op, len(mine) * row_words(mine), _fold(p, order))
         elif elementwise(op):
             mine = call.own(partial(op, mine, mine), "op")  # nothing, of the dtype that op makes
-    return mine
+    return cast("NDArray[Any]", own_result(mine))

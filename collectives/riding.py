@@ -6,28 +6,21 @@ ledger's rows are those of the function that rides with messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..bsp import BSP
+from ..notes import Note, Notes
 from ..rides import OF_SUPERSTEP, Ride, Supersteps
-from .primitive import NOT_SMALL, Operator, Order, checked_out, in_turn, is_number, own_result, placed
-from .small import NUMBERS, QUICK, REMEMBERED, Array, Prepare, Prepared, applied, keeps_form
+from .primitive import NOT_SMALL, Operator, Order, checked_out, in_turn, is_number, own_result, placed, remember
+from .small import NUMBERS, QUICK, Array, Prepare, Prepared, applied, keeps_form
 
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
 
 
-class Rider(NamedTuple):
-    """What a call is made of that depends on its arguments alone.
-
-    steps: of a value.
-    supersteps: how many it takes.
-    """
-
-    steps: Callable[[Any], Supersteps[Any]]
-    supersteps: int
+Start = Callable[[Any, "Array | None"], Ride[Any]]  # everything of a call but its value, and the argument out
 
 
 def start(
@@ -64,20 +57,15 @@ def start(
     except TypeError:  # an op, or a wrong argument, that cannot be hashed
         return None
     if rider is None:
-        if len(bsp.prepared) >= REMEMBERED:
-            bsp.prepared.clear()
-        made = prepare(bsp, value, op, order, degree, root)
-        rider = NOT_SMALL
-        if made is not None and keeps_form(op, value, made):
-            rider = climber(bsp, name, op, made, value, root)
-        bsp.prepared[key] = rider
+        call = prepare(bsp, value, op, order, degree, root)
+        small = call is not None and keeps_form(op, value, call)
+        rider = remember(bsp, key, climber(bsp, name, op, call, value, root) if call and small else NOT_SMALL)
     if rider is NOT_SMALL:
         return None
-    steps = rider.steps(value.copy() if type(value) is np.ndarray else value)
     if out is not None:
         checked_out(name, out)
-        steps = placing(name, steps, out)
-    return bsp.notes.ride(name, steps, rider.supersteps)
+    begun: Ride[Any] = rider(value.copy() if type(value) is np.ndarray else value, out)
+    return begun
 
 
 def placing(name: str, steps: Supersteps[Any], out: Array) -> Supersteps[Any]:
@@ -85,10 +73,10 @@ def placing(name: str, steps: Supersteps[Any], out: Array) -> Supersteps[Any]:
     return placed(name, (yield from steps), out)
 
 
-def climber(bsp: BSP, name: str, op: Operator, made: Prepared, like: Any, root: int) -> Rider:
+def climber(bsp: BSP, name: str, op: Operator, call: Prepared, like: Any, root: int) -> Start:
     """A climb of trees (`primitive.climbed`) by notes, on one processor: everything but its value."""
-    agreed = {key: str(one) for key, one in made.agreed.items()}
-    pid, fold, words, notes = bsp.pid, made.fold, made.words, bsp.notes
+    agreed = {key: str(one) for key, one in call.agreed.items()}
+    pid, fold, words, notes = bsp.pid, call.fold, call.words, bsp.notes
     base = notes.signature(name, agreed)
     send, take, work = notes.send, notes.take, bsp.work
     scheme = [
@@ -97,41 +85,85 @@ def climber(bsp: BSP, name: str, op: Operator, made: Prepared, like: Any, root: 
             sources := [source for source, _, _ in step.receives(pid)],
             sum(source < pid for source in sources),
         )
-        for step in made.steps
+        for step in call.steps
     ]
     quick = QUICK.get(op) if isinstance(op, np.ufunc) and fold is in_turn else None
     noted, read = (noted_array, reader(like)) if type(like) is np.ndarray else (noted_number, read_number)
+    float64, has_result = np.float64, root in (pid, -1)
+
+    def tell(sign: int, value: Any, dests: list[int]) -> None:
+        if dests:
+            note = noted(sign, value)
+            for dest in dests:
+                send(dest, note, words)
+            notes.count(name, words * len(dests))
+
+    def combined(value: Any, came: Sequence[tuple[int, Note]], place: int) -> Any:
+        if quick is not None and type(value) is float and len(came) == 1:
+            note = came[0][1]
+            other = note[1]
+            if type(other) is float and len(note) == 2:
+                total = quick(value, other) if place == 0 else quick(other, value)
+                if total - total == 0.0:
+                    work(words)
+                    return float64(total)  # as numpy's operator makes it
+        own = value
+        if type(value) is np.ndarray:
+            own = value.view()
+            own.flags.writeable = False  # an op that works in place would change the caller's
+        parts = [(source, read(note)) for source, note in came]
+        parts.insert(place, (pid, own))
+        value = own_result(applied(name, pid, fold, parts, op))
+        work(words * len(came))
+        return value
 
     def climb(value: Any) -> Supersteps[Any]:
         sign = notes.begin(name, agreed, base)
         for dests, sources, place in scheme:
-            if dests:
-                note = noted(sign, value)
-                for dest in dests:
-                    send(dest, note, words)
-                notes.count(name, words * len(dests))
+            tell(sign, value, dests)
             yield
             came = take(sign, sources, name)
             sign += OF_SUPERSTEP
-            if not came:
-                continue
-            if quick is not None and type(value) is float and len(came) == 1 and type(other := came[0][1][1]) is float:
-                total = quick(value, other) if place == 0 else quick(other, value)
-                if total - total == 0.0 and len(came[0][1]) == 2:
-                    value = np.float64(total)  # as numpy's operator makes it
-                    work(words)
-                    continue
-            own = value
-            if type(value) is np.ndarray:
-                own = value.view()
-                own.flags.writeable = False  # an op that works in place would change the caller's
-            parts = [(source, read(note)) for source, note in came]
-            parts.insert(place, (pid, own))
-            value = own_result(applied(name, pid, fold, parts, op))
-            work(words * len(came))
-        return value if root in (pid, -1) else None
+            if came:
+                value = combined(value, came, place)
+        return value if has_result else None
 
-    return Rider(climb, len(scheme))
+    def start_climb(value: Any, out: Array | None) -> Ride[Any]:
+        steps = climb(value)
+        return notes.ride(name, steps if out is None else placing(name, steps, out), len(scheme))
+
+    if len(scheme) != 1 or not isinstance(notes, Notes):
+        return start_climb
+    ((dests, sources, place),) = scheme
+
+    take_from, charge, start_notes, telling = notes.take_from, notes.work, notes.ride_at_once, (dests, noted, words)
+
+    def finish(value: Any, sign: int) -> Any:
+        came = take(sign, sources, name)
+        if came:
+            value = combined(value, came, place)
+        return value if has_result else None
+
+    def finish_two(value: Any, sign: int) -> Any:
+        # `finish` where there is one other, and most often two floats.
+        note = take_from(sign, source, name)
+        other = note[1]
+        if quick is not None and type(value) is float and type(other) is float and len(note) == 2:
+            total = quick(value, other) if place == 0 else quick(other, value)
+            if total - total == 0.0:
+                charge(words)
+                return float64(total)
+        return combined(value, [(source, note)], place)
+
+    source = sources[0] if len(sources) == 1 and has_result else -1
+    ending = finish if source < 0 else finish_two
+
+    def start_at_once(value: Any, out: Array | None) -> Ride[Any]:
+        if out is not None:
+            return start_climb(value, out)
+        return start_notes(name, agreed, base, telling, value, ending)
+
+    return start_at_once
 
 
 def noted_number(sign: int, value: Any) -> tuple[Any, ...]:
@@ -159,43 +191,51 @@ def spread(bsp: BSP, name: str, value: Any, root: int, agreed: dict[str, Any], l
     """Start a broadcast of a number or an array of a known form to all in one superstep."""
     degree = agreed["degree"]
     key = ("start", name, root, degree) if is_number(like) else ("start", name, root, degree, like.dtype, like.shape)
-    rider = bsp.prepared.get(key)
+    rider: Start | None = bsp.prepared.get(key)
     if rider is None:
-        if len(bsp.prepared) >= REMEMBERED:
-            bsp.prepared.clear()
-        rider = bsp.prepared[key] = spreader(bsp, name, root, agreed, like, words)
-    return bsp.notes.ride(name, rider.steps(value), rider.supersteps)
+        rider = remember(bsp, key, spreader(bsp, name, root, agreed, like, words))
+    return rider(value, None)
 
 
 def spread_again(bsp: BSP, name: str, value: float, root: int, degree: int | None) -> Ride[Any] | None:
     """`spread` of a number, where it was called before; else None."""
-    rider = bsp.prepared.get(("start", name, root, degree))
-    return None if rider is None else bsp.notes.ride(name, rider.steps(value), rider.supersteps)
+    rider: Start | None = bsp.prepared.get(("start", name, root, degree))
+    return None if rider is None else rider(value, None)
 
 
-def spreader(bsp: BSP, name: str, root: int, agreed: dict[str, Any], like: Any, words: int) -> Rider:
+def spreader(bsp: BSP, name: str, root: int, agreed: dict[str, Any], like: Any, words: int) -> Start:
     """Everything of it but the value."""
     agreed = {key: str(one) for key, one in agreed.items()}
     base, notes = bsp.notes.signature(name, agreed), bsp.notes
     others = [pid for pid in range(bsp.p) if pid != root]
-    is_array = type(like) is np.ndarray
+    is_array, is_root = type(like) is np.ndarray, bsp.pid == root
     noted, read = (noted_array, reader(like)) if is_array else (noted_number, read_number)
 
-    def from_here(value: Any) -> Supersteps[Any]:
-        sign = notes.begin(name, agreed, base)
-        note = noted(sign, value)
-        for dest in others:
-            notes.send(dest, note, words)
-        notes.count(name, words * len(others))
-        own = value.copy() if is_array else value
-        yield
-        notes.take(sign, [], name)
-        return own
-
-    def from_there(_: Any) -> Supersteps[Any]:
-        sign = notes.begin(name, agreed, base)
-        yield
+    def finish(own: Any, sign: int) -> Any:
+        if is_root:
+            notes.take(sign, [], name)
+            return own
         ((_, note),) = notes.take(sign, [root], name)
         return read(note).copy() if is_array else read(note)
 
-    return Rider(from_here if bsp.pid == root else from_there, 1)
+    def steps(value: Any) -> Supersteps[Any]:
+        sign = notes.begin(name, agreed, base)
+        if is_root:
+            note = noted(sign, value)
+            for dest in others:
+                notes.send(dest, note, words)
+            notes.count(name, words * len(others))
+            value = value.copy() if is_array else value
+        yield
+        return finish(value, sign)
+
+    def start_steps(value: Any, _: Array | None) -> Ride[Any]:
+        return notes.ride(name, steps(value), 1)
+
+    telling = others if is_root else [], noted, words
+
+    def start_at_once(value: Any, _: Array | None) -> Ride[Any]:
+        own = value.copy() if is_root and is_array else value
+        return notes.ride_at_once(name, agreed, base, telling, own, finish)
+
+    return start_at_once if isinstance(notes, Notes) else start_steps

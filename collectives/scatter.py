@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import one_for_each, priced, run, word_counts
+from .one_superstep import at_once, one_for_each, own_values, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Call, own_argument, packed, primitive, processor
+from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
 
 
 @lru_cache(maxsize=256)
@@ -32,7 +32,21 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
     return priced(machine, plan(machine.p, root), lambda step: counts[step.destinations])
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, values: Any, root: int = 0) -> Any:
+    root = processor("scatter", "root", root, bsp.p)
+    own: Any = None
+    if bsp.pid == root:
+        values = one_for_each("scatter", values, bsp.p)
+        own = own_argument(values[root])
+    letters = at_once(
+        bsp, "scatter", {"root": root}, plan(bsp.p, root), lambda dest: packed(values[dest], "scatter", "values"), True
+    )
+    if letters is NOT_SMALL:
+        return letters
+    return own if bsp.pid == root else own_values(letters)[root]
+
+
+@primitive(cost, plan, _small)
 def scatter(bsp: BSP, values: Any, root: int = 0) -> Supersteps[Any]:
     """Give each processor its own of the root's values; collective.
 

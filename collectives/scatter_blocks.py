@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .blocks import block_of, given_cuts
-from .one_superstep import block_words, run
+from .blocks import block_of, cut_at
+from .one_superstep import at_once, block_words, own_values, run
 from .plan import Plan
-from .primitive import Call, checked_out, packed, placed, primitive, processor
+from .primitive import NOT_SMALL, Call, checked_out, packed, placed, primitive, processor
 from .scatter import cost as cost_of_values
 from .scatter import plan as plan_of_values
 
@@ -36,7 +36,34 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1, root: int = 
     return cost_of_values(machine, block_words("scatter_blocks.cost", counts, (machine.p,), words), root)
 
 
-@primitive(cost, plan)
+def _small(
+    bsp: BSP,
+    array: Any = None,
+    counts: ArrayLike | None = None,
+    root: int = 0,
+    *,
+    out: NDArray[Any] | None = None,
+) -> Any:
+    name = "scatter_blocks"
+    root = processor(name, "root", root, bsp.p)
+    checked_out(name, out)
+    blocks = _cut(bsp, array, counts) if bsp.pid == root else []
+    letters = at_once(
+        bsp, name, {"root": root}, plan(bsp.p, root), lambda dest: packed(blocks[dest], name, "array"), True
+    )
+    if letters is NOT_SMALL:
+        return letters
+    return placed(name, blocks[root].copy() if bsp.pid == root else own_values(letters)[root], out)
+
+
+def _cut(bsp: BSP, array: Any, counts: ArrayLike | None) -> list[NDArray[Any]]:
+    """The blocks of the root's array."""
+    whole = block_of("scatter_blocks", "array", array, objects=True)
+    cuts = cut_at("scatter_blocks", counts, bsp.p, len(whole))
+    return [whole[first:last] for first, last in pairwise(cuts)]
+
+
+@primitive(cost, plan, _small)
 def scatter_blocks(
     bsp: BSP,
     array: Any = None,
@@ -83,9 +110,7 @@ def scatter_blocks(
     call.ends(1)
     blocks: list[NDArray[Any]] = []
     if bsp.pid == root:
-        whole = block_of("scatter_blocks", "array", array, objects=True)
-        cuts = given_cuts("scatter_blocks", counts, bsp.p, len(whole)).tolist()
-        blocks = [whole[first:last] for first, last in pairwise(cuts)]
+        blocks = _cut(bsp, array, counts)
         own = blocks[root].copy()
     # 1. The root sends each processor its block.
     came = yield from run(call, plan(bsp.p, root), bsp.pid, lambda dest: packed(blocks[dest], call.name, "array"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from .exclusive_prefix import choose, last_works
 from .exclusive_prefix import cost as cost_of_prefix
 from .exclusive_prefix import plan as plan_of_prefix
 from .exclusive_prefix import run as run_prefix
-from .one_superstep import word_counts
+from .one_superstep import at_once, is_at_once, word_counts
 from .plan import Plan
-from .primitive import Call, check_operator, elementwise, is_number, item_words, primitive
+from .primitive import NOT_SMALL, Call, Operator, check_operator, elementwise, is_number, item_words, primitive
+from .small import applied
 
 NAME = "segmented_prefix"
 SHORT = 32  # segments up to this length are summed side by side
@@ -53,7 +54,25 @@ def cost(machine: Machine, n: ArrayLike = 1, words: float = 1) -> Cost:
     return Cost(machine, trees, (last_works(p, choose(machine, size)) * size + local).max())
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Any:
+    block, marks, given = _checked(values, flags, op)
+    size = record_words(row_words(block))
+    scheme = plan_of_prefix(bsp.p, choose(bsp.machine, size))
+    if not is_at_once(bsp, scheme):
+        return NOT_SMALL
+    sums, head, own = _begun(bsp, block, marks, op)
+    agreed = {"values": row_kind(block), "op": check_operator(NAME, op)}
+    letters = at_once(bsp, NAME, agreed, scheme, lambda _: own.view(np.uint8))
+    if letters:
+        came = [letter.payload.view(own.dtype) for letter in letters]
+        before = applied(NAME, bsp.pid, reduce, _behind(op), came)
+        bsp.work((len(came) - 1) * size)
+        _put_in_front(bsp, before, head, op)
+    bsp.work(len(block) * row_words(block))
+    return given(sums)
+
+
+@primitive(cost, plan, _small)
 def segmented_prefix(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Supersteps[Any]:
     """The inclusive prefix sums of each segment of the values of all processors; collective.
 
@@ -90,18 +109,33 @@ def segmented_prefix(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Superst
     """
     block, marks, given = _checked(values, flags, op)
     call = Call(bsp, NAME, values=row_kind(block), op=check_operator(NAME, op))
-    n, words = len(block), row_words(block)
+    sums, head, own = _begun(bsp, block, marks, op)
+    size = record_words(row_words(block))
+    degree = choose(bsp.machine, size)
+    call.takes(len(plan_of_prefix(bsp.p, degree)))
+    before = yield from run_prefix(call, own, _behind(op), degree, size)
+    _put_in_front(bsp, before, head, op)
+    bsp.work(len(block) * row_words(block))
+    return given(sums)
 
-    # 1. The prefix sums of this block, as if nothing were before it.
-    sums = call.own(partial(_accumulated, block, marks, op), "op")
-    head = sums[: int(marks.argmax()) if marks.any() else n]  # up to the first flag
-    bsp.work(n * words)
 
-    # 2. What the segment that goes on here has before: sums go up the trees with what they say of segments.
+def _begun(
+    bsp: BSP, block: NDArray[Any], marks: NDArray[np.bool_], op: np.ufunc
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The prefix sums of a block as if nothing were before it; those up to its first flag; what others are told."""
+    n = len(block)
+    sums = applied(NAME, bsp.pid, partial(_accumulated, op=op), block, marks)
+    begins = bool(marks.any())
+    bsp.work(n * row_words(block))
     fields: list[Any] = [("sum", block.dtype, block.shape[1:]), ("begins", np.bool_), ("some", np.bool_)]
     own = np.zeros(1, fields)
     if n:
-        own[0] = (sums[-1], marks.any(), True)
+        own[0] = (sums[-1], begins, True)
+    return sums, sums[: int(marks.argmax()) if begins else n], own
+
+
+def _behind(op: np.ufunc) -> Operator:
+    """What processors tell each other, combined."""
 
     def behind(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
         if not left["some"][0] or not right["some"][0]:
@@ -112,16 +146,13 @@ def segmented_prefix(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Superst
         both["sum"] = op(left["sum"], right["sum"])
         return both
 
-    size = record_words(words)
-    degree = choose(bsp.machine, size)
-    call.takes(len(plan_of_prefix(bsp.p, degree)))
-    before = yield from run_prefix(call, own, behind, degree, size)
+    return behind
 
-    # 3. It is put in front of those sums.
+
+def _put_in_front(bsp: BSP, before: NDArray[Any] | None, head: NDArray[Any], op: np.ufunc) -> None:
+    """What the segment that goes on here has before is put in front of its sums."""
     if before is not None and before["some"][0]:
-        head[...] = call.own(partial(op, before["sum"], head), "op")
-    bsp.work(n * words)
-    return given(sums)
+        head[...] = applied(NAME, bsp.pid, op, before["sum"], head)
 
 
 def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np.bool_], Any]:
@@ -148,13 +179,13 @@ def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np
             f"got {what(marks)}"
         )
     try:
-        made = op(block[:0], block[:0]).dtype
+        dtype = op(block[:0], block[:0]).dtype
     except Exception as error:
         raise UsageError(f"{NAME}: argument op: raised {type(error).__name__}: {error}") from error
-    if made != block.dtype:
+    if dtype != block.dtype:
         raise UsageError(
             f"{NAME}: argument op: expected one that keeps the dtype of the values, {block.dtype}, got {op.__name__}, "
-            f"which makes {made}; convert the values with .astype first"
+            f"which makes {dtype}; convert the values with .astype first"
         )
 
     def given(sums: NDArray[Any]) -> Any:
@@ -165,7 +196,7 @@ def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np
     return block, marks, given
 
 
-def _accumulated(block: NDArray[Any], marks: NDArray[np.bool_], op: np.ufunc) -> NDArray[Any]:
+def _accumulated(block: NDArray[Any], marks: NDArray[np.bool_], *, op: np.ufunc) -> NDArray[Any]:
     """The prefix sums of each segment of a block, from left to right."""
     sums = block.copy()
     starts = np.union1d(np.flatnonzero(marks), np.zeros(min(1, len(block)), np.int64))

@@ -24,6 +24,7 @@ from ..shown import NOT_SHOWN, Counts, Shown
 from .plan import Step
 from .primitive import (
     NOT_SMALL,
+    REMEMBERED,
     Fold,
     Operator,
     Order,
@@ -39,15 +40,16 @@ from .primitive import (
 
 # A record: the signature of the call, what it is, and the data.
 HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
-NOTHING, FLOAT, FLOAT64, INT, ARRAY, PICKLE, DESCRIBED = range(7)  # with the bytes of a pickle in the higher bits
-KIND_BITS, KIND_MASK = 3, 7
-NUMBERS = frozenset({float, int, np.float64})  # most of those that `is_number` knows
-REMEMBERED = 256  # prepared calls of a processor
+# What it is; how many bytes a pickle, a description or bytes have is in the higher bits.
+NOTHING, FLOAT, FLOAT64, INT, INT64, ARRAY, PICKLE, DESCRIBED, BYTES = range(9)
+KIND_BITS, KIND_MASK = 4, 15
+NUMBERS = frozenset({float, int, np.float64, np.int64})  # most of those that `is_number` knows
 ALIGN = 16  # bytes, of an array in a record
 # What describes an array, by the number of its axes: dtype, that number, shape. No pickle, which takes as long as all
 # else: a program's arrays may grow or shrink with each call.
 FORMS = [Struct(f"=7sB{axes}q{8 * (axes + 1) % 16}x") for axes in range(9)]
 AXES = 7  # the byte in which that number is
+DESCRIPTION = {form.size: Struct(f"=qq{form.size}s") for form in FORMS}  # a head, and what describes an array
 SHAPES = 1024  # that are remembered
 _INT_END = 1 << 63
 
@@ -68,7 +70,8 @@ def smaller(a: float, b: float) -> float:
     return b if b < a else np.minimum(a, b)
 
 
-# What numpy's operators do to two floats, in a fifth of the time; where the sum is finite they have no warning to give.
+# What numpy's operators do to two floats, or to two ints of Python, in a fifth of the time; where the sum is finite, or
+# one of 64 bits, they have no warning to give.
 QUICK: dict[Any, Operator] = {
     np.add: operator.add,
     np.multiply: operator.mul,
@@ -102,10 +105,10 @@ class Prepared(NamedTuple):
         return found
 
 
-def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> Climb:
+def climb_of_numbers(shown: Shown, name: str, op: Operator, call: Prepared) -> Climb:
     """A climb of trees (`primitive.climbed`) by numbers, on one processor: everything but its value."""
-    agreed = {key: str(one) for key, one in made.agreed.items()}
-    base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
+    agreed = {key: str(one) for key, one in call.agreed.items()}
+    base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
     begin, sync, work, places, mine, parity = (
         shown.begin,
         shown.sync,
@@ -115,14 +118,17 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> C
         shown.parity,
     )
     quick = QUICK.get(op) if isinstance(op, np.ufunc) else None
-    pack, unpack, float64 = FLOATS.pack_into, FLOATS.unpack_from, np.float64
+    pack, unpack, unpack_int = FLOATS.pack_into, FLOATS.unpack_from, INTS.unpack_from
+    float64, int64 = np.float64, np.int64
     # Most often there is one other: its part, whether its value comes first, and the flop.
     scheme = [
         (sends, members, counts, (shown.parts[sources[0]], sources[0] < pid) if len(sources) == 1 else None)
-        for sends, sources, members, counts in made.scheme(pid) or shown.idle
+        for sends, sources, members, counts in call.scheme(pid) or shown.idle
     ]
 
     def climb(value: Any) -> Any:
+        if not scheme:
+            return value  # a group of one beside groups of one
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
@@ -130,8 +136,10 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> C
             at = places[parity()]
             if not sends:
                 HEAD.pack_into(mine, at, sign, NOTHING)
-            elif type(value) is float:
+            elif (kind := type(value)) is float:
                 pack(mine, at, sign, FLOAT, value)
+            elif kind is float64:
+                pack(mine, at, sign, FLOAT64, value)
             else:
                 show(shown, at, sign, value, name)
             sync(name, label, sign, at, counts)
@@ -139,13 +147,20 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> C
             if one is not None:
                 part, first = one
                 _, code, other = unpack(part, at)
-                if code != FLOAT:
+                if code == INT:
+                    other = unpack_int(part, at)[2]
+                elif code != FLOAT:
                     other = float64(other) if code == FLOAT64 else read(part, at)
                 a, b = (other, value) if first else (value, other)
-                if quick is not None and type(a) is type(b) is float:
-                    total = quick(a, b)
-                    value = float64(total) if total - total == 0.0 else applied(name, pid, op, a, b)
-                else:
+                value = None
+                if quick is not None:
+                    if isinstance(a, float) and isinstance(b, float):  # one of numpy's is a float too
+                        total = quick(a, b)
+                        if total - total == 0.0:
+                            value = float64(total)
+                    elif type(a) is type(b) is int and -_INT_END <= (total := quick(a, b)) < _INT_END:
+                        value = int64(total)
+                if value is None:
                     value = applied(name, pid, op, a, b)
                 work(words)
             elif len(members) > 1:
@@ -163,11 +178,11 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, made: Prepared) -> C
     return climb
 
 
-def climb_of_arrays(shown: Shown, name: str, op: Operator, made: Prepared, like: Array) -> Climb:
+def climb_of_arrays(shown: Shown, name: str, op: Operator, call: Prepared, like: Array) -> Climb:
     """The same by arrays of the dtype and shape of one like all of them."""
-    agreed = {key: str(one) for key, one in made.agreed.items()}
-    base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, made.fold, made.words
-    scheme = made.scheme(pid) or shown.idle
+    agreed = {key: str(one) for key, one in call.agreed.items()}
+    base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
+    scheme = call.scheme(pid) or shown.idle
     # The place of the array in all records, by parity.
     views = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
     for view in (view for of_all in views for k, view in enumerate(of_all) if k != pid):
@@ -175,6 +190,8 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, made: Prepared, like:
     plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
 
     def climb(value: Any) -> Any:
+        if not scheme:
+            return value
         sign = shown.begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
@@ -227,6 +244,8 @@ def show(shown: Shown, at: int, mine: int, value: Any, name: str) -> None:
         FLOATS.pack_into(shown.mine, at, mine, FLOAT64, value)
     elif kind is int and -_INT_END <= value < _INT_END:
         INTS.pack_into(shown.mine, at, mine, INT, value)
+    elif kind is np.int64:
+        INTS.pack_into(shown.mine, at, mine, INT64, int(value))
     else:
         text = pickle.dumps(value, 5)
         if len(text) > shown.most - HEAD.size:
@@ -247,6 +266,8 @@ def read(part: memoryview, at: int) -> Any:
         return np.float64(number)
     if code == INT:
         return INTS.unpack_from(part, at)[2]
+    if code == INT64:
+        return np.int64(INTS.unpack_from(part, at)[2])
     begin = at + HEAD.size
     return pickle.loads(part[begin : begin + (code >> KIND_BITS)])
 
@@ -299,9 +320,9 @@ def climb(
     return result.copy() if result is value and type(value) is np.ndarray else result
 
 
-def keeps_form(op: Operator, value: Any, made: Prepared) -> bool:
+def keeps_form(op: Operator, value: Any, call: Prepared) -> bool:
     """Whether what goes on from superstep to superstep has the dtype and shape that values have: all know it then."""
-    if type(value) is not np.ndarray or len(made.steps) < 2:
+    if type(value) is not np.ndarray or len(call.steps) < 2:
         return True
     if not isinstance(op, np.ufunc) or not elementwise(op):
         return False
@@ -322,14 +343,14 @@ def _prepared(
 ) -> Any:
     if len(bsp.prepared) >= REMEMBERED:
         bsp.prepared.clear()
-    made = prepare(bsp, value, op, order, degree, root)
-    if made is None or not keeps_form(op, value, made):
+    call = prepare(bsp, value, op, order, degree, root)
+    if call is None or not keeps_form(op, value, call):
         return NOT_SMALL
-    if shown.on_group and len(made.steps) > 1:  # other groups may have shorter plans
+    if shown.on_group and len(call.steps) > 1:  # other groups may have shorter plans
         return NOT_SMALL
     if type(value) is np.ndarray:
-        return climb_of_arrays(shown, name, op, made, value)
-    return climb_of_numbers(shown, name, op, made)
+        return climb_of_arrays(shown, name, op, call, value)
+    return climb_of_numbers(shown, name, op, call)
 
 
 Flat = Callable[[int, bool], bool]  # whether so many words go to all in one superstep, of an array or pickle or not
@@ -350,7 +371,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
     of_number = (out, 0.0, out, 0.0, 0.0, 0.0) if flat(1, False) else None
     # Of arrays by dtype and shape: their description, places by parity from the second time on, and counts; None: not
     # in one superstep.
-    arrays: dict[Any, tuple[bytes, list[Array] | None, Counts] | None] = {}
+    arrays: dict[Any, Any] = {}
 
     def spread(value: Any) -> Any:
         kind = type(value)
@@ -370,30 +391,28 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
 
     def of_array(value: Array) -> Any:
         key = value.dtype, value.shape
-        known = key in arrays
+        found = arrays.get(key, NOT_SMALL)
+        known = found is not NOT_SMALL
         if not known:
             if len(arrays) >= SHAPES:
                 arrays.clear()
-            arrays[key] = described(value)
-        found = arrays[key]
+            found = arrays[key] = described(value)
         if found is None or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
         description, records, counts = found
         which = parity()
-        at = places[which]
-        begins = at + HEAD.size + len(description)
-        HEAD.pack_into(mine, at, sign, DESCRIBED | len(description) << KIND_BITS)
-        mine[at + HEAD.size : begins] = description
+        at, size = places[which], len(description)
+        DESCRIPTION[size].pack_into(mine, at, sign, DESCRIBED | size << KIND_BITS, description)
         if records is not None:
             records[which][...] = value
         else:
-            np.ndarray(value.shape, value.dtype, mine, begins)[...] = value
+            behind = HEAD.size + size
+            np.ndarray(value.shape, value.dtype, mine, at + behind)[...] = value
             if known:
-                behind = HEAD.size + len(description)
                 records = [np.ndarray(value.shape, value.dtype, mine, place + behind) for place in places]
                 arrays[key] = description, records, counts
         sync(name, label, sign, at, counts)
-        return own_argument(value)
+        return value if value.flags.writeable else value.copy()
 
     def described(value: Array) -> tuple[bytes, None, Counts] | None:
         size, axes = value.nbytes, value.ndim

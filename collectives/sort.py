@@ -12,6 +12,7 @@ keys to its first level's comparators too; melted they travel once, and no super
 from __future__ import annotations
 
 from functools import lru_cache
+from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,16 +26,19 @@ from . import tree
 from .algorithms import named
 from .allgather import plan as plan_allgather
 from .allreduce import allreduce
+from .allreduce import choose as choose_allreduce
+from .allreduce import trees as plan_allreduce
 from .bitonic_network import gathering, melted, schedule
 from .bitonic_sort import extremes, local_work, plan_returned, returned, supersteps
 from .bitonic_sort import run as run_bitonic
 from .counted.bitonic_sort import equal, last_work, network
+from .one_superstep import at_once, is_at_once
 from .plan import Plan, Step, joined
 from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
-from .primitive import Call, integer, item_words, packed, primitive, unpacked
+from .primitive import NOT_SMALL, Call, integer, item_words, packed, primitive, remember, unpacked
 from .regular_sampling import most as most_sampled
 from .rows import KeyedRows, Rows, joined_rows
 from .sample_sort import cost as cost_sample
@@ -43,6 +47,8 @@ from .sample_sort import run as run_sample
 from .sample_sort import table
 
 Counts = NDArray[np.int64]
+_INT_END = 1 << 63
+_SIZES = Struct("=2q")  # a block's, and its negative: of both the largest one counts
 ALGORITHMS = ("allgather", "bitonic", "sample")
 
 
@@ -223,7 +229,100 @@ def cost(
 # -- sorting ------------------------------------------------------------------------------------------------------
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algorithm: str | None = None) -> Any:
+    """Keys without values, where an all-gather of them is the cheapest."""
+    if values is not None or stable is not False or algorithm is not None or not is_at_once(bsp, plan_allgather(bsp.p)):
+        return NOT_SMALL
+    if type(keys) is np.ndarray and keys.ndim == 1 and keys.dtype.kind in "biufc":
+        return _small_blocks(bsp, keys)
+    if type(keys) is float or (type(keys) is int and -_INT_END <= keys < _INT_END):
+        return _small_numbers(bsp, keys)
+    return NOT_SMALL
+
+
+def _small_numbers(bsp: BSP, key: float) -> Any:
+    kind = type(key)
+    remembered = ("sort", kind)
+    found: tuple[dict[str, Any], Way] | None = bsp.prepared.get(remembered)
+    if found is None:
+        way = choose(bsp.machine, 1, Widths(8, None, 0), True, True)
+        found = remember(bsp, remembered, (_agreed(f"one {kind.__name__}"), way))
+    agreed, way = found
+    if not _all_to_all(way, bsp.p):
+        return NOT_SMALL
+    letters = at_once(bsp, "sort", agreed, plan_allgather(bsp.p), lambda _: key)
+    keys = [letter[2] for letter in letters]
+    keys.insert(bsp.pid, key)
+    bsp.work(_merging(way, bsp.p, bsp.p))
+    if any(each != each for each in keys):
+        return np.sort(np.array(keys), kind="stable")[bsp.pid].item()
+    return sorted(keys)[bsp.pid]
+
+
+def _small_blocks(bsp: BSP, keys: NDArray[Any]) -> Any:
+    p, pid, machine, n = bsp.p, bsp.pid, bsp.machine, keys.size
+    dtype = keys.dtype
+    remembered = ("sort", dtype)
+    agreed: dict[str, Any] | None = bsp.prepared.get(remembered)
+    if agreed is None:
+        how, degree = choose_allreduce(machine, 2)
+        if how != "trees" or len(plan_allreduce(p, degree)) != 1:
+            return NOT_SMALL
+        agreed = remember(bsp, remembered, _agreed(f"array of {dtype}"))
+    # 1. The largest and the smallest block, as `run` has it.
+    mine = _SIZES.pack(n, -n)
+    letters = at_once(bsp, "sort", agreed, plan_allgather(p), lambda _: mine)
+    sizes = [n, *(_SIZES.unpack(letter[2])[0] for letter in letters)]
+    bsp.work(2 * (p - 1))
+    most, least = max(sizes), min(sizes)
+    if not most:
+        return keys.copy()
+    chosen = ("sort", dtype, most, least == most)
+    way: Way | None = bsp.prepared.get(chosen)
+    if way is None:
+        way = choose(machine, most, Widths(dtype.itemsize, None, 0), False, least == most)
+        remember(bsp, chosen, way)
+    if not _all_to_all(way, p) or (way.algorithm == "bitonic" and least < most):
+        return bsp.carry_out("sort", _chosen(bsp, keys, agreed, way, most, least))
+    # 2. All get the blocks of all, and merge them; the part of this processor's ranks is its own.
+    bsp.work(local_work(n))
+    block = np.sort(keys)
+    blocks = [letter[2] for letter in at_once(bsp, "sort", agreed, plan_allgather(p), lambda _: block)]
+    begin = sum(len(one) for one in blocks[:pid])
+    blocks.insert(pid, block)
+    merged = np.concatenate(blocks, dtype=dtype)
+    merged.sort(kind="stable")  # which merges runs
+    bsp.work(_merging(way, p, merged.size))
+    return merged[begin : begin + n].copy()
+
+
+def _all_to_all(way: Way, p: int) -> bool:
+    """Whether equal blocks go to all in its one superstep: by an all-gather, or the comparator of two processors."""
+    return way.algorithm == "allgather" or (way.algorithm == "bitonic" and p == 2)
+
+
+def _merging(way: Way, p: int, n: int) -> int:
+    """Comparisons in merging the blocks, of n keys in all, that have come to all."""
+    return n * tree.height(p, 2) if way.algorithm == "allgather" else n // 2
+
+
+def _agreed(keys: str) -> dict[str, Any]:
+    """The arguments that are equal on all processors, of keys alone."""
+    return {"algorithm": None, "stable": False, "keys": keys, "values": "None"}
+
+
+def _chosen(
+    bsp: BSP, keys: NDArray[Any], agreed: dict[str, Any], way: Way, most: int, least: int
+) -> Supersteps[NDArray[Any]]:
+    """The rest of `sort`, of keys alone."""
+    keyed = KeyedRows.of("sort", keys, None, False, bsp.pid)
+    found: NDArray[Any] = keyed.given_back(
+        (yield from _by(Call(bsp, "sort", **agreed), keyed, False, way, most, least))
+    )
+    return found
+
+
+@primitive(cost, plan, _small)
 def sort(
     bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algorithm: str | None = None
 ) -> Supersteps[Any]:
@@ -279,7 +378,7 @@ def run(call: Call, keyed: KeyedRows, stable: bool, asked: str | None) -> Supers
         return (yield from _by_allgather(call, keyed, _sorted_here(call, keyed)))
     if asked == "sample":
         return (yield from _by_sampling(call, keyed, stable))
-    # 1. All learn the largest and the smallest block, by which they choose.
+    # All learn the largest and the smallest block, by which they choose.
     most, least = (1, 1) if keyed.lone else (yield from extremes(call, rows.size))
     if not most:
         return rows
@@ -287,13 +386,19 @@ def run(call: Call, keyed: KeyedRows, stable: bool, asked: str | None) -> Supers
     value = dtypes["value"].itemsize if keyed.value is not None else None
     widths = Widths(dtypes["key"].itemsize, value, 8 * stable)
     way = choose(bsp.machine, most, widths, keyed.lone, least == most, asked)
+    return (yield from _by(call, keyed, stable, way, most, least))
+
+
+def _by(call: Call, keyed: KeyedRows, stable: bool, way: Way, most: int, least: int) -> Supersteps[Rows]:
+    """Run what was chosen, for blocks of at most and at least so many rows."""
+    bsp = call.bsp
     if way.algorithm == "sample":
         return (yield from _by_sampling(call, keyed, stable))
-    # 2. A block is sorted where it is.
+    # 1. A block is sorted where it is.
     rows = _sorted_here(call, keyed)
     if way.algorithm == "allgather":
         return (yield from _by_allgather(call, keyed, rows))
-    # 3. The merge stages; then blocks of the largest size become blocks of the sizes that were brought.
+    # 2. The merge stages; then blocks of the largest size become blocks of the sizes that were brought.
     call.ends(supersteps(bsp.machine, way.levels, way.first, returning=least < most))
     rows = yield from run_bitonic(call, keyed, rows, most, way.levels, way.first)
     return (yield from returned(call, rows, keyed.rows.size, most)) if least < most else rows

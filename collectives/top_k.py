@@ -93,5 +93,5 @@ def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
         return both
 
     found = yield from records.run(call, own, together)
-    kept: NDArray[Any] = found["values"][0, : found["size"][0]].copy()
-    return kept
+    largest: NDArray[Any] = found["values"][0, : found["size"][0]].copy()
+    return largest

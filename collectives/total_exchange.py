@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import one_for_each, priced, run, word_counts
+from .one_superstep import at_once, one_for_each, own_values, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import Call, own_argument, packed, primitive
+from .primitive import NOT_SMALL, Call, own_argument, packed, primitive
 
 
 @lru_cache(maxsize=8)
@@ -32,7 +32,21 @@ def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
     return priced(machine, plan(machine.p), lambda step: counts[step.sources, step.destinations])
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, values: Any) -> Any:
+    values = one_for_each("total_exchange", values, bsp.p)
+    own = own_argument(values[bsp.pid])
+    letters = at_once(
+        bsp, "total_exchange", {}, plan(bsp.p), lambda dest: packed(values[dest], "total_exchange", "values"), True
+    )
+    return letters if letters is NOT_SMALL else _by_source(bsp, own_values(letters), own)
+
+
+def _by_source(bsp: BSP, came: dict[int, Any], own: Any) -> list[Any]:
+    came[bsp.pid] = own
+    return [came[source] for source in range(bsp.p)]
+
+
+@primitive(cost, plan, _small)
 def total_exchange(bsp: BSP, values: Any) -> Supersteps[list[Any]]:
     """Send each processor a value of its own; collective.
 
@@ -66,5 +80,4 @@ def total_exchange(bsp: BSP, values: Any) -> Supersteps[list[Any]]:
     own = own_argument(values[bsp.pid])
     # 1. All send each other their values.
     came = yield from run(call, plan(bsp.p), bsp.pid, lambda dest: packed(values[dest], "total_exchange", "values"))
-    came[bsp.pid] = own
-    return [came[source] for source in range(bsp.p)]
+    return _by_source(bsp, came, own)

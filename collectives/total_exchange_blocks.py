@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -9,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .blocks import Ints, block_of, given_cuts, in_one, row_kind
-from .one_superstep import block_words
+from .blocks import Ints, block_of, cut_at, in_one, row_kind
+from .one_superstep import at_once, block_words
 from .plan import Plan
-from .primitive import Call, checked_out, packed, primitive, sources
+from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, sources
 from .total_exchange import cost as cost_of_values
 from .total_exchange import plan as plan_of_values
 
@@ -34,7 +35,18 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1) -> Cost:
     return cost_of_values(machine, block_words("total_exchange_blocks.cost", counts, (p, p), words))
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArray[Any] | None = None) -> Any:
+    name = "total_exchange_blocks"
+    block = block_of(name, "array", array, objects=True)
+    cuts = cut_at(name, counts, bsp.p, len(block))
+    checked_out(name, out)
+    blocks = [block[first:last] for first, last in pairwise(cuts)]
+    agreed = {"array": row_kind(block)}
+    letters = at_once(bsp, name, agreed, plan(bsp.p), lambda dest: packed(blocks[dest], name, "array"), True)
+    return letters if letters is NOT_SMALL else in_one(letters, blocks[bsp.pid], bsp.pid, name, out)
+
+
+@primitive(cost, plan, _small)
 def total_exchange_blocks(
     bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArray[Any] | None = None
 ) -> Supersteps[tuple[NDArray[Any], Ints]]:
@@ -72,7 +84,7 @@ def total_exchange_blocks(
         [([0, 1, 10, 11, 20, 21], [2, 2, 2]), ([], [0, 0, 0]), ([2, 12, 22], [1, 1, 1])]
     """
     block = block_of("total_exchange_blocks", "array", array, objects=True)
-    cuts = given_cuts("total_exchange_blocks", counts, bsp.p, len(block)).tolist()
+    cuts = cut_at("total_exchange_blocks", counts, bsp.p, len(block))
     call = Call(bsp, "total_exchange_blocks", array=row_kind(block))
     checked_out(call.name, out)
     call.ends(1)

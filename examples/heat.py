@@ -1,15 +1,14 @@
 """The heat equation on a square plate, by explicit (Jacobi) steps on an n * n grid whose top edge is hot.
 
-The grid is cut into blocks, one a processor, as is cheapest on the machine (`ebsp.stencil_grid`); in each step every
-processor gets the points around its block, by a pattern.
+The grid is cut into blocks, one a processor, as is cheapest on the machine (`ebsp.stencil_grid`); in each step
+neighbours exchange the edges of their blocks.
 
-Supersteps:
+Supersteps, where p > 1 (a collective takes none on one processor):
 
-    pattern     h = 0: the array is registered, and who needs which points of whom is settled once
     step        h = the edges that a block has in common with others: 2 * n between two others where blocks are of whole
                 rows; the points, w = 6 * n * n / p, are the work of the superstep that follows. One superstep a step;
-                `Pattern.cost` has it exactly
-    gather      all blocks go to processor 0: h = n * n less its own block; none where p = 1
+                `ebsp.stencil.cost` has it exactly
+    gather      all blocks go to processor 0: h = n * n less its own block
 
 Run it:
 
@@ -34,33 +33,19 @@ Plate = NDArray[np.float64]  # of temperatures
 
 DIFFUSION = 0.2  # k * dt / dx**2; the scheme is stable up to 0.25
 HOT = 100.0
+AROUND = HOT, 0.0, 0.0, 0.0  # what lies around the plate, in the north, south, west and east
 
 
 def main(bsp: pybsp.BSP, n: int = 128, steps: int = 100) -> Plate | None:
     """The n * n temperatures after that many steps, on processor 0."""
-    layout = Block((n, n), ebsp.stencil_grid(bsp.machine, (n, n), flops=6, boundary=HOT))
-    plate = bsp.array(layout)
-    frame, points = layout.beside(bsp.pid)
-    u = np.zeros(np.add(plate.local.shape, 2))  # this processor's block, in a frame of what lies around it
-    u[0] = HOT * (layout.part(bsp.pid)[0].start == 0)
-    views = u[1:-1, 1:-1], u[:-2, 1:-1], u[2:, 1:-1], u[1:-1, :-2], u[1:-1, 2:]
-
-    with bsp.superstep("pattern"):
-        edges = plate.global_pattern(points)
-    for _ in range(steps):
-        with bsp.superstep("step"):
-            ticket = edges.get()
-        u[frame] = ticket.value
-        views[0][:] = plate.local[:] = advanced(*views)
-        bsp.work(6 * plate.local.size)
-
+    layout = ebsp.stencil_grid(bsp.machine, (n, n), flops=6, boundary=AROUND).layout((n, n))
+    block = np.zeros(layout.local_shape(bsp.pid))
+    with bsp.label("step"):
+        block = ebsp.stencil(bsp, block, steps, (n, n), advanced, boundary=AROUND, flops=6)
     with bsp.label("gather"):
-        blocks = collectives.gather(bsp, plate.local)
-    if blocks is None:
+        result = collectives.redistribute(bsp, block, layout, Block((n, n), (1, 1)))
+    if bsp.pid > 0:
         return None
-    result = np.empty((n, n))
-    for pid, part in enumerate(blocks):
-        result[layout.part(pid)] = part
     if not np.array_equal(result, sequential(n, steps)):
         raise ArithmeticError("heat: differs from the sequential result")
     print(f"p = {bsp.p}, {n} * {n} points, {steps} steps: mean temperature {result.mean():.6f}")

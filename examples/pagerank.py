@@ -12,6 +12,8 @@ Supersteps, for n vertices and E edges:
                 with 2 * (p - 1) for the totals;
                 h <= 2 * (p - 1) + the distinct ends of a processor's edges, or 2 * (p - 1) + arrivals.
                 One superstep an iteration: the totals by which all decide whether to stop ride with the next shares
+    allreduce   the rest of the totals' way, where there are more than AT_ONCE processors:
+                `collectives.allreduce.cost` of 2 words and that degree, less its first superstep
     check       all ranks and edges go to processor 0: h <= n + 2 * E
 
 Run it:
@@ -42,6 +44,8 @@ from pybsp.layouts import Block
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
+
+AT_ONCE = 16  # processors of which each sends its totals to every other
 
 EDGE = np.dtype([("source", np.int64), ("target", np.int64)])
 
@@ -87,10 +91,11 @@ def main(bsp: pybsp.BSP, modules: int | None = None, damping: float = 0.85, tole
             received.local[:] = 0
             shares.put(np.bincount(slot, given[source], targets.size), np.add)
             bsp.work(rank.size + source.size)
-            # To p - 1 others at once: their sums are there with the shares, after one superstep.
+            # To p - 1 others at once: their sums are there with the shares, after one superstep; of very many
+            # processors, which would have very many messages, after one more.
             mine = np.array((rank[degree == 0].sum(), change))
-            totals = collectives.allreduce.start(bsp, mine, np.add, degree=max(bsp.p, 2))
-        dangling, changed = totals.value
+            totals = collectives.allreduce.start(bsp, mine, np.add, degree=min(max(bsp.p, 2), AT_ONCE))
+        dangling, changed = totals.finish()
         if changed < tolerance:
             break
         new = (1 - damping) / n + damping * (received.local + dangling / n)

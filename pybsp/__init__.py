@@ -22,6 +22,7 @@ What is where:
     checkpoints/    what a program saves, and goes on from
     keywords.py     what of their keywords is pybsp's
     watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
+    progress.py     how far a run is, on stderr
     world.py        all ranks of a job, and how it ends; exits.py: also where there was no run
     leftovers.py    what dead jobs have left in shared memory
     started.py      start_ranks, ranks: MPI ranks from a notebook or a script; job.py: how they start, run and end
@@ -46,105 +47,85 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import exits
-from ._version import __version__
-from .errors import (
-    AbortError,
-    BoundsError,
-    BSPError,
-    CheckpointError,
-    CostError,
-    DeadlockError,
-    DeliveryError,
-    LauncherError,
-    ProcessorError,
-    RoutingError,
-    SyncError,
-    TicketError,
-    UnreceivedError,
-    UsageError,
-)
 from .lazy import lazy
 
 if TYPE_CHECKING:
-    from . import layouts, logp
+    from . import layouts as layouts
+    from . import logp as logp
     from . import routing as routing
-    from .arrays import Array, Ticket
-    from .bsp import BSP
-    from .checkpoints.failing import Failures
-    from .cost import Cost, Superstep
-    from .global_arrays import GlobalArray
-    from .groups import Grid, Group
-    from .launch import attach, run
-    from .ledger import Ledger, Record
-    from .machine import BSPMachine, EBSPMachine, LogPMachine
-    from .mail import Inbox, Message
-    from .patterns import Pattern
-    from .queues import Queue, QueuePattern
-    from .rides import Ride
-    from .simulation import Simulation, simulate
-    from .started import Execution, Ranks, ranks, start_ranks
-    from .testing import raises_on
-
-__all__ = [
-    "BSP",
-    "AbortError",
-    "Array",
-    "BSPError",
-    "BSPMachine",
-    "BoundsError",
-    "CheckpointError",
-    "Cost",
-    "CostError",
-    "DeadlockError",
-    "DeliveryError",
-    "EBSPMachine",
-    "Execution",
-    "Failures",
-    "GlobalArray",
-    "Grid",
-    "Group",
-    "Inbox",
-    "LauncherError",
-    "Ledger",
-    "LogPMachine",
-    "Message",
-    "Pattern",
-    "ProcessorError",
-    "Queue",
-    "QueuePattern",
-    "Ranks",
-    "Record",
-    "Ride",
-    "RoutingError",
-    "Simulation",
-    "Superstep",
-    "SyncError",
-    "Ticket",
-    "TicketError",
-    "UnreceivedError",
-    "UsageError",
-    "__version__",
-    "attach",
-    "layouts",
-    "logp",
-    "raises_on",
-    "ranks",
-    "run",
-    "simulate",
-    "start_ranks",
-]
+    from ._version import __version__ as __version__
+    from .arrays import Array as Array
+    from .arrays import Ticket as Ticket
+    from .bsp import BSP as BSP
+    from .checkpoints.failing import Failures as Failures
+    from .cost import Cost as Cost
+    from .cost import Superstep as Superstep
+    from .errors import AbortError as AbortError
+    from .errors import BoundsError as BoundsError
+    from .errors import BSPError as BSPError
+    from .errors import CheckpointError as CheckpointError
+    from .errors import CostError as CostError
+    from .errors import DeadlockError as DeadlockError
+    from .errors import DeliveryError as DeliveryError
+    from .errors import LauncherError as LauncherError
+    from .errors import ProcessorError as ProcessorError
+    from .errors import RoutingError as RoutingError
+    from .errors import SyncError as SyncError
+    from .errors import TicketError as TicketError
+    from .errors import UnreceivedError as UnreceivedError
+    from .errors import UsageError as UsageError
+    from .global_arrays import GlobalArray as GlobalArray
+    from .groups import Grid as Grid
+    from .groups import Group as Group
+    from .launch import attach as attach
+    from .launch import run as run
+    from .ledger import Ledger as Ledger
+    from .ledger import Record as Record
+    from .machine import BSPMachine as BSPMachine
+    from .machine import EBSPMachine as EBSPMachine
+    from .machine import LogPMachine as LogPMachine
+    from .mail import Inbox as Inbox
+    from .mail import Message as Message
+    from .patterns import Pattern as Pattern
+    from .queues import Queue as Queue
+    from .queues import QueuePattern as QueuePattern
+    from .rides import Ride as Ride
+    from .simulation import Simulation as Simulation
+    from .simulation import simulate as simulate
+    from .started import Execution as Execution
+    from .started import Ranks as Ranks
+    from .started import ranks as ranks
+    from .started import start_ranks as start_ranks
+    from .testing import raises_on as raises_on
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
+    __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             ".layouts": (),
             ".logp": (),
             ".routing": (),
+            "._version": ("__version__",),
             ".arrays": ("Array", "Ticket"),
             ".bsp": ("BSP",),
             ".checkpoints.failing": ("Failures",),
             ".cost": ("Cost", "Superstep"),
+            ".errors": (
+                "AbortError",
+                "BoundsError",
+                "BSPError",
+                "CheckpointError",
+                "CostError",
+                "DeadlockError",
+                "DeliveryError",
+                "LauncherError",
+                "ProcessorError",
+                "RoutingError",
+                "SyncError",
+                "TicketError",
+                "UnreceivedError",
+                "UsageError",
+            ),
             ".global_arrays": ("GlobalArray",),
             ".groups": ("Grid", "Group"),
             ".launch": ("attach", "run"),
@@ -159,5 +140,6 @@ if not TYPE_CHECKING:
             ".testing": ("raises_on",),
         },
     )
+    __all__.remove("routing")  # what it offers is public, name by name
 
 exits.install()

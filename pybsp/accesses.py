@@ -1,8 +1,8 @@
 """Puts and gets between the call and the array: what goes out with a sync, and what is done with what arrives.
 
-A put's values, and the index arrays of puts and gets, lie in a buffer for their destination; a record says where. At
-the sync the gets' requests arrive with the puts. Every processor reads what it was asked for first, then writes what
-was put, by source and call.
+A put's values, and the index arrays of puts and gets, lie in a buffer for their destination; a record says where. A few
+values lie in the record. At the sync the gets' requests arrive with the puts. Every processor reads what it was asked
+for first, then writes what was put, by source and call.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .account import Counted
 from .indices import restore, store
 from .outgoing import Outgoing, words_of
 from .participant import Participant
-from .transport import GETS, PUTS, READS, REPLIES, Bytes, Parcel, Section
+from .transport import GETS, PUTS, READS, REPLIES, Bytes, Parcel, Section, new_tuple
 from .transport.memory import NOTHING, BufferPool, Growing, aligned
+from .ways import BY_PUT
 
 if TYPE_CHECKING:
     from .arrays import Array, Ticket
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 # Bytes of an array, at most, that lies where other processors of the node can read it: beyond, time goes with its size,
 # and computing in shared memory may be slower.
 READ_THERE = 1 << 18
+
+# A record of a put is the array's number, the index, where its values lie in the buffer, and their shape; or, of a few
+# that go where items lie together: number, the first of these, and the values themselves.
+SHORT_PUT = 3
 
 
 class Accesses(Participant):
@@ -37,6 +43,7 @@ class Accesses(Participant):
         own: this processor's pid.
 
     Attributes:
+        puts: that go out with the next sync, by destination: one object, so that others may look whether there are any.
         asked: tickets of gets that are out, by source, in the order of calls: from `pack` until their replies come.
         asking: whether anything is asked for by this exchange.
     """
@@ -47,17 +54,17 @@ class Accesses(Participant):
         "_gets",
         "_own",
         "_pool",
-        "_puts",
         "_read",
         "_there",
         "_tickets",
         "asked",
         "asking",
+        "puts",
     )
 
     def __init__(self, pool: BufferPool, arrays: Mapping[int, Array], own: int) -> None:
         self._pool, self._arrays, self._own = pool, arrays, own
-        self._puts: dict[int, Outgoing] = {}
+        self.puts: dict[int, Outgoing] = {}
         self._gets: dict[int, Outgoing] = {}
         self._tickets: dict[int, list[Ticket]] = {}
         self.asked: dict[int, list[Ticket]] = {}
@@ -69,9 +76,9 @@ class Accesses(Participant):
 
     def put(self, dest: int) -> Outgoing:
         """Where a put to dest is to be recorded."""
-        out = self._puts.get(dest)
+        out = self.puts.get(dest)
         if out is None:
-            out = self._puts[dest] = Outgoing(self._pool)
+            out = self.puts[dest] = Outgoing(self._pool)
         return out
 
     def get(self, source: int, ticket: Ticket, number: int, at: Any) -> None:
@@ -91,16 +98,32 @@ class Accesses(Participant):
         if size:
             counts[0] += words_of(size)
             counts[1] += 1
-        self._there.append((source, ticket, there, at if at is None or isinstance(at, (int, slice)) else kept(at)))
+        self._there.append(
+            (source, ticket, there, at if at is None or isinstance(at, (int, slice)) else fixed_index(at))
+        )
 
     def sent(self) -> Sequence[str]:
-        return ["array.put"] * bool(self._puts) + ["array.get"] * bool(self._gets or self._there)
+        return ["array.put"] * bool(self.puts) + ["array.get"] * bool(self._gets or self._there)
+
+    def pack_puts(self, parcels: dict[int, Parcel], sent: Counted) -> Counted:
+        """`pack` of the puts, which need not be entered among what has a part in the superstep's end.
+
+        Returns:
+            What is sent with them, added to what is sent without.
+        """
+        words, messages, items, ways = sent
+        for dest, out in self.puts.items():
+            section = _section(out, len(out.records))
+            if dest in parcels:
+                parcels[dest][PUTS] = section
+            else:
+                parcels[dest] = {PUTS: section}
+            if dest != self._own:
+                words, messages = words + section[1], messages + section[2]
+        self.puts.clear()
+        return words, messages, items, ways | BY_PUT
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
-        if self._puts:
-            for dest, out in self._puts.items():
-                parcels.setdefault(dest, {})[PUTS] = _section(out, len(out.records))
-            self._puts = {}
         self.asking = bool(self._gets or self._there)
         if self._gets:
             for dest, out in self._gets.items():
@@ -186,18 +209,25 @@ class Accesses(Participant):
     def write(self, section: Section) -> None:
         """Write one source's puts, in the order of its calls."""
         data = NOTHING if section.data is None else section.data
-        for number, stored, offset, shape in section.descriptors:
-            local = self._arrays[number].local
-            values: NDArray[Any] = np.ndarray(shape, local.dtype, data, offset)
+        values: NDArray[Any]
+        for record in section.descriptors:
+            local = self._arrays[record[0]].local
+            if len(record) == SHORT_PUT:
+                start = record[1]
+                values = np.frombuffer(record[2], local.dtype)
+                local[start : start + values.size] = values
+                continue
+            _, stored, offset, shape = record
+            values = np.ndarray(shape, local.dtype, data, offset)
             local[() if stored is None else restore(stored, data)] = values
 
 
 def _section(out: Outgoing, messages: int) -> Section:
-    return Section(out.records, out.words, messages, out.filled() if out.used else None)
+    return new_tuple(Section, (out.records, out.words, messages, out.filled() if out.used else None))
 
 
-def kept(at: Any) -> Any:
+def fixed_index(at: Any) -> Any:
     """An index as it is now: arrays in it, which the program may change, are copied."""
     if isinstance(at, tuple):
-        return tuple(map(kept, at))
+        return tuple(map(fixed_index, at))
     return np.array(at, np.intp) if isinstance(at, (list, np.ndarray)) else at

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import describe
 from .ledger import Log
@@ -13,8 +13,12 @@ from .transport import Charge, Transport
 
 if TYPE_CHECKING:
     from .part_totals import Stays
+    from .transport.virtual import VirtualTransport
 
-Counted = tuple[int, int, int]  # words, messages, items of queues
+Result = TypeVar("Result")
+
+Counted = tuple[int, int, int, int]  # words, messages, items of queues, ways (ways.py)
+NOTHING: Counted = (0, 0, 0, 0)
 
 COUNTS = Charge(0.0, counts=True)  # on ranks, where no virtual clock runs
 clock = time.perf_counter
@@ -105,16 +109,51 @@ class Account:
             got[1],
             sent[2],
             got[2],
+            sent[3],
         )
         self.work = 0.0
         self.left = leave
         if self.label is not self.lasting:
             self.label_this(self.lasting)
 
+    def note_own(self, label: float, enter: float, leave: float, sent: Counted, got: Counted) -> None:
+        """`note` on ranks, of a superstep that a function ends for itself: no program's label ends with it.
+
+        Args:
+            label: the number of the function's label, where the program has none.
+            enter, leave: when the exchange began and ended.
+        """
+        self.log.note(
+            self.label_number or label,
+            self.work,
+            enter - self.left,
+            leave - self.left,
+            sent[0],
+            got[0],
+            sent[1],
+            got[1],
+            sent[2],
+            got[2],
+            sent[3],
+        )
+        self.work = 0.0
+        self.left = leave
+
     def _measured(self, leave: float) -> float:
         return leave - self.left
 
     # -- parts --------------------------------------------------------------------------------------------------------
+
+    def alike(self, key: int, make: Callable[[], Result]) -> Result:
+        """What all processors make in this superstep, each from the same data, and none of them changes.
+
+        Virtual processors make it once, and the time that it took counts on each.
+
+        Args:
+            key: tells it apart from others.
+            make: makes it.
+        """
+        return make()
 
     def enter_part(self) -> float:
         """A part is in use from now on; returns what `leave_part` wants."""
@@ -160,6 +199,17 @@ class VirtualAccount(Account):
 
     def _measured(self, leave: float) -> float:
         return self._transport.time() - self._before
+
+    def alike(self, key: int, make: Callable[[], Result]) -> Result:
+        made = cast("VirtualTransport", self._transport).alike
+        if key in made:
+            result, seconds = made[key]
+            self.left -= seconds
+        else:
+            begin = clock()
+            result = make()
+            made[key] = result, clock() - begin
+        return cast("Result", result)
 
     def leave_part(self, computed: float, spent: float) -> None:
         self._part_seconds += spent

@@ -6,6 +6,8 @@ All processors see the same, so all raise in the same exchange, and none is left
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from .errors import BSPError, SyncError, UsageError, describe, where
@@ -38,6 +40,18 @@ def without_flags(words: Sequence[int]) -> list[int]:
     return [word & KIND for word in words]
 
 
+@once
+def doing(words: Sequence[int]) -> frozenset[int]:
+    """What processors were doing, each thing once."""
+    return frozenset(word & KIND for word in frozenset(words))
+
+
+@once
+def flags_of(words: Sequence[int]) -> int:
+    """All flags that processors gave."""
+    return reduce(or_, frozenset(words), 0) & ~KIND
+
+
 def settle(
     exchange: Callable[..., Arrival], arrival: Arrival, kind: int, what: str, superstep: int, label: str, line: str = ""
 ) -> Sequence[Any] | None:
@@ -52,12 +66,12 @@ def settle(
     """
     if arrival.kinds is None:
         return arrival.notes
+    if kind != FAIL and doing(arrival.kinds) == {kind}:
+        return arrival.notes
     kinds = without_flags(arrival.kinds)
     if FAIL in kinds:
         assert arrival.notes is not None
         raise processor_error(arrival.notes)
-    if kinds.count(kind) == len(kinds):
-        return arrival.notes
     if kind not in (BEGIN, EXIT, LOGP):
         what += f" in {describe(superstep, label)}"
     if kind != EXIT:
@@ -110,11 +124,11 @@ class Explained(NamedTuple):
 Calls = list[list[Called]]  # the last ones of each processor
 
 
-def difference(said: Sequence[Any]) -> UsageError:
+def difference(notes: Sequence[Any]) -> UsageError:
     """The error, the same on all processors, where some found that they called different things; from all they say."""
-    found = next((pid for pid, mine in enumerate(said) if isinstance(mine, Explained) and mine.complaint), 0)
-    called: Calls = [mine.calls if isinstance(mine, Explained) else [] for mine in said]
-    text = said[found].complaint
+    found = next((pid for pid, mine in enumerate(notes) if isinstance(mine, Explained) and mine.complaint), 0)
+    called: Calls = [mine.calls if isinstance(mine, Explained) else [] for mine in notes]
+    text = notes[found].complaint
     # A group's calls are compared by its members alone; those of the machine come first.
     groups = sorted({call.members for calls in called for call in calls})
     texts = (_difference_of(members, called, found) for members in groups)
@@ -292,7 +306,7 @@ class Agreement:
         Args: as of the function `settle`.
         """
         try:
-            if arrival.kinds is not None and DIFFER in (kinds := without_flags(arrival.kinds)) and FAIL not in kinds:
+            if arrival.kinds is not None and DIFFER in (kinds := doing(arrival.kinds)) and FAIL not in kinds:
                 raise difference(self._explained(""))
             notes = settle(self._route, arrival, kind, what, self._account.superstep, self._account.label, line)
             return None if notes is None else look_through(notes, self._account.superstep)

@@ -217,8 +217,11 @@ class BSP:
         self._gate.check("bsp.array")
         plain = _plain_dtype("bsp.array", dtype)
         layout = fitting("bsp.array", "shape", shape, self.p) if isinstance(shape, Layout) else None
+        sizes: Any = shape if layout is None else layout.local_shape(self.pid)
         try:
-            local = np.zeros(shape if layout is None else layout.local_shape(self.pid), plain)  # type: ignore[arg-type]
+            if sizes is None:  # a shape for some versions of numpy
+                raise TypeError("None is no shape")
+            local = np.zeros(sizes, plain)
         except (TypeError, ValueError) as error:
             raise UsageError(
                 "bsp.array: argument shape: expected an int or a tuple of ints of at least 0, or a layout, got "
@@ -745,7 +748,7 @@ class BSP:
         """Assert what the block costs at most on this processor, without talking to the others.
 
         Args:
-            supersteps: syncs.
+            supersteps: syncs; `pybsp run --progress` then says how long they will take.
             h: words, the larger of sent and received in each superstep, summed.
             messages: likewise; what a queue sends to one processor is one.
             work: flop charged.
@@ -768,7 +771,7 @@ class BSP:
             if most is not None and not (isinstance(most, (int, float, np.number)) and most >= 0):
                 raise UsageError(f"bsp.expect: argument {name}: expected None or a number of at least 0, got {most!r}")
         work_before = self._account.work
-        with self._account.log.counting() as counts:
+        with self._account.log.counting(supersteps) as counts:
             yield
             counts.update()
         counted = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,6 +20,25 @@ from .trace import SPANS, Trace
 
 SPANS_OF_FILE = 4 * SPANS  # of all runs of a job; what comes later is counted only
 _PARTS = ("computing", "waiting", "exchange")
+FORMAT, VERSION = "pybsp-trace", 1  # of the file; Perfetto looks at traceEvents alone
+
+
+class LogPRun(Protocol):
+    """What there is of a LogP run."""
+
+    @property
+    def spans(self) -> int:
+        """Operations of it."""
+
+    @property
+    def seconds(self) -> float:
+        """From its begin to its end."""
+
+    def encoded(self) -> str:
+        """A line of JSON."""
+
+    def events(self, run: int, begin: int) -> Iterator[dict[str, Any]]:
+        """The events of the run of that number, which begins at that nanosecond."""
 
 
 class TraceFile:
@@ -27,23 +46,44 @@ class TraceFile:
 
     def __init__(self) -> None:
         self._events: list[str] = []
+        self._logp: list[str] = []
         self._runs = self._spans = self._left_out = 0
         self._end = 0  # nanoseconds, of the last run
 
     def add(self, path: str, trace: Trace, title: str) -> None:
-        """Add a run, or say on stderr why not: the run's result is worth more than its trace."""
+        """Add a BSP run, or say on stderr why not: the run's result is worth more than its trace."""
         self._runs += 1
-        if self._runs > 1 and self._spans + trace.counts.shape[1] * trace.p > SPANS_OF_FILE:
-            self._left_out += 1
-        else:
-            self._spans += trace.counts.shape[1] * trace.p
+        if self._has_room(trace.counts.shape[1] * trace.p):
             self._events += map(_encoded, _events(trace, self._runs, title, self._end))
             self._end += round(1e9 * trace.seconds)
+        self._write(path)
+
+    def add_logp(self, path: str, run: LogPRun) -> None:
+        """Add a LogP run, likewise: its events, and what `pybsp report` reads of it."""
+        self._runs += 1
+        if self._has_room(run.spans):
+            self._logp.append(run.encoded())
+            self._events += map(_encoded, run.events(self._runs, self._end))
+            self._end += round(1e9 * run.seconds)
+        self._write(path)
+
+    def _has_room(self, spans: int) -> bool:
+        """Whether so many more are to be kept; the first run is."""
+        if self._runs > 1 and self._spans + spans > SPANS_OF_FILE:
+            self._left_out += 1
+            return False
+        self._spans += spans
+        return True
+
+    def _write(self, path: str) -> None:
         other = {"pybsp": __version__, "runs": self._runs, "runs left out": self._left_out}
-        head = f'{{"displayTimeUnit": "ns", "otherData": {json.dumps(other)}, "traceEvents": [\n'
+        head = f'{{"format": "{FORMAT}", "version": {VERSION}, "displayTimeUnit": "ns", '
+        head += f'"otherData": {json.dumps(other)}, "logp": [\n'
         try:
             with replacing(path) as file:
                 file.write(head)
+                file.writelines(_with_commas(self._logp))
+                file.write('\n], "traceEvents": [\n')
                 file.writelines(_with_commas(self._events))
                 file.write("\n]}\n")
         except (OSError, UsageError) as error:

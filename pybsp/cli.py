@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import leftovers, page, report, settings, simulation
+from . import leftovers, logp_report, page, report, settings, simulation
 from ._version import __version__
 from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="measure first what the ledger predicts by, in at most 10 s, where no earlier run on these processors has",
     )
+    run.add_argument("--progress", action="store_true", help="show on stderr how far the run is (PYBSP_PROGRESS)")
     _program_options(run)
     run.set_defaults(action=_run)
 
@@ -76,12 +77,15 @@ def _parser() -> argparse.ArgumentParser:
     _program_options(simulate)
     simulate.set_defaults(action=_simulate)
 
-    show = commands.add_parser("report", help="print a ledger: what each superstep cost")
-    show.add_argument("ledger", nargs="+", help="a file written by --ledger")
+    show = commands.add_parser(
+        "report", help="print a ledger, or a LogP trace: what it cost, beside what was predicted"
+    )
+    show.add_argument("ledger", nargs="+", help="a file written by --ledger; of LogP programs, by --trace")
     show.add_argument("--all", action="store_true", help="a line for each superstep, not for each label")
     show.add_argument(
         "--html", metavar="FILE", help="write a page of it, with pictures; two ledgers stand side by side"
     )
+    show.add_argument("--machine", metavar="FILE", help="predict LogP runs by this machine file")
     show.set_defaults(action=_report)
 
     again = commands.add_parser("replay", help="run one processor of a recorded job alone")
@@ -96,13 +100,29 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _report(options: argparse.Namespace) -> int:
+    traces = [path for path in options.ledger if logp_report.is_trace(path)]
+    if options.machine and not traces:
+        raise UsageError("--machine: expected a file of LogP runs, which `pybsp run --trace` writes of LogP programs")
     try:
+        if traces:
+            return _report_traces(options, traces)
         if options.html:
             return page.write(options.ledger, options.html)
         return max([report.report(ledger, options.all) for ledger in options.ledger])
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+
+
+def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:
+    """Of LogP runs."""
+    if len(options.ledger) > 1:
+        raise UsageError(f"expected one trace file, got {' '.join(options.ledger)}")
+    machine = LogPMachine.load(options.machine) if options.machine else None
+    if not options.html:
+        return logp_report.report(traces[0], machine)
+    heading = f"Trace {Path(traces[0]).name}"
+    return page.put(page.framed(heading, logp_report.page_parts(traces[0], machine)), options.html)
 
 
 def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +140,7 @@ def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
 
 def _program_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", metavar="FILE", help="write what each BSP superstep cost, as JSON")
-    parser.add_argument("--trace", metavar="FILE", help="write each processor's supersteps, for ui.perfetto.dev")
+    parser.add_argument("--trace", metavar="FILE", help="write what each processor did, for ui.perfetto.dev")
     parser.add_argument("--machine", metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)")
     parser.add_argument("--checked", action="store_true", help="check what is too dear for every superstep")
     parser.add_argument("program", help="a Python file that calls pybsp.run or pybsp.logp.run")
@@ -162,11 +182,13 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    said = configured({key: getattr(options, key.replace("-", "_")) for key in TYPES}, options.program)
-    for key, what in said.items():
+    choices = configured({key: getattr(options, key.replace("-", "_")) for key in TYPES}, options.program)
+    for key, what in choices.items():
         setattr(options, key.replace("-", "_"), what.value if key != "checked" else what.value not in ("0", False))
     environment = _environment(options) | _of_checkpoints(options)
     refuse_shadow(options.program)
+    if options.progress:
+        environment[settings.PROGRESS] = "terminal" if sys.stderr.isatty() else "lines"
     if options.router:
         named(options.router)
         environment["PYBSP_ROUTER"] = options.router
@@ -176,11 +198,11 @@ def _run(options: argparse.Namespace) -> int:
         ranks, [options.program, *options.arguments], tuple(environment), options.hosts or "", options.label_output
     )
     if options.explain:
-        print(explained(said, starting))
+        print(explained(choices, starting))
         return 0
     if options.calibrate:
-        if "machine" in said:
-            source = said["machine"].source.split()[-1]
+        if "machine" in choices:
+            source = choices["machine"].source.split()[-1]
             raise UsageError(f"--calibrate: {source} names the machine file to predict by; leave out one of the two")
         with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:
             status, path = _calibrated(starting.launcher, folder)

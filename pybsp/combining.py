@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .account import clock
-from .ledger import COLUMNS, combine, shares
+from .agreement import once
+from .ledger import COLUMNS, combine, ridden, shares
 from .transport import LEDGER, REPLIES, Parcel, Section
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
         notes = superstep.settle(arrival, LEDGER, what)
         assert notes is not None
         log.names += notes[0][0]
-        for of_one in notes:
-            log.put_rides([] if of_one is None else of_one[1])
+        log.put_rides(_ridden(notes))
         if not round_:
             break
         mine: dict[int, Parcel] = {}
@@ -52,6 +52,12 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
         if first == len(log):
             break
     superstep.account.left += clock() - entered  # what the ledger takes is no part of what it measures
+
+
+@once
+def _ridden(notes: Sequence[Any]) -> dict[int, dict[str, int]]:
+    """What rode, of the notes of all."""
+    return ridden(one for of_one in notes if of_one is not None for one in of_one[1])
 
 
 def _parcel(table: NDArray[np.float64]) -> Parcel:

@@ -1,5 +1,5 @@
-"""The compiled core (core.c), and kernels of simulators (routing/kernels.c), where they were built: all that imports
-them does so here.
+"""The compiled core (core.c), kernels of simulators (routing/kernels.c), GOAL schedules (logp/goal.c) and times of
+messages (logp/stamps.c), where they were built: all that imports them does so here.
 
 They are left out where no compiler was found when pybsp was installed, and not used where PYBSP_COMPILED=0. What they
 do has a twin in Python, which gives the same bits; processors with the core and without it work together.
@@ -30,3 +30,15 @@ core: ModuleType | None = _built("._core")
 def kernels() -> ModuleType | None:
     """The kernels of simulators, loaded when one is asked for."""
     return _built("._kernels")
+
+
+@cache
+def goal() -> ModuleType | None:
+    """What reads GOAL schedules, and does them on the simulated machine."""
+    return _built("._goal")
+
+
+@cache
+def stamps() -> ModuleType | None:
+    """What notes the times of a LogP processor's messages."""
+    return _built("._stamps")

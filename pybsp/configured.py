@@ -29,14 +29,14 @@ VARIABLES = {
 }
 
 
-class Said(NamedTuple):
+class Choice(NamedTuple):
     """What was said, and where: for `--explain`."""
 
     value: Any
     source: str
 
 
-def configured(given: Mapping[str, Any], program: str) -> dict[str, Said]:
+def configured(given: Mapping[str, Any], program: str) -> dict[str, Choice]:
     """What holds for a run, by the keys of TYPES; keys of which nothing is said are not in it.
 
     Args:
@@ -47,18 +47,18 @@ def configured(given: Mapping[str, Any], program: str) -> dict[str, Said]:
         UsageError: pybsp.toml cannot be read, or says something else than this.
     """
     path, table = _table(program)
-    found: dict[str, Said] = {}
+    found: dict[str, Choice] = {}
     for key in TYPES:
         variable = VARIABLES.get(key, "")
         if given.get(key) not in (None, False):
-            found[key] = Said(given[key], f"option {'-n' if key == 'n' else '--' + key}")
+            found[key] = Choice(given[key], f"option {'-n' if key == 'n' else '--' + key}")
         elif os.environ.get(variable):
-            found[key] = Said(os.environ[variable], f"environment variable {variable}")
+            found[key] = Choice(os.environ[variable], f"environment variable {variable}")
         elif key in table:
             value = table[key]
             if key in ("machine", "ledger"):
                 value = str(path.parent / value)  # as the file says it, from where the file is
-            found[key] = Said(value, str(path))
+            found[key] = Choice(value, str(path))
     return found
 
 

@@ -28,7 +28,8 @@
 #define AREA (1 << 15)
 #define ALIGN 16
 
-#define LOOKS 100 /* at a status, before Python waits on: some microseconds */
+#define LOOKS 1000 /* at a status, before Python waits on, which it is slow to come back from: some 15 microseconds */
+#define GLANCES 100 /* while Python waits */
 #define TURNS 100 /* of others on the core, likewise, where there are more ranks than cores */
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -81,9 +82,8 @@ static int crowded(Meeting *self)
     return found < 0 ? -1 : found == 1;
 }
 
-/* Whether all others have entered this exchange: looks for some microseconds, or as long as the turns last. -1: an
-   error. */
-static int all_here(Meeting *self, int turns)
+/* Whether all others have entered this exchange: looks so often, or as long as the turns last. -1: an error. */
+static int all_here(Meeting *self, int looks, int turns)
 {
     int64_t least = (int64_t)self->number << STATUS_EPOCH_SHIFT;
     int crowd = -1;
@@ -104,7 +104,7 @@ static int all_here(Meeting *self, int turns)
             Py_END_ALLOW_THREADS;
         }
         else
-            for (int look = 0; look < LOOKS && LOAD(status) < least; look++)
+            for (int look = 0; look < looks && LOAD(status) < least; look++)
                 PAUSE();
         if (LOAD(status) < least)
             return 0;
@@ -116,7 +116,7 @@ static int all_here(Meeting *self, int turns)
 static int alike(Meeting *self, int64_t word)
 {
     STORE(status_of(self, self->own), word);
-    int here = all_here(self, TURNS);
+    int here = all_here(self, LOOKS, TURNS);
     if (here <= 0)
         return here;
     for (Py_ssize_t k = 0; k < self->size; k++)
@@ -152,7 +152,7 @@ static PyObject *show(Meeting *self, PyObject *kind) { return meet_as(self, kind
 
 static PyObject *here(Meeting *self, PyObject *const *args, Py_ssize_t count)
 {
-    int found = all_here(self, 0);
+    int found = all_here(self, GLANCES, 0);
     return found < 0 ? NULL : PyBool_FromLong(found);
 }
 
@@ -244,7 +244,7 @@ static PyObject *gather(Meeting *self, PyObject *kind)
     int64_t doing = PyLong_AsLongLong(kind);
     if (doing == -1 && PyErr_Occurred())
         return NULL;
-    int found = all_here(self, TURNS);
+    int found = all_here(self, LOOKS, TURNS);
     if (found < 0)
         return NULL;
     if (!found) {

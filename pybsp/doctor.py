@@ -119,10 +119,12 @@ def _launchers(version: str) -> Iterator[Finding]:
     used = places[0] if places else ""
     for place in places:
         try:
-            said = subprocess.run([place, "--version"], capture_output=True, text=True, check=False, timeout=20).stdout
+            banner = subprocess.run(
+                [place, "--version"], capture_output=True, text=True, check=False, timeout=20
+            ).stdout
         except (OSError, subprocess.TimeoutExpired):
-            said = ""
-        family = _family(said)
+            banner = ""
+        family = _family(banner)
         belongs = not version or family == _family(version)
         text = f"{place}, of {family}{'; `pybsp run` uses it' if place == used else ''}"
         advice = ""
@@ -181,9 +183,9 @@ def _cores(ranks: int | None) -> Finding:
 
 
 def _threads(ranks: int) -> Finding:
-    said = {name: os.environ[name] for name in _THREADS if os.environ.get(name)}
-    if said:
-        return Finding("BLAS threads", ", ".join(f"{name}={value}" for name, value in said.items()))
+    chosen = {name: os.environ[name] for name in _THREADS if os.environ.get(name)}
+    if chosen:
+        return Finding("BLAS threads", ", ".join(f"{name}={value}" for name, value in chosen.items()))
     if ranks == 1:
         return Finding("BLAS threads", "as many as cores")
     return Finding("BLAS threads", f"nothing set: each of {ranks} ranks may start as many as cores (OMP_NUM_THREADS=1)")
@@ -231,5 +233,5 @@ def _proof(n: int) -> Finding:
         late = f"; no end within {LIMIT:g} s"
     if job.returncode == 0 and f"{n} processors: " in out:
         return Finding("ranks", out.strip().split("\n")[-1])
-    said = (err or out).strip().split("\n")[-1]
-    return Finding("ranks", f"{n} were asked for, and failed (status {job.returncode}{late})", said or "see above")
+    printed = (err or out).strip().split("\n")[-1]
+    return Finding("ranks", f"{n} were asked for, and failed (status {job.returncode}{late})", printed or "see above")

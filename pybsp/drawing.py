@@ -210,8 +210,8 @@ def shades(cells: NDArray[np.float64], along: Axis, up: Axis, side: int = 0) -> 
                 length = wide * (last - first)
                 shape.append(f"M{LEFT + wide * first:.1f} {y:.1f}h{length:.1f}v{tall:.2f}h-{length:.1f}z")
         found.append(f'<path d="{"".join(shape)}" fill="{colour}"/>' if shape else "")
-    said = f"white: none; lightest: {least:.3g}, darkest: {most:.3g}" if (cells > 0).any() else "none"
-    return _picture(found, along, up, width, high, down=True) + f'<div class="legend"><span>{said}</span></div>'
+    shades = f"white: none; lightest: {least:.3g}, darkest: {most:.3g}" if (cells > 0).any() else "none"
+    return _picture(found, along, up, width, high, down=True) + f'<div class="legend"><span>{shades}</span></div>'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], last: bool = False) -> str:

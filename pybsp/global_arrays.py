@@ -141,7 +141,8 @@ class GlobalArray(Array):
         if self._shapes is not None:  # until then its layout says where everything is
             self.check("array.global_pattern")
         indices = self._indices(indices)
-        owners, items = np.asarray(self.layout.owner(indices)), self.layout.local(indices)
+        owners, items = self.layout.places(indices)
+        owners = np.asarray(owners)
         if isinstance(items, tuple):
             number: Any = 0
             for axis, lengths in zip(items, self._lengths.T, strict=True):
@@ -167,7 +168,8 @@ class GlobalArray(Array):
         self._gate.check(operation)
         self.check(operation)
         indices = self._indices(indices)
-        owners, local = np.asarray(self.layout.owner(indices)), self.layout.local(indices)
+        owners, local = self.layout.places(indices)
+        owners = np.asarray(owners)
         axes = [
             axis.ravel() for axis in np.broadcast_arrays(owners, *(local if isinstance(local, tuple) else (local,)))
         ]

@@ -26,7 +26,7 @@ class GroupNotes:
 
     def ride(self, name: str, steps: Supersteps[Any], supersteps: int) -> Ride[Any]:
         """`Group.ride` of a function that is over after so many supersteps."""
-        ride = GroupRide(self._calls, self._rides, name, steps, self._group)
+        ride = GroupRide(self._calls, name, steps, self._group)
         return self._rides.start_noted(name, steps, supersteps, ride)
 
     def begin(self, name: str, agreed: dict[str, str], of_call: int) -> int:

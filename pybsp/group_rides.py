@@ -1,9 +1,9 @@
 """Functions that ride, called on groups: their messages by the numbers of a group, and when they are over everywhere.
 
-What is started on a group rides with all that rides in the machine's supersteps. A plain call has supersteps of its
-own, in which all that was started waits, and nothing of the program's travels. As groups may have called different
-things, or some more of them than others, each exchange of these says whether anything on any group goes on after it
-(`FLAG_MORE`): so all leave together.
+What is called on a group rides with all that rides in the machine's supersteps. A plain call has supersteps of its own,
+in which what was started goes on too, and nothing of the program's travels. As groups may have called different
+things, or some more of them than others, each exchange of these says whether a plain call on any group goes on after it
+(`FLAG_MORE`): so all leave together. The same says, of `finish`, whether anything that was started on any group does.
 
 The calls on a group are counted by themselves, and their signatures hold its members: processors that belong to several
 groups need not call on them in one order.
@@ -11,9 +11,10 @@ groups need not call on them in one order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from .account import Counted
 from .rides import Letter, Ride, Rides, Stream, Supersteps, signature
 from .transport import Arrival
 
@@ -59,6 +60,9 @@ class GroupStream(Stream):
     def send(self, dest: int, payload: Any, note: Any = None) -> None:
         super().send(self._group.members[dest], payload, note)
 
+    def send_all(self, dests: Sequence[int], payload: Any, note: Any = None) -> None:
+        super().send_all([self._group.members[dest] for dest in dests], payload, note)
+
     def renumber(self) -> None:
         """What arrived is from the group's numbers, and in their order."""
         numbers = self._group.numbers
@@ -74,21 +78,35 @@ def _source(letter: Letter) -> int:
 class GroupRide(Ride[Result_co]):
     """A function that was called on a group: a ticket for its result, with `finish` for all groups at once."""
 
-    def __init__(self, calls: GroupRides, rides: Rides, name: str, steps: Supersteps[Result_co], group: Numbering):
-        super().__init__(rides, name, steps)
+    def __init__(self, calls: GroupRides, name: str, steps: Supersteps[Result_co], group: Numbering):
+        super().__init__(calls.rides, name, steps)
         self.supersteps = 0 if len(group.members) == 1 else None
         self._calls, self._group = calls, group
-        self._number = calls.began(rides)
+        self._number = calls.began()
 
     @property
-    def goes_on(self) -> bool:  # type: ignore[override]
+    def goes_on(self) -> bool:
         """Whether it goes on after the next superstep, as far as this processor knows."""
+        if self.done:
+            return False
         return not self.told if self.supersteps is None else self.supersteps > self.ended
 
     def finish(self) -> Result_co:
         if not self._group.singles:
-            while not self._calls.settled(self._rides, self._number):
-                self._calls.sync(self._rides, self.name)
+            self._calls.settle(self.name, self._number)
+        return self._value
+
+    def whole(self, more: bool = True) -> Result_co:
+        """Go on in supersteps of its own, a plain call, until it is over, and so is what other groups have called.
+
+        Args:
+            more: whether there is a superstep after what has come.
+        """
+        if not self._group.singles:
+            while more:
+                more = self._rides.sync(self.name, self.goes_on)
+            if not self.done:
+                self._calls.differ(self.name)
         return self._value
 
     def advance(self) -> None:
@@ -99,65 +117,60 @@ class GroupRide(Ride[Result_co]):
 
 
 class GroupRides:
-    """What is called on the groups of a machine, on this processor.
-
-    Attributes:
-        rides: all that rides in the machine's supersteps, what was started on groups with it.
-        apart: a plain call on a group, which has its own.
-    """
+    """What is called on the groups of a machine, on this processor; `rides`: all that rides there."""
 
     def __init__(self, engine: SuperstepEngine) -> None:
-        self.rides, self.apart = engine.rides, Rides(engine)
-        self.apart.group_calls = engine.rides.group_calls
-        # Of each: how many calls have begun, and how many of these are known to be over on all groups.
-        self._began = {self.rides: 0, self.apart: 0}
-        self._settled = {self.rides: 0, self.apart: 0}
+        self.rides = engine.rides
+        # How many calls have begun, and how many of these are known to be over on all groups.
+        self._began = self._settled = 0
 
-    def began(self, rides: Rides) -> int:
+    def began(self) -> int:
         """A call begins; returns its number."""
-        self._began[rides] += 1
-        return self._began[rides]
-
-    def settled(self, rides: Rides, number: int) -> bool:
-        """Whether the call of that number is over, and all beside it on other groups."""
-        return number <= self._settled[rides]
+        self._began += 1
+        return self._began
 
     def start(self, group: Numbering, name: str, steps: Supersteps[Result]) -> GroupRide[Result]:
         """Start a function on a group, in the machine's supersteps."""
-        return self.rides.begun(GroupRide(self, self.rides, name, steps, group))
+        return self.rides.begun(GroupRide(self, name, steps, group))
 
     def carry_out(self, group: Numbering, name: str, steps: Supersteps[Result]) -> Result:
         """Run a function on a group in supersteps of its own, until all groups are done."""
-        return self.apart.begun(GroupRide(self, self.apart, name, steps, group)).finish()
+        return self.start(group, name, steps).whole()
 
-    def came(self, group: Numbering, name: str, steps: Supersteps[Result], arrival: Arrival, seconds: float) -> Result:
-        """A function that begins with what came, after so many seconds of computing; see `carry_out`."""
-        ride = self.apart.begun(GroupRide(self, self.apart, name, steps, group))
-        self._ended(self.apart, self.rides.take_apart(name, arrival, seconds, self.apart))
-        return ride.finish()
+    def came(
+        self, group: Numbering, name: str, steps: Supersteps[Result], arrival: Arrival, seconds: float, sent: Counted
+    ) -> Result:
+        """A function that begins with what came: see `SuperstepEngine.take_rides` and `carry_out`."""
+        ride = self.start(group, name, steps)
+        return ride.whole(self.rides.take(name, arrival, seconds, sent))
 
     def wait(self, name: str) -> None:
         """Other groups go on with what this one called by that name."""
-        while self.apart.sync(name, on_groups=True):
+        while self.rides.sync(name, False):
             pass
 
-    def sync(self, rides: Rides, name: str) -> None:
-        """End a superstep for what was called on groups."""
-        self._ended(rides, rides.sync(name, on_groups=True))
+    def settle(self, name: str, number: int) -> None:
+        """Go on until the call of that number is over, and all that was started on any group."""
+        while number > self._settled:
+            started = [ride for ride in self.rides.riding if isinstance(ride, GroupRide)]
+            if self.rides.sync(name, any(ride.goes_on for ride in started)):
+                continue
+            for ride in started:
+                if not ride.done:
+                    self.differ(ride.name)
+            self._settled = self._began
 
-    def _ended(self, rides: Rides, more: bool) -> None:
-        """A superstep has ended, after which something on some group goes on, or not."""
-        if more:
-            return
-        left = [ride.name for ride in rides.riding if isinstance(ride, GroupRide)]
-        if left:
-            # All others have left: processors of this group do not all know that it goes on.
-            rides.differ(f"{left[0]}: the processors of a group have called different functions")
-        self._settled[rides] = self._began[rides]
+    def differ(self, name: str) -> NoReturn:
+        """All others have left: processors of this group do not all know that it goes on.
+
+        Raises:
+            UsageError: what was different.
+        """
+        self.rides.differ(f"{name}: the processors of a group have called different functions")
 
     def stream(self, group: Numbering, name: str, arguments: Mapping[str, str]) -> GroupStream:
         """The stream of a call of the function whose generator runs."""
-        rides = self.rides if self.apart.starting is None else self.apart
+        rides = self.rides
         assert rides.starting is not None
         arguments = dict(arguments)
         of_call = group_signature(group.members, name, arguments)

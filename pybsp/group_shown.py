@@ -7,22 +7,19 @@ rides in the same exchange: then the others go on with it until all groups are d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from .account import clock
+from .account import Counted
 from .group_rides import Numbering, group_signature
-from .ledger import COLUMNS, Log, pack_row
 from .rides import Supersteps
-from .shown import NOT_SHOWN, Counts, Shown
-from .transport import FLAG_MORE, RIDES, Arrival
+from .shown import Shown
+from .transport import Arrival
 from .transport.media.near import Near
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
 Result = TypeVar("Result")
-
-_CHUNK = Log.CHUNK
 
 
 class GroupShown(Shown):
@@ -39,7 +36,6 @@ class GroupShown(Shown):
         self.others = [number for number in range(len(members)) if number != self.pid]
         self._theirs = [self.words[number] for number in self.others]
         self._calls = engine.rides.group_calls.on(members)
-        self._came: tuple[Arrival, float]
         if not self.others and not group.singles:
             self.idle = [(False, [], [0], (0.0,) * 6)]
 
@@ -60,93 +56,18 @@ class GroupShown(Shown):
             return -1
         return engine.rides.begin_on(self._calls, name, arguments, of_call)
 
-    def sync(self, name: str, label: float, signature: int, at: int, counts: Sequence[float]) -> None:
-        if self._group.singles:
-            return
-        # Time counts here, as in `Shown.sync`.
-        engine = self._engine
-        try:
-            enter = clock()
-            arrival = self._show(RIDES)
-            place = at >> 3
-            if arrival is None:
-                account = engine.account
-                log, left = account.log, account.left
-                account.left = leave = clock()
-                row = log.end
-                pack_row(
-                    log.memory,
-                    8 * row,
-                    account.label_number or label,
-                    account.work,
-                    enter - left,
-                    leave - left,
-                    *counts,
-                )
-                account.work = 0.0
-                log.end = row = row + COLUMNS
-                if row == _CHUNK:
-                    log.turn()
-                for words in self._theirs:
-                    if words[place] != signature:
-                        self._differ(name, place, signature)
-                return
-            engine.settle(arrival, RIDES, f"is in {engine.rides.last_call().described()}")
-            if any(words[place] != signature for words in self._theirs):
-                self._differ(name, place, signature)
-            self._go_on(name, arrival, enter, counts)
-        except BaseException as error:
-            self._leave(error, name)
-            raise
-
-    def hear(self, name: str, label: float, signature: int, at: int, read: Callable[[int], tuple[Any, Counts]]) -> Any:
-        engine = self._engine
-        try:
-            enter = clock()
-            arrival = self._show(RIDES)
-            place = at >> 3
-            if arrival is not None and any(words[place] != signature for words in self._theirs):
-                self._came = arrival, enter - engine.account.left
-                return NOT_SHOWN
-            for words in self._theirs:
-                if words[place] != signature:
-                    self._differ(name, place, signature)
-            found, counts = read(at)
-            if arrival is None:
-                self._write(label, enter, counts)
-                return found
-            engine.settle(arrival, RIDES, f"is in {engine.rides.last_call().described()}")
-            self._go_on(name, arrival, enter, counts)
-            return found
-        except BaseException as error:
-            self._leave(error, name)
-            raise
-
     def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:
         calls = self._engine.group_rides
         assert calls is not None
         self._calls.take_back()
-        arrival, seconds = self._came
-        return calls.came(self._group, name, steps(), arrival, seconds)
+        return calls.came(self._group, name, steps(), *self._came)
 
-    def _write(self, label: float, enter: float, counts: Sequence[float]) -> None:
-        """The superstep's row of the ledger."""
-        account = self._engine.account
-        log, left = account.log, account.left
-        account.left = leave = clock()
-        row = log.end
-        pack_row(log.memory, 8 * row, account.label_number or label, account.work, enter - left, leave - left, *counts)
-        account.work = 0.0
-        log.end = row = row + COLUMNS
-        if row == _CHUNK:
-            log.turn()
-
-    def _go_on(self, name: str, arrival: Arrival, enter: float, counts: Sequence[float]) -> None:
-        """This group is done, and others ride."""
-        engine = self._engine
-        if arrival.parcels:
-            engine.agreement.differ(f"{name}: processors of this one's group call it with other arguments")
-        assert engine.group_rides is not None
-        self._write(float(self.label(name)), enter, counts)
-        if arrival.kinds is not None and any(word & FLAG_MORE for word in arrival.kinds):
-            engine.group_rides.wait(name)
+    def _go_on(
+        self, name: str, arrival: Arrival, enter: float, sent: Counted, counts: Sequence[float], differs: str = ""
+    ) -> bool:
+        """This group is done; others may go on."""
+        more = super()._go_on(name, arrival, enter, sent, counts, differs)
+        calls = self._engine.group_rides
+        if more and calls is not None:
+            calls.wait(name)
+        return more

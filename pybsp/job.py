@@ -65,7 +65,7 @@ class _Output:
 
     def __init__(self, line: Line, pid: int, number: int) -> None:
         self.line, self.pid, self._number = line, pid, number
-        self._kept = b""
+        self._rest = b""
         self.over = False  # nothing comes any more
 
     def read(self, mark: bytes) -> bool:
@@ -74,13 +74,13 @@ class _Output:
             data = os.read(self.line.fileno(), 1 << 16)
         except OSError:
             data = b""
-        text, self.over = self._kept + data, not data
+        text, self.over = self._rest + data, not data
         ends = self.over or bool(mark and mark in text)
         if ends:
             before, _, after = text.partition(mark) if mark else (text, b"", b"")
-            text, self._kept = before + b"\n" * bool(before and before[-1:] != b"\n"), after
+            text, self._rest = before + b"\n" * bool(before and before[-1:] != b"\n"), after
         else:
-            text, newline, self._kept = text.rpartition(b"\n")
+            text, newline, self._rest = text.rpartition(b"\n")
             text += newline
         if text:
             lines = text.decode(errors="replace").splitlines(keepends=True)
@@ -108,7 +108,7 @@ class Job:
         self._lines: list[Line] = []  # of all of them, three of each
         self._sender = Sender()
         self._mark = b"\x1e" + os.urandom(12).hex().encode() + b"\n"
-        self._said: deque[str] = deque(maxlen=40)  # lines of the launcher
+        self._printed: deque[str] = deque(maxlen=40)  # lines of the launcher
         far = bool(hosts) or any(name in os.environ for name in _ALLOCATIONS)
         self._meeting: Meeting | None = Meeting(far)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
@@ -151,7 +151,7 @@ class Job:
             data = os.read(self._output.fileno(), 1 << 16)
             if not data:
                 self._selector.unregister(self._output)
-        self._said.extend(data.decode(errors="replace").splitlines())
+        self._printed.extend(data.decode(errors="replace").splitlines())
 
     # -- the beginning ------------------------------------------------------------------------------------------------
 
@@ -213,18 +213,18 @@ class Job:
             time.sleep(LOOK / 4)
         if self._output in self._selector.get_map():
             self._hear()
-        said = [*self._said]
+        lines_printed = [*self._printed]
         for lines in came.values():
             for number in (1, 2):
                 if number in lines:
                     os.set_blocking(lines[number].fileno(), False)
                     with suppress(OSError):
-                        said += os.read(lines[number].fileno(), 1 << 16).decode(errors="replace").splitlines()
+                        lines_printed += os.read(lines[number].fileno(), 1 << 16).decode(errors="replace").splitlines()
         self.kill()
-        text = "".join(f"\n  {line}" for line in said)
+        text = "".join(f"\n  {line}" for line in lines_printed)
         raise LauncherError(
             f"pybsp.ranks: {self.p} ranks could not be started: {why}; `pybsp run -n {self.p} program.py` should work "
-            f"first{'; this was said:' * bool(said)}{text}"
+            f"first{'; this was said:' * bool(lines_printed)}{text}"
         )
 
     # -- a run --------------------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class Job:
                 progress.show()
         finally:
             progress.end()
-        if any(one.kept for one, _ in done.values()):
+        if any(one.in_use for one, _ in done.values()):
             self._sender.forget()
         return self._ended(done)
 
@@ -310,10 +310,10 @@ class Job:
             pid, raised, received = min(own, key=lambda one: one[0])
             raise _exception(pid, raised, received)
         status = self._mpiexec.poll()
-        said = "".join(f"\n  {line}" for line in self._said if line.strip(" ="))
+        lines_printed = "".join(f"\n  {line}" for line in self._printed if line.strip(" ="))
         place = f"processor {gone}" if gone >= 0 else "a processor"
         ending = "" if status is None else f"; the launcher ended with the status {status}"
-        raise ProcessorError(f"{place} ended while {name} ran{ending}{said}", max(gone, 0), 0, "")
+        raise ProcessorError(f"{place} ended while {name} ran{ending}{lines_printed}", max(gone, 0), 0, "")
 
     def _late(self, limit: float, name: str, absent: Sequence[int]) -> NoReturn:
         """A program has outlasted its limit: ranks say where they are, and are ended."""

@@ -303,6 +303,12 @@ class _BSPSession(Session[BSP]):
             checkpoints.prepare(self._saver, self._asked, self.transport.pid)
             self._noticing.enter_context(noticed(self._saver.warn))
 
+        how = settings.progress()
+        if how and self._of_job() and self.transport.pid == 0:
+            from .progress import Progress  # nobody else needs it
+
+            self._noticing.callback(Progress(self._superstep.account, how).end)
+
     def end(self, processor: BSP) -> None:
         self.transport.hear()  # whether others have waited for too long already
         superstep, path = self._superstep, settings.text(settings.LEDGER)

@@ -32,8 +32,8 @@ class _Package(ModuleType):
 
 def lazy(
     package: str, offered: Mapping[str, Sequence[str]], of_programs: bool = False
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package.
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The `__getattr__`, `__dir__` and `__all__` of a package.
 
     Args:
         package: its `__name__`.
@@ -61,7 +61,7 @@ def lazy(
     def __dir__() -> list[str]:  # noqa: N807
         return sorted({*vars(here), *origins} - {"_shared_names"})
 
-    return __getattr__, __dir__
+    return __getattr__, __dir__, sorted(name for name in origins if name == "__version__" or not name.startswith("_"))
 
 
 def ready() -> None:

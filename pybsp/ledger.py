@@ -3,9 +3,9 @@
 Computing, waiting and exchange are kept apart, each as measured. The exchange is what a machine predicts; of computing
 it says what the charged work would take, beside what was measured.
 
-Each processor keeps a log of its own supersteps, 80 bytes each, without talking to the others. Only when the ledger
+Each processor keeps a log of its own supersteps, 88 bytes each, without talking to the others. Only when the ledger
 is asked for are the logs combined, into maxima over the processors, which take the place of each one's own figures: it
-stays at 80 bytes a superstep. Records are made from these rows when they are looked at.
+stays at 88 bytes a superstep. Records are made from these rows when they are looked at.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Record(NamedTuple):
     exchange_predicted: seconds that the exchange takes by the machine in force: g*h + l, and what messages and items
         cost; of Valiant's cost, what it takes beyond computing.
     charged: seconds that `work` takes by the machine's r; 0 where none was charged.
+    ways: in which its data went, a bit for each of `pybsp.ways.WAYS`; of sums, those of any.
     supersteps: how many these are the sums of; 1 but in `Ledger.total` and `Ledger.totals`.
     parts: what parts of the machine did in it (`bsp.split`), None where that is nothing; also in `Ledger.parts`.
 
@@ -114,6 +115,7 @@ class Record(NamedTuple):
     seconds_mean: float = 0.0
     exchange_predicted: float = 0.0
     charged: float = 0.0
+    ways: int = 0
     supersteps: int = 1
     parts: PartTotals | None = None
 
@@ -163,8 +165,8 @@ class Checkpoint(NamedTuple):
 
 
 # The columns of a processor's rows.
-LABEL, WORK, SECONDS, MEASURED, WORDS_OUT, WORDS_IN, MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN = range(10)
-COLUMNS = 10
+LABEL, WORK, SECONDS, MEASURED, WORDS_OUT, WORDS_IN, MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN, WAYS = range(11)
+COLUMNS = 11
 # Of combined rows these are others.
 MESSAGES, ITEMS, WORDS, MEAN = MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN
 
@@ -176,11 +178,13 @@ _COMBINING = 64  # processors that combine, at most: of very many, each would ha
 class Counts:
     """What one processor counts of its own supersteps, from some superstep on.
 
+    first: that superstep.
+    most: supersteps that the program expects from there on; None: it has not said.
     supersteps, h, messages, work: the sums so far; h and messages of the larger of out and in.
     """
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, most: float | None = None) -> None:
+        self._log, self.first, self.most = log, len(log), most
         self.begin()
         self.supersteps = self.h = self.messages = 0
         self.work = 0.0
@@ -197,6 +201,9 @@ class Counts:
         self.h += int(np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN]).sum())
         self.messages += int(np.maximum(rows[:, MESSAGES_OUT], rows[:, MESSAGES_IN]).sum())
         self.work += float(rows[:, WORK].sum())
+
+
+Rode = tuple[int, dict[str, int], str]  # what `Log.rode` was given, and in which row
 
 
 class Log:
@@ -225,7 +232,7 @@ class Log:
         self._counting: list[Counts] = []
         self.checkpoints: list[tuple[int, int, float]] = []
         self.riding: dict[int, dict[str, int]] = {}
-        self._rode: list[tuple[int, dict[str, int]]] = []  # of this processor, not yet in `riding`
+        self._rode: list[Rode] = []  # of this processor, not yet in `riding`
 
     def _open(self) -> None:
         self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
@@ -244,6 +251,7 @@ class Log:
         messages_in: int,
         items_out: int,
         items_in: int,
+        ways: int,
     ) -> None:
         """A superstep."""
         at = self.end
@@ -260,6 +268,7 @@ class Log:
             messages_in,
             items_out,
             items_in,
+            ways,
         )
         self.end = at = at + COLUMNS
         if at == self.CHUNK:
@@ -274,17 +283,26 @@ class Log:
         return len(self._full) * self.ROWS + self.end // COLUMNS
 
     @contextmanager
-    def counting(self) -> Iterator[Counts]:
-        """What this processor counts in the block, up to its last `update`, whether or not the ledger is asked for."""
-        counts = Counts(self)
+    def counting(self, most: float | None = None) -> Iterator[Counts]:
+        """What this processor counts in the block, up to its last `update`, whether or not the ledger is asked for.
+
+        Args:
+            most: supersteps that are expected in it.
+        """
+        counts = Counts(self, most)
         self._counting.append(counts)
         try:
             yield counts
         finally:
             self._counting.remove(counts)
 
+    @property
+    def expecting(self) -> Counts | None:
+        """The outermost block of those that the program is in whose number of supersteps it has said."""
+        return next((counts for counts in self._counting if counts.most is not None), None)
+
     def pieces(self, first: int, last: int) -> Iterator[NDArray[np.float64]]:
-        """The rows from `first` to before `last` where they are, chunk by chunk: arrays of shape (some, 10)."""
+        """The rows from `first` to before `last` where they are, chunk by chunk: arrays of shape (some, COLUMNS)."""
         while first < last:
             number, row = divmod(first, self.ROWS)
             chunk = self._full[number] if number < len(self._full) else self.numbers
@@ -293,7 +311,7 @@ class Log:
             first += len(piece)
 
     def table(self, first: int, last: int | None = None) -> NDArray[np.float64]:
-        """The rows from `first` to before `last` (None: to the end), shape (supersteps, 10): a copy."""
+        """The rows from `first` to before `last` (None: to the end), shape (supersteps, COLUMNS): a copy."""
         pieces = list(self.pieces(first, len(self) if last is None else last))
         return np.concatenate(pieces) if pieces else np.empty((0, COLUMNS))
 
@@ -331,22 +349,23 @@ class Log:
         most = max((int(piece[:, LABEL].max()) for piece in self.pieces(self.combined, last)), default=-1)
         return list(islice(self.labels, len(self.names), most + 1))
 
-    def rode(self, words: dict[str, int]) -> None:
-        """In the superstep that has just ended so many words rode, by the name of what did."""
-        self._rode.append((len(self) - 1, words))
+    def rode(self, words: dict[str, int], own: str = "") -> None:
+        """In the superstep that has just ended so many words rode, by the name of what did.
 
-    def fresh_rides(self, last: int) -> list[tuple[int, dict[str, int]]]:
+        Args:
+            own: what the superstep is of: where nothing else rode on any processor, nothing is said of it.
+        """
+        self._rode.append((len(self) - 1, words, own))
+
+    def fresh_rides(self, last: int) -> list[Rode]:
         """What rode in the rows before `last` that are not combined yet: number and words; asked for once."""
         fresh = [one for one in self._rode if one[0] < last]
         self._rode = self._rode[len(fresh) :]
         return fresh
 
-    def put_rides(self, of_one: Iterable[tuple[int, dict[str, int]]]) -> None:
-        """What rode on one of the processors."""
-        for row, words in of_one:
-            total = self.riding.setdefault(row, {})
-            for name, count in words.items():
-                total[name] = total.get(name, 0) + count
+    def put_rides(self, words: Mapping[int, dict[str, int]]) -> None:
+        """What rode in some rows, on all processors: see `ridden`."""
+        self.riding.update(words)
 
     def update_counts(self) -> None:
         """What is being counted is counted so far: rows may be combined from now on."""
@@ -363,25 +382,44 @@ class Log:
             self.combined += len(rows)
 
 
+def ridden(of_all: Iterable[Rode]) -> dict[int, dict[str, int]]:
+    """What rode in some rows on all processors, by the number of the row: words by the name of what did."""
+    found: dict[int, dict[str, int]] = {}
+    alone: dict[int, str] = {}
+    for row, words, own in of_all:
+        total = found.setdefault(row, {})
+        for name, count in words.items():
+            total[name] = total.get(name, 0) + count
+        if own:
+            alone[row] = own
+    for row, own in alone.items():
+        if found[row].keys() <= {own}:
+            del found[row]
+    return found
+
+
 def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
     """What all processors did in some supersteps, from the rows of each: those of processor 0 come first.
 
     Args:
-        tables: of each processor, shape (supersteps, 10).
+        tables: of each processor, shape (supersteps, COLUMNS).
 
     Returns:
-        shape (supersteps, 10): processor 0's label; the maxima of work, seconds, measured, words out and words in, and
-        of MESSAGES and ITEMS of queues (each of out and in); the WORDS of all; the MEAN of seconds.
+        shape (supersteps, COLUMNS): processor 0's label; the maxima of work, seconds, measured, words out and words in,
+        and of MESSAGES and ITEMS of queues (each of out and in); the WORDS of all; the MEAN of seconds; the WAYS that
+        any used.
     """
     rest = iter(tables)
     most = np.array(next(rest))
     labels, words, seconds = (most[:, column].copy() for column in (LABEL, WORDS_OUT, SECONDS))
+    ways = most[:, WAYS].astype(np.int64)
     p = 1
     for p, other in enumerate(rest, 2):  # noqa: B007 - of how many the mean is
         np.maximum(most, other, out=most)
         words += other[:, WORDS_OUT]
         seconds += other[:, SECONDS]
-    most[:, LABEL] = labels
+        ways |= other[:, WAYS].astype(np.int64)
+    most[:, LABEL], most[:, WAYS] = labels, ways
     messages = np.maximum(most[:, MESSAGES_OUT], most[:, MESSAGES_IN])
     items = np.maximum(most[:, ITEMS_OUT], most[:, ITEMS_IN])
     most[:, MESSAGES], most[:, ITEMS], most[:, WORDS] = messages, items, words
@@ -478,12 +516,12 @@ class Ledger(_Records):
         """The record of a combined row."""
         machine, work, computing = self.machine, row[WORK], row[SECONDS]
         h = max(row[WORDS_OUT], row[WORDS_IN])
-        counted = h, row[MESSAGES], row[WORDS], row[ITEMS]
+        counted, ways = (h, row[MESSAGES], row[WORDS], row[ITEMS]), int(row[WAYS])
         whole = machine.elapsed(computing, *counted)
         if isinstance(machine, BSPMachine) and machine.cost == "max":
             exchange = whole - computing  # what it adds to computing
         elif isinstance(machine, BSPMachine) and machine.exchange is not None and not self.virtual:
-            exchange = machine.exchanging(*counted)
+            exchange = machine.exchanging(*counted, ways, computing)
             whole = computing + exchange
         else:
             exchange = machine.elapsed(0.0, *counted)
@@ -502,6 +540,7 @@ class Ledger(_Records):
             seconds_mean=row[MEAN],
             exchange_predicted=exchange,
             charged=work / machine.r,
+            ways=ways,
             parts=parts,
         )
 
@@ -538,15 +577,15 @@ class Ledger(_Records):
             >>> list(found), found["total"]["supersteps"]
             (['p', 'machine', 'virtual', 'units', 'supersteps', 'labels', 'total'], 1)
         """
-        kept = Supersteps(self)
+        rows = Supersteps(self)
         return {
             "p": self.machine.p,
             "machine": self.machine.as_json(),
             "virtual": self.virtual,
             "units": UNITS,
             "supersteps": [record.to_dict() for record in self],
-            "labels": [record.to_dict() for record in kept.totals()],
-            "total": kept.total.to_dict(),
+            "labels": [record.to_dict() for record in rows.totals()],
+            "total": rows.total.to_dict(),
         }
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
@@ -649,9 +688,11 @@ def mpi_library(version: str) -> str:
 
 _COUNT, _FIGURE = whole(), number()
 _COUNTS = ("messages", "h_out", "h_in", "h", "M", "items")
+_LATER = {"ways": 0}  # fields that earlier files have not
 _SECONDS = ("seconds", "predicted", "measured", "seconds_mean", "exchange_predicted", "charged")
 _RECORD = fields(
     {"label": any_text, "work": _FIGURE, **dict.fromkeys(_COUNTS, _COUNT), **dict.fromkeys(_SECONDS, _FIGURE)},
+    dict.fromkeys(_LATER, _COUNT),
     others=untouched,
 )
 _PARAMETERS = {
@@ -667,11 +708,12 @@ _MACHINE = fields(
 
 _STORED: tuple[str, ...] = Record._fields[1:-2]  # figures of one superstep
 _figures = itemgetter(*_STORED)
-_whole = [name in _COUNTS for name in _STORED]
+_whole = [name in (*_COUNTS, *_LATER) for name in _STORED]
+_WAYS = 1 + _STORED.index("ways")  # the column
 
 
 class Supersteps(_Records):
-    """The records of a run, in a ledger file or of a ledger: 112 bytes of each, and its label once.
+    """The records of a run, in a ledger file or of a ledger: 120 bytes of each, and its label once.
 
     names: the labels, in the order in which they first come.
     columns: of `numbers`.
@@ -692,7 +734,7 @@ class Supersteps(_Records):
         Raises:
             MisfitError: it is none.
         """
-        found = _RECORD(value)
+        found = {**_LATER, **_RECORD(value)}
         self._add(found["label"], _figures(found))
 
     def _add(self, label: str, figures: Iterable[float]) -> None:
@@ -703,7 +745,7 @@ class Supersteps(_Records):
         self._numbers.extend(figures)
 
     def numbers(self) -> NDArray[np.float64]:
-        """Rows of a label's number and the figures that a `Record` has of a superstep, shape (supersteps, 14)."""
+        """Rows of a label's number and the figures that a `Record` has of a superstep, shape (supersteps, 15)."""
         return np.frombuffer(self._numbers).reshape(-1, 1 + len(_STORED))
 
     def __len__(self) -> int:
@@ -712,24 +754,29 @@ class Supersteps(_Records):
     def _at(self, number: int) -> Record:
         width = 1 + len(_STORED)
         label, *figures = self._numbers[number * width : (number + 1) * width]
-        return _made(self.names[int(label)], figures, 1)
+        return _sum_record(self.names[int(label)], figures, 1)
 
     @property
     def total(self) -> Record:
         """The sums of all; see `Ledger.total`."""
         with np.errstate(over="ignore"):
-            return _made("total", self.numbers()[:, 1:].sum(axis=0).tolist(), len(self))
+            sums = self.numbers().sum(axis=0)
+        sums[_WAYS] = np.bitwise_or.reduce(self.numbers()[:, _WAYS].astype(np.int64), initial=0)
+        return _sum_record("total", sums[1:].tolist(), len(self))
 
     def totals(self) -> list[Record]:
         """The sums by label; see `Ledger.totals`."""
         rows = self.numbers()
         labels, count = rows[:, 0].astype(np.int64), len(self.names)
         sums = np.stack([np.bincount(labels, column, count) for column in rows.T[1:]], axis=1)
+        ways = np.zeros(count, np.int64)
+        np.bitwise_or.at(ways, labels, rows[:, _WAYS].astype(np.int64))
+        sums[:, _WAYS - 1] = ways
         of_each = np.bincount(labels, minlength=count).tolist()
-        return list(map(_made, self.names, sums.tolist(), of_each))
+        return list(map(_sum_record, self.names, sums.tolist(), of_each))
 
 
-def _made(label: str, figures: Iterable[float], supersteps: int) -> Record:
+def _sum_record(label: str, figures: Iterable[float], supersteps: int) -> Record:
     """The record of these figures, which are as `_STORED`."""
     found = (int(figure) if count else figure for figure, count in zip(figures, _whole, strict=True))
     return Record._make((label, *found, supersteps, None))

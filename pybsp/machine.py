@@ -48,12 +48,15 @@ from .decoding import (
 )
 from .errors import UsageError
 from .files import replacing
+from .ways import BY_RECORD, SENDING, WAYS, named
 
 FORMAT = "pybsp-machine"
 VERSION = 1
 PARTS = ("bsp", "ebsp", "logp", "placement", "calibration")  # that a machine file may have
 PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
+FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send
+LATE = ("empty", "sending")  # of `BSPMachine.late`
 Saved = TypeVar("Saved", bound="_Saved")
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
@@ -158,6 +161,9 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
     {
         "o_msg": LEAST,
         "o_item": LEAST,
+        "o_way": table(LEAST),
+        "late": table(LEAST),
+        "after": each(each(ABOVE, least=2, most=2)),
         "segments": each(each(LEAST, least=4, most=4)),
         "error_median": optional(LEAST),
         "error_p95": optional(LEAST),
@@ -186,6 +192,12 @@ class BSPMachine(_Saved):
         hosts: where it was measured: the host of each processor; () where that is not known. A file has it under
             "placement".
         o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost.
+        o_way: seconds of a superstep's exchange whose data goes in a way of `pybsp.ways.WAYS`, beside what messages and
+            words cost, and of each further way beside another ("further"): pairs of name and seconds, or a mapping. A
+            ledger's predictions alone know the ways.
+        late: seconds that an exchange takes more after long computing, when caches hold none of what it needs: pairs,
+            or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds.
+        after: rows (seconds of computing, share of `late` after it), ascending; from the last on it is that row's.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
             does to send and to read: its g, l and o's are smaller. None: the same as of whole supersteps.
 
@@ -214,6 +226,9 @@ class BSPMachine(_Saved):
     error_p95: float | None = None
     hosts: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
     o_item: float = 0.0
+    o_way: tuple[tuple[str, float], ...] = ()
+    late: tuple[tuple[str, float], ...] = ()
+    after: tuple[tuple[float, float], ...] = ()
     exchange: BSPMachine | None = None
 
     _PART = "bsp"
@@ -231,6 +246,7 @@ class BSPMachine(_Saved):
         self._check({"g": False, "l": False, "r": True, "o_msg": False, "o_item": False})
         self._check_errors()
         self._check_segments()
+        self._check_ways()
         alone = self.exchange
         if alone is not None and not (isinstance(alone, BSPMachine) and alone.exchange is None and alone.p == self.p):
             raise UsageError(
@@ -264,6 +280,54 @@ class BSPMachine(_Saved):
             )
         object.__setattr__(self, "segments", tuple(tuple(row) for row in rows))  # JSON has lists
 
+    def _check_ways(self) -> None:
+        """Refuse what no way, or no time after computing, can cost; as pairs it can be hashed."""
+        for name, known in (("o_way", (*WAYS, FURTHER)), ("late", (*LATE, *WAYS))):
+            given = dict(getattr(self, name))
+            if not given.keys() <= set(known) or not all(_is_finite(x) and x >= 0 for x in given.values()):
+                raise UsageError(
+                    f"BSPMachine: {name} must be finite seconds of at least 0 by name, of {', '.join(known)}, got "
+                    f"{getattr(self, name)!r}"
+                )
+            object.__setattr__(self, name, tuple(given.items()))
+        rows = tuple(tuple(row) for row in self.after)
+        if not all(len(row) == 2 and all(_is_finite(x) and x > 0 for x in row) for row in rows) or any(
+            a >= c or b > d for (a, b), (c, d) in pairwise((*rows, (math.inf, 1.0)))
+        ):
+            raise UsageError(
+                "BSPMachine: after must be rows (seconds of computing, share of `late`) of numbers above 0, ascending, "
+                f"no share above 1, got {self.after!r}"
+            )
+        object.__setattr__(self, "after", rows)
+        object.__setattr__(self, "_of_ways", {})
+
+    def _more(self, ways: int) -> tuple[float, float]:
+        """What an exchange takes beyond messages and words: seconds, and those that long computing adds."""
+        found: dict[int, tuple[float, float]] = self._of_ways  # type: ignore[attr-defined]
+        if ways not in found:
+            sending = (ways & SENDING).bit_count()
+            kind, further = ("sending", sending - 1) if sending else ("empty", 0)
+            soon, late = dict(self.o_way), dict(self.late)
+            names = named(ways)
+            found[ways] = (
+                sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
+                late.get(kind, 0.0) + sum(late.get(name, 0.0) for name in names),
+            )
+        return found[ways]
+
+    def _share(self, computing: float) -> float:
+        """The share of `late` after so many seconds of computing: a power of these between two rows."""
+        rows = self.after
+        if not rows or computing <= 0:
+            return 0.0
+        if computing >= rows[-1][0]:
+            return rows[-1][1]
+        if len(rows) == 1:
+            return rows[0][1] * computing / rows[0][0]
+        row = max(1, bisect_right(rows, (computing, 1.0)))
+        (a, low), (b, high) = rows[row - 1 : row + 1]
+        return float(low * (high / low) ** (math.log(computing / a) / math.log(b / a)))
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BSPMachine:
         """Read the BSP part of a machine file, and where it was measured.
@@ -291,21 +355,35 @@ class BSPMachine(_Saved):
     def as_part(self) -> dict[str, Any]:
         """What a machine file holds of it."""
         part = super().as_part()
+        part.update({name: dict(part[name]) for name in ("o_way", "late") if name in part})
         if self.exchange is not None:
             part["exchange"] = {
                 name: value for name, value in self.exchange.as_part().items() if name in ("g", "l", *_OF_EXCHANGE)
             }
         return part
 
-    def exchanging(self, h: float, messages: float = 0, M: float = 0, items: float = 0) -> float:
+    def exchanging(
+        self, h: float, messages: float = 0, M: float = 0, items: float = 0, ways: int = 0, computing: float = 0.0
+    ) -> float:
         """Seconds of a superstep's exchange: without computing, nor what the program does to send and to read.
 
         Examples:
             >>> machine = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9, o_msg=1e-6)
             >>> f"{machine.exchanging(h=1000, messages=7):.3g}"
             '2.7e-05'
+
+        Args:
+            h, messages, M, items: as of a `Superstep`.
+            ways: in which its data goes (`pybsp.ways`).
+            computing: seconds of it before the exchange, of the processor that computes longest.
         """
-        return (self.exchange or self).elapsed(0.0, h, messages, M, items)
+        machine = self.exchange or self
+        soon, late = machine._more(ways)
+        if late:
+            soon += late * machine._share(computing)
+        if ways & BY_RECORD and not ways & SENDING:  # no message goes
+            return machine.l + machine.g * h + soon
+        return machine.elapsed(0.0, h, messages, M, items) + soon
 
     def time(self, w: float, h: float, messages: float = 0, items: float = 0) -> float:
         """Seconds of a superstep: w/r + g*h + l + o_msg*messages + o_item*items, with its segment's g, l and o_msg.
@@ -358,6 +436,9 @@ class BSPMachine(_Saved):
             "r": self.r,
             "o_msg": self.o_msg,
             "o_item": self.o_item,
+            "o_way": dict(self.o_way),
+            "late": dict(self.late),
+            "after": [list(row) for row in self.after],
             "calibrated": self.calibrated,
             "cost": self.cost,
             "segments": [list(row) for row in self.segments],

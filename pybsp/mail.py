@@ -20,15 +20,17 @@ from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
 from .transport import MAIL, Bytes, Parcel, Section, new_tuple
 from .transport.memory import NOTHING, BufferPool
+from .ways import BY_MAIL
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag. Numbers without tags that are sent
 # one after the other are one record.
-NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY, NUMBERS = range(1, 9)
+NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY, NUMBERS, SHORT_BYTES = range(1, 10)
 # Pickles and arrays of so many bytes, at most, lie in the record: copying them thrice takes less time than saying where
-# they lie. Where a destination gets much, only the shortest do.
+# they lie. Where a destination gets much, only the shortest do, and of bytes these alone.
 SHORT = 1 << 14
 SHORTEST, MUCH = 1 << 10, 1 << 12  # bytes; words
 
+_COMPLETE = frozenset({NUMBER, SHORT_PICKLE, SHORT_ARRAY, SHORT_BYTES})  # nothing of these lies elsewhere
 _SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
 _FLOATS = frozenset("efd")  # of formats of memoryviews
 _NOTHING_SENT: Mapping[int, Outgoing] = {}
@@ -58,13 +60,14 @@ class Mail:
 
     Args:
         short: arrays of so many bytes, at most, lie in their records.
+        stream: in which they travel.
 
     Attributes:
         runs: for a destination, untagged `PLAIN_NUMBERS`, if such was sent last: what is appended is sent.
     """
 
-    def __init__(self, pool: BufferPool, operation: str = "bsp.send", short: int = SHORT) -> None:
-        self._pool, self._operation, self._short = pool, operation, short
+    def __init__(self, pool: BufferPool, operation: str = "bsp.send", short: int = SHORT, stream: int = MAIL) -> None:
+        self._pool, self._operation, self._short, self._stream = pool, operation, short, stream
         self.outgoing: dict[int, Outgoing] = {}
         self.runs: dict[int, list[Any]] = {}
         # Arrays that the program fills: whose, in which memory, and where.
@@ -93,6 +96,30 @@ class Mail:
         else:
             self._send_array(out, sign, tag, payload)
 
+    def send_all(self, dests: Sequence[int], payload: Any, tag: Any) -> int:
+        """`send` to some destinations, at least one: a record that holds all there is to say is made once.
+
+        Returns:
+            Words of the message.
+        """
+        first, *others = dests
+        before = self.outgoing[first].words if first in self.outgoing else 0
+        self.send(first, payload, tag)
+        out = self.outgoing[first]
+        record, words = out.records[-1], out.words - before
+        complete, long = abs(record[0]) in _COMPLETE, record[2] > SHORTEST
+        for dest in others:
+            one = self.outgoing.get(dest)
+            if one is None:
+                one = self.outgoing[dest] = Outgoing(self._pool)
+            if not complete or (long and one.words >= MUCH):
+                self.send(dest, payload, tag)
+                continue
+            one.records.append(record)
+            one.words += words
+            self.runs.pop(dest, None)
+        return words
+
     def _send_other(self, out: Outgoing, dest: int, sign: int, tag: Any, payload: Any) -> None:
         kind = type(payload)
         if tag is None and kind in PLAIN_NUMBERS:
@@ -104,12 +131,15 @@ class Mail:
             run.append(payload)
             return
         self.runs.pop(dest, None)
-        if kind in PLAIN_NUMBERS or (isinstance(payload, np.generic) and payload.dtype.kind in "biufcmM"):
+        if is_number(payload):
             out.records.append((sign * NUMBER, tag, 8, payload))
             out.words += 1
         elif kind is bytes:
             size = len(payload)
-            out.records.append((sign * BYTES, tag, size, out.append(payload)))
+            if size <= SHORTEST:
+                out.records.append((sign * SHORT_BYTES, tag, size, payload))
+            else:
+                out.records.append((sign * BYTES, tag, size, out.append(payload)))
             out.words += words_of(size)
         elif not isinstance(payload, (np.ndarray, np.generic)) and (view := _buffer(payload)) is not None:
             size = view.nbytes
@@ -171,11 +201,12 @@ class Mail:
         out.records.append((sign * PICKLE, tag, size, places))
         out.words += words_of(size)
 
-    def pack(self, pid: int = -1) -> tuple[dict[int, Parcel], tuple[int, int, int]]:
+    def pack(self, pid: int = -1) -> tuple[dict[int, Parcel], tuple[int, int, int, int]]:
         """Start afresh.
 
         Returns:
-            What was sent, by destination; words and messages of it to others than `pid`, and no items of queues.
+            What was sent, by destination; words and messages of it to others than `pid`, no items of queues,
+            and the way.
         """
         if self._in_place:
             self._close_in_place()
@@ -188,13 +219,13 @@ class Mail:
                 size += len(run)
                 count += len(run) - 1
             data = out.filled() if out.used else None
-            parcels[dest] = {MAIL: new_tuple(Section, (records, size, count, data))}
+            parcels[dest] = {self._stream: new_tuple(Section, (records, size, count, data))}
             if dest != pid:
                 words += size
                 messages += count
         self.outgoing.clear()
         self.runs.clear()
-        return parcels, (words, messages, 0)
+        return parcels, (words, messages, 0, BY_MAIL if parcels else 0)
 
     def _close_in_place(self) -> None:
         for out, memory, offset, room in self._in_place:
@@ -262,7 +293,7 @@ class Inbox(Sequence[Message]):
         if self._read is None:
             messages: list[Message] = []
             for source, section in self._arrived:
-                _unpack(source, section, messages)
+                unpack(source, section, messages)
             self._read = messages
         return self._read
 
@@ -291,6 +322,11 @@ class Inbox(Sequence[Message]):
         return f"<inbox: {len(self)} messages, {self.nbytes} bytes>"
 
 
+def is_number(payload: Any) -> bool:
+    """Whether a payload counts one word, whatever it takes: a number of Python or numpy."""
+    return type(payload) in PLAIN_NUMBERS or (isinstance(payload, np.generic) and payload.dtype.kind in "biufcmM")
+
+
 def _buffer(payload: Any) -> memoryview | None:
     """A view of a payload that is a buffer; None where it is none, or has a layout that only pickle keeps."""
     if isinstance(payload, (str, tuple, list, dict, set, frozenset)) or payload is None:
@@ -302,7 +338,8 @@ def _buffer(payload: Any) -> memoryview | None:
     return view
 
 
-def _unpack(source: int, section: Section, messages: list[Message]) -> None:
+def unpack(source: int, section: Section, messages: list[Message]) -> None:
+    """Add the messages of a section, which come from there."""
     data = NOTHING
     if section.data is not None:
         data = section.data.view()
@@ -321,7 +358,7 @@ def _unpack(source: int, section: Section, messages: list[Message]) -> None:
             continue
         if kind < 0:
             kind, tag = -kind, pickle.loads(tag)
-        if kind == NUMBER:
+        if kind in (NUMBER, SHORT_BYTES):
             payload = record[3]
         elif kind == SHORT_ARRAY:
             payload = np.ndarray(record[5], record[4], record[3])

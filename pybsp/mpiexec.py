@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import slurm
 from .errors import LauncherError
 
 
@@ -33,7 +34,7 @@ def launcher(n: int, exported: Sequence[str] = (), hosts: str = "") -> list[str]
     command = [found, "-n", str(n)]
     version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
     if "Open MPI" in version or "prte" in version.lower():
-        if hosts or n > (os.cpu_count() or 1):  # a host that is named has one slot
+        if hosts or n > (slurm.allocated() or os.cpu_count() or 1):  # a host that is named has one slot
             command += ["--map-by", ":OVERSUBSCRIBE"]
         for variable in exported:
             command += ["-x", variable]

@@ -7,7 +7,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-_said = False
+_warned = False
 
 _FIRST = 1.0  # seconds that a run takes before anything is shown of it
 _EVERY = 0.5  # seconds between two changes of what is shown
@@ -22,10 +22,10 @@ def in_notebook() -> bool:
 
 def alone(operation: str) -> str | None:
     """What to say, once, of a run that has one processor since this process is a notebook's."""
-    global _said
-    if _said or not in_notebook():
+    global _warned
+    if _warned or not in_notebook():
         return None
-    _said = True
+    _warned = True
     return (
         f"{operation}: one processor, as no launcher has started this notebook; pybsp.start_ranks(main, n=4) starts "
         "ranks, and pybsp.simulate(main, p=4) virtual processors"

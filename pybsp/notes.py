@@ -7,13 +7,13 @@ way, so a note takes a tenth of a message's time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .transport import NOTES, Parcel, Section
+from .transport import NOTES, Parcel, Section, new_tuple
 
 if TYPE_CHECKING:
-    from .rides import Ride, Rides, Supersteps
+    from .rides import Finish, Ride, Rides, Supersteps
 
 Note = tuple[Any, ...]
 
@@ -37,6 +37,50 @@ class Notes:
         """`BSP.ride` of a function that is over after so many supersteps."""
         return self._rides.start_noted(name, steps, supersteps)
 
+    def ride_at_once(
+        self,
+        name: str,
+        agreed: dict[str, str],
+        of_call: int,
+        notes: tuple[Sequence[int], Callable[[int, Any], Note], int],
+        value: Any,
+        finish: Finish,
+    ) -> Ride[Any]:
+        """Begin a call that is over with this superstep, and has sent all that it sends: see `NotedRide`.
+
+        Args:
+            name, agreed, of_call: as of `begin`.
+            notes: to whom the value goes, what makes a note of it, and its words.
+            value: of this processor.
+            finish: gets that, and the signature.
+        """
+        # Time counts here: it is what a started collective adds to a superstep.
+        rides = self._rides
+        mine = rides.begin(name, agreed, of_call)
+        dests, noted, words = notes
+        if dests:
+            note = noted(mine, value)
+            for dest in dests:
+                sent = self._sent.get(dest)
+                if sent is None:
+                    self._sent[dest], self._words[dest] = [note], words
+                else:
+                    sent.append(note)
+                    self._words[dest] += words
+            rides.words[name] = rides.words.get(name, 0) + words * len(dests)
+        return rides.start_at_once(name, finish, value, mine)
+
+    def take_from(self, signature: int, source: int, name: str) -> Note:
+        """`take` of what one processor sent."""
+        came = self._came.pop(signature, None)
+        if came is None or len(came) != 1 or came[0][0] != source:
+            self.differ(f"{name}: processor {source} is in another call than processor {self._rides.pid}")
+        return came[0][1]
+
+    def work(self, flops: float) -> None:
+        """`BSP.work`."""
+        self._rides.work(flops)
+
     def begin(self, name: str, agreed: dict[str, str], of_call: int) -> int:
         """A call begins: see `Rides.begin`."""
         return self._rides.begin(name, agreed, of_call)
@@ -53,6 +97,10 @@ class Notes:
     def count(self, name: str, words: int) -> None:
         """See `Rides.count`."""
         self._rides.count(name, words)
+
+    def pending(self) -> bool:
+        """Whether any go out with this superstep."""
+        return bool(self._sent)
 
     def take(self, signature: int, expected: list[int], name: str) -> list[tuple[int, Note]]:
         """The notes of a call's superstep, with their sources in order.
@@ -75,7 +123,7 @@ class Notes:
         """Put what goes out into the parcels, and start afresh."""
         if self._sent:
             for dest, notes in self._sent.items():
-                parcels.setdefault(dest, {})[NOTES] = Section(notes, self._words[dest], len(notes), None)
+                parcels.setdefault(dest, {})[NOTES] = new_tuple(Section, (notes, self._words[dest], len(notes), None))
             self._sent, self._words = {}, {}
 
     def deliver(self, arrived: Sequence[tuple[int, Section]]) -> None:

@@ -125,13 +125,13 @@ def steps_of(network: Network | Steps | str, p: int, router: Routing, measure: b
     from .routing.networks.network import Network
 
     steps = network if isinstance(network, Steps) else None
-    made = by_name(network, p) if isinstance(network, str) else steps.network if steps else network
-    if not isinstance(made, Network):
+    chosen = by_name(network, p) if isinstance(network, str) else steps.network if steps else network
+    if not isinstance(chosen, Network):
         raise UsageError(
             f"pybsp.simulate: argument network: expected a network or the name of one, got {network!r:.80}"
         )
-    if made.p != p:
-        raise RoutingError(f"pybsp.simulate: argument network: expected one of p = {p} processors, got {made!r}")
+    if chosen.p != p:
+        raise RoutingError(f"pybsp.simulate: argument network: expected one of p = {p} processors, got {chosen!r}")
     if router != "direct":
         raise UsageError(
             f'pybsp.simulate: argument router: expected "direct" where a network routes, got {router!r:.80}'
@@ -140,6 +140,6 @@ def steps_of(network: Network | Steps | str, p: int, router: Routing, measure: b
         raise UsageError(
             "pybsp.simulate: argument measure: expected False where a network routes: seconds are no steps"
         )
-    steps = steps or Steps(made)
+    steps = steps or Steps(chosen)
     steps.forget()
     return steps

@@ -50,7 +50,15 @@ def write(ledgers: Sequence[str], place: str) -> int:
     """
     if len(ledgers) > 2:
         raise UsageError(f"--html: expected one ledger, or two to stand side by side, got {len(ledgers)}")
-    text = page(ledgers, [read(path)["runs"] for path in ledgers])
+    return put(page(ledgers, [read(path)["runs"] for path in ledgers]), place)
+
+
+def put(text: str, place: str) -> int:
+    """Write a page; returns the command's exit status.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
     try:
         with replacing(place) as file:
             file.write(text)
@@ -107,10 +115,10 @@ def _run(number: int, run: dict[str, Any], bins: int) -> Iterator[str]:
     total = records.total
     yield f"<h2>{safe(title(number, run), 2000)}</h2>"
     yield f'<p class="headline">{safe(headline(total, machine, virtual), 2000)}</p>'
-    said = list(notes(run))
-    yield "".join(map(note, said[:_NOTES]))
-    if len(said) > _NOTES:
-        yield note(f"and {len(said) - _NOTES} more such lines, which `pybsp report` prints")
+    lines = list(notes(run))
+    yield "".join(map(note, lines[:_NOTES]))
+    if len(lines) > _NOTES:
+        yield note(f"and {len(lines) - _NOTES} more such lines, which `pybsp report` prints")
     if not len(records):
         return
     steps = Steps(records, bins)

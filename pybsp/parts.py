@@ -85,7 +85,7 @@ class Split(Generic[Machine]):
         )
         part.contexts, part.root = whole.contexts, whole.root
         part.contexts.add(context)
-        whole.kept.append(part)
+        whole.living_parts.append(part)
         part.gate.close(_OUTSIDE)
         self._machine = self._make(part)
         # It is given back at the next split, or with the machine: not in whatever goes on when this is forgotten.
@@ -96,7 +96,7 @@ class Split(Generic[Machine]):
         whole.gate.check("bsp.split")
         if part is None:
             return None
-        if part not in whole.kept:
+        if part not in whole.living_parts:
             raise UsageError("bsp.split: the machine that the part is of has ended; a part is entered before that")
         part.gate.open()
         part.account.left = clock()
@@ -124,6 +124,9 @@ class Split(Generic[Machine]):
     def _leave(self, part: SuperstepEngine, error: BaseException | None) -> None:
         whole = self._whole
         usable = True
+        # What was computed after the part's last superstep is of the whole's, in which it ends.
+        whole.account.work += part.account.work
+        part.account.work = 0.0
         spent = part.account.time() - self._began  # before others are waited for
         try:
             if isinstance(error, KeyboardInterrupt) or killed(error) or not process.takes_part():
@@ -143,7 +146,7 @@ class Split(Generic[Machine]):
             whole.account.leave_part(self._computed, spent)
             self._note(part)
             if not usable:
-                whole.kept.remove(part)  # nothing can be given back any more
+                whole.living_parts.remove(part)  # nothing can be given back any more
 
     def _note(self, part: SuperstepEngine) -> None:
         """What was done in the part is noted in the whole, what was done in parts of it too."""

@@ -176,7 +176,7 @@ class Pattern(Participant):
             operation: "get" or "put".
 
         Raises:
-            UsageError: before the sync after the pattern was made; another operation.
+            UsageError: before the sync after the pattern was made; another operation; a machine of another p.
 
         Examples:
             >>> def main(bsp):
@@ -192,6 +192,12 @@ class Pattern(Participant):
             raise UsageError(f'pattern.cost: argument operation: expected "get" or "put", got {operation!r:.60}')
         if self._told is None:
             raise UsageError(self._early("pattern.cost"))
+        p = len(self._told)
+        if machine.p != p:
+            raise UsageError(
+                f"pattern.cost: argument machine: expected one of p = {p}, the number of processors, got p = "
+                f"{machine.p}"
+            )
         step = self._counted
         return Cost(machine, [step if operation == "get" else step._replace(h_out=step.h_in, h_in=step.h_out)])
 
@@ -245,6 +251,8 @@ class Pattern(Participant):
         ticket = self._ticket
         if ticket is None:
             return
+        if not self.array.whole():
+            raise UsageError(f"pattern.get: {self.array.resized()}")
         items, stream = self.array.local.reshape(-1), self.stream
         for dest, places, size, words in self._serves:
             data = self._pool.take(size)
@@ -296,7 +304,7 @@ class Pattern(Participant):
         assert result is not None
         program_has_it = ticket.give(result.reshape(self.shape))
         if self._engine.checked and not program_has_it:
-            self._engine.patterns.kept.append(result)
+            self._engine.patterns.to_poison.append(result)
             self._participants[self._engine.patterns] = None  # until it is forgotten
         return -1
 
@@ -384,17 +392,17 @@ class Patterns(Participant):
     Attributes:
         awaited: patterns that were made, or whose get went out, with the sync that goes on.
         results: memory for what gets bring.
-        kept: when checked, values that are to be poisoned.
+        to_poison: when checked, values that are to be poisoned.
     """
 
-    __slots__ = ("_by_stream", "_engine", "_new", "awaited", "kept", "results")
+    __slots__ = ("_by_stream", "_engine", "_new", "awaited", "results", "to_poison")
 
     def __init__(self, engine: SuperstepEngine) -> None:
         self._engine = engine
         self._by_stream: dict[int, Pattern] = {}  # by that of their gets
         self._new: list[tuple[Pattern, Asks]] = []
         self.results = BufferPool()
-        self.kept: list[NDArray[Any]] = []
+        self.to_poison: list[NDArray[Any]] = []
         self.awaited: list[Pattern] = []
 
     def make(self, array: Array, owners: NDArray[np.intp], items: NDArray[np.int64], shape: tuple[int, ...]) -> Pattern:
@@ -468,9 +476,9 @@ class Patterns(Participant):
         self.awaited.clear()
 
     def forget(self) -> None:
-        for values in self.kept:
+        for values in self.to_poison:
             poison(values.view(np.uint8), [values])
-        self.kept.clear()
+        self.to_poison.clear()
 
     def _differ(self, complaint: str) -> NoReturn:
         self._engine.agreement.differ(complaint)

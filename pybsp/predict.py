@@ -92,7 +92,7 @@ def predicted(records: Iterable[Record], machine: BSPMachine, faster: float = 1.
         if machine.cost == "max":
             exchange = machine.elapsed(computing, *counted) - computing
         else:
-            exchange = machine.exchanging(*counted)
+            exchange = machine.exchanging(*counted, record.ways, computing)
         of_one = (1, computing, record.waiting / faster, exchange, min(empty, exchange))
         sums = [a + b for a, b in zip(sums, of_one, strict=True)]
     return Prediction(label, machine.p, int(sums[0]), *sums[1:])
@@ -136,7 +136,7 @@ def _predict(options: argparse.Namespace) -> int:
     machine, faster = _scaled(machine, factors), factors.get("r", 1.0)
     if not Path(options.target).is_file():
         raise UsageError(f"{options.target}: there is no such file")
-    said = list(_left_out(machine, path, factors))
+    remarks = list(_left_out(machine, path, factors))
     if options.target.endswith(".json"):
         if options.p or options.arguments:
             raise UsageError(f"{options.target}: a ledger has its own p, and no arguments; for others give the program")
@@ -148,7 +148,7 @@ def _predict(options: argparse.Namespace) -> int:
             raise UsageError("-p: expected the numbers of processors to predict for, as -p 1 2 4 8")
         tables = [_of_program(options, machine, faster)]
     if options.html:
-        _write(options, tables, said)
+        _write(options, tables, remarks)
     console = Console()
     if not console.is_terminal:
         console.width = 200
@@ -160,7 +160,7 @@ def _predict(options: argparse.Namespace) -> int:
         for row in one.rows:
             table.add_row(*row)
         console.print(table, markup=False)
-    for line in said:
+    for line in remarks:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
 
@@ -326,13 +326,13 @@ def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: fl
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
-def _write(options: argparse.Namespace, tables: Sequence[Shown], said: Sequence[str]) -> None:
+def _write(options: argparse.Namespace, tables: Sequence[Shown], remarks: Sequence[str]) -> None:
     parts = []
     for one in tables:
         parts.append(f"<h2>{safe(one.title, 2000)}</h2>")
         parts += _pictures(one.predictions) if one.head[0] == "p" else ()
         parts.append(html_table(one.head, one.rows, last=one.head[0] == "label"))
-    text = framed(f"Prediction of {Path(options.target).name}", [*parts, *map(note, said)])
+    text = framed(f"Prediction of {Path(options.target).name}", [*parts, *map(note, remarks)])
     try:
         with replacing(options.html) as file:
             file.write(text)

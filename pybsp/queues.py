@@ -1,13 +1,12 @@
 """Typed queues: fine-grained items, sent as whole arrays.
 
-`queue.send(dests, values)` sorts the items by destination (a counting sort; with few processors a look for each) and
-copies each destination's items to where they leave from; what arrives is one array. No Python statement is run per
-item.
+`queue.send(dests, values)` copies the items in the order of their destinations to where they leave from (a counting
+sort; of many items for few processors a look for each); what arrives is one array. No Python statement is run per item.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,15 +19,15 @@ from .outgoing import words_of
 from .participant import Participant
 from .places import Places, as_places, by_group
 from .poison import poison
-from .transport import JOINED, Bytes, Parcel, Section
-from .transport.memory import NOTHING, Growing
+from .transport import JOINED, Bytes, Parcel, Section, new_tuple
+from .transport.memory import NOTHING
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
 _INT = 1 << 53  # integers up to it fit wherever a word does
-FEWEST = 4  # processors for which looking for each destination's items beats sorting
-FEW, MANY = 16, 1000  # processors, and items, for which it does too
+FEW_SINGLE = 4  # items sent one at a time that are looked at one by one
+FEW, MANY = 16, 1000  # processors, and items, for which looking for each destination's items beats sorting
 
 
 class Queue(Participant):
@@ -50,7 +49,7 @@ class Queue(Participant):
         self._p, self._pool, self._checked = superstep.p, superstep.pool, superstep.checked
         self._superstep, self._gate, self._participants = superstep, superstep.gate, superstep.participants
         self._words = words_of(dtype.itemsize)
-        self._out: dict[int, Growing] = {}
+        self._out: dict[int, list[Bytes]] = {}  # for each destination, in the order of sending
         self._single: tuple[list[int], list[Any]] = ([], [])
         self._sort_type = np.uint8 if self._p <= 1 << 8 else np.uint16 if self._p <= 1 << 16 else np.intp
         # Which Python numbers always cast: floats; integers that are not too large.
@@ -108,7 +107,7 @@ class Queue(Participant):
                 self._single[1].append(items if kind in (int, float) else items.copy())
             else:
                 self._flush_single()
-                self._place(dests, items, None)
+                self._place(dests, items)
         self._participants[self] = None
 
     def pattern(self, dests: Any) -> QueuePattern:
@@ -165,7 +164,7 @@ class Queue(Participant):
         self._flush_single()
         for dest, chosen in places:
             if isinstance(chosen, slice):
-                self._place(dest, items[chosen], None)
+                self._place(dest, items[chosen])
             else:
                 self._place(dest, items, chosen)
         self._participants[self] = None
@@ -232,46 +231,42 @@ class Queue(Participant):
             return  # legal, and nothing to do
         self._flush_single()
         if target.ndim == 0:
-            self._place(int(target), items.reshape(-1), None)
+            self._place(int(target), items.reshape(-1))
         else:
-            if items.ndim == 0:
-                items = np.broadcast_to(items, target.shape)
-            for dest, chosen in self._by_destination(target):
-                self._place(dest, items, chosen)
+            self._deal(target, np.broadcast_to(items, target.shape) if items.ndim == 0 else items)
         self._participants[self] = None
 
-    def _by_destination(self, target: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
-        """For each destination the numbers of its items, ascending."""
-        p = self._p
-        key = target.astype(self._sort_type)
-        if p <= FEWEST or (p <= FEW and target.size >= MANY):
+    def _deal(self, target: NDArray[Any], items: NDArray[Any]) -> None:
+        """Copy items, each to what goes to its destination: the one copy of sending."""
+        p, key = self._p, target.astype(self._sort_type)
+        if p <= FEW and target.size >= MANY:
             # A look at all for each of few destinations takes a tenth of the time of sorting.
             for dest in range(p):
                 (chosen,) = (key == dest).nonzero()
                 if chosen.size:
-                    yield dest, chosen
+                    self._place(dest, items, chosen)
             return
         # A stable counting sort: numpy sorts small unsigned integers by radix.
-        order = np.argsort(key, kind="stable")
+        size = self.dtype.itemsize
+        data = self._pool.take(size * target.size)
+        items.take(key.argsort(kind="stable"), out=data.view(self.dtype), mode="clip")  # mode: see `_place`
         counts = np.bincount(target.astype(np.intp, copy=False), minlength=p)
-        start = 0
-        for dest in counts.nonzero()[0].tolist():
-            end = start + int(counts[dest])
-            yield dest, order[start:end]
-            start = end
+        filled = counts.nonzero()[0]
+        begin = 0
+        for dest, count in zip(filled.tolist(), counts[filled].tolist(), strict=True):
+            end = begin + size * count
+            self._out.setdefault(dest, []).append(data[begin:end])
+            begin = end
 
-    def _place(self, dest: int, items: NDArray[Any], chosen: NDArray[np.intp] | None) -> None:
-        """Copy items (those chosen) behind what goes to dest already: the one copy of sending."""
-        out = self._out.get(dest)
-        if out is None:
-            out = self._out[dest] = Growing(self._pool)
+    def _place(self, dest: int, items: NDArray[Any], chosen: NDArray[np.intp] | None = None) -> None:
+        """Copy items (those chosen) to what goes to dest: the one copy of sending."""
         count = items.size if chosen is None else chosen.size
-        offset = out.reserve(count * self.dtype.itemsize, exact=True)
-        place = out.array[offset : out.used].view(self.dtype)
+        data = self._pool.take(count * self.dtype.itemsize)
         if chosen is None:
-            place[:] = items
+            data.view(self.dtype)[:] = items
         else:
-            items.take(chosen, out=place, mode="clip")  # mode: the default one would copy twice
+            items.take(chosen, out=data.view(self.dtype), mode="clip")  # mode: the default one would copy twice
+        self._out.setdefault(dest, []).append(data)
 
     def _flush_single(self) -> None:
         """Items sent one at a time, as one array; keeps the order of calls."""
@@ -283,15 +278,31 @@ class Queue(Participant):
     def sent(self) -> Sequence[str]:
         return ("queue.send",) if self._out or self._single[0] else ()
 
+    def _pack_few(self, parcels: dict[int, Parcel]) -> None:
+        """`pack` of a few items sent one at a time: numpy would take more time than a look at each."""
+        dests, values = self._single
+        self._single = ([], [])
+        for dest in dict.fromkeys(dests):
+            mine = [value for to, value in zip(dests, values, strict=True) if to == dest]
+            count, data = len(mine), np.array(mine, self.dtype).view(np.uint8)
+            section = new_tuple(Section, (None, count * self._words, count, data))
+            parcels.setdefault(dest, {})[JOINED + self.number] = section
+
     def pack(self, parcels: dict[int, Parcel]) -> None:
+        if not self._out and len(self._single[0]) <= FEW_SINGLE:
+            self._pack_few(parcels)
+            return
         self._flush_single()
-        size = self.dtype.itemsize
-        for dest, out in self._out.items():
-            if out.used:
-                count = out.used // size
-                section = Section(None, count * self._words, count, out.array[: out.used])
-                parcels.setdefault(dest, {})[JOINED + self.number] = section
+        size, stream = self.dtype.itemsize, JOINED + self.number
+        for dest, pieces in self._out.items():
+            data = pieces[0] if len(pieces) == 1 else self._joined_pieces(pieces)
+            count = data.size // size
+            parcels.setdefault(dest, {})[stream] = new_tuple(Section, (None, count * self._words, count, data))
         self._out = {}
+
+    def _joined_pieces(self, pieces: Sequence[Bytes]) -> Bytes:
+        whole = self._pool.take(sum(piece.size for piece in pieces))
+        return np.concatenate(pieces, out=whole)
 
     def forget(self) -> None:
         self._gone = self._left
@@ -420,6 +431,6 @@ class QueuePattern:
 
 def _below(target: NDArray[Any], limit: int) -> bool:
     """Whether all are from 0 to below the limit."""
-    if target.dtype == np.int64:  # as unsigned numbers negative ones are huge: one pass tells
-        return bool(np.maximum.reduce(target.view(np.uint64), axis=None) < limit)
+    if target.dtype == np.int64:  # as unsigned numbers negative ones are huge: one pass tells; see `Layout._checked`
+        return bool(0 <= target.item(target.view(np.uint64).argmax()) < limit)
     return bool(target.min() >= 0 and target.max() < limit)

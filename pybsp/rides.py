@@ -12,17 +12,18 @@ they called.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 
+from .account import Counted
 from .agreement import Called
 from .errors import TicketError, UsageError, describe
-from .mail import Inbox, Mail
+from .mail import Inbox, Mail, Message, unpack
 from .notes import Notes
 from .participant import Participant
-from .transport import LETTERS, MAIL, Arrival, Parcel, Section
+from .transport import LETTERS, Arrival, Parcel, Section, new_tuple
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -53,6 +54,14 @@ def _signature(description: str) -> int:
 def signature(name: str, arguments: Mapping[str, str]) -> int:
     """62 bits of what is called with which arguments, the same in all processes."""
     return _signature(f"{name};{arguments}")
+
+
+def _read_tag(tag: Any) -> tuple[Any, Any]:
+    """The signature and the note that `Stream.send` made a tag of."""
+    if type(tag) is str:
+        number, note = tag.split("|", 1)
+        return int(number), note
+    return tag if type(tag) is tuple else (tag, None)
 
 
 def following(signature: int) -> int:
@@ -138,13 +147,23 @@ class Stream:
         """
         before = self._mail.outgoing.get(dest)
         already = 0 if before is None else before.words
-        if note is None:
-            self._mail.send(dest, payload, self._signature)
-        else:
-            mine = self._signature
-            self._mail.send(dest, payload, f"{mine}|{note}" if type(note) is str else (mine, note))
-        if dest != self.pid:
+        self._mail.send(dest, payload, self._tag(note))
+        if dest != self._rides.pid:
             self._rides.count(self._name, self._mail.outgoing[dest].words - already)
+
+    def send_all(self, dests: Sequence[int], payload: Any, note: Any = None) -> None:
+        """`send` to several processors."""
+        if dests:
+            words = self._mail.send_all(dests, payload, self._tag(note))
+            self._rides.count(self._name, words * sum(dest != self._rides.pid for dest in dests))
+
+    def _tag(self, note: Any) -> Any:
+        mine = self._signature
+        return mine if note is None else f"{mine}|{note}" if type(note) is str else (mine, note)
+
+    def alike(self, make: Callable[[], Result]) -> Result:
+        """What all processors of the call make now, each from the same data; see `Account.alike`."""
+        return self._rides.alike(self._signature, make)
 
     def follows(self) -> None:
         """Another processor knows after how many supersteps the function is over (`takes`), and this one not yet."""
@@ -161,6 +180,11 @@ class Stream:
             UsageError: what was different; the complaint where all called the same.
         """
         self._rides.differ(complaint)
+
+    @property
+    def awaited(self) -> int:
+        """The signature of what arrives next."""
+        return self._signature
 
     def turn(self) -> int:
         """A superstep ends: what arrives with this signature is this stream's."""
@@ -192,14 +216,15 @@ class Ride(Generic[Result_co]):
     """
 
     told = False  # another processor knows after how many supersteps it is over
-    goes_on = False  # after the next superstep, of what was called on a group: see group_rides.py
+    done = False
+    supersteps: int | None
+    streams: list[Stream]
+    _value: Result_co
 
     def __init__(self, rides: Rides, name: str, steps: Supersteps[Result_co]) -> None:
-        self.name, self.done, self.supersteps = name, False, 0 if rides.p == 1 else None
+        self.name, self.supersteps = name, 0 if rides.p == 1 else None
         self._rides, self._steps, self.ended = rides, steps, 0
-        self._started = rides.superstep()
-        self.streams: list[Stream] = []
-        self._value: Result_co
+        self.streams = []
 
     @property
     def value(self) -> Result_co:
@@ -223,8 +248,9 @@ class Ride(Generic[Result_co]):
             if self.supersteps is not None:
                 more = self.supersteps - self.ended + 1
                 left = f"{more} more superstep{'s' * (more > 1)}"
+            started = self._rides.superstep() - max(self.ended - 1, 0)
             raise TicketError(
-                f"ticket.value: {self.name} was started in {describe(self._started, '')}; its value is there after "
+                f"ticket.value: {self.name} was started in {describe(started, '')}; its value is there after "
                 f"{left}; call bsp.sync() first"
             )
         return self._value
@@ -270,6 +296,23 @@ class Ride(Generic[Result_co]):
             raise
 
 
+Finish = Callable[[Any, int], Any]  # of what it was given, and its signature; takes the notes, and returns the result
+
+
+class NotedRide(Ride[Any]):
+    """One that sends notes alone, when it is started, and is over with the superstep: no generator has to wait."""
+
+    supersteps, ended = 1, 1
+    streams: list[Stream] = []  # noqa: RUF012 - nothing is ever added
+
+    def __init__(self, rides: Rides, name: str, finish: Finish, value: Any, mine: int) -> None:
+        self.name, self._rides, self._finish, self._own, self._signature = name, rides, finish, value, mine
+
+    def advance(self) -> None:
+        self.done = True
+        self._value = self._finish(self._own, self._signature)
+
+
 AnyRide = TypeVar("AnyRide", bound=Ride[Any])
 
 
@@ -305,7 +348,7 @@ class Rides(Participant):
 
     def __init__(self, engine: SuperstepEngine) -> None:
         self._engine, self.p, self.pid = engine, engine.p, engine.pid
-        self.mail = Mail(engine.pool, "collective")
+        self.mail = Mail(engine.pool, "collective", stream=LETTERS)
         self.notes = Notes(self)
         self.riding: list[Ride[Any]] = []
         self.starting: Ride[Any] | None = None
@@ -314,9 +357,17 @@ class Rides(Participant):
         self._number = 0
         self.words: dict[str, int] = {}
 
+    def work(self, flops: float) -> None:
+        """`BSP.work`."""
+        self._engine.account.work += flops
+
     def count(self, name: str, words: int) -> None:
         """A function sends so many words to others with this superstep."""
         self.words[name] = self.words.get(name, 0) + words
+
+    def alike(self, key: int, make: Callable[[], Result]) -> Result:
+        """See `Account.alike`."""
+        return self._engine.account.alike(key, make)
 
     def superstep(self) -> int:
         """The number of the superstep that goes on."""
@@ -346,6 +397,13 @@ class Rides(Participant):
         ride.supersteps = supersteps
         next(steps)
         ride.ended = 1
+        self.riding.append(ride)
+        self._engine.participants[self] = None
+        return ride
+
+    def start_at_once(self, name: str, finish: Finish, value: Any, mine: int) -> Ride[Any]:
+        """Start a function that has sent its notes: see `NotedRide`."""
+        ride = NotedRide(self, name, finish, value, mine)
         self.riding.append(ride)
         self._engine.participants[self] = None
         return ride
@@ -393,24 +451,21 @@ class Rides(Participant):
 
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 
-    @property
-    def go_on(self) -> bool:
-        """Whether something that was called on a group here goes on after the next superstep."""
-        return any(ride.goes_on for ride in self.riding)
-
     def pack(self, parcels: dict[int, Parcel]) -> None:
         if self.mail.outgoing:
             for dest, parcel in self.mail.pack()[0].items():
-                parcels.setdefault(dest, {})[LETTERS] = parcel[MAIL]
+                parcels.setdefault(dest, {}).update(parcel)
         self.notes.pack(parcels)
 
-    def sync(self, name: str, on_groups: bool = False) -> bool:
+    def sync(self, name: str, more: bool | None = None) -> bool:
         """End a superstep of what rides alone, for one of it; see `SuperstepEngine.sync_rides`."""
-        return self._engine.sync_rides(name, self, on_groups)
+        if more is None and len(self.riding) == 1:
+            return self._engine.sync_ride(name)
+        return self._engine.sync_rides(name, more)
 
-    def take_apart(self, name: str, arrival: Arrival, seconds: float, rides: Rides) -> bool:
+    def take(self, name: str, arrival: Arrival, seconds: float, sent: Counted) -> bool:
         """See `SuperstepEngine.take_rides`."""
-        return self._engine.take_rides(name, arrival, seconds, rides)
+        return self._engine.take_rides(name, arrival, seconds, sent)
 
     def deliver(self, arrived: Sequence[tuple[int, Section]], noted: Sequence[tuple[int, Section]]) -> None:
         """Give what arrived to the streams, and the notes to who takes them, and let everything go on.
@@ -419,20 +474,50 @@ class Rides(Participant):
         """
         waiting = {stream.turn(): stream for ride in self.riding for stream in ride.streams}
         for source, tag, payload in Inbox(arrived) if arrived else ():
-            note = None
-            if type(tag) is str:
-                number, note = tag.split("|", 1)
-                tag = int(number)
-            elif type(tag) is tuple:
-                tag, note = tag
+            tag, note = _read_tag(tag)
             stream = waiting.get(tag)
             if stream is None:
                 self.differ(f"processor {source} sent what processor {self.pid} does not wait for")
-            stream.arrived.append(Letter(source, note, payload))
+            stream.arrived.append(new_tuple(Letter, (source, note, payload)))
         self.notes.deliver(noted)
+        self.go_on()
+        self.notes.all_taken()
+
+    def take_letters(self, arrival: Arrival) -> Counted | None:
+        """What came for what rides, where that is messages alone: the streams get them. Nothing goes on.
+
+        Returns:
+            What they count; None: something else came, and all of it is as it was.
+        """
+        if arrival[0] is not None:
+            return None
+        streams = {stream.awaited: stream for ride in self.riding for stream in ride.streams}
+        found: list[tuple[Stream, Letter]] = []
+        words = count = 0
+        for source, parcel in arrival[2]:
+            if len(parcel) != 1 or LETTERS not in parcel:
+                return None
+            section = parcel[LETTERS]
+            if source != self.pid:
+                words, count = words + section[1], count + section[2]
+            messages: list[Message] = []
+            unpack(source, section, messages)
+            for _, tag, payload in messages:
+                tag, note = _read_tag(tag)
+                stream = streams.get(tag)
+                if stream is None:
+                    return None
+                found.append((stream, new_tuple(Letter, (source, note, payload))))
+        for stream in streams.values():
+            stream.turn()
+        for stream, letter in found:
+            stream.arrived.append(letter)
+        return words, count, 0, 0
+
+    def go_on(self) -> None:
+        """Let everything go on that rides."""
         riding, self.riding = self.riding, []
         self._advance(riding)
-        self.notes.all_taken()
 
     def _advance(self, rides: Sequence[Ride[Any]]) -> None:
         """One after the other, in the order of their starts; all of them, also where one raises."""
@@ -449,7 +534,7 @@ class Rides(Participant):
                 self.starting = before
             if not ride.done:
                 self.riding.append(ride)
-        if self.riding and self is self._engine.rides:
+        if self.riding:
             self._engine.participants[self] = None
         if failed is not None:
             raise failed

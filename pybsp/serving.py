@@ -87,11 +87,11 @@ class Raised:
 class Done:
     """How a run has ended on a processor; what comes with it is its result and the ledger, or the exception.
 
-    kept: whether something still uses the memory that the arguments came in.
+    in_use: whether something still uses the memory that the arguments came in.
     """
 
     failed: Raised | None = None
-    kept: bool = False
+    in_use: bool = False
 
 
 @dataclass
@@ -128,7 +128,7 @@ class _Server:
             unsent = TypeError(f"the result cannot be sent: expected what cloudpickle can pickle, got {error!r}")
             done.failed, parcel = _raised(unsent), pickled(unsent)
         del value
-        done.kept = not program.release()
+        done.in_use = not program.release()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()

@@ -26,6 +26,7 @@ from .watch import Watch
 from .world import (
     agreed,
     begin_session,
+    end_interrupted,
     grace_or_default,
     install_hook,
     mark,
@@ -260,7 +261,7 @@ class Session(ABC, Generic[Processor]):
                 raise  # a child of a rank, which nobody expects anywhere
             if isinstance(error, KeyboardInterrupt) or killed(error):
                 if transport.p > 1:
-                    transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
+                    end_interrupted(transport)
                 raise
             error = self._known(error)
             self._fail(error)

@@ -15,6 +15,7 @@ MACHINE = "PYBSP_MACHINE"
 ROUTER = "PYBSP_ROUTER"
 LEDGER = "PYBSP_LEDGER"
 TRACE = "PYBSP_TRACE"
+PROGRESS = "PYBSP_PROGRESS"
 CHECKED = "PYBSP_CHECKED"
 GRACE = "PYBSP_GRACE"
 WAIT = "PYBSP_WAIT"
@@ -32,6 +33,7 @@ DEFAULTS = {
     MACHINE: "",
     LEDGER: "",
     TRACE: "",
+    PROGRESS: "",
     CHECKED: "0",
     ROUTER: "direct",
     GRACE: "10",
@@ -47,10 +49,11 @@ DEFAULTS = {
     COMPILED: "1",
 }
 
+PROGRESSES = ("terminal", "lines")
 SECONDS = (GRACE, WARN_AFTER)
 OF_CHECKPOINTS = (CHECKPOINT, CHECKPOINT_EVERY, CHECKPOINT_KEEP, RECORD)
 # Agreed on at the beginning of each run.
-OF_RUN = (MACHINE, ROUTER, LEDGER, TRACE, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL, *OF_CHECKPOINTS)
+OF_RUN = (MACHINE, ROUTER, LEDGER, TRACE, PROGRESS, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL, *OF_CHECKPOINTS)
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
 OF_PROCESS = (COMPILED,)  # each processor heeds its own
 
@@ -60,6 +63,18 @@ _processor_0s: dict[str, str] = {}  # of those that are not set here
 def text(name: str) -> str:
     """What a variable says: here, else on processor 0 of the last agreement, else its default."""
     return os.environ.get(name) or _processor_0s.get(name) or DEFAULTS[name]
+
+
+def progress() -> str:
+    """How a run says how far it is; "" where it does not.
+
+    Raises:
+        UsageError: there is no such way.
+    """
+    given = text(PROGRESS)
+    if given not in ("", *PROGRESSES):
+        raise UsageError(f"environment variable {PROGRESS}: expected one of {', '.join(PROGRESSES)}, got {given!r:.40}")
+    return given
 
 
 def seconds(name: str) -> float:

@@ -8,17 +8,20 @@ elsewhere. Not in checked mode, on virtual processors, or with a router that for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from .account import clock
+from .account import COUNTS, NOTHING, Counted, clock
 from .failures import note_label
 from .ledger import COLUMNS, Log, pack_row
-from .rides import Supersteps, signature
-from .transport import QUIET, RIDES, Arrival, Bytes
+from .mail import Message, unpack
+from .rides import Letter, Ride, Stream, Supersteps, signature
+from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, new_tuple
 from .transport.arena import SMALLEST, SharedPool
 from .transport.media.near import Near
 from .transport.router import Direct
 from .transport.wire import BY_MESSAGE
+from .ways import BY_RECORD
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -28,9 +31,11 @@ Result = TypeVar("Result")
 NOT_SHOWN: Final = object()
 ELSEWHERE: Final = BY_MESSAGE  # where memory lies that others do not see
 _CHUNK = Log.CHUNK
+letter_source = itemgetter(0)
 
 
 Counts = tuple[float, float, float, float, float, float]  # the end of a row of the ledger, from words_out on
+Read = Callable[[int, int], tuple[Any, int]]  # of a processor's record, where it begins
 
 
 class Shown:
@@ -47,6 +52,17 @@ class Shown:
 
     on_group = False  # group_shown.py
 
+    @property
+    def ready(self) -> bool:
+        """Whether the next superstep may be one of what primitives of one superstep show or send each other (`swap`).
+
+        Not on a group, not where a trace is made of what is sent, and not where something else has to go with it.
+        """
+        engine = self._engine
+        return (
+            not (self.on_group or engine.registrations.declared or engine.tracer is not None) and engine.gate.limit > 0
+        )
+
     def __init__(self, engine: SuperstepEngine, transport: Near) -> None:
         self._engine, self._show, self._board = engine, transport.show, transport.board
         self.parts, self.places, self.most = self._board.shown()
@@ -54,7 +70,7 @@ class Shown:
         self.mine, self.pid = self.parts[engine.pid], engine.pid
         self.others = [pid for pid in range(engine.p) if pid != engine.pid]
         self._theirs = [self.words[pid] for pid in self.others]
-        self._came: tuple[Arrival, float]
+        self._came: tuple[Arrival, float, Counted]
         self.idle: list[tuple[bool, list[int], list[int], Counts]] = []
 
     @classmethod
@@ -88,13 +104,12 @@ class Shown:
         """A call begins: see `Rides.begin`.
 
         Returns:
-            The signature of its first superstep; -1 where something else has to travel with it, on all processors.
+            The signature of its first superstep; -1 where all processors have something else to say with it.
         """
         engine = self._engine
-        rides = engine.rides
-        if rides.riding or engine.registrations.declared or not engine.gate.limit:
+        if engine.registrations.declared or not engine.gate.limit:
             return -1
-        return rides.begin(name, arguments, of_call)
+        return engine.rides.begin(name, arguments, of_call)
 
     def work(self, flops: float) -> None:
         """`BSP.work`."""
@@ -111,30 +126,43 @@ class Shown:
         """
         # Time counts here: it is what a collective of a number takes.
         engine = self._engine
+        place = at >> 3
         try:
-            enter = clock()
-            arrival = self._show(RIDES)
-            if arrival is not None:
-                self._refuse(arrival)
-            account = engine.account
-            log, left = account.log, account.left
-            account.left = leave = clock()
-            row = log.end
-            # As `SuperstepEngine.sync` writes it.
-            pack_row(
-                log.memory, 8 * row, account.label_number or label, account.work, enter - left, leave - left, *counts
-            )
-            account.work = 0.0
-            log.end = row = row + COLUMNS
-            if row == _CHUNK:
-                log.turn()
-            place = at >> 3
-            for words in self._theirs:
-                if words[place] != signature:
-                    self._differ(name, place, signature)
+            arrival: Arrival | None
+            enter, sent = clock(), NOTHING
+            if engine.rides.riding:
+                parcels, sent = engine.pack_rides()
+                arrival = self._show(RIDES, parcels) or QUIET
+            else:
+                arrival = self._show(RIDES)
+            if arrival is None:
+                account = engine.account
+                log, left = account.log, account.left
+                account.left = leave = clock()
+                row = log.end
+                # As `SuperstepEngine.sync` writes it.
+                pack_row(
+                    log.memory,
+                    8 * row,
+                    account.label_number or label,
+                    account.work,
+                    enter - left,
+                    leave - left,
+                    *counts,
+                    BY_RECORD,
+                )
+                account.work = 0.0
+                log.end = row = row + COLUMNS
+                if row == _CHUNK:
+                    log.turn()
+                for words in self._theirs:
+                    if words[place] != signature:
+                        engine.agreement.differ(self._differs(name, place, signature))
+                return
         except BaseException as error:
             self._leave(error, name)
             raise
+        self._go_on(name, arrival, enter, sent, counts, self._differs(name, place, signature))
 
     def hear(self, name: str, label: float, signature: int, at: int, read: Callable[[int], tuple[Any, Counts]]) -> Any:
         """`sync` of a processor that does not know whether the others show anything, and has nothing to say.
@@ -149,58 +177,227 @@ class Shown:
         engine = self._engine
         account = engine.account
         try:
-            enter = clock()
-            arrival = self._show(RIDES)
-            if arrival is not None:
-                self._came = arrival, enter - account.left
-                return NOT_SHOWN
+            arrival: Arrival | None
+            enter, sent = clock(), NOTHING
+            if engine.rides.riding:
+                parcels, sent = engine.pack_rides()
+                arrival = self._show(RIDES, parcels) or QUIET
+            else:
+                arrival = self._show(RIDES)
             place = at >> 3
             for words in self._theirs:
                 if words[place] != signature:
-                    self._differ(name, place, signature)
+                    if arrival is None:
+                        engine.agreement.differ(self._differs(name, place, signature))
+                    self._came = arrival, enter - account.left, sent
+                    return NOT_SHOWN
+            leave = clock()  # reading is the computing of what follows, as in `sync`
             found, counts = read(at)
-            log, left = account.log, account.left
-            account.left = leave = clock()
-            row = log.end
-            pack_row(
-                log.memory, 8 * row, account.label_number or label, account.work, enter - left, leave - left, *counts
-            )
-            account.work = 0.0
-            log.end = row = row + COLUMNS
-            if row == _CHUNK:
-                log.turn()
-            return found
+            if arrival is None:
+                log, left = account.log, account.left
+                account.left = leave
+                row = log.end
+                pack_row(
+                    log.memory,
+                    8 * row,
+                    account.label_number or label,
+                    account.work,
+                    enter - left,
+                    leave - left,
+                    *counts,
+                    BY_RECORD,
+                )
+                account.work = 0.0
+                log.end = row = row + COLUMNS
+                if row == _CHUNK:
+                    log.turn()
+                return found
         except BaseException as error:
             self._leave(error, name)
             raise
+        self._go_on(name, arrival, enter, sent, counts)
+        return found
 
     def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:
         """The call rides, and begins with what came instead of a record."""
         engine = self._engine
         engine.rides.take_back()
-        riding = engine.rides.start(name, steps())
-        arrival, seconds = self._came
-        engine.take_rides(name, arrival, seconds, engine.rides)
-        return riding.finish()
+        ride = engine.rides.start(name, steps())
+        engine.take_rides(name, *self._came)
+        return ride.finish()
+
+    def swap(
+        self,
+        name: str,
+        label: float,
+        signature: int,
+        at: int,
+        sent: tuple[int, int],
+        expected: Sequence[int],
+        read: Read,
+    ) -> list[Letter]:
+        """End a superstep in which some have something for some others, and this one shows it in its record.
+
+        Others may send theirs by `trade`.
+
+        Args:
+            name, label, signature, at: as of `sync`.
+            sent: what this processor's record counts, words and messages.
+            expected: the processors that one message each comes from, in order.
+            read: what such a processor shows to this one, as it would be sent, and its words.
+
+        Returns:
+            What they have, in that order; arrays are read-only views, until the next sync.
+        """
+        engine = self._engine
+        place = at >> 3
+        try:
+            arrival: Arrival | None
+            enter, riding = clock(), NOTHING
+            if engine.rides.riding:
+                parcels, riding = engine.pack_rides()
+                arrival = self._show(RIDES, parcels) or QUIET
+            else:
+                arrival = self._show(RIDES)
+            if arrival is None:
+                for words in self._theirs:
+                    if words[place] != signature:
+                        engine.agreement.differ(self._differs(name, place, signature))
+                leave = clock()  # reading is the computing of what follows, as in `sync`
+                got, found = 0, []
+                for source in expected:
+                    payload, size = read(source, at)
+                    got += size
+                    found.append(new_tuple(Letter, (source, None, payload)))
+                sent_here = sent[0], sent[1], 0, BY_RECORD
+                engine.account.note_own(label, enter, leave, sent_here, (got, len(expected), 0, 0))
+                return found
+        except BaseException as error:
+            self._leave(error, name)
+            raise
+        engine.rides.count(name, sent[0])
+        sent_in_all = riding[0] + sent[0], riding[1] + sent[1], 0, riding[3] | BY_RECORD
+        return self._ride_on(name, signature, at, arrival, enter, sent_in_all, expected, read)
+
+    def trade(
+        self,
+        name: str,
+        label: float,
+        signature: int,
+        at: int,
+        sends: Sequence[tuple[int, Any]],
+        expected: Sequence[int],
+        read: Read,
+    ) -> list[Letter]:
+        """`swap` of a processor that has more than its record has room for, and sends it.
+
+        Args:
+            sends: destinations, other processors, and payloads as of `BSP.send`.
+        """
+        engine = self._engine
+        rides = engine.rides
+        outgoing = rides.mail.outgoing
+        try:
+            words = -sum(out.words for out in outgoing.values())  # of what rides beside it
+            for dest, payload in sends:
+                rides.mail.send(dest, payload, signature)
+            words += sum(out.words for out in outgoing.values())
+            parcels, sent = engine.pack_rides()
+            enter = clock()
+            arrival = engine.route(RIDES, None, parcels, COUNTS)
+            came: list[Message] = []
+            got = _letters(arrival, came) if engine.group_rides is None and not rides.riding else None
+            if got is not None and [one[0] for one in came] == expected and all(one[1] == signature for one in came):
+                engine.account.note_own(label, enter, clock(), sent, got)
+                return [new_tuple(Letter, (source, None, payload)) for source, _, payload in came]
+        except BaseException as error:
+            self._leave(error, name)
+            raise
+        rides.count(name, words)
+        return self._ride_on(name, signature, at, arrival, enter, sent, expected, read)
+
+    def _ride_on(
+        self,
+        name: str,
+        signature: int,
+        at: int,
+        arrival: Arrival,
+        enter: float,
+        sent: Counted,
+        expected: Sequence[int],
+        read: Read,
+    ) -> list[Letter]:
+        """The end of `swap` and `trade` where some show and others send, something rides too, or calls differ."""
+        engine = self._engine
+        rides = engine.rides
+        stream = Stream(rides, name, signature)
+        ride = Ride(rides, name, _arrived(stream))
+        ride.advance()
+        ride.streams.append(stream)
+        rides.riding.append(ride)
+        words, letters = 0, []
+        for source in expected:
+            if self.words[source][at >> 3] == signature:
+                payload, size = read(source, at)
+                words += size
+                letters.append(Letter(source, None, payload))
+        engine.take_rides(name, arrival, enter - engine.account.left, sent, (words, len(letters), 0, 0))
+        letters = sorted(letters + ride.value, key=letter_source)
+        if (sources := [letter.source for letter in letters]) != expected:
+            odd = sorted(set(expected).symmetric_difference(sources)) or sources
+            engine.agreement.differ(f"{name}: processor {odd[0]} is in another call than processor {engine.pid}")
+        return letters
 
     def label(self, name: str) -> float:
         """The number of a label in the ledger."""
         labels = self._engine.account.log.labels
         return float(labels.setdefault(name, len(labels)))
 
-    def _differ(self, name: str, place: int, signature: int) -> None:
-        for pid in self.others:
-            if self.words[pid][place] != signature:
-                self._engine.agreement.differ(f"{name}: processor {pid} is in another call than processor {self.pid}")
+    def _differs(self, name: str, place: int, signature: int) -> str:
+        """A complaint, where another processor shows no record with this signature there."""
+        for words in self._theirs:
+            if words[place] != signature:
+                return f"{name}: another processor is in another call than processor {self._engine.pid}"
+        return ""
+
+    def _go_on(
+        self, name: str, arrival: Arrival, enter: float, sent: Counted, counts: Sequence[float], differs: str = ""
+    ) -> bool:
+        """End a superstep in which something rides too, here or elsewhere; returns what `sync_rides` does.
+
+        Args:
+            sent: what that counts here.
+            counts: of the records.
+            differs: see `SuperstepEngine.take_rides`.
+        """
+        engine = self._engine
+        words_out, words_in, messages_out, messages_in, *_ = map(int, counts)
+        if words_out:
+            engine.rides.count(name, words_out)
+        seconds = enter - engine.account.left
+        sent = sent[0] + words_out, sent[1] + messages_out, 0, sent[3] | BY_RECORD
+        return engine.take_rides(name, arrival, seconds, sent, (words_in, messages_in, 0, 0), differs)
 
     def _leave(self, error: BaseException, name: str) -> None:
         note_label(error, self._engine.account.label or name)
         self._engine.agreement.leave(error)
 
-    def _refuse(self, arrival: Arrival) -> NoReturn:
-        """Another processor did something else, or showed nothing."""
-        engine = self._engine
-        call = engine.rides.last_call()
-        if arrival.kinds is not None:
-            engine.settle(arrival, RIDES, f"is in {call.described()}")
-        engine.agreement.differ(f"{call.name}: another processor calls it with other arguments than {engine.pid}")
+
+def _letters(arrival: Arrival, found: list[Message]) -> Counted | None:
+    """The messages of what rides, and what they count; None where something else has come."""
+    if arrival[0] is not None:
+        return None
+    words = messages = 0
+    for source, parcel in arrival[2]:
+        if len(parcel) != 1 or LETTERS not in parcel:
+            return None
+        section = parcel[LETTERS]
+        words, messages = words + section[1], messages + section[2]
+        unpack(source, section, found)
+    return words, messages, 0, 0
+
+
+def _arrived(stream: Stream) -> Supersteps[list[Letter]]:
+    """What comes in one superstep."""
+    yield
+    return stream.arrived

@@ -20,7 +20,7 @@ from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import failure_of, killed, note_place, outcome
 from .keywords import check_keywords, timeout_of
 from .lazy import ready
-from .ledger import Ledger, Log, Recording, combine, require_place
+from .ledger import Ledger, Log, Recording, combine, require_place, ridden
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .on_network import Steps, steps_of
 from .part_totals import largest, sums
@@ -94,14 +94,20 @@ class SimulateOptions:
 
     def traced(self, tracers: Sequence[Tracer]) -> None:
         """Write the trace of a run that has ended."""
-        from . import chrome, trace
+        from . import trace
 
         assert self.trace is not None
         found = trace.of_virtual(tracers)
+        self.file_of_traces().add(self.trace, found, f"p = {found.p} virtual processors")
+        self.about_trace = {"trace": found.summary()}
+
+    def file_of_traces(self) -> TraceFile:
+        """The trace file of the program's runs."""
+        from . import chrome
+
         if self.trace_file is None:
             self.trace_file = chrome.TraceFile()
-        self.trace_file.add(self.trace, found, f"p = {found.p} virtual processors")
-        self.about_trace = {"trace": found.summary()}
+        return self.trace_file
 
 
 _ALONE = SimulateOptions(p=1)  # of the runs of a program that finds no MPI library
@@ -323,8 +329,7 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
     while log.combined < len(log):
         rows = log.combined, min(log.combined + Log.ROWS, len(log))
         log.put([combine(one.table(*rows) for one in logs)])
-    for one in logs:
-        log.put_rides(one.fresh_rides(len(log)))
+    log.put_rides(ridden(rode for one in logs for rode in one.fresh_rides(len(log))))
     stays = [account.stays.all for account in (one.account for one in supersteps) if account.stays is not None]
     return Ledger(machine, log, True, largest(sums(stays, machine)))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import process
+from . import process, slurm
 from .errors import UsageError
 from .job import Ended, Job
 from .keywords import check_keywords, timeout_of
@@ -234,8 +234,7 @@ def _require_outside(operation: str) -> None:
 
 def _number(n: int | None) -> int:
     if n is None:
-        tasks = os.environ.get("SLURM_NTASKS", "")
-        return int(tasks) if tasks.isdigit() else os.cpu_count() or 1
+        return slurm.allocated() or os.cpu_count() or 1
     if type(n) is not int or n < 1:
         raise UsageError(f"pybsp.ranks: argument n: expected a whole number of at least 1, got {n!r}")
     return n

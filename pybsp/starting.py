@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import slurm
-from .configured import Said
+from .configured import Choice
 from .errors import LauncherError
 from .mpiexec import launcher
+
+_OWN = Path(__file__).resolve().parent
 
 
 class Start(NamedTuple):
@@ -79,28 +81,33 @@ def _first(version: str) -> str:
 
 
 def refuse_shadow(program: str) -> None:
-    """Raise LauncherError where `import pybsp` in a program would find something beside it."""
+    """Raise LauncherError where `import pybsp` in a program would find something else beside it."""
     folder = Path(program).resolve().parent
-    own = Path(__file__).resolve().parent
     found = PathFinder.find_spec("pybsp", [str(folder), *sys.path[1:]])
     if found is None:
         return
     places = [*(found.submodule_search_locations or []), *([found.origin] if found.origin else [])]
-    wrong = [place for place in places if own not in (Path(place).resolve(), Path(place).resolve().parent)]
+    wrong = [place for place in places if not _is_pybsp(Path(place))]
     beside = next((place for place in wrong if Path(place).resolve().is_relative_to(folder)), None)
     if beside is not None:
         raise LauncherError(
             f"program {program}: {beside} lies beside it, and `import pybsp` would find that in place of the package "
-            f"({own}); give it another name"
+            f"({_OWN}); give it another name"
         )
 
 
-def explained(said: Mapping[str, Said], start: Start) -> str:
+def _is_pybsp(place: Path) -> bool:
+    """Whether a place is this package, or that of a clone of the same version, which works as well."""
+    version = (place if place.is_dir() else place.parent) / "_version.py"
+    return version.is_file() and version.read_bytes() == (_OWN / "_version.py").read_bytes()
+
+
+def explained(choices: Mapping[str, Choice], start: Start) -> str:
     """What `pybsp run --explain` prints."""
-    lines = [f"{key + ':':14}{what.value}  ({what.source})" for key, what in said.items()]
+    lines = [f"{key + ':':14}{what.value}  ({what.source})" for key, what in choices.items()]
     lines += [
         f"{name + ':':14}{value}  (environment variable)"
         for name, value in sorted(os.environ.items())
-        if name.startswith("PYBSP_") and all(name not in what.source for what in said.values())
+        if name.startswith("PYBSP_") and all(name not in what.source for what in choices.values())
     ]
     return "\n".join([*lines, f"{'starts by:':14}{start.why}", f"{'command:':14}{shlex.join(start.command)}"])

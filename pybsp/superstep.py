@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .accesses import READ_THERE, Accesses
-from .account import COUNTS, Account, Counted, clock
-from .agreement import Agreement
+from .account import COUNTS, NOTHING, Account, Counted, clock
+from .agreement import Agreement, doing, flags_of
 from .arrays import Array
 from .errors import BSPError, UsageError, describe, where
 from .failures import failure_of, label_of, note_label
@@ -45,6 +45,7 @@ from .transport import (
     FLAG_GETS,
     FLAG_MEET,
     FLAG_MORE,
+    GETS,
     INDICES,
     JOINED,
     LETTERS,
@@ -52,6 +53,8 @@ from .transport import (
     NOTES,
     PUTS,
     QUIET,
+    READS,
+    REPLIES,
     REPLY,
     RIDES,
     SYNC,
@@ -63,6 +66,7 @@ from .transport import (
     Transport,
 )
 from .transport.router import Direct, Router
+from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
 
 if TYPE_CHECKING:
     from .group_rides import GroupRides
@@ -70,7 +74,6 @@ if TYPE_CHECKING:
 
 _NONE: dict[int, Parcel] = {}
 _LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
-_NOTHING: Counted = (0, 0, 0)
 _SYNCED = "called bsp.sync()"
 _SENDING = (
     "bsp.send",
@@ -81,6 +84,16 @@ _SENDING = (
     "pattern.get",
 )  # in this order errors list them
 _CHUNK = Log.CHUNK
+_WAYS = {  # of streams that are no queue's and no pattern's
+    MAIL: BY_MAIL,
+    PUTS: BY_PUT,
+    GETS: BY_GET,
+    READS: BY_GET,
+    REPLIES: BY_GET,
+    LETTERS: BY_COLLECTIVE,
+    NOTES: BY_COLLECTIVE,
+    INDICES: MAKING,
+}
 
 
 class _Begun(NamedTuple):
@@ -110,6 +123,7 @@ class SuperstepEngine:
         members: of a part, which of all processors they are.
 
     Attributes:
+        accesses: the puts and gets.
         gate: whether something may be called.
         mail: the messages that go out with its end.
         participants: what else has a part in its end; whatever has enters itself here. None is entered twice.
@@ -121,14 +135,13 @@ class SuperstepEngine:
         flags: that the next end of a superstep tells the others.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
-        kept: of all parts that there are; forgotten: of those that the program cannot enter again.
+        living_parts: of all parts that there are; forgotten: of those that the program cannot enter again.
         root: that of the machine that this is a part of; itself where it is none.
         contexts: of this processor's transports, of whatever machine; one set for all of them.
         group_rides: what is called on groups; None before there is one.
     """
 
     __slots__ = (
-        "_accesses",
         "_begun",
         "_empty",
         "_fast",
@@ -136,6 +149,8 @@ class SuperstepEngine:
         "_letters",
         "_noted",
         "_outgoing",
+        "_puts",
+        "accesses",
         "account",
         "agreement",
         "checked",
@@ -146,7 +161,7 @@ class SuperstepEngine:
         "gate",
         "group_rides",
         "inbox",
-        "kept",
+        "living_parts",
         "mail",
         "p",
         "part",
@@ -184,7 +199,8 @@ class SuperstepEngine:
         self._outgoing = self.mail.outgoing
         self.participants: dict[Participant, None] = {}
         self.registrations = Registrations()
-        self._accesses = Accesses(self.pool, self.registrations.arrays, self.pid)
+        self.accesses = Accesses(self.pool, self.registrations.arrays, self.pid)
+        self._puts = self.accesses.puts
         self.patterns = Patterns(self)
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
@@ -199,7 +215,7 @@ class SuperstepEngine:
         self.saver: Saving | None = None
         self.tracer: Tracer | None = None
         self.flags = 0
-        self.kept: list[SuperstepEngine] = []
+        self.living_parts: list[SuperstepEngine] = []
         self.forgotten: list[SuperstepEngine] = []
         self.contexts = {context}
         self.root = self
@@ -209,9 +225,9 @@ class SuperstepEngine:
     # -- what goes out ------------------------------------------------------------------------------------------------
 
     def accessing(self) -> Accesses:
-        """The puts and gets, one of which is about to be added."""
-        self.participants[self._accesses] = None
-        return self._accesses
+        """The gets, one of which is about to be added."""
+        self.participants[self.accesses] = None
+        return self.accesses
 
     def registering(self) -> Registrations:
         """The arrays and queues, one of which is about to be made or freed."""
@@ -249,7 +265,7 @@ class SuperstepEngine:
 
     def pending(self) -> str:
         """What was sent since the last sync, in words; empty where nothing was."""
-        names = ["bsp.send"] * bool(self._outgoing)
+        names = ["bsp.send"] * bool(self._outgoing) + [*self.accesses.sent()]
         for one in self.participants:
             names += one.sent()
         return ", ".join(name for name in _SENDING if name in names)
@@ -263,9 +279,9 @@ class SuperstepEngine:
 
     def sync(self) -> None:
         """`BSP.sync`."""
-        # The fast path is that of a processor which says nothing, or sends messages alone. Nothing but this line
-        # decides: whatever else has a part in the end of the superstep is among the participants. What came by a queue
-        # is too, until it is forgotten.
+        # The fast path is that of a processor which says nothing, or sends messages and puts alone. Nothing but this
+        # line decides: whatever else has a part in the end of the superstep is among the participants. What came by a
+        # queue is too, until it is forgotten.
         if self.participants or not self._fast or not self.gate.limit:
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
@@ -277,13 +293,15 @@ class SuperstepEngine:
         try:
             enter = clock()
             self.inbox = self._empty
-            if self._outgoing:
+            if self._outgoing or self._puts:
                 parcels, sent = self.mail.pack(self.pid)
+                if self._puts:
+                    sent = self.accesses.pack_puts(parcels, sent)
                 if self.tracer is not None:
                     self.tracer.count(parcels)
                 arrival = self.route(SYNC, None, parcels, COUNTS)
             else:
-                sent = _NOTHING
+                sent = NOTHING
                 arrival = self.route(SYNC, None, _NONE, COUNTS)
             account = self.account
             log, left = account.log, account.left
@@ -293,9 +311,9 @@ class SuperstepEngine:
                     if self._letters or self._noted:
                         self._go_on()  # nothing rides here: it says so
                     return
-                got = self._deliver(arrival) if arrival[2] else _NOTHING
+                got = self._deliver(arrival) if arrival[2] else NOTHING
                 leave = clock()
-                words, messages, _ = sent
+                words, messages, _, ways = sent
                 log.note(
                     account.label_number,
                     account.work,
@@ -307,6 +325,7 @@ class SuperstepEngine:
                     got[1],
                     0,
                     got[2],
+                    ways,
                 )
                 account.work = 0.0
                 account.left = leave
@@ -322,8 +341,8 @@ class SuperstepEngine:
                 account.work = 0.0
             numbers[at + 2] = enter - left
             numbers[at + 3] = leave - left
-            if sent is not _NOTHING:
-                numbers[at + 4], numbers[at + 6], _ = sent
+            if sent is not NOTHING:
+                numbers[at + 4], numbers[at + 6], _, numbers[at + 10] = sent
             log.end = at + COLUMNS
             if log.end == _CHUNK:
                 log.turn()
@@ -351,14 +370,15 @@ class SuperstepEngine:
         else:
             self.label(label)
 
-    def sync_rides(self, name: str, rides: Rides, on_groups: bool = False) -> bool:
+    def sync_rides(self, name: str, more: bool | None = None) -> bool:
         """End a superstep of what rides alone, labelled with that name where the program has no label.
 
         What the program has sent goes out with its own next sync, and what arrived for it stays until then. What it
         registered takes effect; what it freed goes with its own sync, which may still bring something for it.
 
         Args:
-            on_groups: it is for what was called on groups, where processors may have called different functions.
+            more: whether what it is for goes on after it, where that was called on groups: processors may have called
+                different functions there. None: it was not.
 
         Returns:
             Whether what was called on some group goes on after it.
@@ -370,17 +390,14 @@ class SuperstepEngine:
         try:
             enter = clock()
             charge = account.charge(enter)
-            parcels: dict[int, Parcel] = {}
-            rides.pack(parcels)
-            sent = _count(parcels.items(), self.pid)
-            if self.tracer is not None:
-                self.tracer.count(parcels)
+            parcels, sent = self.pack_rides()
             note, declared = None, self.registrations.declared
             if declared or self.checked:
-                label = account.label or ("collectives on groups" if on_groups else name)
+                label = account.label or (name if more is None else "collectives on groups")
                 note = (None, declared or None, (label, where()) if self.checked else None)
-            flags = self.flags | (FLAG_MORE if on_groups and rides.go_on else 0)
-            if on_groups and self.shown is not None and note is None and not (parcels or flags):
+                sent = _agreed(sent)
+            flags = self.flags | (FLAG_MORE if more else 0)
+            if more is False and self.shown is not None and note is None and not (parcels or flags):
                 arrival = self.shown.quiet()
             else:
                 arrival = self.route(RIDES | flags, note, parcels, charge)
@@ -389,39 +406,90 @@ class SuperstepEngine:
             note_label(error, account.label or name)
             self.agreement.leave(error)
             raise
-        return self.take_rides(name, arrival, seconds, rides, sent)
+        return self.take_rides(name, arrival, seconds, sent)
 
-    def take_rides(self, name: str, arrival: Arrival, seconds: float, rides: Rides, sent: Counted = _NOTHING) -> bool:
-        """What an exchange brought that ends such a superstep; computing took so many seconds before it."""
+    def sync_ride(self, name: str) -> bool:
+        """`sync_rides` for the only one that rides, which is on the machine: in most plain calls, and in less time."""
+        rides, account = self.rides, self.account
+        if (
+            self.shown is None
+            or self.registrations.declared
+            or self.group_rides is not None
+            or self.tracer is not None
+            or self.flags
+            or rides.notes.pending()
+            or not self.gate.limit
+        ):
+            return self.sync_rides(name)
+        try:
+            enter = clock()
+            parcels, sent = rides.mail.pack(self.pid)
+            arrival = self.route(RIDES, None, parcels, COUNTS)
+            got = rides.take_letters(arrival)
+            if got is not None:
+                account.note_own(self.shown.label(name), enter, clock(), sent, got)
+        except BaseException as error:
+            note_label(error, account.label or name)
+            self.agreement.leave(error)
+            raise
+        if got is None:
+            return self.take_rides(name, arrival, enter - account.left, sent)
+        rides.words = {}
+        rides.go_on()
+        return False
+
+    def pack_rides(self) -> tuple[dict[int, Parcel], Counted]:
+        """Parcels of what rides, and what they count."""
+        parcels: dict[int, Parcel] = {}
+        self.rides.pack(parcels)
+        if self.tracer is not None:
+            self.tracer.count(parcels)
+        return parcels, _count(parcels.items(), self.pid)
+
+    def take_rides(
+        self, name: str, arrival: Arrival, seconds: float, sent: Counted, got: Counted = NOTHING, differs: str = ""
+    ) -> bool:
+        """What an exchange brought that ends such a superstep; see `sync_rides`.
+
+        Args:
+            seconds: of computing before it.
+            sent: what this processor sent.
+            got: what it got that is not in the arrival.
+            differs: a complaint, if another processor called something else.
+        """
         account = self.account
         label = account.label
         if not label:
             account.label_this(name)
         try:
-            what = "" if arrival.kinds is None else f"is in {self.rides.last_call().described()}"
-            self._take(arrival, RIDES, what, seconds, sent)
+            alike = arrival.kinds is None or doing(arrival.kinds) == {RIDES}
+            what = "" if alike else f"is in {self.rides.last_call().described()}"
+            self._take(arrival, RIDES, what, seconds, sent, got)
+            if differs:
+                self.agreement.differ(differs)
         except BaseException as error:
             note_label(error, account.label)
             self.agreement.leave(error)
             raise
         account.label_this(label)  # it ended no superstep of the program's
-        self._rode(2)  # one alone is what the superstep is of
-        self._go_on(rides)
-        return arrival.kinds is not None and any(word & FLAG_MORE for word in arrival.kinds)
+        self._rode(name)
+        self._go_on()
+        return arrival.kinds is not None and flags_of(arrival.kinds) & FLAG_MORE != 0
 
-    def _rode(self, least: int = 1) -> None:
-        """A superstep has ended: note what rode in it, where so many functions did."""
+    def _rode(self, own: str = "") -> None:
+        """A superstep has ended, of the program or of what is called so: note what rode in it."""
         rides = self.rides
         if rides.words:
-            if len(rides.riding) >= least:
-                self.account.log.rode(rides.words)
+            # Where there are groups, something else may have ridden on other processors.
+            if not own or self.group_rides is not None or any(ride.name != own for ride in rides.riding):
+                self.account.log.rode(rides.words, own)
             rides.words = {}
 
-    def _go_on(self, rides: Rides | None = None) -> None:
+    def _go_on(self) -> None:
         """What rides goes on, after the exchange: its work is the next superstep's."""
         letters, self._letters = self._letters, []
         noted, self._noted = self._noted, []
-        (rides or self.rides).deliver(letters, noted)
+        self.rides.deliver(letters, noted)
 
     def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
         """End the superstep by an exchange of that kind; returns what each processor said to all.
@@ -489,22 +557,25 @@ class SuperstepEngine:
 
     def _pack(self, note: Any) -> tuple[dict[int, Parcel], Counted, int, Any]:
         """Parcels of all that goes out, what they count, flags of the kind, and the whole note."""
-        parcels, counts, flags = _NONE, _NOTHING, self.flags
+        parcels, counts, flags = _NONE, NOTHING, self.flags
         declared = self.registrations.declared
-        if self._outgoing or self.participants:
+        if self._outgoing or self._puts or self.participants:
             parcels = self.mail.pack()[0] if self._outgoing else {}
+            if self._puts:
+                self.accesses.pack_puts(parcels, NOTHING)
             for one in self.participants:
                 one.pack(parcels)
             counts = _count(parcels.items(), self.pid)
             if self.tracer is not None:
                 self.tracer.count(parcels)
-            if self._accesses.asking:
+            if self.accesses.asking:
                 flags |= FLAG_GETS
+                self.accesses.asking = False
         if declared or self.checked:
             note = (note, declared or None, (self.account.label, where()) if self.checked else None)
         elif note is not None:
             note = (note, None, None)
-        return parcels, counts, flags, note
+        return parcels, counts if note is None else _agreed(counts), flags, note
 
     def _forget(self) -> None:
         """What the participants got with the last sync is gone; when checked, all views that were kept are poisoned."""
@@ -516,30 +587,33 @@ class SuperstepEngine:
                 poison(data, arrays)
             self._fresh = []
 
-    def _take(self, arrival: Arrival, kind: int, what: str, seconds: float, sent: Counted) -> Sequence[Any] | None:
+    def _take(
+        self, arrival: Arrival, kind: int, what: str, seconds: float, sent: Counted, got: Counted = NOTHING
+    ) -> Sequence[Any] | None:
         """What an exchange brought: agreement, replies, deliveries, and the ledger's row; what each processor said.
 
         Args:
             seconds: of computing before it.
             sent: what this processor's parcels counted.
+            got: what came to it beside the arrival.
         """
-        words_out, messages_out, items_out = sent
-        words_in = messages_in = items_in = 0
+        words_out, messages_out, items_out, ways = sent
+        words_in, messages_in, items_in, _ = got
         notes: Sequence[Any] | None = None
         getting = False
         if arrival.kinds is not None:
             notes = self.settle(arrival, kind, what)
-            getting = any(word & FLAG_GETS for word in arrival.kinds)
-            if self.saver is not None and any(word & FLAG_MEET for word in arrival.kinds):
+            getting = flags_of(arrival.kinds) & FLAG_GETS != 0
+            if self.saver is not None and flags_of(arrival.kinds) & FLAG_MEET:
                 self.saver.heard()
         # 3. What arrived. What gets ask for is read before puts are written.
         arrived = arrival.parcels
         if getting:
             counts = self._answer(arrived)
             words_out, messages_out = words_out + counts[0], messages_out + counts[1]
-            words_in, messages_in = counts[2:]
+            words_in, messages_in = words_in + counts[2], messages_in + counts[3]
         if arrived:
-            words, messages, items_in = self._deliver(arrival)
+            words, messages, items_in, _ = self._deliver(arrival)
             words_in, messages_in = words_in + words, messages_in + messages
         if self.patterns.awaited:
             self.patterns.complete()
@@ -547,13 +621,14 @@ class SuperstepEngine:
             for queue in self.registrations.let_go():
                 self.participants[queue] = None  # what arrived for it goes with the next sync
         # 4. The ledger.
-        self.account.note(seconds, (words_out, messages_out, items_out), (words_in, messages_in, items_in))
+        sent, got = (words_out, messages_out, items_out, ways), (words_in, messages_in, items_in, 0)
+        self.account.note(seconds, sent, got)
         return notes
 
     def _answer(self, arrived: Sequence[tuple[int, Parcel]]) -> tuple[int, int, int, int]:
         """Answer the gets, and fill this processor's tickets: the second exchange of a superstep with gets."""
-        parcels, (words_out, messages_out) = self._accesses.replies(arrived)
-        words_in, messages_in = self._accesses.read()
+        parcels, (words_out, messages_out) = self.accesses.replies(arrived)
+        words_in, messages_in = self.accesses.read()
         # Who reads in memory of others does so before this exchange, and nothing is written there before it.
         if self.tracer is not None:
             self.tracer.count(parcels)
@@ -561,8 +636,8 @@ class SuperstepEngine:
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")
         if self.checked:
-            self._fresh = self._accesses.values(arrival.parcels)
-        self._accesses.fill(arrival.parcels)
+            self._fresh = self.accesses.values(arrival.parcels)
+        self.accesses.fill(arrival.parcels)
         sent, got = _count(parcels.items(), self.pid), _count(arrival.parcels, self.pid)
         return words_out + sent[0], messages_out + sent[1], words_in + got[0], messages_in + got[1]
 
@@ -570,10 +645,20 @@ class SuperstepEngine:
         """Hand what arrived to the inbox, the arrays and the queues; returns what it counts, as `_count`."""
         if len(arrival[2]) == 1 and self._fast:
             ((source, parcel),) = arrival[2]
-            if len(parcel) == 1 and MAIL in parcel and source != self.pid:  # what follows does the same, in more time
-                section = parcel[MAIL]
-                self.inbox = Inbox([(source, section)], self._outgoing)
-                return section[1], section[2], 0
+            if len(parcel) == 1 and source != self.pid:  # what follows does the same, in more time
+                if MAIL in parcel:
+                    section = parcel[MAIL]
+                    self.inbox = Inbox([(source, section)], self._outgoing)
+                    return section[1], section[2], 0, 0
+                ((stream, section),) = parcel.items()
+                if stream == PUTS:
+                    self.accesses.write(section)
+                    return section[1], section[2], 0, 0
+                if stream >= JOINED:
+                    queue = self.registrations.queues[stream - JOINED]
+                    queue.deliver([(source, section)], arrival[3].get(stream))
+                    self.participants[queue] = None  # until it is forgotten
+                    return section[1], 1, section[2], 0
         mail: list[tuple[int, Section]] = []
         queued: dict[int, list[tuple[int, Section]]] | None = None
         patterned: list[tuple[int, int, Section]] | None = None
@@ -588,7 +673,7 @@ class SuperstepEngine:
                 elif stream == NOTES:
                     self._noted.append((source, section))
                 elif stream == PUTS:
-                    self._accesses.write(section)
+                    self.accesses.write(section)
                 elif stream >= JOINED:
                     if queued is None:
                         queued = {}
@@ -619,7 +704,7 @@ class SuperstepEngine:
                 for stream, section in parcel.items()
                 if section.data is not None and section.data.size
             ]
-        return words, messages, items
+        return words, messages, items, 0
 
     def _arrays(self, stream: int, section: Section) -> Sequence[NDArray[Any]]:
         """The arrays in the data of a section whose dtype is known, and of which the program may keep views."""
@@ -703,9 +788,9 @@ class SuperstepEngine:
 
     def give_back(self, everything: bool = False) -> None:
         """Give back the parts that the program has forgotten; all of them where this machine ends."""
-        for part in [*self.kept] if everything else self.forgotten:
-            if part in self.kept:
-                self.kept.remove(part)
+        for part in [*self.living_parts] if everything else self.forgotten:
+            if part in self.living_parts:
+                self.living_parts.remove(part)
                 part.give_back(everything=True)
                 if not part.transport.revoked:
                     part.router.close()
@@ -744,16 +829,22 @@ class SuperstepEngine:
         return f"was last heard of when {ended}, {time.perf_counter() - account.left:.0f} s ago"
 
 
+def _agreed(counts: Counted) -> Counted:
+    words, messages, items, ways = counts
+    return words, messages, items, ways | AGREED
+
+
 def _count(parcels: Iterable[tuple[int, Parcel]], pid: int) -> Counted:
-    """Words, messages and items of queues, without what a processor sends to itself: that crosses no network."""
-    words = messages = items = 0
+    """Words, messages and items of queues, without what a processor sends to itself: that crosses no network; ways."""
+    words = messages = items = ways = 0
     for other, parcel in parcels:
-        if other != pid:
-            for stream, section in parcel.items():
+        for stream, section in parcel.items():
+            ways |= BY_QUEUE if stream >= JOINED else _WAYS.get(stream, BY_PATTERN)
+            if other != pid:
                 words += section[1]
                 if stream < JOINED:
                     messages += section[2]
                 else:  # what a queue sends to one processor travels as one message
                     messages += 1
                     items += section[2]
-    return words, messages, items
+    return words, messages, items, ways

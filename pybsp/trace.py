@@ -48,7 +48,7 @@ class OwnLog(Log):
         self._own = [self.table(0, self.combined)] if self.combined else []
 
     def own(self) -> Rows:
-        """This processor's rows, shape (supersteps, 10)."""
+        """This processor's rows, shape (supersteps, COLUMNS)."""
         return np.concatenate([*self._own, self.table(self.combined)])
 
 
@@ -85,7 +85,7 @@ class Tracer:
 
     # -- when the run has ended ---------------------------------------------------------------------------------------
 
-    def kept(self) -> Kept:
+    def traced(self) -> Traced:
         """What is sent to processor 0: spans, of several supersteps each where there are very many."""
         rows = self.log.own()
         share = max(16, SPANS // self._engine.p)
@@ -96,7 +96,7 @@ class Tracer:
         labels = list(self.log.labels)
         spans = [number // size for number in self.collectives]
         names = dict(zip(spans, self.collectives.values(), strict=True)) if size == 1 else {}
-        return Kept(
+        return Traced(
             size, len(rows), labels, rows[firsts, LABEL], sums, self._largest(firsts), self.words, names, self._riding()
         )
 
@@ -110,7 +110,7 @@ class Tracer:
         return self.log.riding if len(self.log) <= SPANS else {}
 
 
-class Kept(NamedTuple):
+class Traced(NamedTuple):
     """What a processor has kept.
 
     size: supersteps of a span.
@@ -138,37 +138,37 @@ class Kept(NamedTuple):
 def gather(tracer: Tracer) -> Trace | None:
     """What all have kept, on processor 0; None on others. Collective, when the ledger has been combined."""
     engine, what = tracer._engine, "gathered the trace"
-    kept = tracer.kept()
-    plain: Any = (*kept[:3], list(kept.words.items()), kept.collectives)
-    data = np.concatenate([kept.kinds[:, None], kept.sums], axis=1)
+    traced = tracer.traced()
+    plain: Any = (*traced[:3], list(traced.words.items()), traced.collectives)
+    data = np.concatenate([traced.kinds[:, None], traced.sums], axis=1)
     section = Section(plain, 0, 0, data.reshape(-1).view(np.uint8) if data.size else None)
     arrival = engine.meet(LEDGER, None, {0: {REPLIES: section}})
     engine.settle(arrival, LEDGER, what)
     if engine.pid:
         return None
-    of_all: list[Kept] = []
+    of_all: list[Traced] = []
     for _, parcel in sorted(arrival.parcels, key=lambda one: one[0]):
         size, supersteps, labels, words, collectives = parcel[REPLIES].descriptors
         raw = parcel[REPLIES].data
         table = np.empty((0, 6)) if raw is None else np.array(raw).view(np.float64).reshape(-1, 6)
         counted = {(label, dest): count for (label, dest), count in words}
         of_all.append(
-            Kept(size, supersteps, labels, table[:, 0], table[:, 1:], np.empty(0), counted, dict(collectives), {})
+            Traced(size, supersteps, labels, table[:, 0], table[:, 1:], np.empty(0), counted, dict(collectives), {})
         )
-    return Trace(of_all, kept.largest, kept.riding, engine.account.virtual)
+    return Trace(of_all, traced.largest, traced.riding, engine.account.virtual)
 
 
 def of_virtual(tracers: Sequence[Tracer]) -> Trace:
     """What all virtual processors have kept, when their ledger has been combined."""
-    kept = [tracer.kept() for tracer in tracers]
-    return Trace(kept, kept[0].largest, kept[0].riding, virtual=True)
+    traced = [tracer.traced() for tracer in tracers]
+    return Trace(traced, traced[0].largest, traced[0].riding, virtual=True)
 
 
 class Trace:
     """The trace of a run.
 
     Args:
-        kept: of each processor.
+        traced: of each processor.
         largest: seconds of the largest computing, by span.
         riding: words by name, by superstep.
         virtual: whether its times are.
@@ -182,18 +182,20 @@ class Trace:
         counts: words out and in, messages out, shape (p, spans, 3).
     """
 
-    def __init__(self, kept: Sequence[Kept], largest: Rows, riding: dict[int, dict[str, int]], virtual: bool) -> None:
-        first = kept[0]
-        self.p, self.size, self.supersteps, self.virtual = len(kept), first.size, first.supersteps, virtual
+    def __init__(
+        self, traced: Sequence[Traced], largest: Rows, riding: dict[int, dict[str, int]], virtual: bool
+    ) -> None:
+        first = traced[0]
+        self.p, self.size, self.supersteps, self.virtual = len(traced), first.size, first.supersteps, virtual
         self.labels = [first.labels[int(kind)] for kind in first.kinds]
-        sums = np.stack([one.sums for one in kept])
+        sums = np.stack([one.sums for one in traced])
         self.computing, self.counts = sums[:, :, 0], sums[:, :, 2:]
         # As measured, waiting cannot be longer than the rest of the superstep.
         rest = np.maximum(sums[:, :, 1] - self.computing, 0.0)
         self.waiting = np.minimum(np.maximum(largest - self.computing, 0.0), rest)
         self.exchange = rest - self.waiting
         self.collectives, self.riding = first.collectives, riding
-        self._kept = kept
+        self._traced = traced
 
     @property
     def seconds(self) -> float:
@@ -215,7 +217,7 @@ class Trace:
         a_lane = -(-self.p // LANES)
         numbers, labels = self._numbered()
         words: dict[tuple[int, int, int], int] = {}
-        for source, one in enumerate(self._kept):
+        for source, one in enumerate(self._traced):
             for (label, dest), count in one.words.items():
                 kind = numbers.get(label, len(labels) - 1)
                 place = kind, source // a_lane, dest // a_lane

@@ -117,8 +117,7 @@ class Watch:
         self.pid, self.p, self._addresses, self._hosts = transport.pid, transport.p, addresses, hosts
         self._superstep, self._heard = superstep, heard
         running.append(self)
-        first = settings.seconds(settings.WARN_AFTER) or NEVER
-        limit = NEVER if timeout is None else timeout
+        first, limit = limits(timeout)
         if self.p == 1 or min(first, limit) == NEVER:
             return
         self._waiter = transport.waiter
@@ -265,6 +264,11 @@ class _Writer:
 
 
 _writer = _Writer()
+
+
+def limits(timeout: float | None) -> tuple[float, float]:
+    """Seconds of a wait after which it is reported, and after which it ends."""
+    return settings.seconds(settings.WARN_AFTER) or NEVER, NEVER if timeout is None else timeout
 
 
 def waiting(frame: FrameType | None) -> bool:

@@ -36,6 +36,7 @@ _world: MPITransport | None = None  # of all ranks; made by the first run, used 
 _world_open = False  # whether all ranks still meet there
 _abandoned = False  # ranks that it would need have ended before its first run
 _alone = False  # no MPI library can be loaded; printed once
+_FIRST = 1.0  # seconds that others leave to the first task of a step that has been interrupted
 _sessions = 0  # that have begun: what is known of an exception is known in one of them
 
 
@@ -87,12 +88,18 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
     return _renewed(_world)
 
 
-def _renewed(transport: MPITransport) -> MPITransport:
-    """The transport of all ranks, made anew where the last run has left it revoked; collective."""
+def _renewed(transport: MPITransport, waits: float | None = None) -> MPITransport:
+    """The transport of all ranks, made anew where the last run has left it revoked; collective.
+
+    Raises:
+        TimeoutError: not all have come in so many seconds.
+    """
     global _world
     if transport.settled is not None:
         try:
-            _world = transport = transport.renewed()
+            _world = transport = transport.renewed(waits)
+        except TimeoutError:
+            raise
         except BaseException as error:
             _print_at_once(error)
             transport.abort(
@@ -158,9 +165,27 @@ def tell_before_run(error: BaseException) -> None:
     if agreed(error):
         return
     if isinstance(error, KeyboardInterrupt):  # as in a run: it ends the job, also where the program catches it
-        _world.abort(f"pybsp: processor {_world.pid} was interrupted; ending the job")
+        end_interrupted(_world)
         return
-    report_failure(_renewed(_world), None, error)
+    try:
+        transport = _renewed(_world, grace_or_default())
+    except TimeoutError:
+        _end_late(_world, None, error)
+        raise
+    report_failure(transport, None, error)
+
+
+def end_interrupted(transport: MPITransport) -> None:
+    """End the job, of which this processor has been interrupted."""
+    _let_first_end_it()
+    transport.abort(f"pybsp: processor {transport.pid} was interrupted; ending the job")
+
+
+def _let_first_end_it() -> None:
+    """Who interrupts a step of Slurm (Ctrl-C, scancel) interrupts all of its tasks: one of them is enough to say so."""
+    step = slurm.step()
+    if step is not None and step.task != 0:
+        time.sleep(_FIRST)
 
 
 def usable_mpi(operation: str) -> Any:
@@ -231,12 +256,7 @@ def report_failure(
             failure = failure_of(error, superstep, "")._replace(ends=ends)
             arrival = transport.exchange(FAIL, failure, {}, grace=grace_or_default())
     except TimeoutError:
-        _add_place(error, transport, at)
-        _print_at_once(error)
-        transport.abort(
-            f"pybsp: processor {transport.pid} failed, and not all others reached a sync within "
-            f"{grace_or_default():g} s (PYBSP_GRACE); ending the job"
-        )
+        _end_late(transport, at, error)
         raise
     except BSPError:
         # All know of another failure.
@@ -263,6 +283,16 @@ def report_failure(
             _print_at_once(error)
         if isinstance(error.code, str) and not (speaks and together):
             error.code = 1  # has been printed, or will be
+
+
+def _end_late(transport: MPITransport, at: SuperstepEngine | None, error: BaseException) -> None:
+    """End the job, as the others do not come to where they would be told of a failure."""
+    _add_place(error, transport, at)
+    _print_at_once(error)
+    transport.abort(
+        f"pybsp: processor {transport.pid} failed, and not all others reached a sync within "
+        f"{grace_or_default():g} s (PYBSP_GRACE); ending the job"
+    )
 
 
 def grace_or_default() -> float:
@@ -354,6 +384,8 @@ def _end(error: BaseException, say: Callable[[], Any]) -> None:
         say()
         return
     if _job_size() > 1 and not agreed(error) and (isinstance(error, KeyboardInterrupt) or not _tell(error)):
+        if isinstance(error, KeyboardInterrupt):
+            _let_first_end_it()
         say()
         abort_job()
     record = outcome(error)
@@ -370,7 +402,7 @@ def _tell(error: BaseException) -> bool:
     if _world is not None and not _world_open:
         return False
     try:
-        transport = _renewed(_world) if _world is not None else _meeting_place(error)
+        transport = _meeting_place(error) if _world is None else _renewed(_world, grace_or_default())
     except Exception:
         return False
     _close_world()
@@ -482,6 +514,10 @@ def _leave_job() -> None:
             settle(world.exchange, arrival, EXIT, "left the job", 0, "")
             world.free()
     except (KeyboardInterrupt, SystemExit, TimeoutError):
+        abort_job()
+    except BaseException as error:
+        # Whatever came in between: the others wait for this processor, and would do so for ever.
+        _print_at_once(error)
         abort_job()
     finally:
         sys.stdout.flush()

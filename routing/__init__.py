@@ -20,75 +20,42 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from ..transport.router import Direct, Router
-    from . import networks, relations
-    from .choice import Routing, name_of, named, resolved, router
-    from .decomposition import decompose
-    from .forwarding.options import Forwarding, hypercube_router, two_phase_router
-    from .logp.on_network import NetworkSchedule
-    from .logp.options import LogPRouting, logp_router
-    from .logp_on_bsp import logp_on_bsp
-    from .multibutterfly.options import MultibutterflyRouting, multibutterfly_router
-    from .relation import Relation
-    from .sparse import SparseRouter
-
-__all__ = [
-    "Direct",
-    "Forwarding",
-    "LogPRouting",
-    "MultibutterflyRouting",
-    "NetworkSchedule",
-    "Relation",
-    "Router",
-    "Routing",
-    "SparseRouter",
-    "decompose",
-    "hypercube_router",
-    "logp_on_bsp",
-    "logp_router",
-    "multibutterfly_router",
-    "name_of",
-    "named",
-    "networks",
-    "relations",
-    "resolved",
-    "router",
-    "two_phase_router",
-]
+    from ..transport.router import Direct as Direct
+    from ..transport.router import Router as Router
+    from . import networks as networks
+    from . import relations as relations
+    from .choice import Routing as Routing
+    from .choice import name_of as name_of
+    from .choice import named as named
+    from .choice import resolved as resolved
+    from .choice import router as router
+    from .decomposition import decompose as decompose
+    from .forwarding.options import Forwarding as Forwarding
+    from .forwarding.options import hypercube_router as hypercube_router
+    from .forwarding.options import two_phase_router as two_phase_router
+    from .logp.on_network import NetworkSchedule as NetworkSchedule
+    from .logp.options import LogPRouting as LogPRouting
+    from .logp.options import logp_router as logp_router
+    from .logp_on_bsp import logp_on_bsp as logp_on_bsp
+    from .multibutterfly.options import MultibutterflyRouting as MultibutterflyRouting
+    from .multibutterfly.options import multibutterfly_router as multibutterfly_router
+    from .relation import Relation as Relation
+    from .sparse import SparseRouter as SparseRouter
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
+    __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             ".networks": (),
             ".relations": (),
-            "..transport.router": (
-                "Direct",
-                "Router",
-            ),
-            ".choice": (
-                "Routing",
-                "name_of",
-                "named",
-                "resolved",
-                "router",
-            ),
+            "..transport.router": ("Direct", "Router"),
+            ".choice": ("Routing", "name_of", "named", "resolved", "router"),
             ".decomposition": ("decompose",),
-            ".forwarding.options": (
-                "Forwarding",
-                "hypercube_router",
-                "two_phase_router",
-            ),
+            ".forwarding.options": ("Forwarding", "hypercube_router", "two_phase_router"),
             ".logp.on_network": ("NetworkSchedule",),
-            ".logp.options": (
-                "LogPRouting",
-                "logp_router",
-            ),
+            ".logp.options": ("LogPRouting", "logp_router"),
             ".logp_on_bsp": ("logp_on_bsp",),
-            ".multibutterfly.options": (
-                "MultibutterflyRouting",
-                "multibutterfly_router",
-            ),
+            ".multibutterfly.options": ("MultibutterflyRouting", "multibutterfly_router"),
             ".relation": ("Relation",),
             ".sparse": ("SparseRouter",),
         },

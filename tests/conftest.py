@@ -7,13 +7,14 @@ tests/test_under_mpiexec.py, on MPI ranks. Both with checks off and on. A plain 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +26,12 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = str(Path(__file__).parent.parent / ".pytest_cache" / "bytecode")
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     del os.environ["PYTHONDONTWRITEBYTECODE"]
+
+# Tests start ranks by the hundred, which compute little: they start in less time without threads of BLAS, and where
+# MPICH's UCX neither patches the functions for memory nor serves its state as files.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("UCX_MEM_EVENTS", "n")
+os.environ.setdefault("UCX_VFS_ENABLE", "n")
 
 # Emulated hosts of one test come and go while others run: MPICH's UCX prints errors of their links where ranks print.
 os.environ.setdefault("UCX_LOG_LEVEL", "fatal")
@@ -40,15 +47,13 @@ from .launching import Program
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+Test = TypeVar("Test", bound=Callable[..., None])
+
 pytest_plugins = ["pybsp.pytest_plugin"]  # installed packages offer it by themselves
 
 # A shell ignores Ctrl-C in what it starts in the background, and programs that tests start would ignore it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# No test depends on how fast a machine is, examples of hypothesis neither.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
 
 
 class Spmd(tiers.Way):
@@ -113,10 +118,11 @@ def gathered(value: Any) -> list[Any]:
     text = MPI.pickle.dumps(value)
     sizes = np.empty(comm.size, np.int64)
     wait(comm.Iallgather(np.array([len(text)]), sizes))
-    texts = bytearray(int(sizes.sum()))
-    wait(comm.Iallgatherv(text, (texts, sizes)))
-    ends = np.cumsum(sizes)
-    return [MPI.pickle.loads(texts[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+    texts = [bytearray(text if rank == comm.rank else int(size)) for rank, size in enumerate(sizes)]
+    # Not an Iallgatherv: where sizes differ, Intel MPI's takes 100,000 looks for a megabyte.
+    for request in [comm.Ibcast(each, rank) for rank, each in enumerate(texts)]:
+        wait(request)
+    return [MPI.pickle.loads(each) for each in texts]
 
 
 def under_mpi(config: pytest.Config) -> bool:
@@ -130,6 +136,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     tiers.all_cases = bool(config.getoption("--all"))
+    # No test depends on how fast a machine is, examples of hypothesis neither.
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("ours", max_examples=tiers.some(100), deadline=None, suppress_health_check=slow)
+    settings.load_profile("ours")
     config.addinivalue_line("markers", "whole: only `pytest --all` runs this test")
     config.addinivalue_line("markers", "fast(*ids): a plain `pytest` runs only these cases of this test")
 
@@ -145,6 +155,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if tiers.CHECKED in metafunc.fixturenames:
+        metafunc.parametrize(tiers.CHECKED, [False, True], ids=tiers.CHECKS, indirect=True)
     if "spmd" not in metafunc.fixturenames:
         return
     mpi = under_mpi(metafunc.config)
@@ -159,6 +171,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("spmd", [pytest.param(spmd, id=spmd.id, marks=marks) for spmd in cases])
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Thousands of cases stay until the end: nothing looks through them for garbage, now or while tests run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     unlike = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if unlike:
@@ -166,6 +189,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: item.path.name != "test_under_mpiexec.py")  # they take longest
     if any("::" in argument for argument in config.args):  # who names a test wants it
         return
+    if under_mpi(config):  # a test marked bsp is for the number of ranks that this job has
+        items[:] = [item for item in items if not (isinstance(way := tiers.way_of(item), tiers.Marked) and not way.mpi)]
     taken = tiers.whole(items) if config.getoption("--all") else tiers.fast(items)
     kept = set(taken)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -180,6 +205,18 @@ def _settings_of_one_test() -> Iterator[None]:
     for name in [name for name in os.environ if name.startswith("PYBSP_") and name not in before]:
         del os.environ[name]
     os.environ.update(before)
+
+
+@pytest.fixture
+def checks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks are off or on, for a test that is a program: one of the pytest plugin, `on_processors`."""
+    monkeypatch.setenv("PYBSP_CHECKED", str(int(request.param)))
+
+
+def on_processors(test: Test) -> Test:
+    """A test that is a program: on each number of processors, with checks off and on, here and on ranks."""
+    marked: Test = pytest.mark.bsp(p=tiers.SIZES)(pytest.mark.usefixtures(tiers.CHECKED)(test))
+    return marked
 
 
 @pytest.fixture

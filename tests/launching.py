@@ -7,8 +7,9 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from textwrap import dedent
 from typing import NamedTuple
 
 from pybsp.mpiexec import launcher
@@ -68,6 +69,12 @@ def python(program: Path | str, *arguments: str) -> list[str]:
 def ranks(p: int, path: Path, limit: float = LIMIT, /, **environment: str) -> Ended:
     """Run a program on p ranks."""
     return run([*mpiexec(p), *python(path)], limit, **environment)
+
+
+def in_turn(programs: Mapping[str, str]) -> str:
+    """A program that runs several, by name, one after the other: their ranks start once."""
+    texts = {name: dedent(text) for name, text in programs.items()}
+    return f"for name, text in {texts!r}.items():\n    exec(compile(text, name, 'exec'), {{'__name__': '__main__'}})\n"
 
 
 def ended_well(ended: Ended) -> str:

@@ -188,7 +188,7 @@ SPLITTING = """
 """
 
 
-@pytest.mark.fast("5-2")
+@pytest.mark.whole
 @pytest.mark.parametrize(("p", "node"), [(5, 2), (7, 3)])
 def test_parts_across_nodes_and_within(program: Program, p: int, node: int) -> None:
     assert ended_well(ranks(p, node, program(SPLITTING))) == "done\n"

@@ -95,7 +95,7 @@ CHUNKED = """
 """
 
 
-@pytest.mark.fast("sparse-environment1", "direct-environment2")
+@pytest.mark.fast("direct-environment2")
 @pytest.mark.parametrize(
     ("router", "environment"),
     [

@@ -409,8 +409,8 @@ if os.fork() == 0:  # a process that nobody waits for, and that no signal to the
     time.sleep(600)
     os._exit(0)
 signal.signal(signal.SIGINT, once)
-MPI.COMM_WORLD.Barrier()
 try:
+    MPI.COMM_WORLD.Barrier()  # who is still in it when the other says so may be interrupted too
     if MPI.COMM_WORLD.rank == 0:
         print("running", flush=True)
     time.sleep(600)

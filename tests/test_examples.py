@@ -44,7 +44,7 @@ def test_every_example_is_tested() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SMALL) == set(TINY)
 
 
-@pytest.mark.fast("linear_algebra-pybsp run -n 2", "wordcount-mpiexec -n 3")
+@pytest.mark.fast("wordcount-mpiexec -n 3")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SMALL)
 def test_agrees_with_the_sequential_result(name: str, way: str) -> None:
@@ -88,6 +88,7 @@ def test_a_wrong_result_is_an_error(example: ModuleType, wrong: object, monkeypa
         pybsp.simulate(example.main, 4, p=2)
 
 
+@pytest.mark.whole
 def test_a_wrong_result_makes_the_job_exit_non_zero(tmp_path: Path) -> None:
     program = tmp_path / "wrong.py"
     program.write_text(
@@ -154,8 +155,7 @@ def test_heat_costs_the_edges_of_the_largest_block_a_step(
         steps - 1
     )
     assert [record.work for record in of_label(done, "gather")] == [work]
-    assert [record.h for record in of_label(done, "pattern")] == [0]
-    assert len(done.ledger) == steps + 2
+    assert len(done.ledger) == steps + 1
 
 
 def test_heat_is_equal_bit_for_bit_for_every_p(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,14 @@ def test_runs_recover_from_exceptions_inside_of_exchanges(name: str, error: str,
 
 
 @pytest.mark.whole
+@pytest.mark.parametrize("name", ["shared memory", "messages", "logp.run"])
+def test_a_second_exception_where_a_processor_learns_of_a_first_ends_the_job_or_is_recovered_from(name: str) -> None:
+    tally = tried(MEDIA[name], library(), "raise", every=20, visits=2, seed=SEED, victim=1, failing=2)
+    assert tally.wrong == []
+    assert tally.outcomes.total() >= 3
+
+
+@pytest.mark.whole
 def test_an_interrupt_inside_of_an_exchange_ends_the_job() -> None:
     tally = tried(MEDIA["messages"], library(), "interrupt", every=1500, visits=2, seed=SEED, victim=1)
     assert tally.wrong == []

@@ -30,7 +30,7 @@ sys.stdout.flush()
 """
 
 
-@pytest.mark.fast("2")
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [1, 2, 3, 8])
 def test_mpiexec_starts_as_many_processors_as_it_says(program: Program, p: int) -> None:
     assert sorted(ended_well(ranks(p, program(SIZE))).split("\n")[:-1]) == [f"p {p} {pid}" for pid in range(p)]
@@ -96,7 +96,8 @@ ABSENT = [
 ]
 
 
-@pytest.mark.parametrize("error", ABSENT)
+@pytest.mark.fast(ABSENT[0])
+@pytest.mark.parametrize("error", ABSENT, ids=ABSENT)
 def test_without_an_mpi_library_it_runs_on_a_virtual_processor_and_says_so_once(program: Program, error: str) -> None:
     ended = run(python(program(WITHOUT_MPI.format(error=error) + SIZE + SIZE)), LIMIT)
     assert (ended.code, ended.out) == (0, "p 1 0\n" * 2)
@@ -178,6 +179,7 @@ def test_the_hosts_thread_level_is_left_alone(program: Program, level: str) -> N
     ended_well(ranks(2, path))
 
 
+@pytest.mark.fast("after")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_mpi_that_the_host_initialises_and_finalises_itself(program: Program, when: str) -> None:
     first, second = ("import pybsp", "") if when == "after" else ("", "import pybsp")
@@ -202,6 +204,7 @@ def test_mpi_that_the_host_initialises_and_finalises_itself(program: Program, wh
     assert out.count("pybsp.run: MPI has been finalized in this process; call it before MPI.Finalize()") == 2
 
 
+@pytest.mark.whole
 def test_mpi_that_the_host_left_uninitialised_is_initialised(program: Program) -> None:
     path = program("""
         import mpi4py
@@ -319,7 +322,7 @@ sys.excepthook = mine
 # -- waiting -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("yield", "sleep")
+@pytest.mark.fast("yield")
 @pytest.mark.parametrize("mode", ["polite", "spin", "yield", "sleep"])
 def test_every_way_to_wait_works(program: Program, mode: str) -> None:
     path = program("""
@@ -333,6 +336,7 @@ def test_every_way_to_wait_works(program: Program, mode: str) -> None:
     ended_well(ranks(3, path, PYBSP_WAIT=mode))
 
 
+@pytest.mark.fast("run(lambda bsp: bsp.sync())")
 @pytest.mark.parametrize("how", ["run(lambda bsp: bsp.sync())", "attach(MPI.COMM_WORLD).__enter__()"])
 def test_a_wrong_way_to_wait_is_an_error_that_is_printed_once(program: Program, how: str) -> None:
     ended = ranks(3, program(f"from mpi4py import MPI\nimport pybsp\npybsp.{how}\n"), PYBSP_WAIT="patiently")
@@ -384,6 +388,7 @@ def test_a_ledger_that_cannot_be_written_is_an_error_once_and_no_hang(tmp_path: 
     assert early.code == 2
 
 
+@pytest.mark.fast("virtual")
 @pytest.mark.parametrize("start", [["run", "-n", "2"], ["simulate", "-p", "2"]], ids=["ranks", "virtual"])
 def test_a_ledger_that_can_no_longer_be_written_costs_no_result(tmp_path: Path, start: list[str]) -> None:
     """The folder goes during the first run; the second one begins the file."""
@@ -412,6 +417,7 @@ def test_a_ledger_that_can_no_longer_be_written_costs_no_result(tmp_path: Path, 
     assert len(found["supersteps"]) == 1
 
 
+@pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_program_may_finalize_mpi_itself_after_its_runs(p: int, tmp_path: Path) -> None:
     program = tmp_path / "program.py"

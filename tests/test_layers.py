@@ -36,8 +36,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version compiled convert decoding drawing errors failures files layouts lazy leftovers managed mpiexec "
-        "notebook places process settings shipping slurm supervise",
+        "_version clocks compiled convert decoding drawing errors failures files layouts lazy leftovers managed "
+        "mpiexec notebook places process settings shipping slurm supervise ways",
         "",
     ),
     "machines": Layer("cost machine machine_shown", "ground"),
@@ -52,8 +52,8 @@ LAYERS = {
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits job keywords launch logp.launch machine_cache on_network replaying serving session signals simulation "
-        "started testing threads watch world",
+        "exits job keywords launch logp.launch machine_cache on_network progress replaying serving session signals "
+        "simulation started testing threads watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),
@@ -64,7 +64,7 @@ LAYERS = {
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
     "command": Layer(
-        "__main__ cli configured doctor labelled page predict probe pytest_plugin report starting",
+        "__main__ cli configured doctor labelled logp_report page predict probe pytest_plugin report starting",
         "ground machines transport messages logp bsp routers runs benchmarks",
     ),
 }
@@ -175,7 +175,8 @@ def imports_of(module: str) -> Sequence[Import]:
                 yield Import(module, of, node.lineno, types_only)
         types_only = types_only or (for_types(node) and not is_package(module))
         for child in ast.iter_child_nodes(node):
-            yield from visit(child, types_only)
+            if not isinstance(child, ast.expr):  # no import is in one
+                yield from visit(child, types_only)
 
     return list(visit(parsed(module), False))
 
@@ -201,6 +202,7 @@ def circle(edges: Mapping[str, set[str]]) -> list[str]:
     return way[way.index(way[-1]) : -1] if way else []
 
 
+@cache
 def layer_of(module: str) -> str:
     if offered(module):
         return "names"

@@ -50,6 +50,9 @@ def test_owner_local_and_global_are_inverse(layout: Layout) -> None:
     indices = everything(layout)
     owners, local = layout.owner(indices), layout.local(indices)
     assert np.array_equal(layout.to_global(owners, local), indices)
+    together = layout.places(indices)
+    assert np.array_equal(together[0], owners)
+    assert np.array_equal(together[1], local)
     assert np.bincount(owners, minlength=layout.p).tolist() == layout.sizes.tolist()
     assert layout.sizes.sum() == np.prod(layout.shape)
 
@@ -185,5 +188,7 @@ def test_indices_out_of_range_are_refused(layout: Layout) -> None:
         indices = index if len(layout.shape) == 1 else (0, index)
         with pytest.raises(pybsp.BoundsError, match="argument indices: expected indices from 0 to 4"):
             layout.owner(indices)
+        with pytest.raises(pybsp.BoundsError, match="argument indices: expected indices from 0 to 4"):
+            layout.places(indices)
     with pytest.raises(pybsp.BoundsError, match="argument local"):
         layout.to_global(1, 3 if len(layout.shape) == 1 else (0, 3))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -123,6 +126,7 @@ VALUES = {
     settings.MACHINE: ("one.json", "other.json"),
     settings.LEDGER: ("one.json", "other.json"),
     settings.TRACE: ("one.json", "other.json"),
+    settings.PROGRESS: ("lines", "terminal"),
     settings.CHECKED: ("1", "0"),
     settings.ROUTER: ("direct", "sparse"),
     settings.GRACE: ("5", "6"),
@@ -183,6 +187,14 @@ def test_a_setting_that_differs_is_an_error_that_names_both_values(program: Prog
     assert ended.out.count(f"<{text}") == 6
 
 
+def test_settings_are_those_of_processor_0_and_no_other_may_have_one_of_its_own() -> None:
+    with pytest.raises(pybsp.UsageError, match=r"got '7' on processor 1, nothing on processor 0; set it for all"):
+        settings.agree("run", [settings.GRACE], [{}, {settings.GRACE: "7"}])
+    with pytest.raises(pybsp.UsageError, match=r"got '8' on processor 2, '7' on processor 0"):
+        settings.agree("run", [settings.GRACE], [{settings.GRACE: "7"}, {}, {settings.GRACE: "8"}])
+
+
+@pytest.mark.whole
 def test_a_setting_that_processor_0_lacks_is_an_error(program: Program) -> None:
     ended = ranks(
         2,
@@ -305,6 +317,7 @@ def test_a_script_may_start_one_program_after_the_other(program: Program) -> Non
     assert (ended.code, ended.out, ended.err) == (0, "", "")
 
 
+@pytest.mark.whole
 def test_a_program_that_is_executed_in_place_of_another_is_the_rank(program: Program) -> None:
     ended = ranks(
         2,
@@ -418,7 +431,7 @@ RAISES = {
 }
 
 
-@pytest.mark.fast("slots-run")
+@pytest.mark.whole
 @pytest.mark.parametrize("how", RAISES)
 @pytest.mark.parametrize("kind", REFUSING)
 def test_an_exception_that_refuses_attributes_keeps_its_place(program: Program, kind: str, how: str) -> None:
@@ -436,6 +449,16 @@ def test_an_exception_that_refuses_attributes_keeps_its_place(program: Program, 
     failed_once(ended, "Refusing: boom" if sys.version_info < (3, 13) else "Refusing")
     place = "" if how == "logp" else ', in superstep 1 ("exchange")'
     assert f"(on processor 1 of 3{place})" in ended.err
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions take no notes")
+@pytest.mark.parametrize("kind", REFUSING)
+def test_an_exception_that_refuses_attributes_takes_a_note(kind: str) -> None:
+    defined: dict[str, Any] = {"dataclasses": dataclasses}
+    exec(REFUSING[kind], defined)
+    error = defined["Refusing"]("boom")
+    failures.note_place(error, "(on processor 1 of 3)")
+    assert traceback.format_exception(error)[-1] == "(on processor 1 of 3)\n"
 
 
 def test_what_is_known_of_an_exception_is_kept_with_it() -> None:

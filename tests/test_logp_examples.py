@@ -259,6 +259,7 @@ def test_a_wrong_result_is_an_error(example: Any, name: str, wrong: object, monk
         simulate(example.main, p=3)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", NAMES)
 def test_agrees_with_the_sequential_result(name: str) -> None:
     ways = ([*mpiexec(3), sys.executable], [sys.executable, "-m", "pybsp", "simulate", "-p", "7"])

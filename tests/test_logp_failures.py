@@ -12,6 +12,8 @@ from textwrap import dedent
 
 import pytest
 
+import pybsp
+
 from .launching import LIMIT, failed_once, finish, mpiexec, python, run, start
 from .test_failures import GRACE, LONG, all_gone, ranks, said
 
@@ -45,7 +47,7 @@ def catching(program, **kwargs):
         raise
 """
 
-CAPACITIES = pytest.mark.parametrize("capacity", ["global", "per-pair", None])
+CAPACITIES = pytest.mark.parametrize("capacity", ["global", "window", "per-pair", None])
 
 
 @pytest.mark.fast("global")
@@ -151,6 +153,7 @@ def test_messages_that_nobody_received_are_said_once(program: Program) -> None:
     assert sorted(said(ended)) == [0, 1, 2]
 
 
+@pytest.mark.whole
 def test_an_exit_of_one_processor_ends_the_job(program: Program) -> None:
     ended = ranks(3, program("catching(lambda proc: sys.exit(3) if proc.pid == 1 else proc.recv())"))
     assert ended.code != 0
@@ -209,6 +212,7 @@ def test_a_rank_ends_while_the_others_begin_a_run(program: Program) -> None:
     assert "processors 0, 2 called pybsp.logp.run, at " in said(ended)[0]
 
 
+@pytest.mark.whole
 def test_a_failure_on_a_part_that_is_caught_ends_nothing_and_elsewhere_goes_on(program: Program) -> None:
     ended = ranks(
         4,
@@ -287,7 +291,7 @@ def test_a_run_with_a_ledger_says_once_that_it_has_none(program: Program, tmp_pa
     assert not ledger.exists()
 
 
-@pytest.mark.fast("'yes'")
+@pytest.mark.whole
 @pytest.mark.parametrize("pace", ["1", "0", "'yes'", "None"])
 def test_pace_is_true_or_false(program: Program, pace: str) -> None:
     path = program(f"logp.run(lambda proc: None, pace={pace})")
@@ -300,6 +304,12 @@ def test_pace_is_true_or_false(program: Program, pace: str) -> None:
         assert ended.code != 0
         assert f"pybsp.logp.run: argument pace: expected True or False, got {pace}" in ended.err
         assert ended.err.count("Traceback") == 1
+
+
+@pytest.mark.parametrize("pace", [1, "yes", None])
+def test_another_pace_is_refused(pace: object) -> None:
+    with pytest.raises(pybsp.UsageError, match=f"argument pace: expected True or False, got {pace!r}"):
+        pybsp.logp.run(lambda proc: None, pace=pace)  # type: ignore[call-overload]
 
 
 def test_without_a_launcher_there_is_one_processor(program: Program) -> None:

@@ -63,6 +63,7 @@ def test_others_that_never_come_end_the_job(tmp_path: Path, capacity: str | None
     assert "not all others reached a sync within 1 s (PYBSP_GRACE); ending the job" in ended.err
 
 
+@pytest.mark.whole
 def test_different_options_are_an_error_at_the_beginning(tmp_path: Path) -> None:
     ended = job(
         tmp_path,
@@ -75,6 +76,7 @@ def test_different_options_are_an_error_at_the_beginning(tmp_path: Path) -> None
     failed_once(ended, "pybsp.errors.UsageError: pybsp.run: argument router: expected the same on all processors")
 
 
+@pytest.mark.whole
 def test_the_ledger_says_which_router_it_was(tmp_path: Path) -> None:
     ended = job(
         tmp_path,

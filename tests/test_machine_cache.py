@@ -228,7 +228,8 @@ def test_a_cache_that_cannot_be_written_costs_no_run(program: Program, cache: Pa
     found = ended(job, LIMIT)
     assert found.code == 0, found
     assert found.out.startswith("True")  # by a file for this run alone
-    assert f"it serves this run alone, as it cannot be kept: machine file {cache}" in found.err
+    busy = "it serves this run alone, as a busy machine says little" in found.err  # where nothing is to be kept
+    assert busy or f"it serves this run alone, as it cannot be kept: machine file {cache}" in found.err
 
 
 def test_what_measures_is_the_pybsp_that_asks_for_it(tmp_path: Path) -> None:

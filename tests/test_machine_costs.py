@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pybsp.cost import Superstep
 from pybsp.ledger import Ledger, Log, append_run, combine
 from pybsp.machine import for_p
 from pybsp.report import report
+from pybsp.ways import BY_MAIL, BY_QUEUE, BY_RECORD, named
 
 FIGURES = st.floats(0, 1e6)
 
@@ -409,7 +411,7 @@ def test_a_ledger_of_ranks_predicts_by_the_exchange_alone_and_costs_by_whole_sup
 def _log() -> Log:
     """Of a superstep with 8 words in a message, after 3 s of computing on a processor and 1 s on the other."""
     log = Log()
-    rows = [np.array([[0.0, 0, seconds, 20, 8, 8, 1, 1, 0, 0]]) for seconds in (3.0, 1.0)]
+    rows = [np.array([[0.0, 0, seconds, 20, 8, 8, 1, 1, 0, 0, BY_MAIL]]) for seconds in (3.0, 1.0)]
     log.note(*rows[0][0].tolist())
     log.names.append("")
     log.put([combine(rows)])
@@ -512,3 +514,93 @@ def test_pending_says_what_was_sent_since_the_last_sync() -> None:
         assert said[:2] == ["", ""]
         assert said[-1] == ""
         assert ["bsp.send" in said[2], "queue.send" in said[3], "put" in said[4], "get" in said[5]] == [True] * 4
+
+
+WAYS_COST = BSPMachine(
+    2,
+    0.5,
+    3.0,
+    1.0,
+    o_msg=1.0,
+    o_way={"queue": 7.0, "get": 20.0, "further": 2.0},  # type: ignore[arg-type]
+    late={"empty": 10.0, "sending": 40.0, "queue": 60.0},  # type: ignore[arg-type]
+    after=((1.0, 0.01), (100.0, 1.0)),
+)
+
+
+def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() -> None:
+    assert WAYS_COST.exchanging(4, 2) == WAYS_COST.exchanging(4, 2, ways=BY_MAIL) == 2 + 2 + 3
+    assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE) == 7 + 7
+    assert WAYS_COST.exchanging(4, 2, ways=BY_MAIL | BY_QUEUE) == 7 + 7 + 2
+    assert WAYS_COST.exchanging(4, 2, ways=BY_RECORD) == 2 + 3  # no message goes
+    assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=100.0) == 14 + 100
+    assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=1e9) == 14 + 100
+    assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=10.0) == pytest.approx(14 + 10)
+    assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=0.1) == pytest.approx(14 + 0.1)
+    assert WAYS_COST.exchanging(0, computing=100.0) == 3 + 10
+    assert WAYS_COST.time(0, 4, 2) == 7  # what costs and choices are by knows no ways
+    assert named(BY_MAIL | BY_QUEUE) == ("mail", "queue")
+
+
+def test_ways_and_long_computing_are_in_machine_files(tmp_path: Path) -> None:
+    machine = BSPMachine(2, 1.0, 1.0, 1.0, exchange=WAYS_COST)
+    machine.save(tmp_path / "machine.json")
+    assert BSPMachine.load(tmp_path / "machine.json") == machine
+    assert hash(machine)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"o_way": {"pigeon": 1.0}}, "o_way must be .* of record, mail, .*pigeon"),
+        ({"late": {"mail": -1.0}}, "late must be finite seconds of at least 0"),
+        ({"after": ((2.0, 0.5), (1.0, 1.0))}, "after must be rows"),
+        ({"after": ((1.0, 1.5),)}, "after must be rows"),
+    ],
+)
+def test_what_no_way_can_cost_is_refused(wrong: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        BSPMachine(2, 1.0, 1.0, 1.0, **wrong)
+
+
+def test_a_ledger_says_in_which_ways_data_went_and_reads_files_that_do_not(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        other = (bsp.pid + 1) % bsp.p
+        x, q = bsp.array(4), bsp.queue()
+        bsp.sync()
+        pattern = x.pattern(np.full(4, other), np.arange(4))
+        bsp.sync()
+        calls: list[Callable[[], object]] = [
+            lambda: None,
+            lambda: bsp.send(other, 1),
+            lambda: x.put(other, 1.0),
+            lambda: x.get(other),
+            lambda: q.send(other, 1.0),
+            lambda: pattern.get(),
+        ]
+        for call in calls:
+            call()
+            bsp.sync()
+        bsp.send(other, 1)
+        pybsp.collectives.allreduce.start(bsp, 1, np.add)
+        bsp.sync()
+
+    ledger = pybsp.simulate(main, p=2).ledger
+    assert [named(record.ways) for record in ledger] == [
+        ("agreement",),
+        ("agreement", "making"),
+        (),
+        ("mail",),
+        ("put",),
+        ("get",),
+        ("queue",),
+        ("pattern",),
+        ("mail", "collective"),
+    ]
+    assert len(named(ledger.total.ways)) == 8  # all but records
+    run = ledger.as_json(["here"] * 2, "direct")
+    for record in run["supersteps"]:
+        del record["ways"]
+    append_run(tmp_path / "ledger.json", run, first=True)
+    (found,) = pybsp.ledger.read(tmp_path / "ledger.json")["runs"]
+    assert found["supersteps"].total.ways == 0

@@ -10,6 +10,7 @@ import pytest
 
 from examples.textbook import inner_product
 from pybsp.benchmarks.programs.cases import lines, lines_of
+from pybsp.ledger import read
 
 from .launching import run
 
@@ -17,6 +18,7 @@ from .launching import run
 def test_lines_with_code_alone_are_counted() -> None:
     text = 'def f(x):\n    """Of x.\n\n    More.\n    """\n    # why\n\n    return (x +\n            1)  # what\n'
     assert lines_of(text) == 3
+    assert lines_of('"""A module.\n\nMore.\n"""\n\nx = 1\n') == 1
     assert lines((inner_product.inner_product,)) == 3
 
 
@@ -35,3 +37,31 @@ def test_both_have_the_same_results_and_the_table_has_a_row_for_each(n: int, tmp
         assert row["mpi4py lines"] > 3
         assert len(row["seconds"]) == len(row["mpi4py seconds"]) == 3
     assert "lines of all programs" in ended.out
+
+
+@pytest.mark.whole
+def test_on_pybsp_alone_they_have_a_ledger(tmp_path: Path) -> None:
+    kept = tmp_path / "ledger.json"
+    program = str(Path(__file__).parent.parent / "benchmarks" / "programs" / "alone.py")
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "2", "--ledger", str(kept), program, "--quick"])
+    assert ended.code == 0, ended.err
+    (found,) = read(kept)["runs"]
+    assert {"level", "dot", "product", "sample_sort"} <= {total.label for total in found["supersteps"].totals()}
+
+
+@pytest.mark.whole
+def test_examples_are_compared_with_what_they_and_the_library_were_before(tmp_path: Path) -> None:
+    kept = tmp_path / "before.json"
+    command = [sys.executable, "-m", "pybsp.benchmarks.programs.before", "--quick", "--json", str(kept)]
+    ended = run(command, PYBSP_MACHINE="")
+    if "before: git" in ended.err:
+        pytest.skip("a clone without this history")
+    assert ended.code == 0, ended.err
+    pagerank, heat = json.loads(kept.read_text())["before"]
+    assert pagerank["words"] < pagerank["before words"]
+    assert heat["words"] == heat["before words"]
+    assert all(row["lines"] < row["before lines"] for row in (pagerank, heat))
+    assert len(heat["seconds"]) == len(heat["before seconds"]) == 2
+    ended = run([*command, "--commit", "nowhere"])
+    assert ended.code == 1
+    assert "before: git" in ended.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -84,6 +85,17 @@ def test_a_folder_that_shadows_the_package_is_noticed(tmp_path: Path) -> None:
 
 def test_a_program_beside_the_package_itself_is_none() -> None:
     starting.refuse_shadow(str(Path(pybsp.__file__).parent.parent / "program.py"))
+
+
+def test_a_program_in_a_clone_is_none_where_pybsp_was_installed_from_it(tmp_path: Path) -> None:
+    package = Path(pybsp.__file__).parent
+    (tmp_path / "pybsp").mkdir()
+    for name in ("__init__.py", "_version.py"):
+        shutil.copy(package / name, tmp_path / "pybsp" / name)
+    starting.refuse_shadow(str(tmp_path / "program.py"))
+    (tmp_path / "pybsp" / "_version.py").write_text('__version__ = "another"\n')
+    with pytest.raises(LauncherError, match="lies beside it"):
+        starting.refuse_shadow(str(tmp_path / "program.py"))
 
 
 @pytest.mark.whole

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pybsp.transport.arena import SMALLEST, SharedPool
 from pybsp.transport.wire import BY_MESSAGE
 
-from .launching import Program, ended_well, ranks
+from .launching import Program, ended_well, in_turn, ranks
 from .tiers import some
 
 KEEPING = """
@@ -35,15 +35,9 @@ KEEPING = """
         print("kept")
 """
 
-
-@pytest.mark.fast("2")
-@pytest.mark.parametrize("p", [2, 3])
-def test_what_a_program_holds_on_to_is_not_written_over(program: Program, p: int) -> None:
-    assert ended_well(ranks(p, program(KEEPING))) == "kept\n"
-
-
-def test_what_is_held_after_an_attach_can_be_read(program: Program) -> None:
-    path = program("""
+HELD_BY_TWO = {
+    "what a program holds on to is not written over": KEEPING,
+    "what is held after an attach can be read": """
         import numpy as np, pybsp
         from mpi4py import MPI
         kept = []
@@ -56,13 +50,81 @@ def test_what_is_held_after_an_attach_can_be_read(program: Program) -> None:
         assert [int(one.sum()) for one in kept] == [0, 25000, 50000, 75000]
         if MPI.COMM_WORLD.rank == 0:
             print("kept")
-    """)
-    assert ended_well(ranks(2, path)) == "kept\n"
-
-
-def test_what_arrived_in_a_part_is_not_written_over_after_it(program: Program) -> None:
-    """Those of a part send much on the machine that it is a part of, with what they have of the part in their hands."""
-    path = program("""
+    """,
+    "what one sent to itself, or filled, can be read after an attach": """
+        import numpy as np, pybsp
+        from mpi4py import MPI
+        with pybsp.attach(MPI.COMM_WORLD) as bsp:
+            bsp.send(bsp.pid, np.arange(100000))
+            room = bsp.room(1 - bsp.pid, 100000)
+            room[:] = 1
+            bsp.sync()
+            own = next(m.payload for m in bsp.inbox if m.source == bsp.pid)
+            bsp.sync()
+        assert (own == np.arange(100000)).all() and (room == 1).all()
+        if MPI.COMM_WORLD.gather(0) is not None:
+            print("kept")
+    """,
+    "attaching again and again leaves no memory behind": """
+        import numpy as np, pybsp
+        from mpi4py import MPI
+        maps = []
+        for k in range(10):
+            with pybsp.attach(MPI.COMM_WORLD) as bsp:
+                queue = bsp.queue()
+                queue.send(1 - bsp.pid, np.full(5000, k))
+                bsp.send(1 - bsp.pid, np.full(5000, k))
+                bsp.sync()
+            assert (bsp.inbox[0].payload == k).all() and (queue.values == k).all() and len(queue) == 5000
+            maps.append(sum(1 for _ in open("/proc/self/maps")))
+        assert maps[-1] < maps[2] + 5, maps
+        if MPI.COMM_WORLD.gather(0) is not None:
+            print("left")
+    """,
+    "holding on to little keeps little": """
+        import numpy as np, pybsp
+        def main(bsp):
+            kept = []
+            for k in range(200):
+                bsp.send(1 - bsp.pid, np.full(2000, k))
+                bsp.sync()
+                if k % 90 == 0:
+                    kept.append((k, bsp.inbox[0].payload))
+                assert all((payload == number).all() for number, payload in kept)
+            assert len(bsp._transport.board._lending) < 10
+            kept.clear()
+            bsp.sync()
+            bsp.sync()
+            assert not bsp._transport.board._lending
+            return bsp.pid
+        if pybsp.run(main) == 0:
+            print("little")
+    """,
+}
+HELD_BY_THREE = {
+    # The first: parts that come later may take the memory of those before.
+    "a part whose board has no room on one processor meets by messages": """
+        import numpy as np, pybsp
+        from pybsp.transport import window
+        def main(bsp):
+            populate = window.populate
+            window.populate = lambda memory: bsp.pid != 1 and populate(memory)
+            for again in range(2):
+                with bsp.split(0) as part:
+                    here = part._transport.board is not None
+                    part.send(0, np.full(100_000, part.pid))
+                    part.sync()
+                    got = [int(m.payload[-1]) for m in part.inbox]
+                    assert got == ([0, 1, 2] if part.pid == 0 else []), got
+                    assert here == bool(again), here
+                window.populate = populate
+            if bsp.pid == 0:
+                print("done")
+        pybsp.run(main)
+    """,
+    "what a program holds on to is not written over": KEEPING,
+    # Those of a part send much on the machine that it is a part of, with what they have of the part in their hands.
+    "what arrived in a part is not written over after it": """
         import numpy as np, pybsp
         def send(bsp, queue, number):
             for dest in range(bsp.p):
@@ -77,14 +139,28 @@ def test_what_arrived_in_a_part_is_not_written_over_after_it(program: Program) -
                 with part.split(part.pid // 2) as inner:
                     kept += send(inner, inner.queue(np.int64), 2)
                 kept += send(part, part.queue(np.int64), 3)
+            del part, inner  # which would keep memory of theirs
+            with bsp.split(0):  # a split gives back the parts that are forgotten
+                pass
             for number in range(4, 10):
                 send(bsp, outer, number)
                 assert all((view == was).all() for was, view in kept), number
         pybsp.run(main)
         if pybsp.run(lambda bsp: bsp.pid) == 0:
             print("kept")
-    """)
-    assert ended_well(ranks(3, path)) == "kept\n"
+    """,
+}
+
+
+@pytest.mark.parametrize(
+    ("p", "programs", "printed"),
+    [(2, HELD_BY_TWO, "kept kept kept left little"), (3, HELD_BY_THREE, "done kept kept")],
+    ids=["2", "3"],
+)
+def test_what_is_held_stays_and_no_more_than_that(
+    p: int, programs: dict[str, str], printed: str, program: Program
+) -> None:
+    assert ended_well(ranks(p, program(in_turn(programs)))).split() == printed.split()
 
 
 EXCHANGING = """
@@ -114,67 +190,6 @@ EXCHANGING = """
             print(0 if board is None else len(board.words))
     pybsp.run(main)
 """
-
-
-def test_what_one_sent_to_itself_or_filled_can_be_read_after_an_attach(program: Program) -> None:
-    path = program("""
-        import numpy as np, pybsp
-        from mpi4py import MPI
-        with pybsp.attach(MPI.COMM_WORLD) as bsp:
-            bsp.send(bsp.pid, np.arange(100000))
-            room = bsp.room(1 - bsp.pid, 100000)
-            room[:] = 1
-            bsp.sync()
-            own = next(m.payload for m in bsp.inbox if m.source == bsp.pid)
-            bsp.sync()
-        assert (own == np.arange(100000)).all() and (room == 1).all()
-        if MPI.COMM_WORLD.gather(0) is not None:
-            print("kept")
-    """)
-    assert ended_well(ranks(2, path)) == "kept\n"
-
-
-def test_attaching_again_and_again_leaves_no_memory_behind(program: Program) -> None:
-    path = program("""
-        import numpy as np, pybsp
-        from mpi4py import MPI
-        maps = []
-        for k in range(10):
-            with pybsp.attach(MPI.COMM_WORLD) as bsp:
-                queue = bsp.queue()
-                queue.send(1 - bsp.pid, np.full(5000, k))
-                bsp.send(1 - bsp.pid, np.full(5000, k))
-                bsp.sync()
-            assert (bsp.inbox[0].payload == k).all() and (queue.values == k).all() and len(queue) == 5000
-            maps.append(sum(1 for _ in open("/proc/self/maps")))
-        assert maps[-1] < maps[2] + 5, maps
-        if MPI.COMM_WORLD.gather(0) is not None:
-            print("left")
-    """)
-    assert ended_well(ranks(2, path)) == "left\n"
-
-
-def test_holding_on_to_little_keeps_little(program: Program) -> None:
-    path = program("""
-        import numpy as np, pybsp
-        def main(bsp):
-            kept = []
-            for k in range(200):
-                bsp.send(1 - bsp.pid, np.full(2000, k))
-                bsp.sync()
-                if k % 90 == 0:
-                    kept.append((k, bsp.inbox[0].payload))
-                assert all((payload == number).all() for number, payload in kept)
-            assert len(bsp._transport.board._lending) < 10
-            kept.clear()
-            bsp.sync()
-            bsp.sync()
-            assert not bsp._transport.board._lending
-            return bsp.pid
-        if pybsp.run(main) == 0:
-            print("little")
-    """)
-    assert ended_well(ranks(2, path)) == "little\n"
 
 
 def test_what_is_said_to_all_reaches_all_where_the_arena_is_full(program: Program) -> None:
@@ -233,29 +248,6 @@ def test_a_context_is_used_again_by_other_parts(program: Program) -> None:
         pybsp.run(main)
     """)
     assert ended_well(ranks(5, path)) == "done\n"
-
-
-def test_a_part_whose_board_has_no_room_on_one_processor_meets_by_messages(program: Program) -> None:
-    path = program("""
-        import numpy as np, pybsp
-        from pybsp.transport import window
-        def main(bsp):
-            populate = window.populate
-            window.populate = lambda memory: bsp.pid != 1 and populate(memory)
-            for again in range(2):
-                with bsp.split(0) as part:
-                    here = part._transport.board is not None
-                    part.send(0, np.full(100_000, part.pid))
-                    part.sync()
-                    got = [int(m.payload[-1]) for m in part.inbox]
-                    assert got == ([0, 1, 2] if part.pid == 0 else []), got
-                    assert here == bool(again), here
-                window.populate = populate
-            if bsp.pid == 0:
-                print("done")
-        pybsp.run(main)
-    """)
-    assert ended_well(ranks(3, path)) == "done\n"
 
 
 # -- the arena ---------------------------------------------------------------------------------------------------------

@@ -176,12 +176,3 @@ def test_nothing_is_kept_where_nobody_asks() -> None:
     engine = SuperstepEngine(transport, router, Account(transport), checked=False)
     assert engine.tracer is None
     assert type(engine.account.log) is Log
-
-
-@pytest.mark.whole
-def test_a_logp_program_says_that_it_has_no_trace(tmp_path: Path) -> None:
-    source, trace = tmp_path / "program.py", tmp_path / "trace.json"
-    source.write_text("from pybsp import logp\nlogp.run(lambda proc: None)\n")
-    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "2", "--trace", str(trace), str(source)])
-    assert (ended.code, trace.exists()) == (0, False)
-    assert ended.err.count("PYBSP_TRACE: a LogP program has no supersteps") == 1

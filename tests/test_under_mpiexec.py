@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from .launching import mpiexec, python
-from .tiers import SIZES
+from .tiers import ON_RANKS, SIZES
 
 HERE = Path(__file__).parent
 LIMIT = 1500  # seconds for one p; a hanging test is ended by pytest-timeout before
 
 
-@pytest.mark.fast("2", "3")
+@pytest.mark.fast(str(ON_RANKS))
 @pytest.mark.timeout(LIMIT + 30)
 @pytest.mark.parametrize("p", SIZES)
 def test_spmd_tests_pass_on_mpi_ranks(p: int, tmp_path: Path, pytestconfig: pytest.Config) -> None:

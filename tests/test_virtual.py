@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -359,3 +359,39 @@ def test_registering_does_not_take_time_by_the_square_of_p() -> None:
     seconds(64)
     # 15 times as much; where it was by the square, 46 times. Beside other work, not at once.
     assert any(seconds(4096) < 26 * seconds(512) for _ in range(8))
+
+
+def test_what_is_raised_where_all_meet_is_raised_on_all() -> None:
+    raised = []
+
+    def act(brought: Sequence[Any]) -> Sequence[Any]:
+        raise ValueError(f"{brought}")
+
+    def main(bsp: pybsp.BSP) -> None:
+        with pytest.raises(ValueError, match=r"\[0, 1, 2\]"):
+            bsp._transport.together(bsp.pid, act)  # type: ignore[attr-defined]
+        raised.append(bsp.pid)
+
+    pybsp.simulate(main, p=3)
+    assert sorted(raised) == [0, 1, 2]
+
+
+def test_what_all_make_alike_is_made_once_and_its_time_counts_on_each() -> None:
+    made: list[int] = []
+
+    def slow() -> int:
+        time.sleep(0.05)
+        made.append(7)
+        return 7
+
+    def steps(bsp: pybsp.BSP) -> Any:
+        stream = bsp.stream("alike")
+        yield
+        found = stream.alike(slow)
+        yield
+        return found, stream.alike(slow)
+
+    done = pybsp.simulate(lambda bsp: bsp.carry_out("alike", steps(bsp)), p=20, measure=True)
+    assert done.results == [(7, 7)] * 20
+    assert made == [7, 7]  # once in each superstep
+    assert done.ledger[1].seconds_mean >= 0.05

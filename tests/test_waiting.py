@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
@@ -214,6 +213,7 @@ def test_between_runs_nobody_counts(tmp_path: Path) -> None:
     assert set(ended.out.splitlines()) == {f"({8 * ANNOUNCES}, 1) (inf, 0) ({8 * ANNOUNCES}, 1) True"}
 
 
+@pytest.mark.whole
 def test_nobody_is_watched_where_no_report_is_wanted(tmp_path: Path) -> None:
     ended = job(
         2,
@@ -341,21 +341,31 @@ def test_virtual_processors_take_a_timeout_and_need_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "read"),
-    [
-        ("PYBSP_WARN_AFTER", "-1", partial(settings.seconds, "PYBSP_WARN_AFTER")),
-        ("PYBSP_WARN_AFTER", "soon", partial(settings.seconds, "PYBSP_WARN_AFTER")),
-        ("PYBSP_REPORT_SIGNAL", "-1", signals.configured_signal),
-        ("PYBSP_REPORT_SIGNAL", "SIGNAL", signals.configured_signal),
-        ("PYBSP_REPORT_SIGNAL", "kill", signals.configured_signal),
-    ],
+    ("variable", "value"), [("PYBSP_GRACE", "soon"), ("PYBSP_WARN_AFTER", "-1"), ("PYBSP_WARN_AFTER", "soon")]
 )
-def test_a_wrong_setting_is_refused(
-    variable: str, value: str, read: Callable[[], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seconds_that_are_none_are_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, value)
     with pytest.raises(UsageError, match=f"{variable}: expected .*{value!r}"):
-        read()
+        settings.seconds(variable)
+
+
+@pytest.mark.parametrize("value", ["-1", "SIGNAL", "kill"])
+def test_a_signal_that_is_none_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYBSP_REPORT_SIGNAL", value)
+    with pytest.raises(UsageError, match=f"PYBSP_REPORT_SIGNAL: expected .*{value!r}"):
+        signals.configured_signal()
+
+
+@pytest.mark.parametrize("value", ["0", "none"])
+def test_no_signal_may_be_wanted(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYBSP_REPORT_SIGNAL", value)
+    assert signals.configured_signal() is None
+
+
+def test_where_no_report_is_wanted_nobody_is_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYBSP_WARN_AFTER", "0")
+    assert watch.limits(None) == (float("inf"), float("inf"))
+    assert watch.limits(5) == (float("inf"), 5)
 
 
 # -- who reports, and when ----------------------------------------------------------------------------------------
@@ -550,6 +560,7 @@ def test_another_signal_may_be_asked_for_and_between_runs_it_is_answered_too() -
     assert re.search(r"^pybsp: process \d+: between runs, at <string>:2$", ended.err, re.MULTILINE)
 
 
+@pytest.mark.fast("signal.signal(signal.SIGUSR1, lambda *a: print('mine'))")
 @pytest.mark.parametrize(
     "theirs",
     [
@@ -564,6 +575,7 @@ def test_a_handler_of_the_program_stays(theirs: str) -> None:
     assert (ended.code, ended.err, ended.out.splitlines()[0]) == (0, "", "mine")
 
 
+@pytest.mark.whole
 def test_no_handler_is_set_where_none_is_wanted() -> None:
     ended = alone("pybsp.run(lambda bsp: None)\nos.kill(os.getpid(), signal.SIGUSR2)", PYBSP_REPORT_SIGNAL="none")
     assert (ended.code, ended.err) == (-signal.SIGUSR2, "")

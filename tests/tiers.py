@@ -7,7 +7,7 @@ a machine has cores it is the scheduler that takes the time: there a case runs w
 hash of its name.
 
 The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and
-half of the cases in one on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is
+one in four on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is
 among those that may be on ranks. Which way, is drawn by a hash of the case's name: so every p meets every kind of test,
 and a run does what the one before did. Of other tests that have SEVERAL cases, and of what a test goes through itself
 (`some`, `some_of`), it runs one in four. Beyond that, tests that take long and catch little more are marked:
@@ -32,8 +32,9 @@ SIZES = (1, 2, 3, 4, 5, 8)
 FEW, MANY = (1, 2, 3), (4, 5, 8)
 MANY_CASES = 8
 SEVERAL, EVERY = 4, 4  # of a test with so many cases that run in one way the fast tier has one of so many
-ON_RANKS = (3, 2)  # numbers of ranks in the fast tier, which are quick on few cores
-
+ON_RANKS = 3  # the number of ranks in the fast tier: few, which are quick on few cores, and no power of two
+CHECKED = "checks"  # the fixture that has them off or on, for a test marked bsp
+CHECKS = ("unchecked", "checked")
 
 all_cases = False  # whether this session runs the whole tier; set before tests are imported
 
@@ -56,6 +57,16 @@ class Way:
     variant: int  # of `variants` ways to run it there
     variants: int
     id: str  # of this argument, in the test's
+
+
+class Marked(Way):
+    """Of a test that is a program itself, by the pytest plugin."""
+
+    variants = 2
+
+    def __init__(self, p: int, checked: bool, mpi: bool) -> None:
+        self.p, self.mpi, self.variant = p, mpi, int(checked)
+        self.id = f"{CHECKS[self.variant]}-p{p}"
 
 
 def whole(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -88,7 +99,7 @@ def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
             return bool(only) or len(of_test) < SEVERAL or number % EVERY == 0
         if len(of_test) >= MANY_CASES and (number % 4 if way.mpi else number % 2 != (way.p in FEW)):
             return False
-        return runs(name(item), way) and not (way.mpi and zlib.crc32(name(item).encode()) >> 8 & 1)
+        return runs(name(item), way) and not (way.mpi and zlib.crc32(name(item).encode()) >> 8 & 3)
 
     return [item for item in items if taken(item)]
 
@@ -125,6 +136,9 @@ def ids(item: pytest.Item) -> str:
 def way_of(item: pytest.Item) -> Way | None:
     """Where and how this case runs its program, of a test for which there are several ways."""
     arguments = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    p, checked = arguments.get("bsp"), arguments.get(CHECKED)
+    if isinstance(p, int) and isinstance(checked, bool):
+        return Marked(p, checked, item.get_closest_marker("mpi") is not None)
     return next((value for value in arguments.values() if isinstance(value, Way)), None)
 
 
@@ -133,7 +147,7 @@ def runs(of_case: str, way: Way) -> bool:
     number = zlib.crc32(of_case.encode())
     number, variant = divmod(number, way.variants)
     if way.mpi:
-        return (way.p, way.variant) == (ON_RANKS[number % len(ON_RANKS)], variant)
+        return (way.p, way.variant) == (ON_RANKS, variant)
     if way.p in FEW:
         return (way.p, way.variant) == (FEW[number % 3], variant)
     return (way.p, way.variant) == (MANY[number // 3 % 3], way.variants - 1 - variant)

@@ -167,8 +167,8 @@ def guidelines(run: Mapping[str, Any]) -> Table:
         lines.append((row["title"], "itself", spread(row["forms"][OURS]), "", "", row["rounds"]))
         for found in row["ratios"]:
             name = found["against"]
-            said = "violated" if found["slower"] else ""
-            lines.append(("", name, spread(row["forms"][name]), ratio(found), said, ""))
+            verdict = "violated" if found["slower"] else ""
+            lines.append(("", name, spread(row["forms"][name]), ratio(found), verdict, ""))
     return table(
         "self-consistent guidelines: time of a call, median (quartiles); ratio, the collective over the same by other "
         "means, median of the rounds' (95 %)",

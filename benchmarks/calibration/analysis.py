@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pybsp.errors import UsageError
+from pybsp.machine import BSPMachine
 
 from . import machine_file
 from .estimates import Estimate, Flag
@@ -20,10 +21,12 @@ from .fits.held_out import held_out
 from .fits.intervals import batch_medians, median_interval
 from .fits.logp import fit_logp
 from .fits.noise import noise
+from .fits.ways import fit_late, fit_ways, predict, with_late, with_ways
 from .flags import flag
-from .results import BSPFit, Calibration, Errors, ExchangeFit, LogPFit, Segment
+from .results import After, BSPFit, Calibration, Errors, ExchangeFit, LogPFit, Segment
 from .samples import Point, Raw, Sample
 
+HELD_OUT = ("held-out", "held-out-way", "held-out-after")
 METHODS: dict[str, Callable[[Iterable[Sample]], dict[str, float]] | None] = {"pybsp": None, **methods.METHODS}
 UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 FIGURES = {
@@ -33,6 +36,8 @@ FIGURES = {
     "held-out": "the errors of predictions",
     "class": "the classes within and between nodes",
     "queue": "o_item",
+    **dict.fromkeys(("way", "held-out-way"), "o_way"),
+    **dict.fromkeys(("after", "held-out-after"), "exchanges after computing"),
     "logp": "L, o and G",
 }
 
@@ -93,11 +98,27 @@ def _exchange(raw: Raw, seed: int) -> ExchangeFit | None:
     fit = fit_bsp(by.get("bsp", []), (), seed, by.get("queue", []))
     if fit is None or not math.isfinite(fit.l.value):
         return None
-    machine = machine_file.bsp_machine(fit, raw.about)
-    validation = held_out(
-        by.get("held-out", []), lambda point: machine.elapsed(0.0, point.h, point.busiest, point.M, point.items)
+    plain = machine_file.bsp_machine(fit, raw.about)
+    o_way, o_item = fit_ways(by.get("way", []) + by.get("queue", []), plain, seed)
+    soon = with_ways(plain, o_way, o_item)
+    late, shares = fit_late(by.get("after", []), soon, seed)
+    machine = with_late(soon, late, shares)
+    unseen = [sample for name in HELD_OUT for sample in by.get(name, [])]
+    without = {"o_way": with_late(plain, late, shares), "late": soon}
+    return ExchangeFit(
+        dataclasses.replace(fit, o_item=o_item or fit.o_item),
+        _off(unseen, machine),
+        o_way,
+        late,
+        tuple(After(seconds, share) for seconds, share in shares.items()),
+        {name: errors for name, other in without.items() if (errors := _off(unseen, other)) is not None},
     )
-    return ExchangeFit(fit, None if validation is None else validation.all)
+
+
+def _off(unseen: Sequence[Sample], machine: BSPMachine) -> Errors | None:
+    """Errors of a machine's predictions of exchanges that were held out."""
+    validation = held_out(unseen, lambda point: predict(machine, point))
+    return None if validation is None else validation.all
 
 
 def _without_messages(supersteps: Sequence[Sample], rates: Sequence[Sample], p: int, seed: int) -> BSPFit | None:
@@ -175,7 +196,7 @@ def _short_of_time(raw: Raw) -> list[Flag]:
     """Which figures the budget was too small for."""
     flags = []
     budget = raw.about.get("budget")
-    sampled = {_key(sample.point) for sample in raw.samples}
+    sampled = {_key(sample.point) for sample in raw.samples + raw.exchanges}
     for event in ("not-measured", "not-converged"):
         missed = {
             tuple(point)

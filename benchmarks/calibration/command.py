@@ -101,7 +101,7 @@ def have_scipy() -> None:
     try:
         importlib.import_module("scipy.special")
     except ImportError:
-        raise UsageError("it needs scipy, which the extra `calibrate` has: pip install 'pybsp[calibrate]'") from None
+        raise UsageError("it needs scipy, which the extra `calibrate` has: pip install scipy") from None
 
 
 # -- without measuring -------------------------------------------------------------------------------------------------

@@ -17,10 +17,15 @@ from pybsp.errors import UsageError
 
 from . import patterns
 from .patterns import WORD
-from .samples import Point
+from .samples import EXCHANGE, Point
 from .sampling import LEVELS
 
-PARTS = ("rate", "bsp", "unbalanced", "class", "held-out", "queue", "repeat")
+PARTS = ("rate", "bsp", "unbalanced", "class", "held-out", "queue", "way", "repeat")
+
+ALONE = ("way", "held-out-way", "after", "held-out-after")  # experiments of exchanges alone
+AFTER = (4e-5, 3e-4, 6e-3)  # seconds of computing before these
+AFTER_OTHER = (1e-4, 2e-3)
+AFTER_WAYS = ("put", "get", "pattern-get", "pattern-put", "making", "collective", "gather")
 
 
 class _Level(NamedTuple):
@@ -119,6 +124,8 @@ def all_points(
             points += _held_out(p, sizes, word)
         if "queue" in parts:
             points += [Point("queue", "queue", "bsp", size=word, messages=m) for m in sizes.queue]
+        if "way" in parts:
+            points += _ways(sizes, word)
         if "class" in parts and nodes is not None and len(nodes) > len(set(nodes)) > 1:
             points += _class(sizes, word)
     points += _repeat(p, word)
@@ -191,6 +198,37 @@ def _held_out(p: int, level: _Level, word: int) -> list[Point]:
     return points + _swept("held-out", "random", level.held_out, 3, word)
 
 
+def _ways(level: _Level, word: int) -> list[Point]:
+    """Of exchanges alone: those that o_way is fitted from, and some held out."""
+    points = [Point("way", "agreement", "bsp", EXCHANGE)]
+    points += _swept("way", "making", (20, 500), 1, word, EXCHANGE)
+    points += _swept("held-out-way", "making", (100,), 1, word, EXCHANGE)
+    points += _swept("way", "gather", level.few, 1, word, EXCHANGE)
+    for pattern in ("put", "get", "pattern-get", "pattern-put", "record", "riding"):
+        points += _swept("way", pattern, (4, 200), 1, word, EXCHANGE)
+        points += _swept("held-out-way", pattern, (50,), 1, word, EXCHANGE)
+    points += _swept("way", "collective", level.few, 1, word, EXCHANGE)
+    points += _swept("way", "queue-and-own", (4, 40), 1, word, EXCHANGE)
+    points += _swept("held-out-way", "queue-and-own", (12, 400), 1, word, EXCHANGE)
+    for pattern in ("put+get", "pattern+queue"):
+        points += _swept("held-out-way", pattern, (30,), 1, word, EXCHANGE)
+    points += _after(AFTER, "after", AFTER_WAYS, 100, word)
+    return points + _after(AFTER_OTHER, "held-out-after", ("put+get", "pattern+queue", "riding", "gather"), 60, word)
+
+
+def _after(delays: Sequence[float], experiment: str, ways: Sequence[str], words: int, word: int) -> list[Point]:
+    """Exchanges after so many seconds of computing."""
+    points = [
+        *(Point(experiment, way, "bsp", EXCHANGE, size=word * words, messages=1) for way in ways),
+        *(Point(experiment, way, "bsp", EXCHANGE) for way in ("empty", "agreement")),
+        Point(experiment, "queue-and-own", "bsp", EXCHANGE, size=word * words, messages=1),
+        Point(experiment, "exchange", "bsp", EXCHANGE, size=word, messages=1),
+        Point(experiment, "exchange", "bsp", EXCHANGE, size=8 * words * word, messages=1),
+        Point(experiment, "exchange", "bsp", EXCHANGE, size=words * word, messages=8),
+    ]
+    return [point._replace(delay=delay) for point in points for delay in delays]
+
+
 def _class(level: _Level, word: int) -> list[Point]:
     points = [Point("class", "empty", "bsp", "intra")]  # of a node alone; between nodes it is that of "bsp"
     for where in ("intra", "inter", "inter-all"):
@@ -215,6 +253,7 @@ def _different(points: Sequence[Point], p: int, nodes: Sequence[int] | None) -> 
         if point.experiment != "rate":
             steps = patterns.relations(point, p, nodes)
             sent = tuple(tuple(part.tobytes() for part in step) for step in steps)
-            key = (point.experiment, point.where, point.pattern == "queue", sent)
+            way = point.pattern if point.where == EXCHANGE or point.pattern == "queue" else ""
+            key = (point.experiment, point.where, way, point.delay, sent)
         first.setdefault(key, number)
     return set(first.values())

@@ -25,7 +25,7 @@ from .harness import Job, finish, ignore_settings, launch_on_ranks
 
 SECONDS = 5.5  # of measuring: starting the ranks, warming up and fitting take 2 to 4 more
 USELESS = 0.5  # error of held-out supersteps, median, above which a machine file is not kept
-PARTS = ("rate", "bsp", "held-out", "queue")
+PARTS = ("rate", "bsp", "held-out", "queue", "way")
 
 
 def ready(command: Sequence[str], folder: str) -> tuple[int, str | None]:
@@ -95,17 +95,17 @@ def keep(raw: str, place: Place) -> None:
     try:
         path = place.path()
         if off is not None and off > USELESS:
-            said = "it serves this run alone, as a busy machine says little of a quiet one"
+            use = "it serves this run alone, as a busy machine says little of a quiet one"
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             machine_file.write(calibration, path)
             beside.unlink()
-            said = f"kept in {path}"
+            use = f"kept in {path}"
     except (OSError, RuntimeError, UsageError) as failure:
         reason = str(failure) if isinstance(failure, UsageError) else f"machine file {path}: {failure}"
-        said = f"it serves this run alone, as it cannot be kept: {reason}"
+        use = f"it serves this run alone, as it cannot be kept: {reason}"
     error = "" if off is None else f", {off:.0%} off held-out supersteps (median)"
-    print(f"pybsp run: g = {machine.g:.3g} s/word, l = {machine.l:.3g} s{error}; {said}", file=sys.stderr)
+    print(f"pybsp run: g = {machine.g:.3g} s/word, l = {machine.l:.3g} s{error}; {use}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -148,7 +148,7 @@ class Keeper:
             if event.get("event") == "pilot":
                 self._pilot.update(event)
         visits: dict[tuple[Point, int], list[Sample]] = {}
-        for sample in raw.samples:
+        for sample in raw.samples + [one for one in raw.exchanges if one.point.experiment in design.ALONE]:
             if sample.launch == self.job.launch:
                 visits.setdefault((sample.point, sample.batch), []).append(sample)
                 self._already = max(self._already, sample.at)
@@ -279,6 +279,8 @@ def supersteps(bsp: pybsp.BSP, job: Job, nodes: Sequence[int], keeper: Keeper | 
         if keeper is not None:
             keeper.open(bench.timer)
         planned = job.points(bsp.p, nodes)
+        if not bench.timer.runs:  # no way has a cost of its own on virtual processors
+            planned = [point for point in planned if point.experiment not in design.ALONE]
         if not bench.warm() and keeper is not None:
             keeper.event("unsteady", launch=job.launch)
         bench.pilot()
@@ -483,6 +485,6 @@ def _communicator() -> MPI.Intracomm:
         comm: MPI.Intracomm = load().COMM_WORLD.Dup()
     except (ImportError, RuntimeError) as error:
         raise LauncherError(
-            f"calibrate: no MPI library can be loaded ({error}); pip install 'pybsp[mpich]' brings one"
+            f"calibrate: no MPI library can be loaded ({error}); pip install mpich brings one"
         ) from None
     return comm

@@ -23,6 +23,7 @@ from pybsp.errors import UsageError
 from pybsp.machine import FORMAT, VERSION, BSPMachine, EBSPMachine, read_parts, replace_file
 
 from .estimates import Estimate
+from .fits.ways import with_late, with_ways
 from .results import BSPFit, Calibration, EBSPFit, Errors, LogPFit
 
 
@@ -116,7 +117,10 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
         errors = None if calibration.held_out is None else calibration.held_out.all
         machine = bsp_machine(calibration.bsp, about, errors)
         if calibration.exchange is not None:
-            exchange = bsp_machine(calibration.exchange.fit, about, calibration.exchange.errors)
+            alone = calibration.exchange
+            exchange = bsp_machine(alone.fit, about, alone.errors)
+            exchange = with_ways(exchange, alone.o_way, None)
+            exchange = with_late(exchange, alone.late, {row.seconds: row.share for row in alone.after})
             machine = dataclasses.replace(machine, exchange=dataclasses.replace(exchange, r=machine.r))
         content["bsp"] = machine.as_part()
         r, o_item = machine.r, machine.o_item

@@ -18,6 +18,18 @@ is random has a seed made from the point itself.
     sample-sort     to each other one a part whose size varies, as random splitters make them; `size` on average
     random          as sparse, of other sizes; nothing is fitted from it
     queue           m items from each, to all at random, through a queue
+    queue-and-own   words of each, as items, to the next on a random cycle, and as many to itself
+    put, get        one access of each to the next on the cycle
+    pattern-get, pattern-put
+                    the same by a pattern that has as many items of its own
+    collective      each has something for each other one, as a collective sends it
+    record          a sum of small vectors, in one superstep: each has one for each other
+    gather          each other one has something for processor 0, as a collective sends it
+    agreement       arrays are made and freed
+    making          a pattern of so many words is made, and another freed
+    riding          mail as of a permutation, beside which a sum of as many words rides
+    put+get, pattern+queue
+                    both at once, of as many words
 """
 
 from __future__ import annotations
@@ -33,9 +45,10 @@ from numpy.typing import NDArray
 
 from pybsp.errors import UsageError
 
-from .samples import Point
+from .samples import EXCHANGE, Point
 
 WORD = 8  # bytes that the ledger counts as one
+QUEUED = ("queue", "queue-and-own")  # patterns that go through queues
 Whole = NDArray[np.int64]
 
 
@@ -102,11 +115,12 @@ def relations(point: Point, p: int, nodes: Sequence[int] | None = None) -> tuple
     Raises:
         UsageError: no such pattern, or nodes that are missing.
     """
-    if point.where and nodes is None:
+    where = "" if point.where == EXCHANGE else point.where
+    if where and nodes is None:
         raise UsageError(
             f"relations: argument nodes: a point {point.where!r} needs the node of each of the {p} processors, got None"
         )
-    return _relations(point.pattern, point.where, point.size, point.messages, p, tuple(nodes or ()))
+    return _relations(point.pattern, where, point.size, point.messages, p, tuple(nodes or ()))
 
 
 def counted(point: Point, p: int, nodes: Sequence[int] | None = None) -> Point:
@@ -118,12 +132,14 @@ def counted(point: Point, p: int, nodes: Sequence[int] | None = None) -> Point:
     steps = relations(point, p, nodes)
     totals = [0] * 5
     for step in steps:
-        out, into, sent, received, put, got = step.per_processor(p, point.pattern == "queue")
+        out, into, sent, received, put, got = step.per_processor(p, point.pattern in QUEUED)
         figures = (out.max(), into.max(), out.sum(), max(sent.max(), received.max()), max(put.max(), got.max()))
         totals = [total + int(figure) for total, figure in zip(totals, figures, strict=True)]
     if any(total % len(steps) for total in totals):
         raise UsageError(f"counted: {point.pattern} of {point.size} bytes on {p} processors has no whole mean {totals}")
     h_out, h_in, M, busiest, items = (total // len(steps) for total in totals)
+    if point.pattern == "pattern+queue" and p > 1:
+        items = point.size // WORD  # beside what goes by the pattern
     return point._replace(h_out=h_out, h_in=h_in, M=M, busiest=busiest, items=items)
 
 
@@ -207,6 +223,25 @@ def _permutation(terms: _Terms) -> tuple[PatternRelation, ...]:
     dests = np.empty(terms.p, np.int64)
     dests[cycle] = np.roll(cycle, -1)
     return _to(dests, terms)
+
+
+def _twice(terms: _Terms) -> tuple[PatternRelation, ...]:
+    (relation,) = _permutation(terms)
+    return (relation._replace(counts=2 * relation.counts),)
+
+
+def _riding(terms: _Terms) -> tuple[PatternRelation, ...]:
+    """A permutation, beside which each tells each other one as much."""
+    (mail,) = _permutation(terms)
+    (told,) = _exchange(terms)
+    twice = np.isin(told.sources * terms.p + told.dests, mail.sources * terms.p + mail.dests)
+    return (told._replace(counts=told.counts + twice * terms.m),)
+
+
+def _items(terms: _Terms) -> tuple[PatternRelation, ...]:
+    (relation,) = _permutation(terms)
+    items = np.full_like(relation.counts, terms.size // WORD)
+    return (relation._replace(counts=items, sizes=np.full_like(items, WORD)),)
 
 
 def _shift(terms: _Terms) -> tuple[PatternRelation, ...]:
@@ -306,6 +341,13 @@ _PATTERNS: dict[str, Callable[[_Terms], tuple[PatternRelation, ...]]] = {
     "sample-sort": _sample_sort,
     "random": _sparse,
     "queue": _sparse,
+    "queue-and-own": _items,
+    **dict.fromkeys(("put", "get", "pattern-get", "pattern-put"), _permutation),
+    **dict.fromkeys(("record", "collective"), _exchange),
+    **dict.fromkeys(("agreement", "making"), _empty),
+    "gather": _many_to_one,
+    **dict.fromkeys(("put+get", "pattern+queue"), _twice),
+    "riding": _riding,
 }
 
 

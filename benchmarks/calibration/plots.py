@@ -68,7 +68,7 @@ def draw(calibration: Calibration, raw: Raw | None) -> Figure:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UsageError(f"plots need matplotlib ({error}): pip install 'pybsp[plot]'") from error
+        raise UsageError(f"plots need matplotlib ({error}): pip install matplotlib") from error
 
     samples = [] if raw is None else raw.samples
     with mpl.rc_context(STYLE):

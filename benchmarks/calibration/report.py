@@ -14,7 +14,7 @@ from rich.text import Text
 
 from . import words
 from .estimates import Estimate, Flag
-from .results import BSPFit, Calibration, Classes, EBSPFit, Errors, HeldOut, LogPFit, Noise
+from .results import BSPFit, Calibration, Classes, EBSPFit, Errors, ExchangeFit, HeldOut, LogPFit, Noise
 
 PREFIXES = {
     "s": ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p")),
@@ -62,6 +62,8 @@ def tables(calibration: Calibration) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(heading(calibration.about))]
     if calibration.bsp is not None:
         parts += _bsp(calibration.bsp)
+    if calibration.exchange is not None:
+        parts += _exchange(calibration.exchange)
     if calibration.ebsp is not None:
         parts += _ebsp(calibration.ebsp)
     if calibration.classes is not None:
@@ -188,6 +190,20 @@ def _bsp(fit: BSPFit) -> list[RenderableType]:
             slowest = f"{rate.slowest}; the fastest is {rate.spread:.3g} times as fast"
             add_row(table, rate.kernel, words.size(rate.size), *figure(rate.rate, "flop/s"), slowest)
         parts.append(table)
+    return parts
+
+
+def _exchange(fit: ExchangeFit) -> list[RenderableType]:
+    """What ledgers predict by, beside l, o_msg and g of exchanges."""
+    if not fit.o_way:
+        return []
+    table = new_table("Exchanges alone: seconds by the way of data", ["way"], ["o_way", "after long computing"])
+    for name in dict.fromkeys([*fit.late, *fit.o_way]):
+        add_row(table, name, *(_cell(of[name]) if name in of else "" for of in (fit.o_way, fit.late)))
+    parts: list[RenderableType] = [table]
+    if fit.errors is not None:
+        without = "".join(f"; without {name} by {_errors(errors)}" for name, errors in fit.without.items())
+        parts.append(Text(f"Predictions of exchanges that were held out are off by {_errors(fit.errors)}{without}."))
     return parts
 
 

@@ -96,16 +96,32 @@ class BSPFit:
 
 
 @dataclass(frozen=True)
+class After:
+    """The share of what an exchange takes more after long computing, after so many seconds of it."""
+
+    seconds: float
+    share: Estimate
+
+
+@dataclass(frozen=True)
 class ExchangeFit:
     """What the same supersteps take less computing, of which sending and reading are part: as a ledger has exchanges.
 
     Args:
         fit: as of whole supersteps; its `r` and `rates` are empty.
         errors: of held-out supersteps; None where there were none.
+        o_way: seconds by the way in which data goes (pybsp/ways.py).
+        late: seconds that an exchange takes more after long computing: "empty", "sending", and what each way adds.
+        after: the share of `late`, by seconds of computing.
+        without: errors of held-out supersteps, by a machine without o_way, and without `late`.
     """
 
     fit: BSPFit
     errors: Errors | None
+    o_way: dict[str, Estimate] = field(default_factory=dict)
+    late: dict[str, Estimate] = field(default_factory=dict)
+    after: tuple[After, ...] = ()
+    without: dict[str, Errors] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

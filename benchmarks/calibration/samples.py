@@ -50,8 +50,9 @@ class Point(NamedTuple):
     Args:
         experiment: "rate" (computing), "bsp" (supersteps that g, l and o_msg are fitted from), "unbalanced" (for
             E-BSP), "held-out" (supersteps that nothing is fitted from), "class" (within and between nodes), "queue"
-            (many items through a queue), "repeat" (reference points again and again, for drift), "logp" (the LogP and
-            LogGP signature).
+            (many items through a queue), "way" and "after" (exchanges by the way of data, and after computing; with
+            "held-out-way" and "held-out-after"), "repeat" (reference points again and again, for drift), "logp" (the
+            LogP and LogGP signature).
         pattern: the kernel ("axpy", "dot", "matmul"), the pattern of messages ("exchange", "permutation", "sparse",
             "shift", "many-to-one", ...), or of a LogP quantity ("round-trip", "train", "receive", "eager", "burst").
         layer: "bsp", "logp" (our LogP layer), "raw" (mpi4py), or "" where none takes part.
@@ -60,7 +61,7 @@ class Point(NamedTuple):
             what it takes to send and to read).
         size: bytes of one message; of the working set for a kernel.
         messages: of the busiest processor in the pattern's own terms (m); of a train (n); senders of a burst (k).
-        delay: seconds between two sends of a train, or that a receiver sleeps.
+        delay: seconds between two sends of a train; that a receiver sleeps; of computing before an exchange.
         h_out, h_in: words that one processor sends, and receives, at most.
         M: words in all.
         busiest: messages that one processor sends or receives, at most; what goes to another through a queue is one.

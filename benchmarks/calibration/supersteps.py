@@ -18,16 +18,20 @@ to take 5.5 ms, against 8.0 where all send and receive as much. A program's next
 
 from __future__ import annotations
 
+import itertools
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import pybsp
+from pybsp import collectives
 from pybsp.errors import UsageError
 from pybsp.ledger import MEASURED, SECONDS
 
@@ -36,16 +40,20 @@ from .patterns import WORD
 from .samples import EXCHANGE, Point, Sample
 from .sampling import SamplingLevel, Timer, timer, undisturbed
 
-Operation = Callable[[pybsp.BSP], None]  # one superstep on a machine, or one run of a kernel
+Operation = Callable[[pybsp.BSP], object]  # one superstep on a machine, or one run of a kernel
 
+MAILED = ("empty", "exchange", "sparse", "random")  # patterns of exchanges alone that go by mail
 KERNEL_SECONDS = 2e-3  # a sample of a kernel lasts so long: processors that begin apart must still compute at once
 STEADY = 2e-3  # seconds that a visit's supersteps run before they are timed: the first some dozen are a quarter slower
 QUEUED = 1e-7  # seconds that an item of a queue may take, roughly: no statement is run for each
 LAST = 25  # visits: what they have in common is steady, and still follows a machine that changes
 SETTLED = 0.02  # drift over the last five batches, relative, at which a machine counts as warm
 EXCHANGED = ("bsp", "held-out", "queue")  # experiments of which the exchange alone is noted too
-COMPUTED = 1 << 20  # bytes that each processor computes with before a superstep whose exchange is noted
-ROUNDS = 4  # of such supersteps in a sample: an even number, as of all samples of two processors
+ROUNDS = 4  # of supersteps in a sample whose exchanges are noted: an even number, as of all samples of two processors
+LONG = 1e-3  # seconds of computing before each, from which on one will do
+UNEVEN = 0.7  # no program computes evenly: who comes early waits
+MEMORY = 1 << 26  # bytes that computing goes through, PIECE by piece: more than caches hold
+PIECE = 1 << 14
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -70,6 +78,8 @@ class Bench:
         self._nodes = None if nodes is None else tuple(nodes)
         self._seconds: dict[Point, float] = {}  # that one operation took when last seen
         self._queues: dict[int, pybsp.Queue] = {}
+        self._arrays: dict[int, tuple[pybsp.Array, Any, pybsp.Queue]] = {}  # of so many words, with a pattern
+        self._memory: NDArray[np.float64] | None = None
         self._idle: deque[NDArray[np.float64]] = deque(maxlen=LAST)  # of empty supersteps, as the last visits had them
         self._line = (0.0, 0.0, 0.0)  # l, o_msg, g: roughly, by `pilot`
         self._noted: NDArray[np.float64] = np.empty((0, 2))  # of the supersteps that were timed last
@@ -142,6 +152,10 @@ class Bench:
         Raises:
             UsageError: a point that is none of these.
         """
+        if point.where == EXCHANGE:
+            self.exchanged = []
+            begin = float(self._together([self.bsp.time()])[0, 0])  # by the clock of processor 0, as below
+            return self._exchanges(point, self._supersteps(point), batch, self.settings.batch, begin)
         kernel = point.experiment == "rate"
         operations = [self._kernel(point)] if kernel else self._supersteps(point)
         if point not in self._seconds:
@@ -187,27 +201,35 @@ class Bench:
     ) -> list[Sample]:
         """The exchanges of a point's supersteps: each as measured, less the largest computing, as the ledger has it.
 
-        Before each superstep the processors compute, as a program does, which puts other data into their caches.
-        Each sample is the mean of ROUNDS runs of the operations.
+        Before each superstep the processors compute for the point's `delay`, as a program does, which puts other data
+        into their caches. Each sample is the mean of some runs of the operations.
         """
-        work = np.ones(COMPUTED // 8)
-
-        def computing(operation: Operation) -> Operation:
-            def superstep(machine: pybsp.BSP) -> None:
-                np.sqrt(work, out=work)
-                operation(machine)
-
-            return superstep
-
-        after = [computing(operation) for operation in operations] if self.timer.runs else list(operations)
-        self._stamps(after, count, ROUNDS, 1)
+        rounds = ROUNDS if point.delay < LONG else 1
+        after = [self._after(point.delay, one) for one in operations] if point.delay else list(operations)
+        self._stamps(after, count, rounds, 1)
         noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, count, -1, 2)
         largest = noted.max(axis=0).mean(axis=1)
-        alone, repeats = point._replace(where=EXCHANGE), ROUNDS * len(operations)
+        alone, repeats = point._replace(where=EXCHANGE), rounds * len(operations)
         return [
             Sample(alone, self.launch, batch, repeats, float(measured - computed), at)
             for computed, measured in largest.tolist()
         ]
+
+    def _after(self, seconds: float, operation: Operation) -> Operation:
+        """The operation, after so many seconds of computing; of UNEVEN of them where others take longer, in turns."""
+        if self._memory is None:
+            self._memory = np.ones((MEMORY // PIECE, PIECE // 8))
+        pieces, clock = itertools.cycle(self._memory), time.perf_counter
+        lasting = itertools.cycle([seconds, UNEVEN * seconds][:: 1 if self.bsp.pid % 2 else -1])
+
+        def superstep(machine: pybsp.BSP) -> None:
+            end = clock() + next(lasting)
+            while clock() < end:
+                piece = next(pieces)
+                np.sqrt(piece, out=piece)
+            operation(machine)
+
+        return superstep
 
     def _whole(self, repeats: int, steps: int, where: str) -> int:
         """Supersteps of a sample: whole rounds of an algorithm, and an even number of them on two processors."""
@@ -272,6 +294,8 @@ class Bench:
         steps = patterns.relations(point, self.bsp.p, self._nodes)
         if point.pattern == "queue":
             return [self._queued(step, point.size) for step in steps]
+        if point.where == EXCHANGE and point.pattern not in MAILED:
+            return [self._going(point.pattern, point.size // WORD, steps[0])]
         return [self._mailed(step, self._numbers(point.where)) for step in steps]
 
     def _numbers(self, where: str) -> Sequence[int]:
@@ -328,6 +352,57 @@ class Bench:
 
         return superstep
 
+    def _going(self, way: str, words: int, relation: patterns.PatternRelation) -> Operation:
+        """A superstep whose data goes in a way, or in two; of agreement two supersteps."""
+        bsp = self.bsp
+        values, degree = np.ones(words), max(2, bsp.p)  # with which an allreduce is over with one superstep
+        alone: dict[str, Operation] = {
+            "gather": lambda machine: collectives.gather(machine, values),
+            "record": lambda machine: collectives.allreduce(machine, values, np.add, degree=degree),
+            "collective": lambda machine: collectives.total_exchange(machine, [values] * machine.p),
+            "agreement": _agree,
+        }
+        if way in alone:
+            return alone[way]
+        # The one of its permutation, to whom it sends most.
+        dest, *_ = max(relation.sends(bsp.pid), key=itemgetter(1), default=(bsp.pid,))
+        # A program's patterns and queues have something for itself too.
+        dests, items, twice = np.repeat([dest, bsp.pid], words), np.tile(np.arange(words), 2), np.ones(2 * words)
+        if words not in self._arrays:
+            array = bsp.array(words)
+            bsp.sync()
+            self._arrays[words] = array, array.pattern(dests, items), bsp.queue()
+            bsp.sync()
+        array, pattern, queue = self._arrays[words]
+        made: list[Any] = []
+
+        def make(machine: pybsp.BSP) -> None:
+            if made:
+                made.pop().free()
+            made.append(array.pattern(dests, items))
+
+        def ride(machine: pybsp.BSP) -> None:
+            machine.send(dest, values)
+            collectives.allreduce.start(machine, values, np.add, degree=degree)
+
+        sends: dict[str, Operation] = {
+            "put": lambda machine: array.put(dest, values, at=slice(0, words)),
+            "get": lambda machine: array.get(dest, at=slice(0, words)),
+            **dict.fromkeys(("pattern", "pattern-get"), lambda machine: pattern.get()),
+            "pattern-put": lambda machine: pattern.put(twice, np.add),
+            **dict.fromkeys(("queue", "queue-and-own"), lambda machine: queue.send(dests, twice)),
+            "making": make,
+            "riding": ride,
+        }
+        calls = [sends[name] for name in way.split("+")]
+
+        def superstep(machine: pybsp.BSP) -> None:
+            for call in calls:
+                call(machine)
+            machine.sync()
+
+        return superstep
+
     # -- kernels --------------------------------------------------------------------------------------------------
 
     def _kernel(self, point: Point) -> Operation:
@@ -344,6 +419,14 @@ class Bench:
             machine.work(work)
 
         return run
+
+
+def _agree(machine: pybsp.BSP) -> None:
+    """All make an array, and free it."""
+    made = machine.array(1)
+    machine.sync()
+    made.free()
+    machine.sync()
 
 
 def _axpy(size: int) -> Callable[[], None]:

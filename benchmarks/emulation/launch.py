@@ -92,12 +92,12 @@ def find_mpiexec() -> str:
     lacking = missing()
     found = shutil.which("mpiexec", path=_search())
     if found is None:
-        lacking.append(f"mpiexec beside {sys.executable} or on PATH (pip install 'pybsp[mpich]' brings one)")
+        lacking.append(f"mpiexec beside {sys.executable} or on PATH (pip install mpich brings one)")
     else:
         version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
         if "hydra" not in version.lower():
             first = (version.strip().splitlines() or ["something else"])[0]
-            lacking.append(f"MPICH's mpiexec, Hydra ({found} is {first}; pip install 'pybsp[mpich]' brings Hydra)")
+            lacking.append(f"MPICH's mpiexec, Hydra ({found} is {first}; pip install mpich brings Hydra)")
     if lacking or found is None:
         raise LauncherError(f"an emulated cluster cannot run here; it needs {'; '.join(lacking)}")
     return found

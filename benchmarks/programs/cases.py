@@ -6,7 +6,7 @@ import inspect
 import io
 import tokenize
 from ast import ClassDef as Class
-from ast import Constant, Expr, get_docstring, parse, walk
+from ast import Constant, Expr, Module, get_docstring, parse, walk
 from ast import FunctionDef as Function
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -207,7 +207,7 @@ def lines_of(text: str) -> int:
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     found = {line for token in tokens if token.type not in blank for line in range(token.start[0], token.end[0] + 1)}
     for node in walk(parse(text)):
-        if isinstance(node, (Function, Class)) and get_docstring(node) is not None:
+        if isinstance(node, (Module, Function, Class)) and get_docstring(node) is not None:
             first = node.body[0]
             assert isinstance(first, Expr)
             assert isinstance(first.value, Constant)

@@ -11,6 +11,13 @@ calibration_logp_coverage.py    the same of LogP's parameters
 calibration_methods.py      our fit, bspbench's and BSPonMPI's on the same samples
 emulator.py                 an emulated cluster against its own figures, and against another emulator
 
+predictions.py      exchanges predicted over measured, by label
+predictions_on_cluster.py   the same on emulated clusters; whole programs by `pybsp predict` here, measured there
+predicting.py       how long `pybsp predict` takes for p = 1024
+first_command.py    the README's first command with an empty cache: predicted over measured
+tracing.py          what `--trace` adds to an empty superstep
+report_page.py      the page of 10^5 supersteps: its size, and how soon a browser shows it
+
 memory.py           what stays resident over many supersteps, and what a large exchange takes
 small_messages.py   where the time of a superstep of small messages goes
 aggregation.py      one message from node to node, or one from each rank to each
@@ -18,6 +25,8 @@ aggregation.py      one message from node to node, or one from each rank to each
 logp_on_ranks.py    LogP on MPI ranks against raw mpi4py, and many to one on an emulated cluster
 logp_simulator.py   the LogP simulator: a million messages, random programs
 logp_examples.py    the LogP examples: steps, and steps stalled
+logp_predictions.py LogP examples on emulated clusters: measured over predicted
+goal_schedules.py   a GOAL file simulated, against the program that wrote it
 bsp_and_logp.py     the slowdown of each simulation between the models, predicted and simulated
 logp_on_bsp.py      LogP on BSP, over a grid of machines
 logp_sorted.py      sorted routing on LogP, over a grid

@@ -1,20 +1,24 @@
 """The LogP layer on MPI ranks: what a message takes, what the capacity costs, and many to one on an emulated cluster.
 
     python -m pybsp.benchmarks.studies.logp_on_ranks messages [--output FILE]
+    python -m pybsp.benchmarks.studies.logp_on_ranks trace [--output FILE]
     python -m pybsp.benchmarks.studies.logp_on_ranks many-to-one -n 8 --latency 2000 --rate 200 [--output FILE]
 
 `messages` runs under mpiexec here. Two ranks play ping-pong with 8 bytes, and one sends the other a flood, beside raw
 mpi4py `Send` and `Recv` of the same: both sides fill what they send and read what they received. Then ping-pong between
-two of three ranks, while the third waits: with two alone "global" is "per-pair", as a destination has one sender. All
-variants are taken in turn, round by round: medians, the 5th to 95th percentile, and the ratio of the two, pair by pair.
+two of three ranks, while the third waits: with two alone "global" is "per-pair", as a destination has one sender. Then
+two of three send to the third all the time. All variants are taken in turn, round by round: medians, the 5th to 95th
+percentile, and the ratio to raw mpi4py, of many to one to what it takes without a capacity, round by round.
+
+`trace` runs ping-pong and many to one again, with `trace=True` and without it in turn: the ratio of the two, round by
+round, what is kept being gathered when the time has been taken. Wanted: at most 1.1.
 
 `many-to-one` runs on emulated hosts (`--latency` in microseconds, `--rate` in Mbit/s; the script is looked for beside
 the checkout or where PYBSP_CLUSTER says), or without these under mpiexec here. All send to processor 0, with pace and
-the global capacity. A credit is held for two latencies, so L is `--held` latencies (3: what the round trip takes with
+the global capacity. A credit is out for two latencies, so L is `--held` latencies (3: what the round trip takes with
 the hosts' own time), and G is in turn each of `--gaps` latencies. Messages in flight are counted by the clock, which
 all hosts share: from the call of MPI that sends one, to the moment at which the destination has it in its input buffer.
-Where G is below half a latency a destination may get at most one message a gap, as capacity credits come back in L; a
-sender gets at most one in two latencies.
+A destination gets at most capacity messages in two latencies.
 """
 
 from __future__ import annotations
@@ -130,6 +134,18 @@ def raw_flood(comm: Any) -> float:
     return (time.perf_counter() - start) / FLOOD
 
 
+def all_to_first(proc: logp.Processor) -> float:
+    """Seconds of a message of many, which all others send to processor 0."""
+    start = time.perf_counter()
+    if proc.pid:
+        for number in range(FLOOD):
+            proc.send(0, number)
+    else:
+        for _ in range(FLOOD * (proc.p - 1)):
+            proc.recv()
+    return (time.perf_counter() - start) / (FLOOD * (proc.p - 1))
+
+
 def variants(comm: Any) -> dict[str, Sample]:
     """What is measured with so many ranks."""
     p = comm.size
@@ -142,6 +158,9 @@ def variants(comm: Any) -> dict[str, Sample]:
         found[f"flood, per-pair, {few.capacity}"] = partial(logp.run, flood, machine=few, capacity="per-pair")
         found[f"flood, per-pair, {many.capacity}"] = partial(logp.run, flood, machine=many, capacity="per-pair")
         found["flood, None"] = partial(logp.run, flood, machine=many, capacity=None)
+    else:
+        for capacity in (None, "per-pair", "global", "window"):
+            found[f"many to one, {capacity}"] = partial(logp.run, all_to_first, machine=few, capacity=capacity)
     return found
 
 
@@ -165,11 +184,58 @@ def messages_table(found: dict[str, dict[str, Any]]) -> Table:
     rows = []
     for p, samples in found.items():
         for name, seconds in samples.items():
-            ratio = spread(np.array(seconds) / np.array(samples[name.split(",")[0] + ", raw"]))
-            bar = "at most 2" if (name, p) == ("ping-pong, per-pair", "2") else ""
-            rows.append(f"{name} | {p} | {spread(seconds, 1e-6)} | {'' if name.endswith('raw') else ratio} | {bar}")
+            what = name.split(",")[0]
+            against = f"{what}, raw" if f"{what}, raw" in samples else f"{what}, None"
+            ratio = spread(np.array(seconds) / np.array(samples[against]))
+            bar = "at most 2" if (name, p) in (("ping-pong, per-pair", "2"), ("many to one, global", "3")) else ""
+            rows.append(f"{name} | {p} | {spread(seconds, 1e-6)} | {'' if name == against else ratio} | {bar}")
     title = "microseconds: a turn of a ping-pong, a message of a flood; median (5th to 95th percentile)"
     return table(title, "what | p | time | ratio to raw mpi4py | bar", rows)
+
+
+# -- traced ------------------------------------------------------------------------------------------------------------
+
+
+def traced(rounds: int) -> dict[str, Any]:
+    """Samples of programs with a trace and without one, seconds, interleaved."""
+    logp.run(lambda _: None)  # loads MPI, as the layer wants it
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD.Dup()
+    machine = LogPMachine(comm.size, 2 * CAPACITY, 1, 2, step=STEP)
+    programs: dict[str, tuple[Callable[[logp.Processor], float], tuple[str | None, ...]]]
+    programs = {"ping-pong": (ping_pong, ("per-pair", None) if comm.size == 2 else ("global",))}
+    if comm.size == 3:
+        programs["many to one"] = (all_to_first, (None, "per-pair", "global"))
+
+    def timed(program: Callable[[logp.Processor], float], capacity: str | None, trace: bool) -> float:
+        logp.run(lambda _: None)
+        if trace:
+            seconds = logp.run(program, machine=machine, capacity=capacity, trace=True).result
+        else:
+            seconds = logp.run(program, machine=machine, capacity=capacity)
+        return float(comm.bcast(seconds, 0)) if comm.size == 2 else seconds
+
+    variants = {
+        f"{name}, {capacity}{', traced' * trace}": partial(timed, program, capacity, trace)
+        for name, (program, capacities) in programs.items()
+        for capacity in capacities
+        for trace in (False, True)
+    }
+    return in_turns(variants, rounds)
+
+
+def traced_table(found: dict[str, dict[str, Any]]) -> Table:
+    """For each number of ranks, each program: with a trace, without one, and the ratio."""
+    rows = []
+    for p, samples in found.items():
+        for name, seconds in samples.items():
+            if not name.endswith(", traced"):
+                with_trace = samples[f"{name}, traced"]
+                ratio = spread(np.array(with_trace) / np.array(seconds))
+                rows.append(f"{name} | {p} | {spread(seconds, 1e-6)} | {spread(with_trace, 1e-6)} | {ratio}")
+    title = "microseconds: a turn of a ping-pong, a message of many; median (5th to 95th percentile)"
+    return table(title, "what | p | without a trace | with it | ratio", rows)
 
 
 # -- many to one -------------------------------------------------------------------------------------------------------
@@ -257,7 +323,7 @@ def cluster_table(found: dict[str, Any], n: int, latency: int) -> Table:
         every = 1e6 * one["seconds"] / (one["messages"] - 1)
         G, L = (one[name] * STEP * 1e6 for name in ("G", "L"))
         flight = f"{one['in flight']}{' ABOVE' if one['in flight'] > one['capacity'] else ''}"
-        bound = max(G, 2 * latency / min(one["capacity"], n - 1))
+        bound = max(G, 2 * latency / one["capacity"])
         stalled = one["stalls"] / one["messages"]
         rows.append((G, L, one["capacity"], flight, one["messages"], every, every / G, bound, stalled))
     head = "G [.4g] | L [.4g] | capacity | most in flight | messages | one message every [.1f] | of G [.3f] | "
@@ -268,7 +334,7 @@ def cluster_table(found: dict[str, Any], n: int, latency: int) -> Table:
 def main() -> None:
     """Start the ranks, and print what they found."""
     study = Study(__doc__, keep="--output")
-    study.add_argument("part", choices=("messages", "many-to-one"))
+    study.add_argument("part", choices=("messages", "trace", "many-to-one"))
     study.add_argument("-n", type=int, default=8, help="ranks of many-to-one")
     study.add_network()
     study.add_argument("--gaps", type=float, nargs="+", default=[0.5, 1 / 3, 0.25, 0.125], help="G, in latencies")
@@ -277,9 +343,10 @@ def main() -> None:
     study.add_argument("--rounds", type=int, default=21, help="samples of each variant")
     options = study.begin()
 
-    if options.part == "messages":
-        found = {str(p): on_ranks(messages, options.rounds, n=p, network=study.network(p)) for p in (2, 3)}
-        study.show(messages_table(found))
+    if options.part in ("messages", "trace"):
+        measured, shown = (messages, messages_table) if options.part == "messages" else (traced, traced_table)
+        found = {str(p): on_ranks(measured, options.rounds, n=p, network=study.network(p)) for p in (2, 3)}
+        study.show(shown(found))
     else:
         n, latency = options.n, options.latency or 100
         asked = (latency, options.held, options.gaps, options.messages)
@@ -288,8 +355,7 @@ def main() -> None:
         study.show(
             f"{n} ranks {where}",
             cluster_table(found[str(n)], n, latency),
-            "bound: max(G, two latencies / min(capacity, senders)); stalled: messages that waited for capacity; "
-            "none was lost",
+            "bound: max(G, two latencies / capacity); stalled: messages that waited for capacity; none was lost",
         )
     study.end({"cores": os.cpu_count(), "found": found})
 

@@ -4,7 +4,7 @@
 
 Bytes of all processors together, by what the system says of each (proportional set size, where memory that several
 share is divided among them). For the first: what is resident after a tenth of the supersteps and at the end, per
-superstep and processor; the ledger keeps 80 bytes of each. For the second: every processor sends so many bytes to the
+superstep and processor; the ledger keeps 88 bytes of each. For the second: every processor sends so many bytes to the
 next one, several times in a row; what is resident then beside the program's arrays and what was before, over the bytes
 sent.
 """

@@ -1,6 +1,6 @@
 """How well exchanges are predicted: predicted over measured, by label, of programs that ran on ranks.
 
-    python -m pybsp.benchmarks.studies.predictions --machine machine.json examples/*.py
+    python -m pybsp.benchmarks.studies.predictions --machine machine.json examples/*.py benchmarks/programs/alone.py
 
 Each program runs some times, in turns with the others, since machines change their state within minutes; a label's
 figure is the median over its runs of the sum over its supersteps. Bars (p = 2, a `--quick` calibration): the median of

@@ -22,6 +22,6 @@ def counted(p: int, k: int, nbytes: int, root: int | None = None) -> tuple[Super
     # 2. The same turned round, or but one block from each.
     if root is None:
         return scattered, Superstep(into, out, p - 1, total * (p - 1), flop, far)
-    kept = most if (root + 1) * k // p - root * k // p > few else small
-    largest = most if large > (kept > small) else small  # of the others
-    return scattered, Superstep(largest, total - kept, p - 1, total - kept, flop, far)
+    stays = most if (root + 1) * k // p - root * k // p > few else small
+    largest = most if large > (stays > small) else small  # of the others
+    return scattered, Superstep(largest, total - stays, p - 1, total - stays, flop, far)

@@ -51,6 +51,7 @@ class Graph:
 
     Attributes:
         targets: the neighbours of this processor's vertices, those of a vertex from `begin` to the next one's.
+        reached: a queue for local numbers of vertices.
     """
 
     def __init__(self, bsp: pybsp.BSP, n: int, found: NDArray[np.void]) -> None:
@@ -66,6 +67,7 @@ class Graph:
         self.degree = np.bincount(source, minlength=self.own.size)
         self.begin = np.cumsum(self.degree) - self.degree
         self.targets = queue.values["target"][np.argsort(source, kind="stable")]
+        self.reached = bsp.queue(np.int32)
 
     def neighbours(self, vertices: Ints) -> Ints:
         """All neighbours of some of this processor's vertices, by local number."""
@@ -76,17 +78,16 @@ class Graph:
 
 def distances(graph: Graph, root: int) -> Ints:
     """How many edges this processor's vertices are from the root; -1 where no path leads there."""
-    bsp, layout = graph.bsp, graph.layout
+    bsp, reached = graph.bsp, graph.reached
     distance = np.full(graph.own.size, -1)
-    reached = bsp.queue(np.int32)
     new = np.flatnonzero(graph.own == root)
     level = 0
     while collectives.allreduce(bsp, new.size, np.add):
         distance[new] = level
         with bsp.superstep("level"):
-            told = np.unique(graph.neighbours(new))
-            reached.send(layout.owner(told), layout.local(told))
-            bsp.work(graph.degree[new].sum())
+            neighbours = graph.neighbours(new)
+            bsp.work(neighbours.size)
+            reached.send(*graph.layout.places(np.unique(neighbours)))
         new = np.unique(reached.values)
         new = new[distance[new] < 0]
         level += 1

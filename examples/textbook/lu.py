@@ -4,13 +4,11 @@
 
 Supersteps of a step k, on a grid of R rows and C columns, for n * n items:
 
-    allreduce   the largest item of column k, w = ceil((n - k) / R): `collectives.allreduce.cost` of 2 words on R
-                processors; none where R = 1
-    broadcast   the pivot's row and column k go along the rows of the grid: `collectives.broadcast.cost` of
-                ceil((n - k) / R) + 1 words on C processors; none where C = 1
-    allreduce   rows k and r, the pivot's, go down and up the columns, to change places: `collectives.allreduce.cost` of
-                2 * (ceil(n / C) + 1) words on R processors; none where R = 1. Then the update,
-                w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1)
+    broadcast   column k goes along the rows of the grid: `collectives.broadcast.cost` of ceil((n - k) / R) words on C
+                processors; none where C = 1. Then each looks for the largest item of it, w = ceil((n - k) / R)
+    allreduce   down and up the columns go the largest items' rows, of which one is the pivot's, and row k, with which
+                that one changes places: `collectives.allreduce.cost` of 2 * (ceil(n / C) + 2) words on R processors;
+                none where R = 1. Then the update, w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1)
 
 and
 
@@ -38,6 +36,16 @@ Matrix = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+def pivot_of(x: Matrix, y: Matrix) -> Matrix:
+    """Of two pairs of rows, which end with their item of column k and their number: the pivot's, and row k.
+
+    The first of a pair is a candidate for the pivot's row; the second is row k, or zeros.
+    """
+    both = x + y
+    both[0] = max(x, y, key=lambda rows: (abs(rows[0, -2]), -rows[0, -1]))[0]
+    return both
+
+
 def lu(bsp: pybsp.BSP, grid: pybsp.Grid, part: Matrix, n: int) -> Ints:
     """Write L and U over this processor's part of A; returns the order of A's rows in P A.
 
@@ -45,40 +53,36 @@ def lu(bsp: pybsp.BSP, grid: pybsp.Grid, part: Matrix, n: int) -> Ints:
         ArithmeticError: A is singular; on all processors.
     """
     rows, columns, s, t = grid.rows, grid.columns, grid.column.pid, grid.row.pid
-    a = np.column_stack((part, np.empty(len(part))))  # with a place for column k, which moves with the rows
-    order, row_numbers = np.arange(n), -1j * np.arange(s, n, rows)[:, None]
+    # Two places more in each row: for its item of column k, which changes places with it, and for its number.
+    a = np.column_stack((part, np.zeros(len(part)), np.arange(s, n, rows)))
+    order, mine = np.arange(n), np.empty((2, a.shape[1]))
     for k in range(n):
-        # This processor's rows and columns from k on begin with i and j, those behind k with the others.
+        # This processor's rows and columns from k on begin with i and j, those behind k with below and right.
         i, below = -(-(k - s) // rows), -(-(k + 1 - s) // rows)
-        j, right = -(-(k - t) // columns), -(-(k + 1 - t) // columns)  # column k, where it is here, is j:right
+        j, right = -(-(k - t) // columns), -(-(k + 1 - t) // columns)
 
-        # The pivot, and its row r; all get to know r with column k.
-        items = np.abs(a[i:, j:right]) + row_numbers[i:]  # the largest one: of equal sizes that of the first row
-        best = collectives.allreduce(grid.column, items.max(initial=-1, keepdims=True), np.maximum)
-        bsp.work(items.size)
-        column = np.concatenate((a[i:, j:right].ravel(), -best[0].imag))
-        column = collectives.broadcast(grid.row, column, k % columns)
-        a[i:, -1], r = column[:-1], int(column[-1])
-        order[[k, r]] = order[[r, k]]
+        # Column k, and the largest item of it here.
+        a[i:, -2] = collectives.broadcast(grid.row, a[i:, j] if j < right else None, k % columns)
+        mine[0] = a[i + np.abs(a[i:, -2]).argmax()] if i < len(a) else 0
+        mine[1] = a[i] if i < below else 0
+        bsp.work(len(a) - i)
 
-        # Rows k and r change places.
-        both = np.zeros((2, a.shape[1]))  # each has a part of both rows, or nothing: they are the sum
-        for values, row in zip(both, (k, r), strict=True):
+        # The pivot, and its row r, which changes places with row k.
+        both = collectives.allreduce(grid.column, mine, pivot_of) if rows > 1 else mine
+        r = int(both[0, -1])
+        order[k], order[r] = order[r], order[k]
+        for row, values in ((r, both[1]), (k, both[0])):
             if row % rows == s:
-                values[:] = a[row // rows]
-        both = collectives.allreduce(grid.column, both, np.add)
-        for values, row in zip(both, (r, k), strict=True):
-            if row % rows == s:
-                a[row // rows] = values
+                a[row // rows, :-1] = values[:-1]
 
-        upper, pivot = both[1, right:-1], both[1, -1]
+        upper, pivot = both[0, right:-2], both[0, -2]
         if pivot == 0:
             raise ArithmeticError(f"lu: the matrix is singular: column {k} has no pivot")
-        multipliers = a[below:, -1] / pivot
-        a[below:, right:-1] -= np.outer(multipliers, upper)
-        a[below:, j:right] = multipliers[:, None]
+        multipliers = (a[below:, -2] / pivot)[:, None]
+        a[below:, right:-2] -= multipliers * upper
+        a[below:, j:right] = multipliers
         bsp.work(multipliers.size * (2 * upper.size + 1))
-    part[:] = a[:, :-1]
+    part[:] = a[:, :-2]
     return order
 
 

@@ -51,11 +51,8 @@ class Layers:
         if c < 1 or c * q * q != bsp.p:
             raise ValueError(f"matrix_product: expected layers * q * q = p = {bsp.p}, got layers = {c}")
         self.c, (self.l, self.i, self.j) = c, (int(k) for k in np.unravel_index(bsp.pid, (c, q, q)))
-        pids = np.arange(bsp.p).reshape(c, q, q)
-        self.row, self.column, self.pile = (
-            bsp.group(pids[index].tolist())
-            for index in (np.s_[self.l, self.i], np.s_[self.l, :, self.j], np.s_[:, self.i, self.j])
-        )
+        self.row, self.pile = bsp.grid(c * q, q).row, bsp.grid(c, q * q).column
+        self.column = bsp.group(range(self.l * q * q + self.j, (self.l + 1) * q * q, q)) if q > 1 else self.row
 
     def parts(self, n: int) -> tuple[tuple[slice, slice], tuple[slice, slice], tuple[slice, slice]]:
         """Which part of A, B and C this processor has: rows and columns of each."""

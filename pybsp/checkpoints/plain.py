@@ -51,7 +51,7 @@ class Encoder:
         self.blocks: list[Bytes] = []
         self._known = known
         self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no id is used again
+        self._alive: list[Any] = []  # so that no id is used again
 
     def state(self, state: Any) -> Tree:
         """The tree of a program's state.
@@ -85,7 +85,7 @@ class Encoder:
             if number is not None:
                 return {"": "same", "as": number}
             self._seen[id(value)] = len(self._seen)
-            self._kept.append(value)
+            self._alive.append(value)
         return encode(self, value)
 
     def block(self, data: Any) -> int:

@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
     writing: float
 
 
-class Said(NamedTuple):
+class Report(NamedTuple):
     """What each processor says in a meeting of `bsp.checkpoint`.
 
     done: of its part, folder by folder.
@@ -251,13 +251,13 @@ class Saver(Saving):
                 "started again finds them; make all before bsp.restore, and free those that are made later before "
                 "bsp.checkpoint"
             )
-        said = self._say()
-        notice = any(one.notice for one in said)
-        save = notice or said[0].due
+        reports = self._reports()
+        notice = any(one.notice for one in reports)
+        save = notice or reports[0].due
         if save and self._writing is not None:
             self._writing.join()
-            said = self._say()
-        self._commit(said)
+            reports = self._reports()
+        self._commit(reports)
         if save:
             self._save(state)
         if notice:
@@ -274,11 +274,11 @@ class Saver(Saving):
         if self._notice:
             self._look_at = 0.0
 
-    def _say(self) -> list[Said]:
+    def _reports(self) -> list[Report]:
         # One that is due by time waits for the one before it to be on disk.
         due = len(self._log) >= self._at or (self._writing is None and clock() >= self._due_at)
         done = [] if self._writing is None else list(self._writing.done)
-        return self._exchange(Said(done, self._notice, due), "called bsp.checkpoint()")
+        return self._exchange(Report(done, self._notice, due), "called bsp.checkpoint()")
 
     def _exchange(self, own: Any, what: str, declared: Any = None) -> list[Any]:
         """What each processor says."""
@@ -313,15 +313,15 @@ class Saver(Saving):
         )
         writing.thread.start()
 
-    def _commit(self, said: Sequence[Said]) -> None:
+    def _commit(self, reports: Sequence[Report]) -> None:
         """Where all have a part in a folder the checkpoint counts there."""
         writing, pid = self._writing, self._engine.pid
         if writing is None:
             return
         last = len(self._folders) - 1
-        ready = min(len(one.done) for one in said)
+        ready = min(len(one.done) for one in reports)
         for number in range(writing.committed, ready):
-            outcomes = [one.done[number] for one in said]
+            outcomes = [one.done[number] for one in reports]
             folder = self._folders[number]
             wrong = next((one.error for one in outcomes if one.error), "")
             if not wrong and (pid == 0 if number == last else pid == self._hosts.index(self._host)):
@@ -344,7 +344,7 @@ class Saver(Saving):
         """All have saved, as the job is to end: it does."""
         if self._writing is not None:
             self._writing.join()
-        self._commit(self._say())
+        self._commit(self._reports())
         if self._engine.pid == 0:
             tell_to_end(self._folders[-1].root, False)
             place = self._folders[-1].place(self._number)
@@ -354,7 +354,7 @@ class Saver(Saving):
     def close(self) -> None:
         if self._writing is not None:
             self._writing.join()
-            self._commit(self._say())
+            self._commit(self._reports())
 
     def give_up(self) -> None:
         if self._writing is not None:
@@ -370,11 +370,11 @@ class Saver(Saving):
         counted = {number for folder in self._folders for number in folder.counted()}
         highest = max((number for folder in self._folders for number in folder.numbers()[-1:]), default=0)
         declared = engine.registrations.declared or None
-        said = self._exchange((self._host, highest, sorted(counted)), "called bsp.restore()", declared)
-        self._hosts = [host for host, _, _ in said]
-        self._number = max(number for _, number, _ in said)
+        reports = self._exchange((self._host, highest, sorted(counted)), "called bsp.restore()", declared)
+        self._hosts = [host for host, _, _ in reports]
+        self._number = max(number for _, number, _ in reports)
         self._things = list(engine.registrations.order)
-        part = self._newest(sorted({number for _, _, numbers in said for number in numbers}, reverse=True))
+        part = self._newest(sorted({number for _, _, numbers in reports for number in numbers}, reverse=True))
         if self._recorder is not None:
             assert part is None or isinstance(part, Part)  # `_read` has seen to it
             self._recorder.restored(part)

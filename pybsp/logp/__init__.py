@@ -13,7 +13,13 @@ a BSP machine (`pybsp.routing.logp_on_bsp`).
     orders.py       all orders of receiving, without time
     engine.py       the simulated machine
     goal.py         GOAL schedules: a trace as a file, a file simulated
+    columns.py      the operations of one as columns; the compiled loops over them
+    goal.c          these loops: reading, what has no end, the simulated machine
     operations.py   a simulated processor that does a list of operations
+    timeline.py     what the processors did, and when; of a run that was measured, or predicted
+    replay.py       predict: such a run's operations again, on the simulated machine
+    recording.py    what a processor on an MPI rank notes for that
+    stamps.c        its rows of times, compiled
     task.py         the greenlet of a program
     schedule.py     what decides where the model leaves a choice
     launch.py       run: on MPI ranks
@@ -34,51 +40,36 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from .checking import Check, check
-    from .engine import Simulation
-    from .goal import Goal
-    from .launch import run
-    from .processor import Message, Processor, Program
-    from .schedule import Schedule
-    from .simulation import simulate
-    from .trace import Trace
+    from .checking import Check as Check
+    from .checking import check as check
+    from .engine import Simulation as Simulation
+    from .goal import Goal as Goal
+    from .launch import Traced as Traced
+    from .launch import run as run
+    from .processor import Message as Message
+    from .processor import Processor as Processor
+    from .processor import Program as Program
+    from .replay import predict as predict
+    from .schedule import Schedule as Schedule
+    from .simulation import simulate as simulate
+    from .timeline import Messages as Messages
+    from .timeline import Timeline as Timeline
+    from .trace import Trace as Trace
     from .trace import _check as _check
 
-__all__ = [
-    "Check",
-    "Goal",
-    "Message",
-    "Processor",
-    "Program",
-    "Schedule",
-    "Simulation",
-    "Trace",
-    "check",
-    "run",
-    "simulate",
-]
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
+    __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
-            ".checking": (
-                "Check",
-                "check",
-            ),
+            ".checking": ("Check", "check"),
             ".engine": ("Simulation",),
             ".goal": ("Goal",),
-            ".launch": ("run",),
-            ".processor": (
-                "Message",
-                "Processor",
-                "Program",
-            ),
+            ".launch": ("Traced", "run"),
+            ".processor": ("Message", "Processor", "Program"),
+            ".replay": ("predict",),
             ".schedule": ("Schedule",),
             ".simulation": ("simulate",),
-            ".trace": (
-                "Trace",
-                "_check",
-            ),
+            ".timeline": ("Messages", "Timeline"),
+            ".trace": ("Trace", "_check"),
         },
     )

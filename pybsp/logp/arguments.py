@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import UsageError
 
-CAPACITIES = ("global", "per-pair", None)  # how MPI ranks respect the capacity: see ranks.py
+CAPACITIES = ("global", "window", "per-pair", None)  # how MPI ranks respect the capacity: see ranks.py
 SCHEDULES = ("latest", "earliest", "random", "adversary")  # all that have names: see schedule.py
 
 

@@ -1,6 +1,6 @@
 """What leaves a LogP processor on an MPI rank: its messages, while MPI has not sent them yet.
 
-All that travels acknowledges, in its head, what has arrived from whom it goes to.
+All that travels acknowledges, in its head, what has arrived from whom it goes to, or says what credits that has.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from .wire import BYTES, FLOAT, FLOATS, HEAD, INT, INTS, LENGTHS, LONG_RECORD, RECORD_ROOM, Long
+from .wire import BYTES, FLOAT, FLOATS, HEAD, INT, INTS, LENGTHS, LONG, LONG_RECORD, RECORD_ROOM, Long
 
 MOST = 64  # messages that MPI has not sent yet, at most: MPICH takes a time for each that grows with their number
 DATA = 0  # the kind of a message of the program
@@ -26,20 +26,23 @@ class Departures:
     Args:
         comm, ranks, tag: where it sends: processors' ranks, and the tag; the data of long messages has the next one.
         pid: of this processor.
-        arrived: messages of the program that have arrived from each; whoever counts them changes it.
+        heads: what the head of a message to each says, a number that grows; whoever counts changes it.
+        told: what it said last.
 
     Attributes:
-        acknowledged: of these, those that their source has been told of.
+        told: see above.
         posted: messages to each that are none of the program.
-        leaving: requests that have not left yet, as far as is known, and their buffers; but for numbers, of which each
-            destination has one request.
+        leaving: requests that have not left yet, as far as is known, and their buffers; but for those with a
+            number or nothing, of which each destination has one request.
     """
 
-    def __init__(self, comm: MPI.Intracomm, ranks: Sequence[int], tag: int, pid: int, arrived: Sequence[int]) -> None:
-        self._comm, self._ranks, self._tag, self._pid, self._arrived = comm, ranks, tag, pid, arrived
+    def __init__(
+        self, comm: MPI.Intracomm, ranks: Sequence[int], tag: int, pid: int, heads: Sequence[int], told: list[int]
+    ) -> None:
+        self._comm, self._ranks, self._tag, self._pid, self._heads = comm, ranks, tag, pid, heads
         self._isend, self._byte = comm.Isend, MPI.BYTE
-        self.acknowledged, self.posted = [0] * len(arrived), [0] * len(arrived)
-        self._short: list[_Short | None] = [None] * len(arrived)
+        self.told, self.posted = told, [0] * len(heads)
+        self._short: list[_Short | None] = [None] * len(heads)
         self._persistent: list[MPI.Prequest] = []
         self.leaving: deque[tuple[MPI.Request, Any]] = deque()
 
@@ -52,9 +55,9 @@ class Departures:
         if record_kind <= INT:
             start, test, buffer = self._short[dest] or self._make_short(dest)
             if test():  # the last has left
-                self.acknowledged[dest] = arrived = self._arrived[dest]
+                self.told[dest] = head = self._heads[dest]
                 (FLOATS if record_kind == FLOAT else INTS).pack_into(
-                    buffer, 0, DATA, record_kind, 8, self._pid, arrived, body
+                    buffer, 0, DATA, record_kind, 8, self._pid, head, body
                 )
                 start()
                 return
@@ -67,6 +70,14 @@ class Departures:
     def post(self, dest: int, kind: int, body: bytes = b"") -> None:
         """Send what is no message of the program."""
         self.posted[dest] += 1
+        if len(body) in (0, LONG.size):
+            start, test, buffer = self._short[dest] or self._make_short(dest)
+            if test():
+                self.told[dest] = head = self._heads[dest]
+                HEAD.pack_into(buffer, 0, kind, BYTES, len(body), self._pid, head)
+                buffer[HEAD.size : HEAD.size + len(body)] = body
+                start()
+                return
         self._put(dest, kind, BYTES, body)
 
     def see_off(self) -> None:
@@ -90,7 +101,7 @@ class Departures:
         self.leaving.clear()
 
     def _make_short(self, dest: int) -> _Short:
-        """A persistent request for messages with a number, which are most."""
+        """A persistent request for messages with a number, or with nothing, which are most."""
         buffer = bytearray(FLOATS.size)
         request = self._comm.Send_init([buffer, len(buffer), self._byte], self._ranks[dest], self._tag)
         self._persistent.append(request)
@@ -111,8 +122,8 @@ class Departures:
 
     def _put(self, dest: int, kind: int, record_kind: int, body: bytes | bytearray) -> None:
         """Send what fits into a slot."""
-        self.acknowledged[dest] = arrived = self._arrived[dest]
-        text = HEAD.pack(kind, record_kind, len(body), self._pid, arrived) + body
+        self.told[dest] = head = self._heads[dest]
+        text = HEAD.pack(kind, record_kind, len(body), self._pid, head) + body
         request = self._isend([text, len(text), self._byte], self._ranks[dest], self._tag)
         if not request.Test():
             self.leaving.append((request, text))

@@ -19,6 +19,7 @@ Source: Hoefler, Siebert, Lumsdaine, *Group Operation Assembly Language* (ICPP 2
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections import Counter, deque
@@ -29,10 +30,12 @@ from typing import NamedTuple
 from ..errors import UsageError
 from ..files import replacing
 from ..machine import LogPMachine
+from .columns import Columns
 from .engine import Engine, Simulation
-from .operations import CALC, RECV, SEND, Clock, ListProcessor, Operation
+from .operations import CALC, RECV, SEND, ListProcessor, Operation, operations_of
 from .schedule import Schedule, schedule_of
 from .simulation import machine_of
+from .timeline import Timeline
 from .trace import Trace
 
 _OPERATION = re.compile(
@@ -85,7 +88,8 @@ class Goal:
     lists: Sequence[Sequence[Operation]]
 
     def __repr__(self) -> str:
-        return f"<goal: {self.p} processors, {sum(map(len, self.lists))} operations>"
+        count = len(self.lists.kinds) if isinstance(self.lists, Columns) else sum(map(len, self.lists))
+        return f"<goal: {self.p} processors, {count} operations>"
 
     @property
     def p(self) -> int:
@@ -108,21 +112,27 @@ class Goal:
             ...     print(pybsp.logp.Goal.load(path).simulate(pybsp.LogPMachine(1, 16, 1, 4, step=1e-8)).time)
             10
         """
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lists, places = _read(os.fspath(path), file)
+        with open(path, "rb") as file:
+            text = file.read()
+        columns = Columns.read(text)
+        if columns is not None:
+            return cls(columns)
+        # Nothing is compiled, or something is wrong, and is found here.
+        lists, places = _read(os.fspath(path), io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", errors="replace"))
         goal = cls(lists)
         goal._require_end(places)
         return goal
 
     @classmethod
-    def of(cls, trace: Trace) -> Goal:
+    def of(cls, trace: Trace | Timeline) -> Goal:
         """The schedule of an execution: each processor's operations one after the other, in its order.
 
-        What a processor computed is not in a trace. It is taken to be the least that explains when its operations
-        began: with the same machine and deliveries the schedule has the same times.
+        What a processor computed is in a timeline, of which a run on ranks has one (`run(trace=True)`). It is not in
+        a trace of the simulated machine: there it is taken to be the least that explains when its operations began.
+        With the same machine and deliveries the schedule has the same times.
 
         Args:
-            trace: of messages that were all acquired.
+            trace: of messages that were all acquired; or a timeline.
 
         Raises:
             UsageError: one was not.
@@ -135,17 +145,11 @@ class Goal:
             >>> [str(one) for one in pybsp.logp.Goal.of(trace).lists[0]]
             ['calc 7000', 'recv 8b from 1']
         """
+        if isinstance(trace, Timeline):
+            return cls(trace.operations())
         if len(trace) and int(trace.acquisition.min()) < 0:
             raise UsageError("pybsp.logp.Goal.of: argument trace: expected messages that were all acquired")
-        events: list[list[_Event]] = [[] for _ in range(trace.p)]
-        columns = (trace.source, trace.dest, trace.submission, trace.acceptance, trace.delivery, trace.acquisition)
-        o = trace.machine.o
-        for source, dest, submission, acceptance, delivery, acquisition, words in zip(
-            *(column.tolist() for column in (*columns, trace.words)), strict=True
-        ):
-            events[source].append(_Event(submission - o, SEND, dest, acceptance, words))
-            events[dest].append(_Event(acquisition - o, RECV, source, delivery, words))
-        return cls([_operations(trace.machine, sorted(those)) for those in events])
+        return cls(operations_of(trace))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a GOAL file; one that is there is replaced whole.
@@ -203,8 +207,11 @@ class Goal:
             (18, 3)
         """
         operation = "pybsp.logp.Goal.simulate"
-        machine = machine_of(Goal.simulate, self.p, machine, operation)
-        engine = Engine(machine, schedule_of(schedule, seed, operation))
+        machine, chosen = machine_of(Goal.simulate, self.p, machine, operation), schedule_of(schedule, seed, operation)
+        done = Columns.of(self.lists).play(machine, chosen)
+        if done is not None:
+            return done
+        engine = Engine(machine, chosen)
         processors = [ListProcessor(engine, pid, operations) for pid, operations in enumerate(self.lists)]
         return engine.play(processors, processors)
 
@@ -342,6 +349,9 @@ def _read(path: str, lines: Iterator[str]) -> tuple[list[list[Operation]], list[
                 raise place.error(f"the label {found['label']!r} is that of another operation of this rank")
             if found["kind"] and found["way"] != _WAYS[found["kind"]]:
                 raise place.error(f"expected {_WAYS[found['kind']]!r} after {found['kind']!r}, got {line!r:.80}")
+            numbers = [int(found[name]) for name in ("length", "size", "tag") if found[name]]
+            if max(numbers) >= 1 << 63:
+                raise place.error(f"expected numbers below 2**63, got {line!r:.80}")
             rank.labels[found["label"]] = len(rank.operations)
             rank.places.append(place)
             rank.operations.append(
@@ -360,37 +370,7 @@ def _read(path: str, lines: Iterator[str]) -> tuple[list[list[Operation]], list[
             raise place.error(f"expected calc, send, recv, requires, irequires or '}}', got {line!r:.80}")
     if not p or rank is not None:
         raise place.error("the file ends before " + ("num_ranks" if not p else "the '}' of a rank"))
-    missing = [pid for pid in range(p) if pid not in ranks]
-    if missing:
-        raise place.error(f"the file ends without rank {missing[0]} of {p}")
+    missing = next((pid for pid in range(p) if pid not in ranks), None)
+    if missing is not None:
+        raise place.error(f"the file ends without rank {missing} of {p}")
     return [ranks[pid].finished() for pid in range(p)], [ranks[pid].places for pid in range(p)]
-
-
-class _Event(NamedTuple):
-    """A message, as one of its processors has it: begun at a time; `other` is its acceptance, or its delivery."""
-
-    begin: int
-    kind: int
-    peer: int
-    other: int
-    words: int
-
-
-def _operations(machine: LogPMachine, events: Sequence[_Event]) -> list[Operation]:
-    """One after the other; between two so much computing as explains the time of the second."""
-    found: list[Operation] = []
-    clock = Clock(machine)
-
-    def add(kind: int, size: int, peer: int = 0) -> None:
-        found.append(Operation(kind, size, peer, requires=(len(found) - 1,) if found else ()))
-
-    for begin, kind, peer, other, words in events:
-        least = clock.submission() - machine.o if kind == SEND else max(clock.acquisition(words), other)
-        if begin > least:
-            add(CALC, round((begin - clock.time) * machine.step * 1e9))
-        add(kind, 8 * words, peer)
-        if kind == SEND:
-            clock.accepted(begin + machine.o, other, words)
-        else:
-            clock.acquired(begin)
-    return found

@@ -7,22 +7,31 @@ meet, so one that fails tells the others by a message, which makes them leave wh
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from .. import settings, simulation
+from .. import chrome, settings, simulation
+from ..clocks import Clock
 from ..errors import ProcessorError, UsageError
 from ..failures import Failure, failure_of, learned, processor_error, speaker
+from ..ledger import require_place, versions
 from ..machine import LogPMachine
 from ..session import Session
 from ..transport import END, FAIL, KIND, LOGP, Arrival
-from ..world import mark, report_failure
+from ..world import mark, report_failure, usable_mpi
 from .arguments import CAPACITIES
+from .kept import Kept
 from .ranks import RankProcessor
+from .recording import TracedProcessor, clocks, gather
+from .replay import predict
 from .simulation import machine_in_force, simulate
 from .termination import Detection
+from .timeline import Timeline
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -33,6 +42,25 @@ Result = TypeVar("Result")
 _ledger_noted = False
 
 
+@dataclass(frozen=True)
+class Traced(Generic[Result]):
+    """What `run(trace=True)` gives.
+
+    Attributes:
+        result: this processor's.
+        timeline: what all processors did, on processor 0; None on others.
+
+    Examples:
+        >>> traced = pybsp.logp.run(lambda proc: proc.compute(5) or proc.p, trace=True)
+        >>> traced.result, len(traced.timeline)  # this process alone: a processor, and no message
+        (1, 0)
+    """
+
+    result: Result
+    timeline: Timeline | None
+
+
+@overload
 def run(
     program: Callable[..., Result],
     *args: Any,
@@ -40,13 +68,40 @@ def run(
     capacity: str | None = "global",
     pace: bool = False,
     comm: MPI.Intracomm | None = None,
+    trace: Literal[False] = False,
     **kwargs: Any,
-) -> Result:
+) -> Result: ...
+
+
+@overload
+def run(
+    program: Callable[..., Result],
+    *args: Any,
+    machine: LogPMachine | None = None,
+    capacity: str | None = "global",
+    pace: bool = False,
+    comm: MPI.Intracomm | None = None,
+    trace: Literal[True],
+    **kwargs: Any,
+) -> Traced[Result]: ...
+
+
+def run(
+    program: Callable[..., Result],
+    *args: Any,
+    machine: LogPMachine | None = None,
+    capacity: str | None = "global",
+    pace: bool = False,
+    comm: MPI.Intracomm | None = None,
+    trace: bool = False,
+    **kwargs: Any,
+) -> Result | Traced[Result]:
     """Run a LogP program on MPI ranks: `program(proc, *args, **kwargs)` on each.
 
     Without a launcher there is one processor. Under `pybsp simulate`, and without an MPI library, the machine is
     simulated, and the result is processor 0's. May be called any number of times. A ledger (PYBSP_LEDGER) holds
-    BSP runs alone; where one is asked for, processor 0 says so.
+    BSP runs alone; where one is asked for, processor 0 says so. A trace (PYBSP_TRACE, `pybsp run --trace`) has LogP
+    runs, too.
 
     A message is in flight from its submission until it is in its destination's input buffer; there it comes when the
     destination calls something of its `proc`, or waits in it. `machine.capacity` bounds the messages in flight
@@ -56,19 +111,24 @@ def run(
         program: the same on all processors.
         machine: its parameters; None: the file that PYBSP_MACHINE names, if it has them, else nominal ones. Processor
             0's is used by all. Where max{2, o} <= G <= L does not hold, a warning says so.
-        capacity: how it is kept, equal on all processors. "global", over all senders: before each message its sender
-            asks the destination for a credit, so a message takes three latencies instead of one, and as a credit
-            is held for two of them, a destination gets at most capacity messages in that time (with p = 2, where it has
-            one sender: as "per-pair"). "per-pair": each sender keeps it by itself, at next to no cost; all senders
-            together may exceed it (p - 1)-fold. None: nobody keeps it.
+        capacity: how it is kept, equal on all processors. "global", over all senders: the destination grants as many
+            credits, ahead to those that send, so that a lone sender has `machine.capacity` messages under way, and of
+            several each its share (with p = 2, where it has one sender: as "per-pair"). "window": likewise, with
+            ceil(round trip / G) credits, which keep a lone sender at a message each G; that is more than the model
+            allows. "per-pair": each sender keeps the capacity by itself, at next to no cost; all senders together may
+            exceed it (p - 1)-fold. None: nobody keeps it.
         pace: whether the processors keep the gap between submissions and between acquisitions, and overheads and
             `compute` take their steps, of `machine.step` seconds; else those take what they take. Equal on all
             processors.
         comm: a communicator, duplicated here, whose ranks are the processors; collective over these alone. None: all
             ranks of the job.
+        trace: whether to keep when each message was sent, arrived and was acquired; equal on all processors. Of the
+            first `max(1024, 2^18 // p)` messages that a processor sends, and as many that it acquires, 32 bytes each
+            (and 32 of an arrival): 25 MB of all processors, up to p = 256. Of more messages the run's beginning is
+            kept. The timeline is made when the program has ended, in a collective exchange with processor 0.
 
     Returns:
-        this processor's result.
+        this processor's result; with `trace=True` a `Traced`, which has that and the timeline.
 
     Raises:
         Exception: what the program raised, on its processor.
@@ -88,7 +148,7 @@ def run(
         >>> pybsp.logp.run(program)  # this process alone; under mpiexec each rank is a processor
         0
     """
-    session = _LogPSession(machine, capacity, pace)
+    session = _LogPSession(machine, capacity, pace, trace)
 
     def check() -> None:
         if not callable(program):
@@ -99,14 +159,23 @@ def run(
         for warning in _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger):
             print(f"pybsp: {warning}", file=sys.stderr)
         p = 1 if simulated is None else simulated.p
-        result: Result = simulate(program, p, machine, args=args, kwargs=kwargs).results[0]
+        found = simulate(program, p, machine, args=args, kwargs=kwargs)
+        path = settings.text(settings.TRACE) if simulated is None else simulated.trace
+        if trace or path:
+            session.timeline = Timeline.of(found)
+        if path and session.timeline is not None:
+            file = chrome.trace_file if simulated is None else simulated.file_of_traces()
+            file.add_logp(path, Kept(session.timeline, "global", True, ["virtual"] * p, _now(), versions(virtual=True)))
+        result: Result = found.results[0]
         return result
 
     if comm is None:
-        return session.run(lambda proc: program(proc, *args, **kwargs), check, virtual)
-    check()
-    with session.on(comm) as proc:
-        return program(proc, *args, **kwargs)
+        result = session.run(lambda proc: program(proc, *args, **kwargs), check, virtual)
+    else:
+        check()
+        with session.on(comm) as proc:
+            result = program(proc, *args, **kwargs)
+    return Traced(result, session.timeline) if trace else result
 
 
 class _LogPSession(Session[RankProcessor]):
@@ -116,18 +185,24 @@ class _LogPSession(Session[RankProcessor]):
     kind = LOGP
     instead = "comm= takes a part of its ranks"
 
-    def __init__(self, machine: LogPMachine | None, capacity: str | None, pace: bool) -> None:
-        self._machine, self._capacity, self._pace = machine, capacity, pace
+    def __init__(self, machine: LogPMachine | None, capacity: str | None, pace: bool, trace: bool) -> None:
+        self._machine, self._capacity, self._pace, self._trace = machine, capacity, pace, trace
         self._warnings: list[str] = []
         self._detection: Detection
+        self._clocks: tuple[float, Mapping[str, Clock]]
+        self.timeline: Timeline | None = None
 
     def arguments(self) -> dict[str, Any]:
         capacity, pace = self._capacity, self._pace
         if capacity not in CAPACITIES:
-            raise UsageError(f'{OPERATION}: argument capacity: expected "global", "per-pair" or None, got {capacity!r}')
+            raise UsageError(
+                f'{OPERATION}: argument capacity: expected "global", "window", "per-pair" or None, got {capacity!r}'
+            )
         if type(pace) is not bool:
             raise UsageError(f"{OPERATION}: argument pace: expected True or False, got {pace!r}")
-        return {"capacity": capacity, "pace": pace}
+        if type(self._trace) is not bool:
+            raise UsageError(f"{OPERATION}: argument trace: expected True or False, got {self._trace!r}")
+        return {"capacity": capacity, "pace": pace, "trace": self._trace}
 
     def decide(self) -> LogPMachine:
         machine, self._warnings = _machine(self._machine, self.transport.p)
@@ -138,11 +213,13 @@ class _LogPSession(Session[RankProcessor]):
         _raise_failure(arrival)
 
     def warnings(self) -> Sequence[str]:
-        untraced = f"{settings.TRACE}: a LogP program has no supersteps, of which a trace is: none is written"
-        return [*self._warnings, *([untraced] if settings.text(settings.TRACE) else [])]
+        return self._warnings
 
     def make(self, decided: LogPMachine, arguments: Mapping[str, Any]) -> RankProcessor:
-        return RankProcessor(self.transport, decided, self._capacity, self._pace)
+        if not (self._trace or self._file()):
+            return RankProcessor(self.transport, decided, self._capacity, self._pace)
+        self._clocks = time.perf_counter(), clocks(self.transport)
+        return TracedProcessor(self.transport, decided, self._capacity, self._pace)
 
     def watched(self, processor: RankProcessor) -> tuple[Callable[[], str], Callable[[], str], float | None]:
         return str, str, None  # there are no supersteps
@@ -150,10 +227,38 @@ class _LogPSession(Session[RankProcessor]):
     def ready(self) -> None:
         assert self.processor is not None
         self._detection = Detection(self.processor)
+        path = self._file()
+        if path and self.transport.pid == 0:
+            require_place(path, settings.TRACE)  # before the work that it is to be about
+        if isinstance(self.processor, TracedProcessor):
+            self.processor.begins()
 
     def end(self, processor: RankProcessor) -> None:
+        traced = processor if isinstance(processor, TracedProcessor) else None
+        if traced is not None:
+            traced.ends()
         self._detection.end()
         processor.close()
+        if traced is not None:
+            self.timeline = gather(traced, self.transport, *self._clocks)
+            if self.timeline is not None and (path := self._file()):
+                self._write(path, self.timeline)
+
+    def _file(self) -> str:
+        """Where a trace of this run goes; "": nowhere. Parts of the ranks would write over each other's files."""
+        whole = self.world or self.transport.p == usable_mpi(self.operation).COMM_WORLD.size
+        return settings.text(settings.TRACE) if whole else ""
+
+    def _write(self, path: str, timeline: Timeline) -> None:
+        """Write the trace, and what the model predicts where there is a machine that was measured."""
+        predicted = None
+        if timeline.machine.calibrated:
+            try:
+                predicted = predict(timeline)
+            except UsageError as error:
+                print(f"pybsp: the trace {path} has no prediction: {error}", file=sys.stderr)
+        kept = Kept(timeline, self._capacity, False, self.hosts, _now(), versions(virtual=False), predicted)
+        chrome.trace_file.add_logp(path, kept)
 
     def fail(self, processor: RankProcessor, error: BaseException) -> None:
         transport = self.transport
@@ -184,9 +289,13 @@ def _without_ledger(path: str | None) -> list[str]:
         return []
     _ledger_noted = True
     return [
-        f"a LogP run has no supersteps, and writes nothing to the ledger {path}; the trace of pybsp.logp.simulate has "
-        "every message, and pybsp.routing.logp_on_bsp makes a BSP program with a ledger"
+        f"a LogP run has no supersteps, and writes nothing to the ledger {path}; `pybsp run --trace FILE` keeps every "
+        "message, which `pybsp report FILE` shows, and pybsp.routing.logp_on_bsp makes a BSP program with a ledger"
     ]
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[str]]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..machine import LogPMachine
 from .engine import Engine, SimulatedProcessor
+from .trace import Trace
 from .words import streaming
 
 CALC, SEND, RECV = range(3)
@@ -146,3 +147,46 @@ class Clock:
     def acquired(self, begin: int) -> None:
         self._received, self.time = True, begin + self._machine.o
         self._next_acquisition = begin + self._machine.G
+
+
+def operations_of(trace: Trace) -> list[list[Operation]]:
+    """Of an execution whose messages were all acquired, each processor's operations, one after the other."""
+    events: list[list[_Event]] = [[] for _ in range(trace.p)]
+    columns = (trace.source, trace.dest, trace.submission, trace.acceptance, trace.delivery, trace.acquisition)
+    o = trace.machine.o
+    for source, dest, submission, acceptance, delivery, acquisition, words in zip(
+        *(column.tolist() for column in (*columns, trace.words)), strict=True
+    ):
+        events[source].append(_Event(submission - o, SEND, dest, acceptance, words))
+        events[dest].append(_Event(acquisition - o, RECV, source, delivery, words))
+    return [_operations(trace.machine, sorted(those)) for those in events]
+
+
+class _Event(NamedTuple):
+    """A message, as one of its processors has it: begun at a time; `other` is its acceptance, or its delivery."""
+
+    begin: int
+    kind: int
+    peer: int
+    other: int
+    words: int
+
+
+def _operations(machine: LogPMachine, events: Sequence[_Event]) -> list[Operation]:
+    """One after the other; between two so much computing as explains the time of the second."""
+    found: list[Operation] = []
+    clock = Clock(machine)
+
+    def add(kind: int, size: int, peer: int = 0) -> None:
+        found.append(Operation(kind, size, peer, requires=(len(found) - 1,) if found else ()))
+
+    for begin, kind, peer, other, words in events:
+        least = clock.submission() - machine.o if kind == SEND else max(clock.acquisition(words), other)
+        if begin > least:
+            add(CALC, round((begin - clock.time) * machine.step * 1e9))
+        add(kind, 8 * words, peer)
+        if kind == SEND:
+            clock.accepted(begin + machine.o, other, words)
+        else:
+            clock.acquired(begin)
+    return found

@@ -10,11 +10,14 @@ that holds up those that wait for a credit from this processor, as it holds up i
 
 The capacity constraint is kept by credits of the destination:
 
-    "global"    a sender asks the destination, which grants at most `machine.capacity` credits at a time, first come,
-                first served; a credit is free again when the message has arrived in the input buffer. So a message
-                costs three MPI messages and three latencies instead of one, and a credit is held for two of them:
-                the destination gets at most capacity messages in two latencies. With two processors a destination has
-                one sender, and the next is the same.
+    "global"    at most `machine.capacity` messages are in flight to a destination, from all processors together: it
+                grants so many credits, ahead to those that send (leases.py). A lone sender has all of them, and
+                sends capacity messages in a round trip; of several each has a share; where there are more than
+                credits, one after the other gets one. With two processors a destination has one sender, and
+                "per-pair" is the same.
+    "window"    likewise, with as many credits as keep a lone sender at a message each G: ceil(round trip / G), where a
+                round trip is 2 (L + 2 o). That is more than the model's capacity, ceil(L / G): it bounds what is in
+                flight, and not as the model does.
     "per-pair"  each sender has at most `machine.capacity` messages under way to a destination that are not
                 acknowledged. Whatever goes back acknowledges what has arrived; where nothing does, a message of its own
                 acknowledges each half of the capacity. All senders together may exceed the capacity (p - 1)-fold.
@@ -23,9 +26,11 @@ The capacity constraint is kept by credits of the destination:
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -38,6 +43,7 @@ from ..transport.waiting import SPIN
 from . import wording
 from .arguments import CAPACITIES, destination, whole_steps
 from .departures import DATA, MOST, Departures
+from .leases import GRANT, GRANTS, LEAVE, RECALL, REQUEST, Leases
 from .processor import Message
 from .wire import (
     BYTES,
@@ -55,18 +61,25 @@ from .wire import (
     Long,
     decode,
     encode,
+    words_of,
 )
 
 SLOTS = 8
 NAP = 200e-6  # seconds, the longest sleep while time passes: others may wait for a credit
 SLACK = 60e-6  # seconds by which the system prolongs a sleep; what is left after it is spun, as a yield may take long
+NONE = -(1 << 62)  # no message at all may go beyond what is known
 PATIENCE = 10e-3  # seconds that a processor waits before it reports that, for the detection of deadlocks
 
-# Kinds of messages; termination.py has more.
-REQUEST, GRANT, LATE_GRANT, ACKNOWLEDGEMENT, FAILED = range(1, 6)
+# Kinds of messages; leases.py and termination.py have more.
+ACKNOWLEDGEMENT, FAILED = range(1, 3)
 
 
 _message = tuple.__new__
+
+
+def window(machine: LogPMachine) -> int:
+    """Messages in flight to a destination that keep a lone sender at one each G: a round trip over G."""
+    return max(1, -(-2 * (machine.L + 2 * machine.o) // machine.G))
 
 
 class Observer(Protocol):
@@ -82,6 +95,17 @@ class Observer(Protocol):
         """A message for the detection has come."""
 
 
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What is called to note times: looked up in slots, as each message pays for it."""
+
+    send_begins: Callable[[], None]
+    send_ends: Callable[[int], None]
+    arrives: Callable[[int, int], None]
+    acquisition_begins: Callable[[], None]
+    acquisition_ends: Callable[[], None]
+
+
 class RankProcessor:
     """A LogP processor on the ranks of a transport. See `Processor` for what its methods promise.
 
@@ -91,14 +115,15 @@ class RankProcessor:
     Args:
         transport: the processors.
         machine: equal on all processors.
-        capacity: "global", "per-pair" or None, see above; equal on all processors.
+        capacity: "global", "window", "per-pair" or None, see above; equal on all processors.
         pace: whether gaps are kept, and overheads and computing take the machine's steps.
 
     Attributes:
+        paced: `pace`.
         stalls: messages that waited because the destination, or ("per-pair") this pair, had as many in flight as the
             capacity allows.
         stalled_seconds: how long they waited in all, with the round trip for the credit.
-        credit_seconds: how long sends waited for the round trip of a credit that was free.
+        credit_seconds: how long sends waited for the round trip of a first credit that was free.
         deadline: of `time.perf_counter`; what waits for others longer than until then raises TimeoutError. None: never.
         max_in_flight: credits of this destination that were out at a time, at most: it bounds the messages in flight to
             it. None where the destination grants none (see above).
@@ -116,10 +141,11 @@ class RankProcessor:
         from mpi4py import MPI
 
         if capacity not in CAPACITIES:
-            raise UsageError(f'argument capacity: expected "global", "per-pair" or None, got {capacity!r}')
-        self.p, self.pid, self.machine, self._paced = transport.p, transport.pid, machine, pace
+            raise UsageError(f'argument capacity: expected "global", "window", "per-pair" or None, got {capacity!r}')
+        self.p, self.pid, self.machine, self.paced = transport.p, transport.pid, machine, pace
         self.stalls, self.stalled_seconds, self.credit_seconds = 0, 0.0, 0.0
         self.observer: Observer | None = None
+        self._notes: Notes | None = None  # of times, where they are kept: see recording.py
         self.deadline: float | None = None
         self.failure: BSPError | None = None  # known to all; whatever is called next raises it
         self._transport, self._waiter = transport, transport.waiter
@@ -133,19 +159,23 @@ class RankProcessor:
         self._taken = [0] * p  # messages from each, beside those of the program
         # Flow control.
         limited = capacity is not None and p > 1
-        self._granting = limited and capacity == "global" and p > 2
+        self._granting = limited and capacity in ("global", "window") and p > 2
         self._pairwise = limited and not self._granting
-        self._quick = self._pairwise and not pace
-        self._capacity = machine.capacity
-        self._to, self._known = [0] * p, [0] * p  # messages to each, and those that are known to have arrived
+        self._quick = limited and not pace
+        self._capacity = window(machine) if capacity == "window" else machine.capacity
+        # Messages to each, and what the heads of its messages say: how many of these have arrived, or credits for them.
+        self._to, self._known = [0] * p, [0] * p
         self._from = [0] * p  # messages from each
-        departures = Departures(self._comm, self._ranks, self._tag, self.pid, self._from)
-        self._departures, self._leaving, self._acknowledged = departures, departures.leaving, departures.acknowledged
+        told: list[int] = [0] * p
+        self._leases = Leases(self._capacity, self._from, told, self._known, self._to, self._tell_of_credits)
+        # How many of its messages to each may go beyond what is known.
+        self._beyond = [self._capacity if self._pairwise else NONE] * p
+        heads = self._leases.allowed if self._granting else self._from
+        departures = Departures(self._comm, self._ranks, self._tag, self.pid, heads, told)
+        self._departures, self._leaving, self._acknowledged = departures, departures.leaving, departures.told
         self._submit, self._post = departures.submit, departures.post
         self._owed = (self._capacity + 1) // 2  # messages that an acknowledgement of its own is sent for
-        self._out = self._most_out = 0  # credits
-        self._asking: deque[int] = deque()  # who waits for one
-        self._answer: int | None = None
+        self._answer = 0  # the kind of the last grant that was waited for
         self._closing = False
         # Time.
         self._step, self._start = machine.step, time.perf_counter()
@@ -172,9 +202,12 @@ class RankProcessor:
 
     @property
     def max_in_flight(self) -> int | None:
-        return self._most_out if self._granting else None
+        return self._leases.most if self._granting else None
 
     def send(self, dest: int, payload: Any) -> None:
+        notes = self._notes
+        if notes is not None:
+            notes.send_begins()
         if self.failure is not None:
             raise self.failure
         if type(dest) is not int or not 0 <= dest < self.p or dest == self.pid:
@@ -186,12 +219,14 @@ class RankProcessor:
             record_kind, body = INT, payload
         else:
             record_kind, body = encode(payload, self._transport.pool)
-        if not self._quick or self._leaving or self._to[dest] - self._known[dest] >= self._capacity:
+        if not self._quick or self._leaving or self._to[dest] - self._known[dest] >= self._beyond[dest]:
             self._admit(dest)
         self._to[dest] += 1
         self._submit(dest, record_kind, body)
-        if self._paced:
+        if self.paced:
             self._may_submit = time.perf_counter() + self._gap
+        if notes is not None:
+            notes.send_ends(dest)
 
     @overload
     def recv(self) -> Message: ...
@@ -200,6 +235,9 @@ class RankProcessor:
     def recv(self, until: int | None) -> Message | None: ...
 
     def recv(self, until: int | None = None) -> Message | None:
+        notes = self._notes
+        if notes is not None:
+            notes.acquisition_begins()
         if self.failure is not None:
             raise self.failure
         if until is not None:
@@ -209,29 +247,38 @@ class RankProcessor:
                 self._take()
             if not self._inbox and not self._await(until):
                 return None
-        if self._paced and not self._may_begin(until):
+        if self.paced and not self._may_begin(until):
             return None
         source, record_kind, body = self._inbox.popleft()
-        return _message(Message, (source, body if record_kind <= BYTES else decode(record_kind, source, body)))
+        message = _message(Message, (source, body if record_kind <= BYTES else decode(record_kind, source, body)))
+        if notes is not None:
+            notes.acquisition_ends()
+        return message
 
     def poll(self) -> Message | None:
+        notes = self._notes
+        if notes is not None:
+            notes.acquisition_begins()
         if self.failure is not None:
             raise self.failure
         self._progress()
         if not self._inbox:
-            if self._paced:
+            if self.paced:
                 self._pass(time.perf_counter() + self._step)
             return None
-        if self._paced:
+        if self.paced:
             self._may_begin(None)
         source, record_kind, body = self._inbox.popleft()
-        return _message(Message, (source, body if record_kind <= BYTES else decode(record_kind, source, body)))
+        message = _message(Message, (source, body if record_kind <= BYTES else decode(record_kind, source, body)))
+        if notes is not None:
+            notes.acquisition_ends()
+        return message
 
     def compute(self, steps: int) -> None:
         if self.failure is not None:
             raise self.failure
         steps = whole_steps("proc.compute", "steps", steps, 0)
-        if self._paced:
+        if self.paced:
             self._pass(time.perf_counter() + steps * self._step)
         else:
             self._progress()
@@ -242,38 +289,36 @@ class RankProcessor:
         """Wait until a message may be submitted: for its overhead, the gap, the capacity, and room in MPI."""
         if self._leaving and not self._has_room(None) and not self._waiter.until(self._has_room, None, self.deadline):
             raise TimeoutError
-        if self._granting:
-            self._answer = None
-            self._post(dest, REQUEST)  # it travels while the message is prepared
-        if self._paced:
+        if self._granting and self._lacks(dest):
+            self._leases.ask(dest)  # that travels while the message is prepared
+        if self.paced:
             self._pass(max(time.perf_counter() + self._o, self._may_submit))
-        if self._granting:
-            self._obtain()
-        elif self._pairwise:
+        if self._granting or self._pairwise:
             self._stall(dest)
         else:
             self._progress()
 
+    def _lacks(self, dest: int) -> bool:
+        """Whether as many messages as may be are under way to dest, as far as is known."""
+        if self._granting:
+            return not self._leases.has_credit(dest)
+        return self._to[dest] - self._known[dest] >= self._capacity
+
     def _stall(self, dest: int) -> None:
-        """Wait until fewer messages than the capacity are under way to dest."""
-
-        def fits() -> bool:
-            return self._to[dest] - self._known[dest] < self._capacity
-
-        if fits():
+        """Wait until another message may be under way to dest."""
+        if self._lacks(dest):
+            self._progress()  # this processor may not have looked
+        if not self._lacks(dest):
             return
-        self._progress()
-        if fits():
-            return  # this processor had not looked
-        begin = time.perf_counter()
-        self._wait(fits)
-        self.stalls += 1
-        self.stalled_seconds += time.perf_counter() - begin
-
-    def _obtain(self) -> None:
-        """Wait for the credit that was asked for."""
-        begin = time.perf_counter()
-        self._wait(lambda: self._answer is not None)
+        leases, begin = self._leases, time.perf_counter()
+        self._answer = 0
+        if self._granting:
+            leases.needs = dest
+            leases.ask(dest)
+        try:
+            self._wait(lambda: not self._lacks(dest))
+        finally:
+            leases.needs = -1
         waited = time.perf_counter() - begin
         if self._answer == GRANT:
             self.credit_seconds += waited
@@ -396,13 +441,19 @@ class RankProcessor:
         self._taken[source] += 1
         if self._closing:
             return  # nobody waits for an answer
-        if kind == REQUEST:
-            if self._out < self._capacity:
-                self._grant(source, GRANT)
-            else:
-                self._asking.append(source)
-        elif kind in (GRANT, LATE_GRANT):
-            self._answer = kind
+        leases = self._leases
+        if kind in GRANTS:
+            if leases.needs == source:
+                self._answer = kind
+            leases.granted(source, kind, *LONG.unpack(body))
+            self._beyond[source] = 0 if leases.limits[source] == math.inf else NONE
+        elif kind == REQUEST:
+            leases.asked(source)
+        elif kind == RECALL:
+            leases.recalled(source)
+            self._beyond[source] = 0 if leases.limits[source] == math.inf else NONE
+        elif kind == LEAVE:
+            leases.gone(source, *LONG.unpack(body))
         elif kind == FAILED:
             if self.failure is None:
                 self.failure = ProcessorError(body.decode(errors="replace"), source, 0, "")
@@ -440,21 +491,25 @@ class RankProcessor:
 
     def _arrive(self, source: int, record_kind: int, body: Any) -> None:
         """A message is in the input buffer."""
+        if self._notes is not None:
+            self._notes.arrives(source, 1 if record_kind <= INT else words_of(record_kind, body))
         self._from[source] = arrived = self._from[source] + 1
         self._inbox.append((source, record_kind, body))
         if self._pairwise:
             if arrived - self._acknowledged[source] >= self._owed and not self._closing:
                 self._post(source, ACKNOWLEDGEMENT)
-        elif self._granting:
-            self._out -= 1
-            if self._asking and not self._closing:
-                self._grant(self._asking.popleft(), LATE_GRANT)
+        elif self._granting and not self._closing:
+            self._leases.came(source)
 
-    def _grant(self, source: int, kind: int) -> None:
-        self._out += 1
-        if self._out > self._most_out:
-            self._most_out = self._out
-        self._post(source, kind)
+    def rest(self) -> None:
+        """Nothing is sent for long, and nothing looked at: give back what others may need."""
+        if self._granting:
+            for dest in range(self.p):
+                self._leases.leave(dest)
+                self._beyond[dest] = NONE
+
+    def _tell_of_credits(self, dest: int, kind: int, number: int) -> None:
+        self._post(dest, kind, b"" if kind in (REQUEST, RECALL) else LONG.pack(number))
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -483,6 +538,7 @@ class RankProcessor:
         """Take what is under way, and give back what this holds. Collective; nothing is sent or received afterwards."""
         if self.p == 1:
             return
+        self.rest()
         self._closing = True
         counts: dict[int, Parcel] = {
             dest: {MAIL: Section(posted, 0, 0, None)}

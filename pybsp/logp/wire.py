@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..mail import Inbox, Mail
+from ..mail import Inbox, Mail, is_number
 from ..transport import MAIL, Bytes, Section
 from ..transport.memory import ALIGN, BufferPool
 from ..transport.wire import CHUNK
@@ -19,14 +19,14 @@ from ..transport.wire import CHUNK
 SLOT = 1024  # bytes of one MPI message; what is longer follows in others
 HEAD = Struct(
     "=BBHIq"
-)  # kind, record kind, length of what follows, source, messages from the destination that arrived here
+)  # kind, record kind, length of what follows, source; messages from the destination that arrived here, or its credits
 FLOATS, INTS = Struct("=BBHIqd"), Struct("=BBHIqq")  # with a number behind it
 ROOM = SLOT - HEAD.size
 LENGTHS = Struct("=qq")  # of a record, and of the data behind it
 RECORD_ROOM = ROOM - LENGTHS.size
 
 # Record kinds of a payload.
-FLOAT, INT, BYTES, ARRAY, PICKLE, RECORD, LONG_RECORD = range(7)
+FLOAT, INT, BYTES, ARRAY, NUMBER, PICKLE, RECORD, LONG_RECORD = range(8)
 
 LONG, _SHORT = Struct("=q"), Struct("=H")
 INT_END = 1 << 63  # smaller ints, and not below its negative, go as numbers
@@ -74,7 +74,7 @@ def encode(payload: Any, pool: BufferPool) -> tuple[int, bytes | Long]:
         except Exception:
             data = b""
         if data and not buffers and len(data) <= ROOM:
-            return PICKLE, data
+            return NUMBER if is_number(payload) else PICKLE, data
     mail = Mail(pool, "proc.send")
     mail.send(0, payload, None)
     parcels, _ = mail.pack()
@@ -107,7 +107,7 @@ def decode(record_kind: int, source: int, body: Any) -> Any:
     """The payload; `body` is what `encode` gave, or the number that it was."""
     if record_kind <= BYTES:
         return body
-    if record_kind == PICKLE:
+    if record_kind in (NUMBER, PICKLE):
         return pickle.loads(body)
     if record_kind == ARRAY:
         (length,) = _SHORT.unpack_from(body)
@@ -119,3 +119,18 @@ def decode(record_kind: int, source: int, body: Any) -> Any:
         body = Long(body[LENGTHS.size : at], np.frombuffer(body, np.uint8, size, at) if size else None)
     record = pickle.loads(body.record)
     return Inbox([(source, Section([record], 0, 1, body.data))])[0].payload
+
+
+def words_of(record_kind: int, body: Any) -> int:
+    """Words of 8 bytes that a payload counts, as `words.words` counts them before it is sent."""
+    if record_kind in (FLOAT, INT, NUMBER):
+        return 1
+    if record_kind in (BYTES, PICKLE):
+        size = len(body)
+    elif record_kind == ARRAY:
+        (length,) = _SHORT.unpack_from(body)
+        size = len(body) - _SHORT.size - length
+    else:
+        record = body.record if record_kind == LONG_RECORD else body[LENGTHS.size :]
+        size = pickle.loads(record)[2]
+    return (size + 7) >> 3

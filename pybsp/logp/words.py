@@ -30,7 +30,7 @@ def words(payload: Any) -> int:
         return (payload.nbytes + 7) >> 3
     mail = Mail(_pool, "proc.send")
     mail.send(0, payload, None)
-    _, (count, _, _) = mail.pack()
+    _, (count, *_) = mail.pack()
     return count
 
 

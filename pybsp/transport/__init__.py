@@ -32,6 +32,7 @@ of MPI ranks, by messages
 and beside exchanges
 
     launcher.py    the MPI library, and whether it belongs to the launcher
+    pmi.py         what it asks Slurm while it starts
     revocation.py  what happens when an exception leaves an exchange
     crossing.py    processors that wait for each other in different transports
     probes.py      what they ask each other about that, on its way

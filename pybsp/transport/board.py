@@ -128,6 +128,12 @@ class Board(Meeting):
         """Where a record is for all to see (`show`): all parts, where it begins, by parity, and its bytes at most."""
         return self._parts, self._areas, AREA
 
+    def enter_showing(
+        self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]
+    ) -> list[tuple[int, bytes]]:
+        """`enter`, where this processor shows a record too."""
+        return self._enter(kind, manifests, data, shows=True)
+
     def enter_quiet(self, kind: int) -> int:
         """Enter an exchange in which this processor says nothing; returns its status."""
         self.number += 1

@@ -6,12 +6,14 @@ import os
 import sys
 import time
 import warnings
+from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
 from .. import process, slurm
 from ..errors import LauncherError
 from ..process import SIZES, launched
+from .pmi import short_requests
 
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 
@@ -38,6 +40,7 @@ def library() -> ModuleType:
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     if "mpi4py.MPI" not in sys.modules:
         mpi4py.rc.thread_level = _thread_level()
+        look_beside(Path(mpi4py.__file__))
         initialize, finalize = mpi4py.rc.initialize, mpi4py.rc.finalize
         # Look first which library it is: MPICH's init would end the process under Open MPI's launcher. And where mpi4py
         # finalizes MPI, it does so in processes too that this one has forked, which speak as this rank then.
@@ -57,6 +60,16 @@ def library() -> ModuleType:
         if step is not None:
             _check_step(step, MPI.Get_library_version())
     return MPI
+
+
+def look_beside(module: Path) -> None:
+    """Have mpi4py, where it would find no MPI library, look where it lies itself.
+
+    It looks below sys.prefix, and in environments in layers (`uv run --with`) the library is in another one.
+    """
+    own, others = Path(sys.prefix) / "lib", [place for place in module.parents if place.name in ("lib", "lib64")]
+    if not any(own.glob("libmpi.so*")) and any(others[0].glob("libmpi.so*") if others else ()):
+        os.environ.setdefault("MPI4PY_LIBMPI", str(others[0]))
 
 
 def _check_step(step: slurm.Step, version: str) -> None:
@@ -86,7 +99,8 @@ def load() -> ModuleType:
     if MPI is None or not MPI.Is_initialized():
         MPI = library()
     if not MPI.Is_initialized():
-        MPI.Init_thread(getattr(MPI, f"THREAD_{_thread_level().upper()}"))
+        with short_requests(MPI.Get_library_version()):
+            MPI.Init_thread(getattr(MPI, f"THREAD_{_thread_level().upper()}"))
         process.at_end(lambda: None if MPI.Is_finalized() else MPI.Finalize())
     return MPI
 

@@ -69,7 +69,7 @@ class Communicator(Protocol):
     ) -> SparseExchanges:
         """How the processors of a transport meet by messages to partners alone."""
 
-    def renewed(self) -> MPITransport:
+    def renewed(self, waits: float | None) -> MPITransport:
         """The transport of all, on another communicator."""
 
     def free(self) -> None:
@@ -429,12 +429,18 @@ class MPITransport(ABC):
         if self._on.revocation is not None and member in self._on.revocation.members:
             self._on.revocation.members.remove(member)
 
-    def renewed(self) -> MPITransport:
+    def renewed(self, waits: float | None = None) -> MPITransport:
         """A transport of the same processors, on a fresh communicator and in fresh shared memory.
 
         Collective, after a revocation that is settled.
+
+        Args:
+            waits: seconds, for all to come; None: as long as it takes.
+
+        Raises:
+            TimeoutError: not all have come.
         """
-        return self._on.renewed()
+        return self._on.renewed(waits)
 
     # -- a revocation's view, see `Member` ---------------------------------------------------------------------------
 

@@ -149,12 +149,15 @@ class Twin:
             self._lent.clear()  # nobody borrows anything
         return True
 
-    def enter(self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]) -> list[tuple[int, bytes]]:
+    def enter(
+        self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes], shows: bool = False
+    ) -> list[tuple[int, bytes]]:
         """Say what this processor does, and hand over manifests.
 
         Args:
             manifests: (for which processor of the board, text); the number after the last is for other nodes.
             data: that the manifests refer to in this processor's part.
+            shows: its area has a record, as of `show`: the manifests lie elsewhere.
 
         Returns:
             The manifests that have to go as messages, since the area was full.
@@ -163,6 +166,8 @@ class Twin:
         parity = number & 1
         slots, at = self._own_slots[parity], self._areas[parity]
         end = at + AREA
+        if shows:
+            at = end
         part = self._own_part
         late = []
         last, last_at = None, 0

@@ -115,9 +115,9 @@ class Growing:
             larger[: self.used] = self.array[: self.used]
         self.array = larger
 
-    def reserve(self, size: int, exact: bool = False) -> int:
-        """Make room for `size` bytes and return their offset: aligned, or right behind what is there if `exact`."""
-        offset = self.used if exact else (self.used + ALIGN - 1) & -ALIGN
+    def reserve(self, size: int) -> int:
+        """Make room for `size` bytes and return their offset, which is aligned."""
+        offset = (self.used + ALIGN - 1) & -ALIGN
         end = offset + size
         if end > self.array.size:
             self._move(end)

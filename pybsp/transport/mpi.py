@@ -184,16 +184,14 @@ class RanksOf:
         """How the processors of a transport meet by messages to partners alone."""
         return Sparse(transport, ranks, context, flight, delivery)
 
-    def renewed(self) -> MPITransport:
-        """The transport of all, on a fresh communicator and in fresh shared memory.
-
-        Collective, after a revocation that is settled.
-        """
+    def renewed(self, waits: float | None) -> MPITransport:
+        """The transport of all, on a fresh communicator and in fresh shared memory; see `MPITransport.renewed`."""
         assert self.revocation is not None
         revocation = self.revocation
         barrier = revocation.comm.Ibarrier()  # the others may come late, and are waited for as ever
-        if not barrier.Test():
-            self.waiter.until(type(barrier).Test, barrier, looks=False)
+        deadline = None if waits is None else time.perf_counter() + waits
+        if not barrier.Test() and not self.waiter.until(type(barrier).Test, barrier, deadline, looks=False):
+            raise TimeoutError("not all processors came to where the transport of the next run is made")
         abandon(self._node, revocation.comm)
         return RanksOf(revocation.comm, revocation.grace, Waiter()).whole
 

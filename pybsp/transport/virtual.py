@@ -12,6 +12,7 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import greenlet
@@ -25,6 +26,7 @@ Carry = Callable[[float, float, Mapping[tuple[int, int], int]], float]
 """What a superstep takes on a network: its beginning, the time of computing, and the words from and to processors."""
 
 NOBODY: Sequence[tuple[int, Parcel]] = ()
+_source = itemgetter(0)  # of what comes in
 _GOES_ON = FLAG_GETS | FLAG_PACKETS  # another exchange belongs to the superstep
 
 
@@ -45,6 +47,10 @@ def current_pid() -> int | None:
     while one is not None and not isinstance(one, Processor):
         one = one.parent
     return None if one is None else one.pid
+
+
+def _nothing() -> list[int]:
+    return [0] * 6
 
 
 class MachineFailed(BaseException):
@@ -115,10 +121,15 @@ class Meeting:
         self.failed = False
         self.generation = 0
         self.seconds = 0.0  # of computing, of the slowest processor in the superstep that goes on
-        self.traffic: dict[int, list[int]] = {}  # pid: words, messages, items of queues, each out and in
+        self.traffic: defaultdict[int, list[int]] = defaultdict(
+            _nothing
+        )  # pid: words, messages, items of queues, each out and in
         self.last: tuple[Sequence[int] | None, Sequence[Any] | None, dict[int, list[tuple[int, Parcel]]]]
         self.outcome: Sequence[Any] | Exception = ()
         self.parts: dict[Any, Meeting] = {}
+        self.alike: dict[
+            int, tuple[Any, float]
+        ] = {}  # what all make in the superstep that goes on, and how long it took
         # Of swaps: what lies ready, by (from, to), and who waits, for whom.
         self.handed: defaultdict[tuple[int, int], deque[Any]] = defaultdict(deque)
         self.expecting: dict[tuple[int, int], greenlet.greenlet] = {}
@@ -167,27 +178,35 @@ class Meeting:
 
     def _count(self) -> None:
         """Add what this exchange carries to the traffic of the superstep."""
+        # Time counts here: of a total exchange there are p * p parcels.
+        traffic, carry = self.traffic, self.carry
         for dest, parcels in self.inbound.items():
+            words_in = messages_in = items_in = 0
             for source, parcel in parcels:
-                if source != dest:
-                    words = messages = items = 0
-                    for stream, section in parcel.items():
-                        words += section.words
-                        if stream < JOINED:
-                            messages += section.messages
-                        else:  # what a queue sends to one processor is one message
-                            messages += 1
-                            items += section.messages
-                    if messages:
-                        if self.carry is not None:
-                            self.pairs[self.pids[source], self.pids[dest]] += max(words, 1)
-                        here, there = self.traffic.setdefault(dest, [0] * 6), self.traffic.setdefault(source, [0] * 6)
-                        here[1] += words
-                        here[3] += messages
-                        here[5] += items
-                        there[0] += words
-                        there[2] += messages
-                        there[4] += items
+                if source == dest:
+                    continue
+                words = messages = items = 0
+                for stream, (_, size, count, _) in parcel.items():
+                    words += size
+                    if stream < JOINED:
+                        messages += count
+                    else:  # what a queue sends to one processor is one message
+                        messages += 1
+                        items += count
+                if messages:
+                    there = traffic[source]
+                    there[0] += words
+                    there[2] += messages
+                    there[4] += items
+                    words_in += words
+                    messages_in += messages
+                    items_in += items
+                    if carry is not None:
+                        self.pairs[self.pids[source], self.pids[dest]] += max(words, 1)
+            here = traffic[dest]
+            here[1] += words_in
+            here[3] += messages_in
+            here[5] += items_in
 
     def close(self, charge: Charge) -> None:
         """The last has come: let the clock run, lay out the result, wake the others."""
@@ -195,7 +214,7 @@ class Meeting:
         uniform = not self.has_notes and not first & ~KIND and self.kinds.count(first) == self.p
         for parcels in self.inbound.values():
             if len(parcels) > 1:
-                parcels.sort(key=lambda pair: pair[0])
+                parcels.sort(key=_source)
         if charge.counts:
             self._count()
         if charge.counts and not any(kind & _GOES_ON for kind in self.kinds):
@@ -209,7 +228,8 @@ class Meeting:
                 self.clock += self.carry(self.clock, self.seconds, self.pairs)
                 self.pairs = defaultdict(int)
             self.seconds = 0.0
-            self.traffic = {}
+            self.traffic = defaultdict(_nothing)
+        self.alike.clear()
         self.failed = self.clock > self.ends_at
         self.generation += 1
         self.last = (None if uniform else self.kinds, self.notes if self.has_notes else None, self.inbound)
@@ -256,6 +276,11 @@ class VirtualTransport:
     ) -> tuple[int, Any, Parcel]:
         found: tuple[int, Any, Parcel] = self._meeting.swap(self.pid, partner, (kind, note, parcel or {}))
         return found
+
+    @property
+    def alike(self) -> dict[int, tuple[Any, float]]:
+        """What is made once for all of them until the next exchange, by a key, and the seconds that it took."""
+        return self._meeting.alike
 
     @property
     def machine(self) -> BSPMachine | EBSPMachine:

@@ -2,8 +2,9 @@
 
 An MPI library that waits spins, and with more ranks than cores it spins on the core that the awaited rank needs:
 MPICH's barrier of 4 ranks on 2 cores takes milliseconds instead of a microsecond. So no blocking MPI call waits
-here: a wait tests, spinning for about 100 us, then yielding the core between tests, and after about a millisecond
-sleeping in short steps. Between tests Python sees Ctrl-C.
+here: a wait tests, spinning for about 100 us, then yielding the core between tests, and after 20 ms (1 ms where there
+are more ranks than cores) sleeping in short steps: who sleeps comes late, by 40 to 400 us. Between tests Python sees
+Ctrl-C.
 
 Who waits also *looks* (`Waiter.look`), every millisecond and in each sleep: MPI moves messages on only while it is
 called, and there one learns that somebody has left the exchange (revocation.py). Where this processor has sends that
@@ -29,8 +30,10 @@ from .. import settings
 from ..errors import UsageError
 
 SPIN = 100e-6
-YIELD = 1e-3
-STEP = 50e-6  # the shortest sleep; longer waits sleep for a 32nd of what they have waited, up to a millisecond
+YIELD = 20e-3  # with more ranks than cores so much would be wasted:
+YIELD_CROWDED = 1e-3
+NAPS = 2e-3  # between two short sleeps of who yields
+STEP = 50e-6  # the shortest sleep; longer waits sleep for a 64th of what they have waited, up to a millisecond
 LONGEST_STEP = 1e-3
 MOMENT = 20e-6
 LOOK = 1e-3  # seconds between two looks of who does not sleep
@@ -70,6 +73,7 @@ class Waiter:
         """The host has more ranks than cores: do not spin at all."""
         if self._adapts:
             self._most = self._spin = 0.0
+            self._yield = YIELD_CROWDED
             self.tries = 1
 
     def until(self, test: Callable[[Any], bool], what: Any, deadline: float | None = None, looks: bool = True) -> bool:
@@ -107,6 +111,7 @@ class Waiter:
                         late = self.overdue(max(start, self.since), now)
         limit = min(limit + self._yield, never)
         pause = clock() + LOOK
+        nap = pause if self._adapts else never
         while (now := clock()) < limit:
             # One test moves the library on by little: with four for each turn on the core, supersteps of 8 ranks on 2
             # cores take less than half the time that they take with one.
@@ -119,7 +124,12 @@ class Waiter:
                 pause = now + LOOK
                 if now > late:
                     late = self.overdue(max(start, self.since), now)
-            os.sched_yield()
+            if now > nap:
+                # Two ranks that only yield may share a core while another is idle: who wakes up is given that one.
+                time.sleep(STEP)
+                nap = now + NAPS
+            else:
+                os.sched_yield()
         self._adapt(float("inf"))
         while not test(what):
             now = clock()
@@ -128,7 +138,7 @@ class Waiter:
             look()
             if now > late:
                 late = self.overdue(max(start, self.since), now)
-            time.sleep(STEP if self.moving else min(LONGEST_STEP, max(STEP, (now - start) / 32)))
+            time.sleep(STEP if self.moving else min(LONGEST_STEP, max(STEP, (now - start) / 64)))
         return True
 
     def briefly(self, test: Callable[[Any], bool], what: Any) -> bool:

@@ -147,17 +147,27 @@ def manifest(
         entries.append((stream, section[0], section[1], section[2]))
     else:
         return dumps((note, entries), 5)
-    if len(parcel) == 1 and section[3] is not None and section[3].size > inline and place is not None:
+    if len(parcel) == 1 and section[3].size <= inline:
         # One piece of data, as below.
+        entry = (stream, section[0], section[1], section[2], section[3].size, WITH_MANIFEST)
+        return dumps((note, [entry]), 5) + section[3].tobytes()
+    if len(parcel) == 1 and section[3].size > inline and place is not None:
+        # Likewise.
         at = place(section[3])
         if at != BY_MESSAGE and shared is not None:
             shared.append(section[3])
             return dumps((note, [(stream, section[0], section[1], section[2], section[3].size, at)]), 5)
-    total, found = contents(parcel)
+    total, with_manifest, behind = 0, [], []
+    for stream, (descriptors, words, messages, data) in parcel.items():
+        size = 0
+        if data is not None:
+            size = data.size
+            behind.append(data.data)
+        total += size
+        with_manifest.append((stream, descriptors, words, messages, size, WITH_MANIFEST))
     if total <= inline:
-        found = [(*entry[:5], WITH_MANIFEST) for entry in found]
-        inline_data = [section.data.data for section in parcel.values() if section.data is not None]
-        return dumps((note, found), 5) + b"".join(inline_data)
+        return dumps((note, with_manifest), 5) + b"".join(behind)
+    total, found = contents(parcel)
     for k, (stream, (descriptors, words, messages, data)) in enumerate(parcel.items()):
         if data is not None and data.size:
             at = BY_MESSAGE if place is None else place(data)
@@ -219,15 +229,15 @@ def parcels_here(texts: list[tuple[int, memoryview]], read: Callable[[int, int, 
                 data = None
             else:
                 stream, descriptors, words, messages, size, at = entry
-                if at >= 0:
+                if not size:
+                    data = None
+                elif at >= 0:
                     data = read(k, at, size)
                 elif at == WITH_MANIFEST:
                     end -= size
                     data = np.frombuffer(text, np.uint8, size, end).copy()  # the manifest's memory is used again
-                elif size:
-                    return None
                 else:
-                    data = None
+                    return None
             parcel[stream] = new_tuple(Section, (descriptors, words, messages, data))
         arrived.append((k, parcel))
     return arrived

@@ -68,7 +68,8 @@ def logp_router(
             "latest", "earliest", "random" or "adversary".
         seed: of the schedule "random" and of the algorithm "random"; each superstep derives its own from it.
         packet: bytes that one LogP message carries, at most.
-        capacity: on MPI ranks, how the capacity is kept, as in `pybsp.logp.run`: "global", "per-pair" or None.
+        capacity: on MPI ranks, how the capacity is kept, as in `pybsp.logp.run`: "global", "window", "per-pair" or
+            None.
         beta: of the algorithm "random": more batches, fewer stalls; above 0. None: Theorem 3's.
 
     Raises:
@@ -98,7 +99,7 @@ def logp_router(
     if type(packet) is not int or packet < 1:
         raise refuse("packet", "a whole number of bytes of at least 1", packet)
     if capacity not in CAPACITIES:
-        raise refuse("capacity", '"global", "per-pair" or None', capacity)
+        raise refuse("capacity", '"global", "window", "per-pair" or None', capacity)
     if beta is not None and not (type(beta) in (int, float) and 0 < beta < math.inf):
         raise refuse("beta", "a number above 0, or None", beta)
     return LogPRouting(algorithm, machine, schedule, seed, packet, capacity, beta)

@@ -83,7 +83,7 @@ def worst_case(machine: LogPMachine, h: int, beta: float | None = None) -> int:
 
 
 @lru_cache(maxsize=4096)
-def choose_beta(machine: LogPMachine, h: int, beta: float | None = None) -> float | None:
+def choose_beta(machine: LogPMachine, h: int, beta: float | None = None, r: int | None = None) -> float | None:
     """The beta of batches that are expected to take less than sorting does at most; None where none are.
 
     A given one is kept, as stalls are its giver's choice: it is judged by `cost`. Else that of the betas 2^(k/4) is
@@ -94,6 +94,8 @@ def choose_beta(machine: LogPMachine, h: int, beta: float | None = None) -> floa
         machine: the LogP machine.
         h: the relation's, above ceil(L/G).
         beta: what was asked for.
+        r: messages that a processor sends at most: so many of each are sorted, where h is of what one receives. None:
+            not known; it may be h.
     """
 
     def expected(beta: float) -> float:
@@ -105,7 +107,8 @@ def choose_beta(machine: LogPMachine, h: int, beta: float | None = None) -> floa
         steps = expected(best)
     else:
         best, steps = beta, cost(machine, h, beta)
-    return best if steps + 2 * synchronisation_bound(machine) < sorting_bound(machine, h, h) else None
+    sorting = sorting_bound(machine, h if r is None else r, h)
+    return best if steps + 2 * synchronisation_bound(machine) < sorting else None
 
 
 def route_random(
@@ -144,7 +147,7 @@ def route_random(
     LogP cost: from start - o `cost(machine, h, beta)`, with probability at least 1 - `failure(machine, h, beta)`;
     `worst_case(machine, h, beta)` in any execution, if nothing else is in transit. With h <= ceil(L/G) all is sent
     directly, in 2o + G(h-1) + L; with h >= p by batches or by sorting (`route_sorted`), whichever costs less
-    (`choose_beta`).
+    (`choose_beta`): where h is counted, by how many a processor sends and receives at most, else by h.
     To these comes what the paper leaves out. Where only h is known, nobody knows how much it will receive, and a
     combine-and-broadcast of what is missing tells all that nothing is (a second one, of p words, where something is).
     Where h is None, a combine-and-broadcast of p words, what each processor is sent, is needed first: h is also the
@@ -167,14 +170,15 @@ def route_random(
     if h is not None and len(away) > h:
         raise UsageError(f"route_random: argument h: processor {proc.pid} has {len(away)} packets, more than h = {h}")
     received = [Message(proc.pid, payload) for dest, payload in packets if dest == proc.pid]
+    r = None
     if h is None:
-        (sent, counts), start = combine_start(phases, (len(away), _counts(proc.p, away)), _counted)
-        h, expected = max(sent, int(counts.max())), int(counts[proc.pid])
+        (r, counts), start = combine_start(phases, (len(away), _counts(proc.p, away)), _counted)
+        h, expected = max(r, int(counts.max())), int(counts[proc.pid])
     if h == 0:
         return received
     if machine.capacity < h and proc.p <= h:
         # Theorem 3 is about h < p; here its batches are worth their time only where the costs say so.
-        beta = choose_beta(machine, h, beta)
+        beta = choose_beta(machine, h, beta, r)
         if beta is None:
             return received + route_sorted(phases, away)
     if start is None:

@@ -291,6 +291,7 @@ class _Ranks:
             assert arrival.kinds is not None  # of a failure that this processor tells of
             return Routed(list(arrival.kinds), list(arrival.notes or ()))
         self._proc.deadline = None
+        self._proc.rest()
         return _outcome(summary)._replace(packets=[message.payload for message in messages])
 
     def part(self, transport: Transport, members: Sequence[int]) -> LogPRouter:

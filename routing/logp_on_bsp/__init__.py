@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .program import CONSTANT, LogPOnBSP, ending, logp_on_bsp, seconds
-
-__all__ = ["CONSTANT", "LogPOnBSP", "ending", "logp_on_bsp", "seconds"]
+    from .program import CONSTANT as CONSTANT
+    from .program import LogPOnBSP as LogPOnBSP
+    from .program import ending as ending
+    from .program import logp_on_bsp as logp_on_bsp
+    from .program import seconds as seconds
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
+    __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             ".program": ("CONSTANT", "LogPOnBSP", "ending", "logp_on_bsp", "seconds"),

@@ -18,47 +18,27 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .lemmas import Lemmas
-    from .network import Multibutterfly, share
-    from .parameters import Parameters
-    from .protocol import BlockedError, Outcome, Protocol, h_bar
-    from .route import route
-    from .wiring import LocalWiring, Wiring
-
-__all__ = [
-    "BlockedError",
-    "Lemmas",
-    "LocalWiring",
-    "Multibutterfly",
-    "Outcome",
-    "Parameters",
-    "Protocol",
-    "Wiring",
-    "h_bar",
-    "route",
-    "share",
-]
+    from .lemmas import Lemmas as Lemmas
+    from .network import Multibutterfly as Multibutterfly
+    from .network import share as share
+    from .parameters import Parameters as Parameters
+    from .protocol import BlockedError as BlockedError
+    from .protocol import Outcome as Outcome
+    from .protocol import Protocol as Protocol
+    from .protocol import h_bar as h_bar
+    from .route import route as route
+    from .wiring import LocalWiring as LocalWiring
+    from .wiring import Wiring as Wiring
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
+    __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             ".lemmas": ("Lemmas",),
-            ".network": (
-                "Multibutterfly",
-                "share",
-            ),
+            ".network": ("Multibutterfly", "share"),
             ".parameters": ("Parameters",),
-            ".protocol": (
-                "BlockedError",
-                "Outcome",
-                "Protocol",
-                "h_bar",
-            ),
+            ".protocol": ("BlockedError", "Outcome", "Protocol", "h_bar"),
             ".route": ("route",),
-            ".wiring": (
-                "LocalWiring",
-                "Wiring",
-            ),
+            ".wiring": ("LocalWiring", "Wiring"),
         },
     )

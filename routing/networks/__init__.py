@@ -19,77 +19,46 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .application_cube import ApplicationCube
-    from .array import Array, LinearArray, SquareArray
-    from .butterfly import Butterfly
-    from .clos import KaryFatTree
-    from .cube_connected_cycles import CubeConnectedCycles
-    from .dragonfly import Dragonfly
-    from .fat_tree import FatTree
-    from .flow import Flow, flow
-    from .heat_map import heat_map
-    from .hypercube import Hypercube
-    from .injections import Injections
-    from .load import LoadPoint, latency_against_load, saturation, saturation_bound
-    from .mesh import Mesh
-    from .mesh_of_trees import MeshOfTrees
-    from .multibutterfly import Multibutterfly
-    from .network import Network
-    from .pruned_butterfly import PrunedButterfly
-    from .shuffle_exchange import ShuffleExchange
-    from .simulator import Traffic
-    from .torus import SquareTorus, Torus
+    from .application_cube import ApplicationCube as ApplicationCube
+    from .array import Array as Array
+    from .array import LinearArray as LinearArray
+    from .array import SquareArray as SquareArray
+    from .butterfly import Butterfly as Butterfly
+    from .clos import KaryFatTree as KaryFatTree
+    from .cube_connected_cycles import CubeConnectedCycles as CubeConnectedCycles
+    from .dragonfly import Dragonfly as Dragonfly
+    from .fat_tree import FatTree as FatTree
+    from .flow import Flow as Flow
+    from .flow import flow as flow
+    from .heat_map import heat_map as heat_map
+    from .hypercube import Hypercube as Hypercube
+    from .injections import Injections as Injections
+    from .load import LoadPoint as LoadPoint
+    from .load import latency_against_load as latency_against_load
+    from .load import saturation as saturation
+    from .load import saturation_bound as saturation_bound
+    from .mesh import Mesh as Mesh
+    from .mesh_of_trees import MeshOfTrees as MeshOfTrees
+    from .multibutterfly import Multibutterfly as Multibutterfly
+    from .network import Network as Network
+    from .pruned_butterfly import PrunedButterfly as PrunedButterfly
+    from .shuffle_exchange import ShuffleExchange as ShuffleExchange
+    from .simulator import Traffic as Traffic
+    from .torus import SquareTorus as SquareTorus
+    from .torus import Torus as Torus
 
     # isort: split
-    from .by_name import NETWORKS, network  # the last: a type checker takes `.network` for the module before
-
-__all__ = [
-    "NETWORKS",
-    "ApplicationCube",
-    "Array",
-    "Butterfly",
-    "CubeConnectedCycles",
-    "Dragonfly",
-    "FatTree",
-    "Flow",
-    "Hypercube",
-    "Injections",
-    "KaryFatTree",
-    "LinearArray",
-    "LoadPoint",
-    "Mesh",
-    "MeshOfTrees",
-    "Multibutterfly",
-    "Network",
-    "PrunedButterfly",
-    "ShuffleExchange",
-    "SquareArray",
-    "SquareTorus",
-    "Torus",
-    "Traffic",
-    "flow",
-    "heat_map",
-    "latency_against_load",
-    "network",
-    "saturation",
-    "saturation_bound",
-]
+    from .by_name import NETWORKS as NETWORKS
+    from .by_name import network as network  # the last: a type checker takes `.network` for the module before
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
+    __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             ".application_cube": ("ApplicationCube",),
-            ".array": (
-                "Array",
-                "LinearArray",
-                "SquareArray",
-            ),
+            ".array": ("Array", "LinearArray", "SquareArray"),
             ".butterfly": ("Butterfly",),
-            ".by_name": (
-                "NETWORKS",
-                "network",
-            ),
+            ".by_name": ("NETWORKS", "network"),
             ".clos": ("KaryFatTree",),
             ".cube_connected_cycles": ("CubeConnectedCycles",),
             ".dragonfly": ("Dragonfly",),
@@ -98,12 +67,7 @@ if not TYPE_CHECKING:
             ".heat_map": ("heat_map",),
             ".hypercube": ("Hypercube",),
             ".injections": ("Injections",),
-            ".load": (
-                "LoadPoint",
-                "latency_against_load",
-                "saturation",
-                "saturation_bound",
-            ),
+            ".load": ("LoadPoint", "latency_against_load", "saturation", "saturation_bound"),
             ".mesh": ("Mesh",),
             ".mesh_of_trees": ("MeshOfTrees",),
             ".multibutterfly": ("Multibutterfly",),

@@ -33,7 +33,7 @@ from .adaptive import ROUTINGS, Choice, Ways
 from .graph import Ints
 from .injections import Injections
 from .network import Network
-from .simulator import Queues
+from .simulator import Queues, runs
 
 
 class Flow(NamedTuple):
@@ -356,7 +356,7 @@ class _Run:
             # Of its channels that which is next in turn.
             turn = (active - self._turn[link]) % self._channels
             order = np.lexsort((turn, link))
-            chosen = order[np.r_[True, link[order][1:] != link[order][:-1]]]
+            chosen = order[runs(link[order])[0]]
             active, link, heads = active[chosen], link[chosen], heads[chosen]
             self._turn[link] = (active + 1) % self._channels
         if not len(active):

@@ -40,7 +40,7 @@ def heat_map(flow: Flow, path: str | None = None) -> Any:
         figures = importlib.import_module("matplotlib.figure")
         ticker = importlib.import_module("matplotlib.cm")
     except ImportError:
-        raise UsageError("heat_map: needs matplotlib: pip install 'pybsp[plot]'") from None
+        raise UsageError("heat_map: needs matplotlib: pip install matplotlib") from None
     network, busy = flow.network, flow.utilization
     figure = figures.Figure(layout="constrained")
     axes = figure.subplots()

@@ -106,7 +106,7 @@ def saturation(
         >>> from pybsp.routing import networks
         >>> mesh = networks.Array((6, 6))
         >>> bound = networks.saturation_bound(mesh)
-        >>> bound, bool(0.93 * bound < networks.saturation(mesh, tolerance=0.03) <= 1.05 * bound)
+        >>> bound, bool(0.93 * bound < networks.saturation(mesh, steps=300, tolerance=0.03) <= 1.05 * bound)
         (0.6666666666666666, True)
     """
     if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 1e-6 <= tolerance < 1:

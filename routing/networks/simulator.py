@@ -139,7 +139,7 @@ def simulate(
             by = np.lexsort(((offered + t) % links, heads[offered]))
             receivers = heads[offered[by]]
             taken = np.zeros(len(by), bool)
-            taken[by[np.r_[True, receivers[1:] != receivers[:-1]]]] = True
+            taken[by[runs(receivers)[0]]] = True
             active, packets = active[taken], packets[taken]
         queues.take(active)
 
@@ -188,6 +188,12 @@ def _left(network: Graph, furthest: int, at: Ints, end: Ints, state: Ints, packe
     return network.distance(at[packets], end[packets], state[packets]) if furthest else None
 
 
+def runs(values: Ints) -> tuple[Ints, Ints]:
+    """The first and the last place of each run of equal values, of which there is one at least."""
+    ends = np.flatnonzero(values[1:] != values[:-1])
+    return np.concatenate(((0,), ends + 1)), np.concatenate((ends, (len(values) - 1,)))
+
+
 class Queues:
     """Queues of packets, each of several classes; packets of a class leave in the order in which they came.
 
@@ -222,11 +228,9 @@ class Queues:
         lists = queues if classes is None else queues * self._classes + classes
         order = np.argsort(lists, kind="stable")
         packets, lists = packets[order], lists[order]
-        new = np.r_[True, lists[1:] != lists[:-1]]
-        firsts = np.flatnonzero(new)
-        lasts = np.r_[firsts[1:], len(lists)] - 1
-        self._after[packets[:-1]] = np.where(new[1:], -1, packets[1:])
-        self._after[packets[-1]] = -1
+        firsts, lasts = runs(lists)
+        self._after[packets[:-1]] = packets[1:]
+        self._after[packets[lasts]] = -1
         found = lists[firsts]
         empty = self._first[found] < 0
         self._first[found[empty]] = packets[firsts[empty]]
@@ -238,9 +242,7 @@ class Queues:
         self._last[found] = packets[lasts]
 
         queues = lists // self._classes
-        new = np.r_[True, queues[1:] != queues[:-1]]
-        firsts = np.flatnonzero(new)
-        lasts = np.r_[firsts[1:], len(queues)] - 1
+        firsts, lasts = runs(queues)
         found = queues[firsts]
         fresh = self.length[found] == 0
         highest = lists[lasts] % self._classes  # lists are sorted, so a queue's last has its highest class

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from pybsp import LogPMachine
-from pybsp.benchmarks.calibration.clock import SHORTEST, Clock, answer, ask, offset
+from pybsp.benchmarks.calibration.clock import answer, ask
 from pybsp.benchmarks.calibration.layers import LogPLayer
+from pybsp.clocks import SHORTEST, Clock, offset
 from pybsp.logp import Processor, simulate
 
 from ..launching import mpiexec, python, run

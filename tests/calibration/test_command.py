@@ -103,7 +103,8 @@ def test_predictions_of_a_run_are_by_the_file_that_pybsp_machine_names(machine: 
     assert ledger_run["machine"]["calibrated"]
     assert ledger_run["machine"]["error_p95"] == loaded.error_p95
     for step in ledger_run["supersteps"]:
-        assert step["exchange_predicted"] == loaded.exchanging(step["h"], step["messages"])
+        counted = [step[name] for name in ("h", "messages", "M", "items", "ways", "seconds")]
+        assert step["exchange_predicted"] == loaded.exchanging(*counted)
         assert step["predicted"] == step["seconds"] + step["exchange_predicted"]
     assert "+- p95 [s]" in run([*PYBSP, "report", str(ledger)]).out
 
@@ -346,5 +347,5 @@ def test_without_scipy_it_ends_before_it_measures_and_says_what_to_install(tmp_p
     ended = run([sys.executable, "-c", blocked, "calibrate", "-n", "1", "--quick", "-o", str(output)])
     assert ended.code == 2
     assert ended.err.splitlines()[-1].startswith("pybsp calibrate: it needs scipy")
-    assert "pip install 'pybsp[calibrate]'" in ended.err
+    assert "pip install scipy" in ended.err
     assert list(tmp_path.iterdir()) == []

@@ -67,8 +67,8 @@ def test_a_permutation_is_one_cycle_and_differs_from_size_to_size() -> None:
 
 @pytest.mark.parametrize("pattern", ALL)
 def test_patterns_in_which_some_only_send_are_known_as_such(pattern: str) -> None:
-    if pattern in ("random", "queue", "sample-sort", "two-phase", "empty"):
-        return  # as programs do it
+    if pattern in ("random", "queue", "sample-sort", "two-phase", "empty", "gather"):
+        return  # as programs do it; of a gather exchanges alone are timed
     everywhere = [relation.per_processor(p) for p in (4, 7, 9) for relation in relations(point(pattern), p)]
     only_send = any(((sent > 0) & (received == 0)).any() for _, _, sent, received, _, _ in everywhere)
     assert point(pattern).uneven == only_send

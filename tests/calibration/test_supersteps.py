@@ -17,7 +17,7 @@ import pybsp
 from pybsp.benchmarks.calibration import sampling
 from pybsp.benchmarks.calibration import supersteps as bench_module
 from pybsp.benchmarks.calibration.design import all_points
-from pybsp.benchmarks.calibration.samples import Point, Sample
+from pybsp.benchmarks.calibration.samples import EXCHANGE, Point, Sample
 from pybsp.benchmarks.calibration.supersteps import Bench, drift
 from pybsp.errors import UsageError
 
@@ -222,9 +222,10 @@ def test_a_sample_lasts_a_hundred_times_what_the_clock_tells_apart(measured: dic
     grain = 100 * max(measured["timer"])
     assert 0 < grain < 1e-3
     # K is chosen by the visit before; a superstep may have become faster since, so compare the bulk.
-    long = [sample.seconds * sample.repeats >= grain for sample in measured["samples"]]
-    assert np.mean(long) > 0.6
-    assert all(sample.repeats % 2 == 0 for sample in measured["samples"] if measured["p"] == 2 and sample.pid < 0)
+    # Exchanges alone are timed one by one, as ledgers time them.
+    samples = [sample for sample in measured["samples"] if sample.point.where != EXCHANGE]
+    assert np.mean([sample.seconds * sample.repeats >= grain for sample in samples]) > 0.6
+    assert all(sample.repeats % 2 == 0 for sample in samples if measured["p"] == 2 and sample.pid < 0)
 
 
 def test_samples_follow_one_another_in_time(measured: dict[str, Any]) -> None:

@@ -94,6 +94,7 @@ def test_a_thousand_processors() -> None:
     assert_balanced(assert_ledger_is(cost, run, copies, np.float64, None, p=p, machine=host), copies, np.float64)
 
 
+@pytest.mark.fast("4", "64")
 @pytest.mark.parametrize("p", [4, 16, 64, 1000, 1024])
 def test_communication_stays_within_the_theorem(p: int) -> None:
     # O(g*(N + M)/P + L*log P/log d) with d = min(L/g, P); an item and the number of its copies are two words.

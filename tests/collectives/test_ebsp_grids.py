@@ -107,6 +107,7 @@ def test_product_costs_what_it_says(p: int) -> None:
         assert max(off) == 0
 
 
+@pytest.mark.whole
 def test_large_machines_cost_what_they_say() -> None:
     on = machine(1024)
     options: dict[str, Any] = {"q": Grid(16, 64), "together": False, "boundary": 0}

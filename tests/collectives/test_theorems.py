@@ -126,6 +126,7 @@ def test_plans_for_4096_processors_are_the_costs(degree: int) -> None:
     assert_plan_is(duplicate.plan(p, copies, degree), duplicate.cost(on, copies=copies, degree=degree))
 
 
+@pytest.mark.whole
 def test_plans_of_many_items_are_the_costs() -> None:
     on = bsp_machine(4096, 16)
     few = bsp_machine(1500, 16)

@@ -6,6 +6,9 @@ One rank, the *victim*, counts the points of a small program that uses all that 
 the victim raises there; all ranks catch what comes of it outside of `pybsp.run`; and the same program runs once more,
 with other numbers, whose results and kept views are checked. A line is written to the file REPORT before each case,
 and one after it. A job that was ended goes on, in another, behind the case that ended it (--first).
+
+With --failing another rank fails in each of those runs, and the points are those at which the victim learns of it: a
+second exception while all meet because of a first.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from pybsp import collectives, logp
 from .injection import InjectedError, Point, Tracer
 
 TEXT = "injected by a test"
+FIRST = "the first failure"
 RAISES: dict[str, Callable[[], BaseException]] = {
     "raise": partial(InjectedError, TEXT),
     "exit": partial(SystemExit, 143),  # as of a handler of SIGTERM
@@ -53,8 +57,8 @@ class Outcome(NamedTuple):
     pid: int  # of a ProcessorError
 
 
-def program(bsp: pybsp.BSP, number: float, views: Views) -> list[float]:
-    """All that exchanges; what it sends has the number of the run."""
+def program(bsp: pybsp.BSP, number: float, views: Views, failing: int = -1) -> list[float]:
+    """All that exchanges; what it sends has the number of the run. One processor may fail in the middle."""
     p, pid = bsp.p, bsp.pid
     mine = number + pid
     queue = bsp.queue(np.float64)
@@ -69,6 +73,8 @@ def program(bsp: pybsp.BSP, number: float, views: Views) -> list[float]:
     queue.send(np.arange(p), np.full(p, mine))
     array.put((pid + 1) % p, mine, at=pid)
     ticket = array.get((pid + 1) % p, at=p)
+    if pid == failing:
+        raise InjectedError(FIRST)
     bsp.sync()
     for message in bsp.inbox:
         found.append(float(np.sum(message.payload)))
@@ -105,7 +111,7 @@ def expected(p: int, pid: int, number: float) -> list[float]:
     return [*found, before * LARGE, True, sum(number + source for source in range(p))]
 
 
-def logp_program(proc: Any, number: float, views: Views) -> list[float]:
+def logp_program(proc: Any, number: float, views: Views, failing: int = -1) -> list[float]:
     """The same of LogP: short messages and long ones, to all and from all."""
     mine = number + proc.pid
     found = []
@@ -115,6 +121,8 @@ def logp_program(proc: Any, number: float, views: Views) -> list[float]:
             proc.send(dest, mine)
             proc.send(dest, np.full(LARGE, mine))
             proc.send(dest, (mine, bytes(3000)))
+        if proc.pid == failing:
+            raise InjectedError(FIRST)
         for _ in range(3 * (proc.p - 1)):
             message = proc.recv()
             value = message.payload[0] if isinstance(message.payload, tuple) else message.payload
@@ -146,7 +154,13 @@ class Cases:
         assert self._run(None).right
         counting = Tracer()
         assert self._run(counting).right
-        points: list[Point] = self._comm.bcast(counting.points(options.visits), root=self._victim)
+        counted = counting.points(options.visits)
+        if options.failing >= 0:
+            learning = Tracer()
+            assert self._run(learning, options.failing).error
+            assert self._run(None).right
+            counted = sorted({*learning.points(options.visits)} - {*counted})
+        points: list[Point] = self._comm.bcast(counted, root=self._victim)
         chosen = random.Random(options.seed).sample(range(len(points)), -(-len(points) // options.every))
         if options.only:
             chosen = [k for k, point in enumerate(points) if str(point) in options.only]
@@ -162,7 +176,7 @@ class Cases:
             print(CASE, file=sys.stderr, flush=True)
         faulthandler.dump_traceback_later(self._options.stacks)  # where it hangs
         tracer = Tracer(point, RAISES[self._options.error])
-        outcomes = self._gathered(self._run(tracer if self._pid == self._victim else None))
+        outcomes = self._gathered(self._run(tracer if self._pid == self._victim else None, self._options.failing))
         after = self._gathered(self._run(None))
         if self._pid == self._victim:
             self._say(case=case, outcome=self._judge(outcomes, after))
@@ -172,6 +186,9 @@ class Cases:
         if not all(one.right for one in after):
             return f"wrong: the next run: {after}; after {outcomes}"
         one = outcomes[self._victim]
+        if self._options.failing >= 0:
+            first = all(FIRST in outcome.text or TEXT in outcome.text for outcome in outcomes)
+            return f"wrong: {outcomes}" if not first else "recovered" if one.fired else "not reached"
         others = [other for pid, other in enumerate(outcomes) if pid != self._victim]
         well = all(other.right for other in others)
         says = SAYS[self._options.error]
@@ -189,8 +206,8 @@ class Cases:
             return "recovered"
         return f"wrong: {outcomes}"
 
-    def _run(self, tracer: Tracer | None) -> Outcome:
-        """A run of the next number, with a tracer where this is the victim."""
+    def _run(self, tracer: Tracer | None, failing: int = -1) -> Outcome:
+        """A run of the next number, with a tracer where this is the victim, in which one processor may fail."""
         self._number += 1000.0
         number, options = self._number, self._options
         views: Views = []
@@ -198,9 +215,9 @@ class Cases:
         try:
             with tracer if fails and tracer is not None else nullcontext():
                 if options.router == "logp.run":
-                    result = logp.run(logp_program, number, views)
+                    result = logp.run(logp_program, number, views, failing)
                 else:
-                    result = pybsp.run(program, number, views, router=options.router)
+                    result = pybsp.run(program, number, views, failing, router=options.router)
         except BaseException as error:
             chain: list[str] = []
             next_one: BaseException | None = error
@@ -233,6 +250,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("error", choices=RAISES)
     parser.add_argument("--router", default="direct")
     parser.add_argument("--victim", type=int, default=0)
+    parser.add_argument("--failing", type=int, default=-1, help="another rank, which fails in every case")
     parser.add_argument("--visits", type=int, default=2)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)

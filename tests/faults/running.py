@@ -66,6 +66,7 @@ def tried(
     visits: int,
     seed: int,
     victim: int,
+    failing: int = -1,
     patience: float = 60,
     say: Callable[[str], None] = lambda text: None,
 ) -> Tally:
@@ -73,6 +74,7 @@ def tried(
 
     Args:
         error: of `points.RAISES`.
+        failing: another processor, which fails before: then the points are those at which the victim learns of it.
         patience: seconds of a case, at most.
     """
     points, first = 0, 0
@@ -85,6 +87,7 @@ def tried(
             for option, value in (
                 ("router", medium.router),
                 ("victim", victim),
+                ("failing", failing),
                 ("visits", visits),
                 ("every", every),
                 ("seed", seed),

@@ -264,6 +264,25 @@ def test_sorting_is_taken_where_its_bound_is_below_the_batches_cost() -> None:
     assert theorem_3.choose_beta(machine, 500, 20.0) is None
 
 
+def test_few_packets_of_each_that_make_a_large_h_are_sorted() -> None:
+    """Sorting takes what each sends; h is of what one receives: known, as both are counted."""
+    p, machine = 16, LogPMachine(16, L=60, o=1, G=4)
+    packets: list[list[tuple[int, Any]]] = [[(0, k), *((dest, k) for dest in (1, 2))] for k in range(p)]
+    for pid, own in enumerate(packets):
+        packets[pid] = [(dest, k) for dest, k in own if dest != pid] * 3
+    r, h = max(map(len, packets)), 3 * (p - 1)
+    assert theorem_3.choose_beta(machine, h) is not None
+    assert theorem_3.choose_beta(machine, h, None, r) is None
+
+    def counted(proc: Processor) -> list[Message]:
+        return route_random(Phases(proc), packets[proc.pid])
+
+    counting = simulate(counted, machine=machine)
+    batches = simulate(lambda proc: route_random(Phases(proc), packets[proc.pid], h), machine=machine)
+    assert counting.time < batches.time
+    assert delivered(counting.results) == expected_messages(packets)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error_text"),
     [

@@ -103,6 +103,7 @@ def test_factors_grow_as_the_paper_says() -> None:
         assert EBSPMachine.linear_array(p).predict(study.scatter(ARRAY, p)[0].counted()) == 2 * p - 3
 
 
+@pytest.mark.whole
 def test_n_items_on_the_mesh_take_order_n_where_bsp_charges_order_n_root_p() -> None:
     ratios = []
     for p in (16, 64, 256):

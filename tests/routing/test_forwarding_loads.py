@@ -65,6 +65,7 @@ def test_permutations_cost_no_more_than_random_relations(make: Callable[..., Rel
     assert len(h_of(hypercube.loads(relation))) == 16
 
 
+@pytest.mark.fast("16")
 @pytest.mark.parametrize("p", [4, 16, 64])
 def test_with_many_packets_the_cost_is_as_the_module_says(p: int) -> None:
     h, n = 20_000, p.bit_length() - 1
@@ -98,6 +99,7 @@ def test_words_that_are_none_are_an_error() -> None:
             two_phase.loads(relation, words)
 
 
+@pytest.mark.whole
 def test_the_docs_have_the_figures_of_the_study() -> None:
     console = Console(file=io.StringIO(), width=140)
     console.print(forwarding.rows_table([row for p in (13, 16, 1024) for row in forwarding.rows(p, 64, 0)]))

@@ -80,6 +80,7 @@ def test_every_stage_is_as_in_a_simulation_of_single_buffers(
         same_in_every_stage(Multibutterfly(N, d, 3), relation, L, Parameters(*parameters))
 
 
+@pytest.mark.fast("0")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_so_it_is_where_some_messages_arrive_and_others_are_blocked(seed: int) -> None:
     network = Multibutterfly(128, 16, seed)
@@ -205,6 +206,7 @@ def test_the_lemmas_are_looked_at() -> None:
         Protocol(LocalWiring(network), 4, Parameters(), rows, rows, np.arange(4)).run(too_heavy)
 
 
+@pytest.mark.whole
 def test_a_few_random_permutations_block_at_l_32_and_none_at_64() -> None:
     # Two messages of four destinations go to one side of 64 outputs; of 20 edges each, 13 or more end at the same.
     network = cached(4096, 20, 5000)

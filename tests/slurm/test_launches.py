@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,12 +66,48 @@ def main(bsp):
 
 pybsp.run(main)
 """
+AMONG_TEXTS = """
+import os
+import pybsp
+
+# Of each size places that are free, with something behind them that is not alike.
+kept = [[os.urandom(size) for _ in range(40)][::2] for size in range(256, 4096, 16)]
+pybsp.run(lambda bsp: bsp.sync())
+print("done")
+"""
+PLACED = """
+import os, socket
+import pybsp
+from pybsp import slurm
+
+def main(bsp):
+    bsp.send(0, (socket.gethostname(), int(os.environ["SLURM_NODEID"]), slurm.tasks_here()))
+    bsp.sync()
+    if bsp.pid == 0:
+        print("placed", [message.payload for message in bsp.inbox])
+
+pybsp.run(main, machine=pybsp.BSPMachine.nominal(3))
+"""
+STARTED = """
+import socket
+import pybsp
+
+print(pybsp.start_ranks(lambda bsp: socket.gethostname()).results)
+"""
 
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("slurm")
-    programs = {"greeting": GREETING, "failing": FAILING, "dying": DYING, "waiting": WAITING}
+    programs = {
+        "greeting": GREETING,
+        "failing": FAILING,
+        "dying": DYING,
+        "waiting": WAITING,
+        "among_texts": AMONG_TEXTS,
+        "placed": PLACED,
+        "started": STARTED,
+    }
     for name, text in programs.items():
         (folder / f"{name}.py").write_text(dedent(text))
     with cluster(folder) as running:
@@ -126,6 +163,12 @@ def test_srun_works_or_says_what_to_type(slurm: Cluster, family: str, kind: str)
         four_on_two_nodes(ended)
 
 
+def test_mpich_starts_whatever_lies_in_memory(slurm: Cluster) -> None:
+    """It sends its address with what lies after it, in requests that Slurm would cut (pybsp/transport/pmi.py)."""
+    ended = slurm.run(f"srun -Q --kill-on-bad-exit=1 --mpi=pmi2 -N2 -n4 {python('MPICH')} among_texts.py")
+    assert ended == Ended(0, "done\n" * 4, ""), ended
+
+
 @pytest.mark.parametrize("family", ["MPICH", "Open MPI", "Intel"])
 def test_the_librarys_launcher_works_in_an_allocation(slurm: Cluster, family: str) -> None:
     place = Path(python(family))
@@ -153,6 +196,12 @@ def test_pybsp_run_in_a_batch_script(slurm: Cluster) -> None:
     place, _ = fitting()
     ended = slurm.run(f"sbatch -Q --wait -N2 -n4 -o batch.txt --wrap '{place} -m pybsp run greeting.py'; cat batch.txt")
     four_on_two_nodes(ended)
+
+
+@pytest.mark.parametrize("family", ["MPICH", "Open MPI", "Intel"])
+def test_a_script_in_an_allocation_starts_ranks_on_all_of_its_nodes(slurm: Cluster, family: str) -> None:
+    ended = slurm.run(f"salloc -Q -N2 --ntasks-per-node=2 {python(family)} started.py")
+    assert ended == Ended(0, "['n1', 'n1', 'n2', 'n2']\n", ""), ended
 
 
 def test_an_allocation_alone_is_no_step(slurm: Cluster) -> None:
@@ -183,19 +232,54 @@ def test_pybsp_run_ends_all_when_a_rank_is_killed(slurm: Cluster) -> None:
     assert ended.code != 0, ended
 
 
-@pytest.mark.parametrize("end", ["scancel", "SIGTERM", "SIGINT"])
-def test_scancel_and_signals_end_all_ranks(slurm: Cluster, end: str) -> None:
+def test_an_uneven_step_has_its_tasks_where_slurms_variables_say(slurm: Cluster) -> None:
     place, kind = fitting()
-    name = f"waiting-{end}"
-    job = slurm.start(f"echo $$; exec srun -Q -J {name} --mpi={kind} -N2 -n4 {place} waiting.py")
+    ended = slurm.run(f"srun -Q --mpi={kind} -N2 -n3 {place} placed.py")
+    assert ended.code == 0, ended
+    assert ended.out == "placed [('n1', 0, 2), ('n1', 0, 2), ('n2', 1, 1)]\n"
+
+
+def test_a_calibration_under_srun_measures_the_steps_placement(slurm: Cluster) -> None:
+    place, kind = fitting()
+    command = "calibrate --quick --only bsp --budget 3 --output machine.json"
+    ended = slurm.run(f"srun -Q --mpi={kind} -N2 -n4 {place} -m pybsp {command}")
+    assert ended.code == 0, ended
+    assert ended.err.count("written: ") + ended.out.count("written: ") == 1, ended
+    found = json.loads((slurm.folder / "machine.json").read_text())
+    assert found["bsp"]["p"] == 4
+    assert found["placement"] == {"hosts": ["n1", "n1", "n2", "n2"], "nodes": [0, 0, 1, 1]}
+    # A run of the same placement takes it, and says nothing of another one.
+    ended = slurm.run(f"PYBSP_MACHINE=machine.json srun -Q --mpi={kind} -N2 -n4 {place} greeting.py")
+    four_on_two_nodes(ended)
+    assert "placement" not in ended.err, ended
+
+
+ENDS = {  # what ends a job of that name
+    "scancel": "scancel -n {name}",
+    "SIGTERM": "scancel -s TERM -n {name}",
+    "SIGINT": "scancel -s INT -n {name}",
+    # Limits are minutes; the controller looks every half minute which are over.
+    "time limit": "scontrol update JobId=$(squeue -h -n {name} -o %i) EndTime=now+1",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_ends_a_step_ends_all_ranks_with_one_message(slurm: Cluster, end: str) -> None:
+    place, kind = fitting()
+    name = f"waiting-{end.replace(' ', '-')}"
+    job = slurm.start(f"exec srun -Q -J {name} -t 5 --mpi={kind} -N2 -n4 {place} waiting.py")
     slurm.printed(job, "all are here")
-    how = f"scancel -n {name}" if end == "scancel" else f"scancel -s {end[3:]} -n {name}"
-    slurm.run(how)
+    assert slurm.run(ENDS[end].format(name=name)).code == 0
     ended = slurm.finish(job)
     assert ended.code != 0, ended
-    assert ended.err.count("Traceback") <= 1, ended
+    assert "Traceback" not in ended.err, ended
+    if end == "SIGINT":  # which Python sees
+        assert ended.err.count("was interrupted; ending the job") == 1, ended
+    else:
+        assert "pybsp" not in ended.err, ended
+        assert len(re.findall(r"CANCELLED AT \S+" + " DUE TO TIME LIMIT" * (end == "time limit"), ended.err)) == 1, (
+            ended
+        )
     # Slurm has processes end, and sees that they have, after srun has ended.
-    assert (
-        slurm.run(f"for _ in $(seq 300); do squeue -h -n {name} | grep -q . || exit 0; sleep 0.1; done; exit 1").code
-        == 0
-    )
+    left = f"for _ in $(seq 300); do squeue -h -n {name} | grep -q . || exit 0; sleep 0.1; done; exit 1"
+    assert slurm.run(left).code == 0

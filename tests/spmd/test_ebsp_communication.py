@@ -18,6 +18,7 @@ from pybsp.collectives.ebsp.mesh_broadcast import mesh_broadcast
 from pybsp.collectives.ebsp.personalised_broadcast import personalised_broadcast
 from pybsp.collectives.ebsp.tree_broadcast import tree_broadcast
 from tests.conftest import Spmd
+from tests.tiers import some
 
 from ..costs import charged, counted
 from .programs import plain
@@ -29,7 +30,7 @@ NETWORKS = ["linear_array", "mesh"]
 def examples(spmd: Spmd) -> Callable[[Any], Any]:
     """Examples that all ranks draw alike: nothing depends on time, and a failure is not shrunk there."""
     return settings(
-        max_examples=8 if spmd.mpi else 25,
+        max_examples=some(8 if spmd.mpi else 25),
         derandomize=True,
         database=None,
         deadline=None,

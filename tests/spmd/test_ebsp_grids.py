@@ -15,6 +15,7 @@ from pybsp.collectives.ebsp.matrix_multiplication import matrix_multiplication, 
 from pybsp.collectives.ebsp.partition import Grid, blocked, factorizations
 from pybsp.collectives.ebsp.stencil import average, stencil, stencil_grid
 from tests.conftest import Spmd
+from tests.tiers import some
 
 from ..costs import charged, counted
 
@@ -25,7 +26,7 @@ DTYPES = ["f8", "f4", "i8", "i2", "c16"]
 def examples(spmd: Spmd) -> settings:
     """How hypothesis runs, with the same examples on all ranks."""
     return settings(
-        max_examples=40,
+        max_examples=some(40),
         derandomize=True,
         database=None,
         deadline=None,

@@ -266,6 +266,137 @@ def test_the_ledger_is_the_cost_of_all_groups_together(spmd: Spmd) -> None:
         assert ledger[-1].work == cost.after
 
 
+def thirds(p: int) -> list[tuple[int, ...]]:
+    """Groups of unequal sizes, of all processors: the first has one."""
+    return [members for members in ((0,), tuple(range(1, p // 2 + 1)), tuple(range(p // 2 + 1, p))) if members]
+
+
+PLAIN: dict[str, Callable[[Machine], Any]] = {
+    "small": lambda g: collectives.allreduce(g, float(g.pid), np.add),
+    "of an array": lambda g: collectives.broadcast(g, np.arange(20.0) + g.p if g.pid == 0 else None),
+    "of much": lambda g: collectives.broadcast(g, np.arange(9000) + g.p if g.pid == 0 else None),
+    "in trees": lambda g: collectives.prefix(g, np.full(3, g.pid), np.add, degree=2),
+    "of blocks": lambda g: collectives.allgather_blocks(g, np.arange(g.pid + 1)),
+}
+# Beside each other: what the groups of `thirds` call.
+BESIDE = [*([name] * 3 for name in PLAIN), ["small", "of much", "in trees"], ["in trees", "small", "of an array"]]
+
+
+@pytest.mark.parametrize("names", BESIDE, ids=" | ".join)
+def test_what_was_started_goes_on_while_plain_calls_on_groups_run(spmd: Spmd, names: list[str]) -> None:
+    p, groups = spmd.p, thirds(spmd.p)
+    height = max(p - 1, 0).bit_length()
+
+    def main(bsp: pybsp.BSP, alone: bool = False) -> Any:
+        which = next(k for k, members in enumerate(groups) if bsp.pid in members)
+        group, call = bsp.group(groups[which]), PLAIN[names[which]]
+        before = plain(call(group)), len(bsp.ledger)
+        bsp.send(0, bsp.pid)  # waits for the program's own sync
+        # On the machine; on one of the groups alone; and on neighbourhoods, of which processors are in one or two.
+        everywhere = collectives.allreduce.start(bsp, np.full(2, bsp.pid), np.add, degree=2)
+        here = collectives.allgather.start(group, bsp.pid) if which == len(groups) - 1 else None
+        pairs = [bsp.group([q, q + 1]) for q in (bsp.pid - 1, bsp.pid) if q >= 0 and q + 1 < p]
+        sums = [collectives.allreduce.start(pair, float(bsp.pid), np.add) for pair in pairs]
+        found, lengths = [], []
+        for _ in range(height + 1):
+            found.append(plain(call(group)))
+            lengths.append(len(bsp.ledger))
+        assert everywhere.done
+        assert here is None or here.done
+        assert all(one.done for one in sums)
+        # Ended after what began later: as soon as nothing of it is left, `finish` needs one superstep to learn so.
+        late = collectives.allreduce.start(group, 1, operator.add, degree=2)
+        found.append(plain(call(group)))
+        assert late.finish() == group.p
+        assert here is None or here.finish() == list(group.members)
+        assert [one.finish() for one in sums] == [sum(pair.members) for pair in pairs]
+        assert everywhere.finish().tolist() == [sum(range(p))] * 2
+        pending = bsp.pending
+        bsp.sync()
+        assert [message.payload for message in bsp.inbox] == ([] if bsp.pid else list(range(p)))
+        return before, found, lengths, pending
+
+    results = spmd(main)
+    (_, took), _, lengths, _ = results[0]
+    assert lengths == [took * (k + 2) for k in range(height + 1)]  # they ride in supersteps that there are anyway
+    for before, found, *others in results:
+        assert found == [before[0]] * (height + 2)
+        assert (before[1], *others) == (took, lengths, "bsp.send")
+
+
+def test_what_only_some_groups_have_started_rides_beside_calls_on_the_machine(spmd: Spmd) -> None:
+    values: list[Any] = [1.5, np.arange(4.0), np.zeros(9000)]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        last = bsp.pid == bsp.p - 1
+        group = bsp.group([bsp.pid] if last else range(bsp.p - 1))
+        found = []
+        for value in values:
+            tickets = [] if last else [collectives.allgather.start(group, bsp.pid)]
+            sums = plain(collectives.allreduce(bsp, value, np.add))
+            tickets += [] if last else [collectives.broadcast.start(group, "text" * group.p, degree=2)]
+            passed = collectives.total_exchange(bsp, [(bsp.pid, dest) for dest in range(bsp.p)])
+            given = plain(collectives.broadcast(bsp, value if last else None, bsp.p - 1))
+            for _ in range(bsp.p):
+                bsp.sync()
+            found.append((sums, passed, given, [plain(ticket.value) for ticket in tickets]))
+        return found, len(bsp.ledger)
+
+    p = spmd.p
+    results = spmd(main)
+    for pid, (found, supersteps) in enumerate(results):
+        of_group = [] if pid == p - 1 else [list(range(p - 1)), "text" * (p - 1)]
+        passed = [(source, pid) for source in range(p)]
+        assert found == [(plain(p * value), passed, plain(value), of_group) for value in values]
+        assert supersteps == results[0][1]
+
+
+def test_the_ledger_is_the_cost_of_what_was_started_and_of_plain_calls_together(spmd: Spmd) -> None:
+    groups = halves(spmd.p)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group(next(members for members in groups if bsp.pid in members))
+        bsp.ledger  # noqa: B018 - all combine it
+        beside = collectives.allreduce.start(bsp, np.ones(7), np.add, degree=2)
+        collectives.allreduce(group, np.ones(10 * group.p), np.add, degree=2)
+        while not beside.done:
+            bsp.sync()
+        bsp.sync()
+        plans = [
+            (collectives.allreduce.plan(len(members), degree=2).among(members, bsp.p), 10.0 * len(members))
+            for members in groups
+        ]
+        cost = collectives.together(bsp.machine, (collectives.allreduce.plan(bsp.p, degree=2), 7), *plans)
+        return list(bsp.ledger), cost, bsp.ledger.riding
+
+    for ledger, cost, rode in spmd(main):
+        steps = list(cost)
+        assert len(ledger) == len(steps) + 1
+        for record, step in zip(ledger, steps, strict=False):
+            counted = (record.h_out, record.h_in, record.messages, record.M, record.work)
+            assert counted == (step.h_out, step.h_in, step.messages, step.M, step.w)
+        assert ledger[-1].work == cost.after
+        after = len(collectives.allreduce.plan(len(groups[0]), degree=2))
+        assert sorted(rode) == list(range(after, len(steps)))  # in the plain call's, all is allreduce
+
+
+def test_the_ledger_says_what_rode_beside_plain_calls_on_groups(spmd: Spmd) -> None:
+    groups = thirds(spmd.p)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        members = next(members for members in groups if bsp.pid in members)
+        group = bsp.group(members)
+        ticket = collectives.allgather.start(group, bsp.pid) if members == groups[-1] else None
+        for _ in range(2):
+            collectives.allreduce(group, float(bsp.pid), np.add, degree=spmd.p + 1)
+        assert ticket is None or ticket.done
+        return bsp.ledger.riding
+
+    sums, gathered = (sum(len(one) * (len(one) - 1) for one in some) for some in (groups, groups[-1:]))
+    words = {name: count for name, count in (("allgather", gathered), ("allreduce", sums)) if count}
+    assert spmd(main) == [{0: words} if gathered else {}] * spmd.p
+
+
 def misuse(bsp: pybsp.BSP, how: str) -> None:
     row = bsp.grid(1, bsp.p).row
     last = bsp.pid == bsp.p - 1

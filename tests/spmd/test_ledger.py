@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp import collectives
 from pybsp.ledger import shares
+from pybsp.ways import named
 from tests.conftest import Spmd
 
 from .programs import caught
@@ -442,3 +444,14 @@ def test_what_a_block_expects_counts_its_own_supersteps_though_the_ledger_was_as
         assert ("h: expected at most 0, counted 1" in text) == (pid < 2 <= spmd.p)
         assert "work" not in text
         assert "supersteps:" not in text
+
+
+def test_a_collective_of_several_supersteps_is_noted_as_what_it_is(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> list[int]:
+        collectives.broadcast(bsp, np.arange(100_000.0) if bsp.pid == 0 else None, degree=2)
+        bsp.sync()
+        return [record.ways for record in bsp.ledger][:-1]
+
+    for ways in spmd(main):
+        assert all("collective" in named(one) for one in ways)
+        assert bool(ways) == (spmd.p > 1)

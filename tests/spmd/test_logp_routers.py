@@ -37,7 +37,7 @@ ROUTER = st.builds(
     schedule=st.sampled_from(SCHEDULES),
     seed=st.integers(0, 1000),
     packet=st.sampled_from([61, 1024, 1 << 20]),
-    capacity=st.sampled_from(["global", "per-pair", None]),
+    capacity=st.sampled_from(["global", "window", "per-pair", None]),
 )
 
 
@@ -358,7 +358,7 @@ def test_a_router_with_options_compares_by_value_and_can_be_pickled(spmd: Spmd) 
         ({"schedule": "late"}, "argument schedule: expected one of latest, earliest, random, adversary, got 'late'"),
         ({"seed": 1.5}, "argument seed: expected an int, got 1.5"),
         ({"packet": 0}, "argument packet: expected a whole number of bytes of at least 1, got 0"),
-        ({"capacity": "all"}, 'argument capacity: expected "global", "per-pair" or None, got \'all\''),
+        ({"capacity": "all"}, 'argument capacity: expected "global", "window", "per-pair" or None, got \'all\''),
         ({"beta": -1.0}, "argument beta: expected a number above 0, or None, got -1.0"),
     ],
 )

@@ -21,7 +21,7 @@ from tests.tiers import SIZES, Way
 
 from .programs import caught, plain
 
-MODES = (("global", False), ("per-pair", False), (None, False), ("global", True))
+MODES = (("global", False), ("window", False), ("per-pair", False), (None, False), ("global", True))
 
 
 class LogP(Way):
@@ -484,14 +484,15 @@ def test_a_program_sees_its_stalls(machine: LogP) -> None:
         if proc.pid == 0:
             if not proc.timed:
                 time.sleep(0.1)  # nothing arrives before it looks
-            for _ in range(3 * (proc.p - 1)):
+            for _ in range(5 * (proc.p - 1)):
                 proc.recv()
         else:
-            for k in range(3):
+            for k in range(5):
                 proc.send(0, k)
         return [*counted, (proc.stalls, proc.stalled_seconds)]
 
-    # One in flight to processor 0. A single sender keeps a gap in simulated time, which is as long as the latency here.
+    # One in flight to processor 0, or a few ("window"). A single sender keeps a gap in simulated time, which is as long
+    # as the latency here.
     some = machine.p > 1 and machine.capacity is not None if machine.mpi else machine.p > 2
     for _ in range(
         10 if some else 1
@@ -514,7 +515,7 @@ def in_flight(log: list[tuple[float, int]]) -> int:
     return most
 
 
-@pytest.mark.parametrize("capacity", ["global", "per-pair", None])
+@pytest.mark.parametrize("capacity", ["global", "window", "per-pair", None])
 def test_in_flight_by_the_clock_is_never_above_the_capacity(
     ranks: Ranks, capacity: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -556,15 +557,16 @@ def test_in_flight_by_the_clock_is_never_above_the_capacity(
             assert granted < time.perf_counter() - begin
             granted = sum(ranks.allgather(granted))
             # Some credit was free, and had to travel.
-            assert (granted > 0) == (capacity == "global" and ranks.size > 2)
+            assert (granted > 0) == (capacity in ("global", "window") and ranks.size > 2)
             logs = ranks.allgather(submissions + (arrivals if ranks.rank == 0 else []))
             most = in_flight([entry for log in logs for entry in log])
             stalls = sum(ranks.allgather(stalls))
             p = ranks.size
-            if capacity == "global":
-                assert most <= C
-                assert ranks.allgather(credits)[0] in (None if p < 3 else C, *range(1, C + 1))
-                seen = stalls > 0 or p - 1 <= C or p == 2
+            if capacity in ("global", "window"):
+                limit = C if capacity == "global" else 2 * C + 2  # 2 (L + 2 o) / G
+                assert most <= limit
+                assert ranks.allgather(credits)[0] in (None if p < 3 else limit, *range(1, limit + 1))
+                seen = stalls > 0 or p - 1 <= limit or p == 2
             elif capacity == "per-pair":
                 assert most <= C * (p - 1)
                 seen = p <= 2 or most > C  # no guarantee over all senders

@@ -371,6 +371,36 @@ def test_what_an_array_was_resized_under_is_refused(spmd: Spmd) -> None:
         refused(spmd, main, "expected array.local to have shape (3,)")
 
 
+def test_what_is_resized_after_a_get_is_not_read(spmd: Spmd) -> None:
+    for indices in ([0, 2], [0, 1, 3]):  # a slice, and no slice
+
+        def main(bsp: pybsp.BSP, indices: list[int] = indices) -> None:
+            mine = np.ones(4)
+            x = bsp.register(mine)
+            bsp.sync()
+            pattern = x.pattern(0, indices)
+            bsp.sync()
+            pattern.get()
+            if bsp.pid == 0:
+                mine.resize(1, refcheck=False)
+            bsp.sync()
+
+        refused(spmd, main, "pattern.get", "expected array.local to have shape (4,)")
+
+
+def test_the_cost_on_a_machine_of_other_processors_is_refused(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(2)
+        bsp.sync()
+        pattern = x.pattern(0, 1)
+        bsp.sync()
+        return caught(pattern.cost, pybsp.BSPMachine.nominal(bsp.p + 1))
+
+    for error in spmd(main):
+        assert error.kind is pybsp.UsageError
+        assert f"argument machine: expected one of p = {spmd.p}" in error.text
+
+
 def test_processors_that_make_other_patterns_are_told(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> None:
         x, y = bsp.array(3), bsp.array(3)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp.superstep import SuperstepEngine
 from tests.conftest import Spmd
 
 from .programs import caught, plain
@@ -272,6 +273,29 @@ DTYPES: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("size", [1, 7, 1024, 2047, 2048, 2049, 5000])
+@pytest.mark.parametrize(
+    "at", [None, slice(None), slice(1, -1), slice(None, None, -1), slice(0, None, 2), -1], ids=lambda at: f"{at}"
+)
+def test_puts_of_few_and_of_many_items_arrive_in_the_order_of_calls(spmd: Spmd, size: int, at: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(size)
+        bsp.sync()
+        dest = (bsp.pid + 1) % bsp.p
+        values = np.arange(size, dtype=float) + bsp.pid
+        x.put(dest, values)
+        x.put(dest, -values[() if at is None else at], at=at)
+        x.put(dest, 0.5, at=0)
+        bsp.sync()
+        return x.local.tolist()
+
+    for pid, found in enumerate(spmd(main)):
+        expected = np.arange(size, dtype=float) + (pid - 1) % spmd.p
+        expected[() if at is None else at] *= -1
+        expected[0] = 0.5
+        assert found == expected.tolist()
+
+
 @pytest.mark.parametrize("values", DTYPES.values(), ids=DTYPES.keys())
 def test_put_and_get_on_any_dtype(spmd: Spmd, values: Any) -> None:
     def main(bsp: pybsp.BSP) -> Any:
@@ -521,6 +545,29 @@ def test_a_ticket_is_filled_on_a_processor_that_alone_asks(spmd: Spmd) -> None:
         return [int(ticket.value) for ticket in tickets]
 
     assert spmd(main) == [[]] * (spmd.p - 1) + [list(range(spmd.p))]
+
+
+def test_only_a_superstep_with_gets_answers_them(spmd: Spmd, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered: list[int] = []
+    answer = SuperstepEngine._answer
+
+    def counted(engine: SuperstepEngine, arrived: Any) -> Any:
+        answered.append(engine.pid)
+        return answer(engine, arrived)
+
+    monkeypatch.setattr(SuperstepEngine, "_answer", counted)
+
+    def main(bsp: pybsp.BSP) -> int:
+        x, queue = bsp.array(3), bsp.queue()
+        bsp.sync()
+        for _ in range(3):
+            ticket = x.get((bsp.pid + 1) % bsp.p)
+            bsp.sync()
+            queue.send(0, ticket.value.sum())
+            bsp.sync()
+        return answered.count(bsp.pid)
+
+    assert spmd(main) == [3] * spmd.p
 
 
 def test_a_kept_ticket_value_is_poisoned_in_checked_mode(spmd: Spmd) -> None:

@@ -8,66 +8,58 @@ import numpy as np
 import pytest
 
 import pybsp
-from tests.conftest import Spmd
+from tests.conftest import Spmd, on_processors
 
 from .programs import caught, plain
 
 ITEM = np.dtype([("key", "i4"), ("value", "f8"), ("name", "S3")])
 
 
-def test_items_are_ordered_by_source_then_by_send(spmd: Spmd) -> None:
+@on_processors
+def test_items_are_ordered_by_source_then_by_send(bsp: pybsp.BSP) -> None:
     n = 500
 
     def dests(pid: int) -> Any:
-        return np.random.default_rng(pid).integers(0, spmd.p, n)
+        return np.random.default_rng(pid).integers(0, bsp.p, n)
 
-    def main(bsp: pybsp.BSP) -> Any:
-        q = bsp.queue(np.int64)
-        q.send(dests(bsp.pid), bsp.pid * n + np.arange(n))
-        bsp.sync()
-        return plain(q.values), plain(q.sources), len(q)
-
-    for pid, (values, sources, length) in enumerate(spmd(main)):
-        expected = np.concatenate([s * n + np.flatnonzero(dests(s) == pid) for s in range(spmd.p)])
-        assert values == plain(expected)
-        assert sources == plain((expected // n).astype(np.intp))
-        assert length == expected.size
+    q = bsp.queue(np.int64)
+    q.send(dests(bsp.pid), bsp.pid * n + np.arange(n))
+    bsp.sync()
+    expected = np.concatenate([s * n + np.flatnonzero(dests(s) == bsp.pid) for s in range(bsp.p)])
+    assert plain(q.values) == plain(expected)
+    assert plain(q.sources) == plain((expected // n).astype(np.intp))
+    assert len(q) == expected.size
 
 
-def test_scalar_and_array_sends_keep_the_order_of_calls_for_each_destination(spmd: Spmd) -> None:
-    def main(bsp: pybsp.BSP) -> Any:
-        q = bsp.queue(np.float64)
-        everybody = np.arange(bsp.p)
-        for k in range(3):
-            for dest in range(bsp.p):
-                q.send(dest, 10 * k + 1)
-            q.send(everybody, 10 * k + 2.0)
-            q.send(everybody[::-1], np.full(bsp.p, 10 * k + 3))
-            q.send(np.int64(0), np.float32(10 * k + 4))
-            q.send(bsp.p - 1, [10 * k + 5, 10 * k + 6])
-        bsp.sync()
-        return q.values.tolist(), q.sources.tolist()
-
-    for pid, (values, sources) in enumerate(spmd(main)):
-        one = []
-        for k in (0, 10, 20):
-            one += [k + 1, k + 2, k + 3]
-            one += [k + 4] if pid == 0 else []
-            one += [k + 5, k + 6] if pid == spmd.p - 1 else []
-        assert values == one * spmd.p
-        assert sources == [s for s in range(spmd.p) for _ in one]
+@on_processors
+def test_scalar_and_array_sends_keep_the_order_of_calls_for_each_destination(bsp: pybsp.BSP) -> None:
+    q = bsp.queue(np.float64)
+    everybody = np.arange(bsp.p)
+    for k in range(3):
+        for dest in range(bsp.p):
+            q.send(dest, 10 * k + 1)
+        q.send(everybody, 10 * k + 2.0)
+        q.send(everybody[::-1], np.full(bsp.p, 10 * k + 3))
+        q.send(np.int64(0), np.float32(10 * k + 4))
+        q.send(bsp.p - 1, [10 * k + 5, 10 * k + 6])
+    bsp.sync()
+    one = []
+    for k in (0, 10, 20):
+        one += [k + 1, k + 2, k + 3]
+        one += [k + 4] if bsp.pid == 0 else []
+        one += [k + 5, k + 6] if bsp.pid == bsp.p - 1 else []
+    assert q.values.tolist() == one * bsp.p
+    assert q.sources.tolist() == [s for s in range(bsp.p) for _ in one]
 
 
-def test_sending_copies_at_the_call(spmd: Spmd) -> None:
-    def main(bsp: pybsp.BSP) -> Any:
-        q = bsp.queue(np.int64)
-        dests, values = np.full(3, (bsp.pid + 1) % bsp.p), np.arange(3)
-        q.send(dests, values)
-        dests[:], values[:] = bsp.pid, 9
-        bsp.sync()
-        return q.values.tolist(), q.sources.tolist()
-
-    assert spmd(main) == [([0, 1, 2], [(pid - 1) % spmd.p] * 3) for pid in range(spmd.p)]
+@on_processors
+def test_sending_copies_at_the_call(bsp: pybsp.BSP) -> None:
+    q = bsp.queue(np.int64)
+    dests, values = np.full(3, (bsp.pid + 1) % bsp.p), np.arange(3)
+    q.send(dests, values)
+    dests[:], values[:] = bsp.pid, 9
+    bsp.sync()
+    assert (q.values.tolist(), q.sources.tolist()) == ([0, 1, 2], [(bsp.pid - 1) % bsp.p] * 3)
 
 
 def test_a_single_item_is_copied_at_the_call_whatever_it_is_a_view_of(spmd: Spmd) -> None:
@@ -96,20 +88,17 @@ def test_a_single_item_is_copied_at_the_call_whatever_it_is_a_view_of(spmd: Spmd
     assert spmd(main) == [([1.0] * 4, [(3, 4.0, b"y")])] * spmd.p
 
 
+@on_processors
 @pytest.mark.parametrize("kind", ["b", "B", "h", "H", "i", "I", "q", "Q", ">i4"])
-def test_destinations_of_any_integer_dtype(spmd: Spmd, kind: str) -> None:
-    def main(bsp: pybsp.BSP) -> Any:
-        q = bsp.queue(np.int64)
-        q.send(np.arange(bsp.p).astype(kind), np.arange(bsp.p))
-        q.send(np.array((bsp.pid + 1) % bsp.p).astype(kind), 100)
-        q.send(list(range(bsp.p)), np.arange(bsp.p) + 50)
-        bsp.sync()
-        return q.values.tolist()
-
-    for pid, values in enumerate(spmd(main)):
-        assert values == [
-            item for source in range(spmd.p) for item in (pid, *[100] * (pid == (source + 1) % spmd.p), pid + 50)
-        ]
+def test_destinations_of_any_integer_dtype(bsp: pybsp.BSP, kind: str) -> None:
+    q = bsp.queue(np.int64)
+    q.send(np.arange(bsp.p).astype(kind), np.arange(bsp.p))
+    q.send(np.array((bsp.pid + 1) % bsp.p).astype(kind), 100)
+    q.send(list(range(bsp.p)), np.arange(bsp.p) + 50)
+    bsp.sync()
+    assert q.values.tolist() == [
+        item for source in range(bsp.p) for item in (bsp.pid, *[100] * (bsp.pid == (source + 1) % bsp.p), bsp.pid + 50)
+    ]
 
 
 QUEUE_DTYPES: dict[str, Any] = {
@@ -358,6 +347,31 @@ def test_many_items_arrive_in_the_order_of_sending_for_every_destination(spmd: S
         return np.array_equal(q.values, np.concatenate(expected))
 
     assert spmd(main) == [True] * spmd.p
+
+
+@pytest.mark.parametrize("count", [7, 3000])
+def test_what_several_sends_bring_together_stays_apart_by_destination(spmd: Spmd, count: int) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        queue = bsp.queue(np.int32)
+        pattern = queue.pattern(np.arange(bsp.p))
+        dests = np.arange(count) % bsp.p
+        found = []
+        for superstep in range(3):  # the memory of one is used again by a later one
+            queue.send(dests, 1000 * superstep + np.arange(count, dtype=np.int32))
+            queue.send((bsp.pid + 1) % bsp.p, [-1, -2])
+            pattern.send(-3 - bsp.pid)
+            queue.send(dests[::-1], np.int32(superstep))
+            bsp.sync()
+            found.append((queue.sources.copy(), queue.values.copy()))
+        return found
+
+    for pid, found in enumerate(spmd(main)):
+        mine = np.arange(count)[np.arange(count) % spmd.p == pid]
+        for superstep, (sources, values) in enumerate(found):
+            for source in range(spmd.p):
+                extra = [-1, -2] if (source + 1) % spmd.p == pid else []
+                expected = [*(1000 * superstep + mine), *extra, -3 - source, *[superstep] * mine.size]
+                assert values[sources == source].tolist() == expected
 
 
 def test_freeing_a_queue_takes_effect_at_the_next_sync(spmd: Spmd) -> None:

@@ -55,6 +55,62 @@ def test_started_it_gives_what_the_plain_call_gives_beside_the_programs_messages
         assert (supersteps == 0) == (spmd.p == 1)
 
 
+PAYLOADS: dict[str, Any] = {
+    "number": 3,
+    "short array": np.arange(5.0),
+    "array of objects": np.array([None, "a"], object),
+    "bytes": b"12345",
+    "long bytes": bytes(5000),
+    "object": {"key": [1, 2]},
+    "array beyond the short ones": np.arange(1500),
+    "long array": np.arange(3000),
+}
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_to_send_to_all_is_to_send_to_each(spmd: Spmd, payload: str) -> None:
+    def steps(bsp: pybsp.BSP, together: bool) -> Any:
+        stream = bsp.stream("both")
+        dests = [dest for dest in range(bsp.p) if dest != 1]
+        if together:
+            stream.send_all([], PAYLOADS[payload])
+            # Some of these meet what goes to the same processor already, which a short array then does not.
+            for note in (None, "text", ("a", 1)):
+                stream.send_all(dests, PAYLOADS[payload], note)
+        else:
+            for note in (None, "text", ("a", 1)):
+                for dest in dests:
+                    stream.send(dest, PAYLOADS[payload], note)
+        yield
+        return [(source, note, plain(sent)) for source, note, sent in stream.arrived]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        found = [bsp.carry_out("both", steps(bsp, together)) for together in (True, False)]
+        return found, [(record.h, record.M, record.messages) for record in bsp.ledger]
+
+    for (together, apart), (one, other) in spmd(main):
+        assert together == apart
+        assert one == other
+
+
+def test_what_all_make_alike_is_theirs_on_each_group(spmd: Spmd) -> None:
+    def sums(group: Any, value: int) -> Any:
+        stream = group.stream("sums")
+        stream.send_all(range(group.p), value)
+        stream.takes(1)
+        yield
+        return stream.alike(lambda: sum(letter.payload for letter in stream.arrived))
+
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group([pid for pid in range(bsp.p) if pid % 2 == bsp.pid % 2])
+        return [group.carry_out("sums", sums(group, value * bsp.pid)) for value in (1, 10)]
+
+    if spmd.p == 1:
+        pytest.skip("a function on one processor takes no superstep")
+    evens, odds = sum(range(0, spmd.p, 2)), sum(range(1, spmd.p, 2))
+    assert spmd(main) == [[value * (odds if pid % 2 else evens) for value in (1, 10)] for pid in range(spmd.p)]
+
+
 def test_what_has_arrived_and_what_is_pending_is_there_after_a_collective(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         p, pid = bsp.p, bsp.pid

@@ -15,6 +15,7 @@ from pybsp.collectives.allgather import allgather
 from pybsp.collectives.regular_sampling import most
 from pybsp.collectives.sample_sort import sample_sort
 from tests.conftest import Spmd
+from tests.tiers import some
 
 from ..costs import charged, counted
 
@@ -94,7 +95,7 @@ def test_keys_of_every_dtype_come_out_as_numpy_sorts_them(spmd: Spmd, shape: str
 
 
 @settings(
-    max_examples=20,
+    max_examples=some(20),
     deadline=None,
     derandomize=True,
     database=None,

@@ -15,6 +15,7 @@ from pybsp.collectives.allgather import allgather
 from pybsp.collectives.gather import gather
 from pybsp.collectives.scatter import scatter
 from tests.conftest import Spmd
+from tests.tiers import some
 
 from ..costs import charged, counted
 from .programs import caught, plain
@@ -35,7 +36,7 @@ def value_of(kind: str, pid: int) -> Any:
         "int": pid,
         "bool": pid % 2 == 0,
         "numpy number": np.float32(pid) / 3,
-        "date": np.datetime64("2020-01-01") + pid,
+        "date": np.datetime64("2020-01-01") + np.timedelta64(pid, "D"),
         "array": np.arange(pid * 3, dtype=np.int16 if pid % 2 else np.float64).reshape(3, pid),
         "structure": np.zeros(2, PAIR),
         "strided": np.arange(12).reshape(3, 4).T[pid % 3 :],
@@ -156,7 +157,7 @@ def random_calls(bsp: pybsp.BSP, calls: list[tuple[str, int, list[str]]]) -> lis
 
 
 @settings(
-    max_examples=20,
+    max_examples=some(20),
     deadline=None,
     derandomize=True,
     database=None,

@@ -9,7 +9,7 @@ import pytest
 
 import pybsp
 from pybsp.collectives import sort
-from tests.conftest import Spmd
+from tests.conftest import Spmd, on_processors
 
 from ..costs import MACHINES, machine
 
@@ -38,16 +38,18 @@ def test_one_key_a_processor(spmd: Spmd, algorithm: str | None) -> None:
             assert [repr(brought[value]) for _, value, _ in results] == [repr(key) for key, _, _ in results]
 
 
+@on_processors
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("dtype", ["i8", "U3", "O"])
-def test_blocks_keep_their_sizes_and_equal_keys_their_order(spmd: Spmd, algorithm: str | None, dtype: str) -> None:
+def test_blocks_keep_their_sizes_and_equal_keys_their_order(bsp: pybsp.BSP, algorithm: str | None, dtype: str) -> None:
     def block(pid: int, case: int) -> Any:
-        n = (4, pid % 3 * 5, 9 * (pid == spmd.p - 1), 0, 40)[case]
+        n = (4, pid % 3 * 5, 9 * (pid == bsp.p - 1), 0, 40)[case]
         keys = np.random.default_rng([pid, case]).integers(0, 9, n)
         return keys.astype(str).astype(dtype) if dtype == "U3" else keys.astype(dtype)
 
-    def main(bsp: pybsp.BSP, case: int) -> Any:
-        mine = block(bsp.pid, case)
+    for case in range(5):
+        blocks = [block(pid, case) for pid in range(bsp.p)]
+        mine = blocks[bsp.pid]
         before = mine.copy()
         where = np.stack([np.full(mine.size, bsp.pid), np.arange(mine.size)], axis=1)
         keys, places = sort(bsp, mine, values=where, stable=True, algorithm=algorithm)
@@ -57,16 +59,10 @@ def test_blocks_keep_their_sizes_and_equal_keys_their_order(spmd: Spmd, algorith
         assert (keys.dtype, alone.dtype, places.shape) == (mine.dtype, mine.dtype, (mine.size, 2))
         assert keys.flags.writeable
         assert alone.tolist() == keys.tolist()
-        return keys.tolist(), places.tolist()
-
-    for case in range(5):
-        blocks = [block(pid, case) for pid in range(spmd.p)]
         whole = [(key, pid, index) for pid, keys in enumerate(blocks) for index, key in enumerate(keys.tolist())]
-        whole.sort()
-        results = spmd(main, case)
-        assert [len(keys) for keys, _ in results] == [keys.size for keys in blocks]
-        assert [key for keys, _ in results for key in keys] == [key for key, _, _ in whole]
-        assert [place for _, places in results for place in places] == [[pid, index] for _, pid, index in whole]
+        first = sum(keys.size for keys in blocks[: bsp.pid])
+        expected = sorted(whole)[first : first + mine.size]
+        assert [(key, pid, index) for key, (pid, index) in zip(keys.tolist(), places.tolist(), strict=True)] == expected
 
 
 def test_an_algorithm_that_there_is_not(spmd: Spmd) -> None:

@@ -13,6 +13,7 @@ from examples import heat, pagerank
 from pybsp.routing import resolved
 from pybsp.transport.sparse import pays_from, rounds
 from tests.conftest import Spmd
+from tests.tiers import some
 
 from . import test_random_programs as random_programs
 from .programs import plain
@@ -21,7 +22,7 @@ from .test_begin_end import exchanged
 
 def test_random_programs_give_what_the_sequential_reading_gives(spmd: Spmd) -> None:
     @settings(
-        max_examples=10,
+        max_examples=some(10),
         derandomize=True,
         database=None,
         deadline=None,

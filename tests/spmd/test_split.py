@@ -431,6 +431,34 @@ def test_what_parts_did_stands_in_the_ledger_of_the_whole(spmd: Spmd) -> None:
         assert parts[3] == (1, 0, 0, 0, 0)
 
 
+def test_work_after_the_last_superstep_of_a_part_is_of_the_wholes(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        halves = bsp.split(bsp.pid % 2)
+        for work in (100, 7):
+            with halves as part:
+                part.work(work)
+                part.sync()
+                part.work(30 + bsp.pid)
+            bsp.work(1000)
+            bsp.sync()
+        return [(record.work, record.parts.work) for record in bsp.ledger if record.parts is not None]
+
+    most = 1030 + spmd.p - 1
+    assert spmd(main) == [[(most, 100), (most, 7)]] * spmd.p
+
+
+def test_virtual_time_counts_work_after_the_last_superstep_of_a_part_once() -> None:
+    def main(bsp: pybsp.BSP) -> float:
+        with bsp.split(0) as part:
+            part.work(3e9)
+        bsp.work(2e9)
+        bsp.sync()
+        return bsp.time()
+
+    machine = pybsp.BSPMachine(p=2, g=0, l=0, r=1e9)
+    assert pybsp.simulate(main, machine=machine).results == [5.0, 5.0]
+
+
 def test_parts_groups_and_the_parents_record_take_a_machine_that_has_an_exchange_of_its_own() -> None:
     alone = pybsp.BSPMachine(p=4, g=1e-9, l=1e-6, r=1e9)
     machine = pybsp.BSPMachine(p=4, g=2e-9, l=2e-6, r=1e9, exchange=alone)

@@ -13,6 +13,7 @@ import pybsp
 from pybsp.collectives.allgather import allgather
 from pybsp.collectives.total_exchange import total_exchange
 from tests.conftest import Spmd
+from tests.tiers import some
 
 from ..costs import charged, counted
 from .programs import plain
@@ -38,7 +39,7 @@ def exchanged(bsp: pybsp.BSP, seed: int) -> Any:
 
 
 @settings(
-    max_examples=20,
+    max_examples=some(20),
     deadline=None,
     derandomize=True,
     database=None,

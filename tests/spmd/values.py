@@ -11,6 +11,7 @@ from hypothesis.strategies import SearchStrategy
 
 import pybsp
 from tests.conftest import Spmd
+from tests.tiers import some
 
 PAIR = np.dtype([("a", "i1"), ("b", "f8")])
 DTYPES = ["?", "i1", "<u2", ">i4", "i8", "f2", "f4", "f8", "c8", "c16", "M8[s]", "m8[D]", "U3", "S5", PAIR]
@@ -89,7 +90,7 @@ def examples(
 
     def decorate(check: Callable[..., None]) -> Callable[[], None]:
         run: Callable[[], None] = settings(
-            max_examples=most,
+            max_examples=some(most),
             derandomize=True,
             database=None,
             deadline=None,

@@ -94,7 +94,8 @@ def divided(bsp: pybsp.BSP) -> float:
     bsp.sync()
     block = layouts.Block(8, bsp.p)
     dealt: NDArray[Any] = collectives.redistribute(bsp, np.zeros(block.local_shape(bsp.pid)), block, block)
-    return float(ticket.value[0]) + cost.h + pattern.served + pattern.index_bytes + float(dealt.size)
+    owners, _ = block.places(np.arange(8))
+    return float(ticket.value[0]) + cost.h + pattern.served + pattern.index_bytes + float(dealt.size + owners.size)
 
 
 def together(bsp: pybsp.BSP) -> None:
@@ -218,6 +219,11 @@ def everything() -> None:
     machine = pybsp.LogPMachine(p=4, L=16, o=1, G=4)
     chosen: logp.Program = program
     moves: int = logp.run(program, machine=machine)
+    traced: logp.Traced[int] = logp.run(program, machine=machine, trace=True)
+    timeline: logp.Timeline | None = traced.timeline
+    if timeline is not None:
+        messages: logp.Messages = logp.predict(timeline, machine).messages()
+        assert len(messages.source) == timeline.sent.sum()
     one: logp.Simulation = logp.simulate(chosen, machine=machine, schedule=logp.Schedule())
     trace: logp.Trace = one.trace
     goal: logp.Goal = logp.Goal.of(trace)

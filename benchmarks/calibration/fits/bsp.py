@@ -180,7 +180,7 @@ class _Model:
         """
         lines = np.stack([self._line(medians, among) for among in self._of_segment], axis=-2)
         rest = medians - (lines[..., -1, None, None, :2] * self._design[:, None, :2]).sum(axis=-1)
-        found = [_slope(self._design[a, 2], medians[..., a, :], rest[..., a, :]) for a in self._of_pattern]
+        found = [slope(self._design[a, 2], medians[..., a, :], rest[..., a, :]) for a in self._of_pattern]
         empty = medians[..., self._empty, :]
         count = np.isfinite(empty).sum(axis=(-1, -2))
         found.append(np.where(count > 0, np.nansum(empty, axis=(-1, -2)) / np.maximum(count, 1), np.nan))
@@ -191,7 +191,7 @@ class _Model:
     def item(self, medians: Array, lines: Array) -> Array:
         """o_item, lines of (..., segments, 3) given."""
         times, left = medians[..., self.queued, :], medians[..., self.queued, :] - self.without(lines)[..., None]
-        return _slope(self._items[self.queued], times, left)
+        return slope(self._items[self.queued], times, left)
 
     def without(self, lines: Array) -> Array:
         """Seconds of the supersteps with queues, but for what the items add."""
@@ -214,7 +214,7 @@ class _Model:
         return lines
 
 
-def _slope(amount: Array, times: Array, left: Array) -> Array:
+def slope(amount: Array, times: Array, left: Array) -> Array:
     """Seconds of each of so many, least squares of left - slope*amount relative to the times; NaN where none is there.
 
     Args:

@@ -30,7 +30,7 @@ def lu(row: MPI.Intracomm, column: MPI.Intracomm, a: Matrix, n: int) -> Ints:
             packet[:-1], packet[-1] = a[i:, j], best["row"][0]
         row.Bcast(packet, k % columns)
         r = int(packet[-1])
-        order[[k, r]] = order[[r, k]]
+        order[k], order[r] = order[r], order[k]
         if s == r % rows:
             own[:-1], own[-1] = a[r // rows], packet[r // rows - i]
         if s == k % rows != r % rows:
@@ -47,7 +47,7 @@ def lu(row: MPI.Intracomm, column: MPI.Intracomm, a: Matrix, n: int) -> Ints:
         if own[-1] == 0:
             raise ArithmeticError(f"lu: the matrix is singular: column {k} has no pivot")
         multipliers = packet[below - i : -1] / own[-1]
-        a[below:, right:] -= np.outer(multipliers, own[right:-1])
+        a[below:, right:] -= multipliers[:, None] * own[right:-1]
         if t == k % columns:
             a[below:, j] = multipliers
     return order

@@ -87,7 +87,7 @@ class Study(argparse.ArgumentParser):
             try:
                 importlib.import_module("matplotlib").use("agg")
             except ImportError:
-                self.error("--plot needs matplotlib: pip install 'pybsp[plot]'")
+                self.error("--plot needs matplotlib: pip install matplotlib")
         return self.options
 
     def each(self, cases: Iterable[T], what: str = "") -> Iterator[T]:

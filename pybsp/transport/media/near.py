@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import ClassVar
 
 from .. import FREE, KIND, MAIL, QUIET, Arrival, Charge, Parcels, new_tuple, wire
@@ -13,6 +14,8 @@ from ..medium import Communicator, MPITransport
 from ..memory import Bytes
 from ..neighbours import INLINE_DATA_NEAR, Neighbours
 from ..wire import DATA, MANIFESTS, dumps, manifest
+
+Enter = Callable[[int, list[tuple[int, bytes]], list[Bytes]], list[tuple[int, bytes]]]  # `Board.enter`, or as it
 
 
 class Near(MPITransport):
@@ -81,26 +84,32 @@ class Near(MPITransport):
         except BaseException as error:
             return self.left(error, kind, note)
 
-    def show(self, kind: int) -> Arrival | None:
-        """An exchange in which each shows all others a record, and says nothing else: see `Board.show`.
+    def show(self, kind: int, parcels: Parcels | None = None) -> Arrival | None:
+        """An exchange in which each shows all others a record: see `Board.show`.
+
+        Args:
+            parcels: that go beside it; None: nothing does.
 
         Returns:
-            None where all did so; else what the others did.
+            None where all said nothing else; else what the others did.
         """
         try:
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
+            if parcels:
+                self._post(kind, None, parcels, self.board.enter_showing)
+                return self._complete(kind, None, parcels, None)
             if self.board.show(kind):
                 return None
             return self._receive(kind, None, {})
         except BaseException as error:
             return self.left(error, kind, None)
 
-    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
+    def _post(self, kind: int, note: object, parcels: Parcels, enter: Enter | None = None) -> None:
         flight = self._flight
         flight.posted = 0
         texts, shared, messages = self._neighbours.describe(note, parcels)
-        late = self.board.enter(kind, texts, shared)
+        late = (enter or self.board.enter)(kind, texts, shared)
         flight.send(self._neighbours.by_rank(late), MANIFESTS)
         flight.send(messages, DATA)
 

@@ -12,22 +12,14 @@ from typing import TYPE_CHECKING
 from ....lazy import lazy
 
 if TYPE_CHECKING:
-    from .schemes import SortingScheme, choose, sort
-
-__all__ = [
-    "SortingScheme",
-    "choose",
-    "sort",
-]
+    from .schemes import SortingScheme as SortingScheme
+    from .schemes import choose as choose
+    from .schemes import sort as sort
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
+    __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
-            ".schemes": (
-                "SortingScheme",
-                "choose",
-                "sort",
-            ),
+            ".schemes": ("SortingScheme", "choose", "sort"),
         },
     )

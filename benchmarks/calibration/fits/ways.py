@@ -1,0 +1,163 @@
+"""o_way, late and after: what exchanges take by the ways in which their data goes, and more after computing.
+
+An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways. After c seconds of computing it
+takes s(c)*L more: L is the `late` of an exchange of that kind, what it takes more after the longest computing that was
+measured, and the share s(c) is one for all.
+
+Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item; late
+of what sends nothing, of mail, then of each way; the shares.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pybsp.machine import FURTHER, BSPMachine
+from pybsp.ways import WAY
+
+from ..estimates import Estimate
+from ..samples import Point, Sample
+from .bootstrap import Table, uncertain
+from .bsp import Array, slope
+
+# The ways of the patterns (patterns.py); others send mail alone.
+OF_PATTERN = {
+    "empty": (),
+    **dict.fromkeys(("queue", "queue-and-own"), ("queue",)),
+    **{name: (name,) for name in ("put", "get", "record", "collective", "agreement")},
+    "pattern-get": ("pattern",),
+    "pattern-put": ("pattern",),
+    "gather": ("collective",),
+    "making": ("agreement", "making"),
+    "riding": ("mail", "collective"),
+    "put+get": ("put", "get"),
+    "pattern+queue": ("pattern", "queue"),
+}
+FITTED = (
+    "put",
+    "get",
+    "queue",
+    "pattern",
+    "collective",
+    "agreement",
+    "making",
+)  # ways, beside mail; a record takes what nothing does
+LEAST_SHARE = 1e-3  # which has a logarithm
+
+
+def names_of(point: Point) -> tuple[str, ...]:
+    """The ways in which a point's data goes, as the ledger has them."""
+    return OF_PATTERN.get(point.pattern, ("mail",))
+
+
+def predict(machine: BSPMachine, point: Point) -> float:
+    """Seconds of a point's exchange."""
+    ways = sum(WAY[name] for name in names_of(point))
+    return machine.exchanging(point.h, point.busiest, point.M, point.items, ways, point.delay)
+
+
+def fit_ways(
+    samples: Sequence[Sample], machine: BSPMachine, seed: int = 0
+) -> tuple[dict[str, Estimate], Estimate | None]:
+    """o_way of the ways that were measured, with the o_item beside that of queues."""
+    plain = dataclasses.replace(machine, o_item=0.0)
+    found: dict[str, Estimate] = {}
+    o_item = None
+    for way in FITTED:
+        before = with_ways(machine, found, o_item)
+        table = Table.of([sample for sample in samples if _last(sample.point) == way])
+        items = np.array([point.items for point in table.points])
+        if table.points and np.ptp(items):
+            found[way], o_item = uncertain(table, _line(items, _predictions(table, plain)), seed)
+        elif table.points:
+            (found[way],) = uncertain(table, _excess(table, before), seed)
+    table = Table.of([sample for sample in samples if _last(sample.point) == FURTHER])
+    if table.points:
+        (found[FURTHER],) = uncertain(table, _excess(table, with_ways(machine, found, o_item)), seed)
+    return found, o_item
+
+
+def fit_late(
+    samples: Sequence[Sample], machine: BSPMachine, seed: int = 0
+) -> tuple[dict[str, Estimate], dict[float, Estimate]]:
+    """late, and the shares of it by seconds of computing; of the longest it is 1. Nothing where all are 0."""
+    delays = sorted({sample.point.delay for sample in samples})
+    found: dict[str, Estimate] = {}
+    for name in ("empty", "sending", *FITTED):
+        table = Table.of([one for one in samples if one.point.delay == delays[-1] and _late_name(one.point) == name])
+        if table.points:
+            (found[name],) = uncertain(table, _excess(table, with_late(machine, found, {delays[-1]: ONE})), seed)
+    whole = with_late(machine, found, {delays[0]: ONE}) if delays else machine
+    shares: dict[float, Estimate] = {}
+    for delay in delays[:-1]:
+        of_delay = [one for one in samples if one.point.delay == delay]
+        table = Table.of([one for one in of_delay if predict(whole, one.point) > predict(machine, one.point)])
+        if table.points:
+            (shares[delay],) = uncertain(table, _excess(table, machine, _predictions(table, whole)), seed)
+    return (found, {**shares, delays[-1]: ONE}) if delays else ({}, {})
+
+
+ONE = Estimate(1.0, 1.0, 1.0)
+
+
+def with_ways(machine: BSPMachine, o_way: dict[str, Estimate], o_item: Estimate | None) -> BSPMachine:
+    """The machine with these parameters, where none is below 0."""
+    least = {way: max(0.0, found.value) for way, found in o_way.items()}
+    item = machine.o_item if o_item is None else max(0.0, o_item.value)
+    return dataclasses.replace(machine, o_way=tuple(least.items()), o_item=item)
+
+
+def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: dict[float, Estimate]) -> BSPMachine:
+    """The machine with these parameters, where none is below 0, and no share below that of less computing."""
+    least = {name: max(0.0, found.value) for name, found in late.items()}
+    rows = np.clip([share.value for share in shares.values()], LEAST_SHARE, 1.0)
+    after = tuple(zip(shares, np.maximum.accumulate(rows).tolist(), strict=True))
+    return dataclasses.replace(machine, late=tuple(least.items()), after=after)
+
+
+def _last(point: Point) -> str:
+    """The way that a point tells something of, those before it known; "" where nothing is sent."""
+    names = names_of(point)
+    if point.pattern == "riding":
+        return FURTHER
+    return names[-1] if names else ""
+
+
+def _late_name(point: Point) -> str:
+    """What of `late` a point tells, those before it known."""
+    return {"": "empty", "mail": "sending"}.get(_last(point), _last(point))
+
+
+def _predictions(table: Table, machine: BSPMachine) -> Array:
+    return np.array([predict(machine, point) for point in table.points])
+
+
+def _excess(table: Table, machine: BSPMachine, whole: Array | None = None) -> Callable[[Array], Array]:
+    """From medians: seconds beyond what a machine says; with what another says, as a share of the difference."""
+    said = _predictions(table, machine)
+    amount = np.ones(len(said)) if whole is None else whole - said
+
+    def figures(medians: Array) -> Array:
+        return slope(amount, medians, medians - said[:, None])[..., None]
+
+    return figures
+
+
+def _line(items: Array, said: Array) -> Callable[[Array], Array]:
+    """From medians: seconds beyond what a machine says, and those of an item."""
+
+    def figures(medians: Array) -> Array:
+        there = np.isfinite(medians)
+        weight = np.where(there, 1 / np.where(there, medians, 1.0) ** 2, 0.0)
+        left, n = np.where(there, medians - said[:, None], 0.0), items[:, None]
+        moments = [(weight * n**k).sum(axis=(-1, -2)) for k in range(3)]
+        zeroth, first = ((weight * n**k * left).sum(axis=(-1, -2)) for k in range(2))
+        determinant = moments[0] * moments[2] - moments[1] ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = (moments[0] * first - moments[1] * zeroth) / determinant
+            return np.stack([(moments[2] * zeroth - moments[1] * first) / determinant, each], axis=-1)
+
+    return figures

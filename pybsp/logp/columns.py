@@ -1,0 +1,173 @@
+"""A schedule's operations as columns, without an object for each; and the compiled loops over them (goal.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiled import goal as compiled
+from ..errors import UsageError
+from ..machine import LogPMachine
+from .engine import Simulation
+from .operations import CALC, RECV, SEND, Operation
+from .schedule import Adversary, Earliest, Schedule
+from .trace import Times, Trace
+from .words import streaming
+
+_KINDS: tuple[type[Schedule], ...] = (Schedule, Earliest, Adversary)  # as goal.c numbers them
+_MOST_STEPS = 1 << 31  # of a parameter of the machine, so that times are counted in 64 bits
+_MOST_BITS = 1 << 31  # where deliveries are noted, one for each step and destination
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Columns(Sequence[Sequence[Operation]]):
+    """The operations of each processor: `columns[pid]` has them as a list.
+
+    Args:
+        begins: where each processor's begin, and the end of the last's; shape (p + 1,).
+        kinds, sizes, peers, tags: of all operations; see `Operation`.
+        waiters, waited, at_begin: of all waits who waits for whom, by numbers among all operations, in order of the
+            waiters; and whether for its begin (irequires).
+    """
+
+    begins: Times
+    kinds: NDArray[np.uint8]
+    sizes: Times
+    peers: NDArray[np.int32]
+    tags: Times
+    waiters: NDArray[np.int32]
+    waited: NDArray[np.int32]
+    at_begin: NDArray[np.uint8]
+
+    @classmethod
+    def read(cls, text: bytes) -> Columns | None:
+        """What a GOAL file has, of which all comes to its end; None where that is not so, or nothing was compiled."""
+        module = compiled()
+        if module is None or (found := module.read(text)) is None:
+            return None
+        types = ("i8", "u1", "i8", "i4", "i8", "i4", "i4", "u1")
+        arrays: list[Any] = [np.frombuffer(each, kind) for each, kind in zip(found, types, strict=True)]
+        waiters = arrays[5]
+        if (waiters[1:] < waiters[:-1]).any():
+            order = np.argsort(waiters, kind="stable")
+            arrays[5:] = [np.ascontiguousarray(each[order]) for each in arrays[5:]]
+        columns = cls(*arrays)
+        channel, count = columns.channels
+        return columns if module.ends(columns.kinds, channel, count, *columns._waits) else None
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[Operation]]) -> Columns:
+        """The columns of lists.
+
+        Raises:
+            UsageError: an operation is none that can be.
+        """
+        if isinstance(lists, Columns):
+            return lists
+        begins = np.cumsum([0, *map(len, lists)])
+        rows: list[tuple[int, int, int, int]] = []
+        waits: list[tuple[int, int, int]] = []
+        for pid, operations in enumerate(lists):
+            first = len(rows)
+            for number, one in enumerate(operations):
+                rows.append(one[:4])
+                if one.requires or one.irequires:
+                    for others, at_begin in ((one.requires, 0), (one.irequires, 1)):
+                        waits += ((first + number, first + other, at_begin) for other in others)
+                fits = one.kind == CALC or (one.kind in (SEND, RECV) and one.peer != pid and 0 <= one.peer < len(lists))
+                within = all(0 <= other < len(operations) for other in (*one.requires, *one.irequires))
+                if not fits or not within or not 0 <= one.size < 1 << 63 or not 0 <= one.tag < 1 << 63:
+                    raise UsageError(
+                        f"pybsp.logp.Goal: argument lists: expected operations with numbers of at least 0, of another "
+                        f"processor below {len(lists)}, and of operations of the same one, got {tuple(one)} as number "
+                        f"{number} of processor {pid}"
+                    )
+        table, between = np.array(rows, np.int64).reshape(-1, 4), np.array(waits, np.int64).reshape(-1, 3)
+        kinds, sizes, peers, tags = (
+            np.ascontiguousarray(column, kind) for column, kind in zip(table.T, ("u1", "i8", "i4", "i8"), strict=True)
+        )
+        waiters, waited, at_begin_of = (
+            np.ascontiguousarray(column, kind) for column, kind in zip(between.T, ("i4", "i4", "u1"), strict=True)
+        )
+        return cls(begins, kinds, sizes, peers, tags, waiters, waited, at_begin_of)
+
+    def __len__(self) -> int:
+        return len(self.begins) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Sequence[Operation]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sequence[Operation]]: ...
+    def __getitem__(self, index: int | slice) -> Sequence[Any]:
+        pids = range(len(self))[index]
+        return self._list(pids) if isinstance(pids, int) else [self._list(pid) for pid in pids]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Columns):
+            return all(np.array_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return f"<operations of {len(self)} processors>"
+
+    @property
+    def _waits(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
+        return self.waiters, self.waited, self.at_begin
+
+    def _list(self, pid: int) -> list[Operation]:
+        first, end = self.begins[pid : pid + 2].tolist()
+        begin, last = np.searchsorted(self.waiters, (first, end)).tolist()
+        requires: dict[tuple[int, int], list[int]] = {}
+        for waiter, waited, at_begin in zip(*(each[begin:last].tolist() for each in self._waits), strict=True):
+            requires.setdefault((waiter - first, at_begin), []).append(waited - first)
+        columns = (each[first:end].tolist() for each in (self.kinds, self.sizes, self.peers, self.tags))
+        return [
+            Operation(kind, size, peer, tag, tuple(requires.get((number, 0), ())), tuple(requires.get((number, 1), ())))
+            for number, (kind, size, peer, tag) in enumerate(zip(*columns, strict=True))
+        ]
+
+    @cached_property
+    def channels(self) -> tuple[NDArray[np.int32], int]:
+        """Of each message the number of its (source, dest, tag); and how many there are. For the compiled loops."""
+        module, channel = compiled(), np.zeros(len(self.kinds), np.int32)
+        assert module is not None
+        return channel, module.channels(self.begins, self.kinds, self.peers, self.tags, channel)
+
+    def play(self, machine: LogPMachine, schedule: Schedule) -> Simulation | None:
+        """What the engine gives for these operations, bit for bit; None where nothing was compiled for that."""
+        module, long = compiled(), bool(machine.G_word)
+        if module is None or type(schedule) not in _KINDS or len(self.kinds) >= 1 << 31:
+            return None
+        sends = self.kinds == SEND
+        words = np.maximum(1, ((self.sizes - 1) >> 3) + 1) if long else None
+        streams, furthest = np.empty(0, np.int64), 0
+        if words is not None:
+            counts, which = np.unique(words[sends], return_inverse=True)
+            steps = [streaming(machine, count) for count in counts.tolist()]
+            furthest = max(steps, default=0)
+            if furthest >= _MOST_STEPS:
+                return None
+            streams = np.zeros(len(self.kinds), np.int64)
+            streams[sends] = np.array(steps, np.int64)[which]
+        p, parameters = len(self), (machine.L, machine.o, machine.G)
+        if max(parameters) >= _MOST_STEPS or p * (2 * (furthest + machine.L) + 64) > _MOST_BITS:
+            return None
+        trace = [np.empty(int(np.count_nonzero(sends)), np.int64) for _ in range(6)]
+        finished, busy, stalled, most = of_processors = [np.zeros(p, np.int64) for _ in range(4)]
+        channel, channels = self.channels
+        operations = (self.begins, self.kinds, self.sizes, self.peers, channel, channels, *self._waits)
+        model = (*parameters, machine.capacity, machine.step, _KINDS.index(type(schedule)))
+        count = module.play(operations, streams, furthest, model, tuple(trace), tuple(of_processors))
+        if count is None:
+            return None
+        source, operation, submission, acceptance, delivery, acquisition = (each[:count] for each in trace)
+        sizes = np.ones(count, np.int64) if words is None else words[operation]
+        time = int(finished.max(initial=0))
+        dest = self.peers[operation].astype(np.int64)
+        played = Trace(machine, source, dest, submission, acceptance, delivery, acquisition, sizes)
+        return Simulation([None] * p, time, finished, busy, stalled, time - busy - stalled, most, played)

@@ -1,0 +1,257 @@
+"""What `run(trace=True)` keeps of a processor on an MPI rank: rows of times, of which processor 0 makes a timeline.
+
+Two clock readings for a message where it is sent, one where it arrives, two where it is acquired: 32 bytes for each of
+the three. The first `kept(p)` rows of each kind stay, so that what is kept of a run is bounded, however long that is;
+further messages are counted.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..clocks import ROUNDS, Clock, offset
+from ..compiled import stamps as compiled
+from ..machine import LogPMachine
+from ..transport import DRAIN, MAIL, Section
+from ..transport.medium import MPITransport
+from .operations import RECV, SEND
+from .ranks import Notes, RankProcessor
+from .timeline import Timeline
+from .trace import Times
+
+KEPT = 1 << 18  # messages of all processors, sent and received
+FEWEST = 1024  # of each, however many processors there are
+
+
+def kept(p: int) -> int:
+    """So many messages sent, and as many received, are kept of each of p processors."""
+    return max(FEWEST, KEPT // p)
+
+
+class Stamps(Protocol):
+    """Rows of four numbers: a time at which something began, one at which it ended, in nanoseconds, and two others."""
+
+    count: int  # of all rows
+
+    def begin(self) -> None:
+        """The next row begins now."""
+
+    def end(self, first: int = 0, second: int = 0, /) -> None:
+        """It ends now."""
+
+    def rows(self) -> bytes:
+        """Those that are kept, 64 bits for each number."""
+
+
+class PlainStamps:
+    """The twin in Python of what stamps.c has."""
+
+    def __init__(self, limit: int) -> None:
+        self.count = 0
+        self._limit, self._begun, self._rows = limit, 0, array("q")
+
+    def begin(self) -> None:
+        self._begun = time.perf_counter_ns()
+
+    def end(self, first: int = 0, second: int = 0, /) -> None:
+        if self.count < self._limit:
+            self._rows.extend((self._begun, time.perf_counter_ns(), first, second))
+        self.count += 1
+
+    def rows(self) -> bytes:
+        return self._rows.tobytes()
+
+
+def stamps(limit: int) -> Stamps:
+    """Rows, of which so many are kept."""
+    module = compiled()
+    if module is None:
+        return PlainStamps(limit)
+    made: Stamps = module.Stamps(limit)
+    return made
+
+
+class TracedProcessor(RankProcessor):
+    """A processor that notes the times of its messages. See `RankProcessor`.
+
+    Attributes:
+        work: steps that the program has given to `compute`.
+    """
+
+    def __init__(
+        self, transport: MPITransport, machine: LogPMachine, capacity: str | None = "global", pace: bool = False
+    ) -> None:
+        super().__init__(transport, machine, capacity, pace)
+        limit = kept(transport.p)
+        self.work, self._limit = 0, limit
+        self._sends, self._arrivals, self._acquired = stamps(limit), stamps(limit), stamps(limit)
+        self._waits = array("q")  # of sends that waited for a credit: which, and how long
+        self._notes = Notes(
+            self._sends.begin, self._sends.end, self._arrivals.end, self._acquired.begin, self._acquired.end
+        )
+        self._began = self._ended = 0
+
+    def compute(self, steps: int) -> None:
+        super().compute(steps)
+        self.work += int(steps)
+
+    def _stall(self, dest: int) -> None:
+        before = self.stalled_seconds + self.credit_seconds
+        super()._stall(dest)
+        waited = self.stalled_seconds + self.credit_seconds - before
+        if waited and self._sends.count < self._limit:
+            self._waits.extend((self._sends.count, round(1e9 * waited)))
+
+    # -- what is kept -------------------------------------------------------------------------------------------------
+
+    def begins(self) -> None:
+        """The program begins."""
+        self._began = time.perf_counter_ns()
+
+    def ends(self) -> None:
+        """The program has ended."""
+        self._ended = time.perf_counter_ns()
+
+    def section(self) -> Section:
+        """What goes to processor 0."""
+        counts = [each.count for each in (self._sends, self._arrivals, self._acquired)]
+        parts = [each.rows() for each in (self._sends, self._arrivals, self._acquired)]
+        descriptors = (self._began, self._ended, self.work, counts, [*map(len, parts)])
+        data = np.frombuffer(b"".join((*parts, self._waits.tobytes())), np.uint8)
+        return Section(descriptors, 0, 0, data if data.size else None)
+
+
+# -- clocks ------------------------------------------------------------------------------------------------------------
+
+
+def clocks(transport: MPITransport) -> dict[str, Clock]:
+    """Of each host but processor 0's its clock against that one's; on processor 0. Collective.
+
+    Ranks of a host share a clock, that of `time.perf_counter`. Processor 0 asks the first one of each other host, one
+    host after the other. Nothing else is on its way between the two.
+    """
+    found: dict[str, Clock] = {}
+    for host in dict.fromkeys(transport.hosts):
+        leader = transport.hosts.index(host)
+        if host != transport.hosts[0]:
+            if transport.pid == 0:
+                found[host] = _ask(transport, leader)
+            elif transport.pid == leader:
+                _answer(transport)
+    return found
+
+
+def _ask(transport: MPITransport, pid: int) -> Clock:
+    asked, stamp, answered = np.empty((3, ROUNDS))
+    for number in range(ROUNDS):
+        asked[number] = time.perf_counter()
+        _pass(transport, pid, np.zeros(1), True)
+        _pass(transport, pid, stamp[number : number + 1], False)
+        answered[number] = time.perf_counter()
+    return offset(asked, stamp, answered)
+
+
+def _answer(transport: MPITransport) -> None:
+    question = np.empty(1)
+    for _ in range(ROUNDS):
+        _pass(transport, 0, question, False)
+        _pass(transport, 0, np.array([time.perf_counter()]), True)
+
+
+def _pass(transport: MPITransport, pid: int, number: NDArray[np.float64], sends: bool) -> None:
+    comm, ranks, tag = transport.channel()
+    request = (comm.Isend if sends else comm.Irecv)(number, ranks[pid], tag)
+    if not request.Test():
+        transport.waiter.until(type(request).Test, request)
+
+
+class Clocks(NamedTuple):
+    """Clocks of hosts when a run began and when it ended, and these moments on processor 0's clock, in seconds."""
+
+    began: float
+    ended: float
+    first: Mapping[str, Clock]
+    last: Mapping[str, Clock]
+
+    def common(self, host: str, times: Times) -> Times:
+        """Nanoseconds of a host's clock as processor 0's has them: what it is off grows evenly in between."""
+        if host not in self.first:
+            return times
+        first, last = self.first[host].offset, self.last[host].offset
+        begin = self.began + first
+        rate = (last - first) / max(1e-9, self.ended + last - begin)
+        off = 1e9 * first + rate * (times - 1e9 * begin)
+        common: Times = times - np.rint(off).astype(np.int64)
+        return common
+
+    @property
+    def uncertain(self) -> float:
+        """Seconds by which the times of two hosts may be off, at most: half of the round trips to both."""
+        trips = sorted(max(clock.round_trip, self.last[host].round_trip) for host, clock in self.first.items())
+        return sum(trips[-2:]) / 2
+
+
+# -- on processor 0 ----------------------------------------------------------------------------------------------------
+
+
+def gather(
+    processor: TracedProcessor, transport: MPITransport, began: float, first: Mapping[str, Clock]
+) -> Timeline | None:
+    """The timeline of a run that has ended, on processor 0; None on others. Collective.
+
+    Args:
+        processor: this one.
+        transport: the ranks.
+        began: when `first` was found, by `time.perf_counter`.
+        first: the clocks then.
+    """
+    last, ended = clocks(transport), time.perf_counter()
+    arrival = transport.exchange(DRAIN, None, {0: {MAIL: processor.section()}})
+    if transport.pid:
+        return None
+    of_all = [parcel[MAIL] for _, parcel in sorted(arrival.parcels, key=lambda one: one[0])]
+    return timeline(processor.machine, of_all, transport.hosts, Clocks(began, ended, first, last), processor.paced)
+
+
+def timeline(
+    machine: LogPMachine, of_all: Sequence[Section], hosts: Sequence[str], clocks: Clocks, paced: bool
+) -> Timeline:
+    """What the processors have kept, on one axis of time."""
+    tables, spans, sent = [], [], 0
+    until = None  # the first time from which on not all is kept
+    for pid, (section, host) in enumerate(zip(of_all, hosts, strict=True)):
+        began, ended, work, counts, sizes = section.descriptors
+        data = np.empty(0, np.int64) if section.data is None else np.array(section.data).view(np.int64)
+        ends = np.cumsum(sizes) // 8
+        sends, arrivals, acquired = (part.reshape(-1, 4) for part in np.split(data[: ends[-1]], ends[:-1]))
+        waits = data[ends[-1] :].reshape(-1, 2)
+        stalled = np.zeros(len(sends), np.int64)
+        stalled[waits[:, 0]] = waits[:, 1]
+        submission = sends[:, 1] - np.minimum(stalled, sends[:, 1] - sends[:, 0])
+        arrivals = arrivals[: len(acquired)]  # in the order in which they are acquired
+        table = np.concatenate(
+            (
+                np.stack((sends[:, 2], sends[:, 0] * 0 + 1, sends[:, 0], submission, sends[:, 1]), axis=1),
+                np.stack((arrivals[:, 2], arrivals[:, 3], acquired[:, 0], arrivals[:, 1], acquired[:, 1]), axis=1),
+            )
+        )
+        table[:, 2:] = clocks.common(host, table[:, 2:])
+        kinds = np.repeat(np.array((SEND, RECV)), (len(sends), len(acquired)))
+        for kind, count in ((SEND, counts[0]), (RECV, counts[2])):
+            of_kind = table[kinds == kind]
+            if len(of_kind) < count:
+                last = int(of_kind[-1, -1])
+                until = last if until is None else min(until, last)
+        order = np.argsort(table[:, 2], kind="stable")
+        tables.append(np.column_stack((np.full(len(table), pid), kinds, table))[order])
+        spans.append((*clocks.common(host, np.array((began, ended))).tolist(), work))
+        sent += counts[0]
+    return Timeline.of_rows(
+        machine, np.concatenate(tables), np.array(spans, np.int64), sent, until, clocks.uncertain, paced
+    )

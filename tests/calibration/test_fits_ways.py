@@ -1,0 +1,45 @@
+"""o_way, late and after from exchanges whose parameters are known."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pybsp import BSPMachine
+from pybsp.benchmarks.calibration.design import all_points
+from pybsp.benchmarks.calibration.fits.ways import FITTED, fit_late, fit_ways, predict, with_late, with_ways
+from pybsp.benchmarks.calibration.samples import Sample
+
+PLAIN = BSPMachine(2, 1e-9, 1e-6, 1e9, o_msg=2e-6, segments=((0.0, 2e-5, 2e-6, 1e-9),))
+MACHINE = dataclasses.replace(
+    PLAIN,
+    o_item=1e-8,
+    o_way=tuple({**{way: (n + 1) * 1e-5 for n, way in enumerate(FITTED)}, "further": 4e-6}.items()),
+    late=tuple({"empty": 3e-5, "sending": 8e-5, **{way: (n + 2) * 1e-5 for n, way in enumerate(FITTED)}}.items()),
+    after=((4e-5, 0.05), (3e-4, 0.2), (6e-3, 1.0)),
+)
+
+
+def samples(*experiments: str) -> list[Sample]:
+    points = [one for one in all_points(2, "quick", ["way", "queue"]) if one.experiment in experiments]
+    return [Sample(one, 0, batch, 1, predict(MACHINE, one), 0.0) for one in points for batch in range(4)]
+
+
+def test_what_ways_and_long_computing_cost_is_recovered() -> None:
+    o_way, o_item = fit_ways(samples("way", "queue"), PLAIN)
+    assert {way: found.value for way, found in o_way.items()} == pytest.approx(dict(MACHINE.o_way), rel=1e-6)
+    assert o_item is not None
+    assert o_item.value == pytest.approx(MACHINE.o_item, rel=1e-6)
+    soon = with_ways(PLAIN, o_way, o_item)
+    late, shares = fit_late(samples("after"), soon)
+    assert {name: found.value for name, found in late.items()} == pytest.approx(dict(MACHINE.late), rel=1e-6)
+    found = with_late(soon, late, shares)
+    assert [share for _, share in found.after] == pytest.approx([0.05, 0.2, 1.0], rel=1e-6)
+    for sample in samples("held-out-way", "held-out-after"):
+        assert predict(found, sample.point) == pytest.approx(sample.seconds, rel=1e-6)
+
+
+def test_where_nothing_was_measured_nothing_is_said() -> None:
+    assert fit_ways([], PLAIN) == ({}, None)
+    assert fit_late([], PLAIN) == ({}, {})

@@ -1,0 +1,159 @@
+"""Plain calls of primitives that are one superstep: what they show on a board, and send where it is long."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp.collectives import (
+    allgather,
+    allreduce,
+    argmax,
+    argmin,
+    exclusive_prefix,
+    gather,
+    reduce_scatter,
+    scatter,
+    segmented_prefix,
+    sort,
+    total_exchange,
+)
+from tests.conftest import Spmd
+
+from ..costs import charged, counted
+from .programs import plain
+
+
+def concatenated(a: Any, b: Any) -> Any:
+    return np.concatenate([a, b])
+
+
+BOARD = 5000  # int64 that have no room in what a processor shows on a board
+AT_ONCE: dict[str, Callable[[pybsp.BSP], tuple[Any, ...]]] = {
+    "exclusive_prefix of floats": lambda bsp: (exclusive_prefix, bsp.pid / 3, np.add),
+    "of ints of two sizes": lambda bsp: (exclusive_prefix, [1, 1 << 70][bsp.pid % 2], operator.add),
+    "of numpy's numbers": lambda bsp: (exclusive_prefix, np.int64(bsp.pid), np.maximum),
+    "of numbers with a first one": lambda bsp: (exclusive_prefix, bsp.pid, operator.add, -1),
+    "of arrays": lambda bsp: (exclusive_prefix, np.full((2, 3), bsp.pid + 0.5), np.multiply),
+    "of arrays, by a function": lambda bsp: (exclusive_prefix, np.arange(3) - bsp.pid, concatenated),
+    "of long arrays": lambda bsp: (exclusive_prefix, np.full(BOARD, bsp.pid), np.add),
+    "of objects": lambda bsp: (exclusive_prefix, f"<{bsp.pid}>", operator.add, ""),
+    "reduce_scatter of fewer rows than processors": lambda bsp: (reduce_scatter, np.array([bsp.pid / 3]), np.add),
+    "of rows": lambda bsp: (reduce_scatter, np.arange(21.0).reshape(7, 3) / (bsp.pid + 1), np.add),
+    "of rows in the fixed order": lambda bsp: (reduce_scatter, np.arange(9.0) / (bsp.pid + 1), np.add, None, "fixed"),
+    "of rows, by a function": lambda bsp: (reduce_scatter, np.arange(8) ^ bsp.pid, lambda a, b: a * 10 + b),
+    "of blocks": lambda bsp: (reduce_scatter, np.arange(bsp.p) - bsp.pid, np.add, [1] * bsp.p),
+    "of the bytes of another machine": lambda bsp: (reduce_scatter, np.arange(8, dtype=">i4"), np.logical_and),
+    "of no rows": lambda bsp: (reduce_scatter, np.zeros((0, 2)), np.add),
+    "of long ones": lambda bsp: (reduce_scatter, np.arange(BOARD * bsp.p) * bsp.pid, np.add),
+    "argmin": lambda bsp: (argmin, np.array([3.0, bsp.pid % 2, bsp.pid % 2])),
+    "argmin of an empty block": lambda bsp: (
+        (argmin, np.arange(bsp.pid, dtype=np.int16)) if bsp.p > 1 else (argmin, [1])
+    ),
+    "argmax with one that is not a number": lambda bsp: (
+        argmax,
+        np.array([1.0, np.nan if bsp.pid == bsp.p - 1 else 2]),
+    ),
+    "segmented_prefix": lambda bsp: (segmented_prefix, np.arange(4.0), np.arange(4) == bsp.pid, np.add),
+    "segmented_prefix of numbers": lambda bsp: (segmented_prefix, bsp.pid / 7, bsp.pid == 1, np.add),
+    "of rows, some without any": lambda bsp: (
+        segmented_prefix,
+        np.ones((bsp.pid % 2, 2), np.int8),
+        np.zeros(bsp.pid % 2, bool),
+        np.add,
+    ),
+    "sort of floats": lambda bsp: (sort, [0.5, -0.0, 0.0, -2.0][bsp.pid % 4]),
+    "sort of one that is not a number": lambda bsp: (sort, float("nan") if bsp.pid == 0 else float(bsp.pid)),
+    "sort of ints": lambda bsp: (sort, 7 * bsp.pid % 5 - (1 << 63)),
+    "sort of blocks": lambda bsp: (sort, np.array([4.0, np.nan, -bsp.pid, 0.0, -0.0])),
+    "sort of blocks of several sizes": lambda bsp: (sort, np.arange(bsp.pid * 3)[::-1]),
+    "sort of nothing": lambda bsp: (sort, np.zeros(0, np.int16)),
+    "sort of long ones": lambda bsp: (sort, np.arange(BOARD) * (bsp.pid + 3) % 1009),
+    "sort of many": lambda bsp: (sort, (np.arange(40000, dtype=np.int32) * (bsp.pid + 3) % 10007)[: 40000 - bsp.pid]),
+}
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_what_is_shown_at_once_has_the_bits_and_the_ledger_of_what_rides(spmd: Spmd, name: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        def bits(value: Any) -> Any:
+            return repr(plain(value)), isinstance(value, np.ndarray) and value.flags.writeable
+
+        def once(call: Callable[..., Any]) -> Any:
+            before = len(bsp.ledger)
+            found = bits(call(bsp, *arguments))
+            bsp.sync()  # has the work after the last superstep
+            rows = bsp.ledger[before:]
+            return found, [(r.label, r.h_out, r.h_in, r.messages, r.M, r.work) for r in rows]
+
+        primitive, *arguments = AT_ONCE[name](bsp)
+        riding = once(lambda *given: primitive.start(*given).finish())
+        assert [once(primitive), once(primitive)] == [riding, riding]
+        return True
+
+    assert spmd(main) == [True] * spmd.p
+
+
+def of(pid: int, turn: int) -> Any:
+    """What a processor has: something long, which has no room on a board and is sent, or something short."""
+    return np.full(BOARD if (pid + turn) % 2 else 2, pid)
+
+
+def test_what_is_short_and_what_is_long_is_exchanged_in_one_superstep(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        root = bsp.p - 1
+        everything = [of(pid, 0) for pid in range(bsp.p)]
+        mine = everything[bsp.pid]
+        assert plain(allgather(bsp, mine)) == plain(everything)
+        assert plain(gather(bsp, mine, root)) == plain(everything if bsp.pid == root else None)
+        assert plain(scatter(bsp, everything, root)) == plain(mine)
+        columns = [[of(source, dest) for dest in range(bsp.p)] for source in range(bsp.p)]
+        assert plain(total_exchange(bsp, columns[bsp.pid])) == plain([row[bsp.pid] for row in columns])
+        bsp.sync()
+        words = [one.size for one in everything]
+        predicted = (
+            allgather.cost(bsp.machine, words)
+            + gather.cost(bsp.machine, words, root)
+            + scatter.cost(bsp.machine, words, root)
+            + total_exchange.cost(bsp.machine, np.array([[one.size for one in row] for row in columns]))
+        )
+        return counted(bsp.ledger, work=False), charged(predicted, work=False)
+
+    for counts, predicted in spmd(main):
+        assert counts == predicted
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+def test_what_rides_goes_on_beside_what_is_shown_and_what_is_long(spmd: Spmd, turn: int) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        ticket = allreduce.start(bsp, bsp.pid, np.add, degree=8)
+        short = allgather(bsp, bsp.pid / 3)
+        done = ticket.done
+        more = allreduce.start(bsp, "a", operator.add, degree=8)
+        mixed = allgather(bsp, of(bsp.pid, turn))
+        return short, plain(mixed), int(ticket.value), more.value, done
+
+    p = spmd.p
+    short, mixed = [pid / 3 for pid in range(p)], plain([of(pid, turn) for pid in range(p)])
+    if p > 1:
+        assert spmd(main) == [(short, mixed, p * (p - 1) // 2, "a" * p, True)] * p
+
+
+@pytest.mark.parametrize("size", [2, BOARD])
+def test_who_calls_something_else_is_told_so_everywhere(spmd: Spmd, size: int) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == bsp.p - 1:
+            allgather(bsp, np.zeros(2))
+        else:
+            total_exchange(bsp, [np.zeros(size)] * bsp.p)
+        bsp.sync()
+
+    if spmd.p > 1:
+        for error in spmd.errors(main):
+            assert "total_exchange" in str(error)
+            assert "allgather" in str(error)

@@ -1,0 +1,106 @@
+"""`--progress`: superstep, label, and the time left where the program says how many supersteps there are."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import pybsp
+from pybsp import progress, settings
+from pybsp.ledger import Log
+from pybsp.progress import LINES, TERMINAL, Progress
+
+from .launching import Program, ended_well, python, run
+
+
+@pytest.fixture
+def never(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread never looks by itself."""
+    monkeypatch.setattr(progress, "EVERY", {TERMINAL: threading.TIMEOUT_MAX, LINES: threading.TIMEOUT_MAX})
+
+
+def account(supersteps: int = 0, label: str = "") -> Any:
+    found = SimpleNamespace(log=Log(), label=label)
+    end(found, supersteps)
+    return found
+
+
+def end(of: Any, supersteps: int) -> None:
+    for _ in range(supersteps):
+        of.log.note(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@pytest.mark.usefixtures("never")
+def test_what_is_shown_is_superstep_and_label_and_the_time_left_of_the_outermost_block_that_says_it() -> None:
+    of = account(3, "iterate")
+    shown = Progress(of, LINES, io.StringIO())
+    begin = shown._began
+    assert shown.text(begin + 1) == 'superstep 3 "iterate", 1.0 s'
+    with of.log.counting(), of.log.counting(10), of.log.counting(2):
+        end(of, 1)
+        assert shown.text(begin + 2) == 'superstep 4 (1 of 10) "iterate", 2.0 s'  # how fast it is is not known yet
+        end(of, 3)
+        assert shown.text(begin + 8) == 'superstep 7 (4 of 10) "iterate", 8.0 s; some 12.0 s left'
+    with of.log.counting(4):
+        assert shown.text(begin + 9) == 'superstep 7 (0 of 4) "iterate", 9.0 s'
+    shown.end()
+
+
+@pytest.mark.usefixtures("never")
+@pytest.mark.parametrize(("how", "wrote"), [(LINES, "pybsp: a\\x1bb\n"), (TERMINAL, "\r\x1b[Kpybsp: a\\x1bb\r\x1b[K")])
+def test_a_label_moves_no_cursor_and_a_line_on_a_terminal_goes_at_the_end(how: str, wrote: str) -> None:
+    file = io.StringIO()
+    shown = Progress(account(), how, file)
+    shown._write("a\x1bb")
+    shown.end()
+    assert file.getvalue() == wrote
+
+
+def test_a_run_shows_where_processor_0_is(program: Program) -> None:
+    path = program("""
+        import sys, threading, time
+        import numpy as np
+        import pybsp
+        from pybsp import collectives, progress
+        progress.EVERY["lines"] = 0.01
+        seen, stderr = threading.Event(), sys.stderr
+        class Seen:
+            def write(self, text):
+                stderr.write(text)
+                if '(12 of 200) "waits"' in text:
+                    seen.set()
+            def flush(self):
+                stderr.flush()
+        sys.stderr = Seen()
+        def main(bsp):
+            with bsp.expect(supersteps=200):
+                for _ in range(12):
+                    bsp.sync()
+                with bsp.label("waits"):
+                    if bsp.pid == 0:
+                        seen.wait()
+                    bsp.sync()
+        pybsp.run(main)
+    """)
+    ended = run([*python("-m"), "pybsp", "run", "-n", "2", "--progress", str(path)])
+    ended_well(ended)
+    assert 'pybsp: superstep 12 (12 of 200) "waits", ' in ended.err
+
+
+def test_nobody_asks_and_no_thread_is_there() -> None:
+    assert settings.DEFAULTS[settings.PROGRESS] == ""
+    pybsp.run(lambda bsp: bsp.sync())
+    assert "pybsp progress" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_wrong_way_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(settings.PROGRESS, "bars")
+    with pytest.raises(pybsp.UsageError, match="PYBSP_PROGRESS: expected one of terminal, lines, got 'bars'"):
+        settings.progress()
