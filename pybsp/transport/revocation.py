@@ -90,7 +90,6 @@ class Revocation:
         self.comm, self.p, self.pid = comm, comm.size, comm.rank
         self.probes = Probes(comm)
         self.cause: BaseException | None = None
-        self._noticed = False  # whether the others have been sent a notice
         self.settled: ProcessorError | None = None
         self.members: list[Member] = []
         self._waiter, self.grace = waiter, grace
@@ -98,13 +97,16 @@ class Revocation:
         self.byte, self._mpi_error = MPI.BYTE, MPI.Exception
         self.status = MPI.Status()
         self.crossing: Crossing | None = None  # where waits may cross
-        self._sent: list[Any] = []  # requests of notices and words
+        self._noticing: list[Any] = []  # requests of the notices to the others
+        self._telling: list[Any] = []  # requests of this processor's word to them
+        self._arriving: list[tuple[int, int, bytearray, Any]] = []  # source, tag, text and request of what comes
         self._notices: dict[int, str] = {}  # by pid: what left an exchange there
-        self._words: list[Any] = []  # by pid, once this processor has posted its own
+        self._words: list[Any] = []  # by pid
         self._missing = set(range(self.p)) - {self.pid}
         self._last: list[Any] = []  # requests of the last, empty messages on the members' communicator
         self._open = set(self._missing)  # from whom that has not come
         self._barrier: Any = None
+        self._emptied: Any = None  # the communicator that is given up
 
     def look(self) -> None:
         """Let MPI move on; in a wait.
@@ -127,7 +129,7 @@ class Revocation:
 
     def revoke(self, cause: BaseException) -> None:
         """An exchange is left by an exception here: all others are to know. Returns at once."""
-        if self._noticed or self.p == 1:
+        if self._noticing or self.p == 1:
             return
         # Where the next exception comes in between (the stack is full, or memory is), this goes on when it is called
         # again, further up.
@@ -137,8 +139,7 @@ class Revocation:
             self.unsettled.append(self)
         for member in self.members:
             member.give_up()
-        self._post(NOTICE, pickle.dumps(failure_of(self.cause, 0, "").summary[:200], 5))
-        self._noticed = True
+        self._post(NOTICE, pickle.dumps(failure_of(self.cause, 0, "").summary[:200], 5), self._noticing)
 
     def refuse(self) -> None:
         """Something is to be exchanged on what is revoked.
@@ -173,8 +174,9 @@ class Revocation:
         # 1. What the others say. (Where an exception comes in between, this goes on when it is called again.)
         if not self._words:
             self._words = [None] * self.p
+        if not self._telling:
             self._words[self.pid] = failure
-            self._post(FAILURE, pickle.dumps(failure, 5))
+            self._post(FAILURE, pickle.dumps(failure, 5), self._telling)
         if not self._until(self._all_agreed, deadline):
             notices = "".join(
                 f"; processor {pid} left an exchange by {what}" for pid, what in sorted(self._notices.items())
@@ -187,34 +189,40 @@ class Revocation:
         if not any(isinstance(word, Failure) for word in self._words):
             self._words[self.pid] = failure_of(self.cause or RevokedError(), 0, "")
         self.settled = processor_error(self._words)
-        self.unsettled.remove(self)
+        if self in self.unsettled:
+            self.unsettled.remove(self)
         return self._words
 
     def _all_agreed(self, _: object) -> bool:
-        while self._missing and (message := self._next()) is not None:
-            source, tag, what = message
+        while self._missing and self._next():
+            source, tag, text, request = self._arriving[0]
+            request.Wait()
             if tag == FAILURE:
-                self._words[source] = what
+                self._words[source] = pickle.loads(text)
                 self._missing.discard(source)
             elif tag == NOTICE:
-                self._notices[source] = what
+                self._notices[source] = pickle.loads(text)
+            del self._arriving[0]
         return not self._missing
 
-    def _post(self, tag: int, text: bytes) -> None:
+    # Where an exception comes in between, what calls these two does so again. What they post, they keep in one step of the
+    # interpreter: no handler of a signal can lose a request or post it twice.
+
+    def _post(self, tag: int, text: bytes, requests: list[Any]) -> None:
         others = [pid for pid in range(self.p) if pid != self.pid]
-        # In one step of the interpreter: no handler of a signal can lose a request.
-        self._sent.extend(map(self.comm.Isend, repeat([text, len(text), self.byte]), others, repeat(tag)))
+        requests.extend(map(self.comm.Isend, repeat([text, len(text), self.byte]), others, repeat(tag)))
 
-    def _next(self) -> tuple[int, int, Any] | None:
-        from mpi4py import MPI
+    def _next(self) -> bool:
+        status = self.status
+        if not self._arriving and self._iprobe(self._any_source, self._any_tag, status):
+            source, tag = [status.Get_source()], [status.Get_tag()]
+            text = bytearray(status.Get_count(self.byte))
+            received = map(self.comm.Irecv, [[text, len(text), self.byte]], source, tag)
+            self._arriving.extend(zip(source, tag, [text], received, strict=True))
+        return bool(self._arriving)
 
-        status = MPI.Status()
-        message = self.comm.Improbe(self._any_source, self._any_tag, status)
-        if message is None:
-            return None
-        text = bytearray(status.Get_count(self.byte))
-        message.Recv([text, len(text), self.byte])
-        return status.Get_source(), status.Get_tag(), pickle.loads(text)
+    def _ended(self, request: Any) -> bool:
+        return with_errors(request.Test, self._mpi_error)
 
     def _until(self, test: Callable[[object], bool], deadline: float) -> bool:
         return test(None) or self._waiter.until(test, None, deadline, looks=False)
@@ -223,11 +231,16 @@ class Revocation:
         """Empty the communicator that the members use, and free it."""
         from mpi4py import MPI
 
-        comm = self.members[0].comm  # of all of them
-        receiving = [request for member in self.members for request in member.receiving()]
+        # Every step may be left by another exception and is done again then, when this is called once more.
+        if self._emptied is None:
+            self._emptied = self.members[0].comm  # of all of them
+        comm = self._emptied
+        if not comm:
+            return  # it has been freed
+        receiving = [request for member in self.members for request in member.receiving() if not self._ended(request)]
         sending = [request for member in self.members for request in member.sending()]
-        for request in receiving:
-            with_errors(request.Cancel, self._mpi_error)  # it may not be active
+        for request in receiving:  # not one that is inactive, for which a library may end the program
+            with_errors(request.Cancel, self._mpi_error)
         # A send that is complete need not have arrived. Messages of a pair keep their order: behind the last one comes
         # nothing.
         if not self._last:
@@ -237,15 +250,18 @@ class Revocation:
         status = MPI.Status()
 
         def empty(requests: list[Any]) -> bool:
-            while self._open and (message := comm.Improbe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)) is not None:
+            # Another exception may strike between any two steps: the message is there until it is received, and is looked
+            # at again then.
+            while comm.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
+                source, tag = status.Get_source(), status.Get_tag()
+                if tag == LAST:
+                    self._open.discard(source)
                 scrap = bytearray(status.Get_count(MPI.BYTE))
-                message.Recv([scrap, len(scrap), MPI.BYTE])
-                if status.Get_tag() == LAST:
-                    self._open.discard(status.Get_source())
-            requests[:] = [request for request in requests if not with_errors(request.Test, self._mpi_error)]
+                comm.Recv([scrap, len(scrap), MPI.BYTE], source, tag)
+            requests[:] = [request for request in requests if not self._ended(request)]
             return not requests and not self._open
 
-        left = receiving + sending + self._sent + self._last
+        left = receiving + sending + self._noticing + self._telling + self._last
         if not self._until(lambda _: empty(left), deadline):
             raise TimeoutError("what was under way in the exchange did not end")
         # Nobody gives up the communicator before all have seen its end.
@@ -256,7 +272,6 @@ class Revocation:
         for member in self.members:
             member.forget()
         self.members.clear()
-        self._sent.clear()
         comm.Free()
 
 
