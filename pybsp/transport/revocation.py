@@ -205,8 +205,8 @@ class Revocation:
             del self._arriving[0]
         return not self._missing
 
-    # Where an exception comes in between, what calls these two does so again. What they post, they keep in one step of the
-    # interpreter: no handler of a signal can lose a request or post it twice.
+    # Where an exception comes in between, what calls these two does so again. What they post, they keep in one step of
+    # the interpreter: no handler of a signal can lose a request or post it twice.
 
     def _post(self, tag: int, text: bytes, requests: list[Any]) -> None:
         others = [pid for pid in range(self.p) if pid != self.pid]
@@ -250,8 +250,8 @@ class Revocation:
         status = MPI.Status()
 
         def empty(requests: list[Any]) -> bool:
-            # Another exception may strike between any two steps: the message is there until it is received, and is looked
-            # at again then.
+            # Another exception may strike between any two steps: the message is there until it is received, and is
+            # looked at again then.
             while comm.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
                 source, tag = status.Get_source(), status.Get_tag()
                 if tag == LAST:
