@@ -35,7 +35,7 @@ def test_runs_recover_from_exceptions_inside_of_exchanges(name: str, error: str,
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["shared memory", "messages", "logp.run"])
 def test_a_second_exception_where_a_processor_learns_of_a_first_ends_the_job_or_is_recovered_from(name: str) -> None:
-    tally = tried(MEDIA[name], library(), "raise", every=20, visits=2, seed=SEED, victim=1, failing=2)
+    tally = tried(MEDIA[name], library(), "raise", every=30, visits=2, seed=SEED, victim=1, failing=2)
     assert tally.wrong == []
     assert tally.outcomes.total() >= 3
 

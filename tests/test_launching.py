@@ -218,11 +218,11 @@ def test_mpi_that_the_host_left_uninitialised_is_initialised(program: Program) -
 
 
 @pytest.mark.whole
-def test_attaching_5000_times_does_not_run_out_of_communicators(program: Program) -> None:
+def test_attaching_3000_times_does_not_run_out_of_communicators(program: Program) -> None:
     path = program("""
         from mpi4py import MPI
         import pybsp
-        for k in range(5000):
+        for k in range(3000):
             with pybsp.attach(MPI.COMM_WORLD) as bsp:
                 bsp.send(1 - bsp.pid, k)
                 bsp.sync()

@@ -31,18 +31,40 @@ def test_the_fast_tier_runs_a_case_in_few_ways_and_all_ways_in_some_case(mpi: bo
 def test_the_whole_tier_runs_every_case_and_of_many_each_in_four_ways(
     cases: int, ways: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = [Spmd(p, checked, False) for p in SIZES for checked in (False, True)]
+    every, taken = taken_by_the_whole_tier(cases, False, monkeypatch)
+    assert {way.id for mine in taken for way in mine} == {way.id for way in every}
+    for mine in taken:
+        assert len(mine) == ways
+        assert len({way.p for way in mine}) == min(ways, len(SIZES))
+        assert len({way.checked for way in mine}) == 2
+
+
+def test_on_ranks_the_whole_tier_runs_a_case_checked_or_not_with_each_few_and_one_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for_all: Counter[str] = Counter()
+    for number in range(30):
+        every, taken = taken_by_the_whole_tier(tiers.MANY_CASES - 1, True, monkeypatch, test=f"test {number}")
+        for mine in taken:
+            assert [way.p for way in mine[:-1]] == [*tiers.FEW]
+            assert mine[-1].p in tiers.MANY
+            assert len({way.checked for way in mine}) == 2
+            for_all.update(way.id for way in mine)
+    assert set(for_all) == {way.id for way in every}
+
+
+def taken_by_the_whole_tier(
+    cases: int, mpi: bool, monkeypatch: pytest.MonkeyPatch, test: str = "test"
+) -> tuple[list[Spmd], list[list[Spmd]]]:
+    """The ways that there are, and of each of so many cases those in which the whole tier runs it."""
+    every = [Spmd(p, checked, mpi) for p in SIZES for checked in (False, True)]
     items: list[Any] = [SimpleNamespace(way=way, case=f"{case}") for way in every for case in range(cases)]
     monkeypatch.setattr(tiers, "way_of", lambda item: item.way)
     monkeypatch.setattr(tiers, "case", lambda item: item.case)
-    monkeypatch.setattr(tiers, "function", lambda item: "test")
+    monkeypatch.setattr(tiers, "function", lambda item: test)
+    monkeypatch.setattr(tiers, "name", lambda item: f"{test} {item.case}")
     taken: list[Any] = list(tiers.whole(items))
-    assert set(Counter(item.case for item in taken).values()) == {ways}
-    assert {item.way.id for item in taken} == {way.id for way in every}
-    for case in range(cases):
-        mine = [item.way for item in taken if item.case == f"{case}"]
-        assert len({way.p for way in mine}) == min(ways, len(SIZES))
-        assert len({way.checked for way in mine}) == 2
+    return every, [[item.way for item in taken if item.case == f"{case}"] for case in range(cases)]
 
 
 @pytest.mark.whole

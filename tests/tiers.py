@@ -1,10 +1,11 @@
 """Which cases a plain `pytest` runs, the fast tier, and which `pytest --all`, the whole one.
 
 A case of a test in tests/spmd/ can run in 12 ways on virtual processors, with each p of SIZES, checks off and on; and
-in as many on ranks. The whole tier runs all 12 of a test that has few cases. Where they are MANY_CASES or more, it runs
-each of them in four of the 12 ways, other ones than the next case: with four p, two of them checked. On more ranks than
-a machine has cores it is the scheduler that takes the time: there a case runs with one of the p of MANY, drawn by a
-hash of its name.
+in as many on ranks. The whole tier runs all 12 of a test that has few cases, virtually; on ranks those with checks off
+for every other p, and with checks on for the others. Where the cases are MANY_CASES or more, it runs each of them in
+four of the 12 ways, other ones than the next case: with four p, two of them checked. On more ranks than a machine has
+cores it is the scheduler that takes the time, the more the more ranks: there a case runs with one of the p of MANY,
+drawn by a hash of its name, and seldom with the last.
 
 The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and
 one in four on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is
@@ -30,6 +31,7 @@ T = TypeVar("T")
 
 SIZES = (1, 2, 3, 4, 5, 8)
 FEW, MANY = (1, 2, 3), (4, 5, 8)
+DRAWN = (*[4] * 4, *[5] * 4, 8)
 MANY_CASES = 8
 SEVERAL, EVERY = 4, 4  # of a test with so many cases that run in one way the fast tier has one of so many
 ON_RANKS = 3  # the number of ranks in the fast tier: few, which are quick on few cores, and no power of two
@@ -75,10 +77,13 @@ def whole(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
     def taken(item: pytest.Item) -> bool:
         way = way_of(item)
-        if way is not None and way.mpi and way.p in MANY and zlib.crc32(name(item).encode()) % 3 != MANY.index(way.p):
-            return False
-        if way is None or len(cases[function(item)]) < MANY_CASES:
+        if way is None:
             return True
+        drawn = zlib.crc32(name(item).encode())
+        if way.mpi and way.p in MANY and DRAWN[drawn % len(DRAWN)] != way.p:
+            return False
+        if len(cases[function(item)]) < MANY_CASES:
+            return not way.mpi or (drawn + SIZES.index(way.p) + way.variant) % way.variants == 0
         number = SIZES.index(way.p) * way.variants + way.variant
         return (number + cases[function(item)][case(item)] + way.mpi) % 3 == 0
 

@@ -23,7 +23,7 @@ from ..costs import UP_TO_64, assert_ledger_is, machine
 @pytest.mark.fast("0-some", "1-some", "2-some")
 @pytest.mark.parametrize("ps", UP_TO_64)
 @pytest.mark.parametrize("which", range(3))
-def test_the_ledger_is_the_cost_for_every_p(which: int, ps: tuple[int, ...]) -> None:
+def test_the_ledger_is_the_cost_for_p_up_to_64(which: int, ps: tuple[int, ...]) -> None:
     for p in ps:
         parameters = machine(p, which)
         degree, root = 2 + p % 5, p // 2
