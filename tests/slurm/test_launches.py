@@ -241,7 +241,7 @@ def test_an_uneven_step_has_its_tasks_where_slurms_variables_say(slurm: Cluster)
 
 def test_a_calibration_under_srun_measures_the_steps_placement(slurm: Cluster) -> None:
     place, kind = fitting()
-    command = "calibrate --quick --only bsp --budget 3 --output machine.json"
+    command = "calibrate --quick --only bsp --budget 8 --output machine.json"
     ended = slurm.run(f"srun -Q --mpi={kind} -N2 -n4 {place} -m pybsp {command}")
     assert ended.code == 0, ended
     assert ended.err.count("written: ") + ended.out.count("written: ") == 1, ended
