@@ -59,7 +59,8 @@ class BSP:
     def __init__(self, superstep: SuperstepEngine, machine: BSPMachine | EBSPMachine) -> None:
         self.p, self.pid, self.machine = superstep.p, superstep.pid, machine
         self._superstep, self._gate, self._account = superstep, superstep.gate, superstep.account
-        self._mail, self._runs = superstep.mail, superstep.mail.runs
+        self._mail, self._runs, self._outgoing = superstep.mail, superstep.mail.runs, superstep.mail.outgoing
+        self._pack = superstep.mail.pack_payload
         self.shown, self.notes = superstep.shown, superstep.rides.notes
         self.prepared: dict[Any, Any] = {}
         self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts and groups, by their size
@@ -118,6 +119,8 @@ class BSP:
             if run is not None:
                 run.append(payload)
                 return
+        if tag is None and self._pack is not None and self._pack(self._outgoing, dest, payload):
+            return
         self._mail.send(dest, payload, tag)
 
     def room(

@@ -1,9 +1,11 @@
-/* The innermost part of small exchanges, compiled: what processors do on a board in shared memory (transport/board.py).
+/* The innermost part of small exchanges, compiled: what processors do on a board in shared memory (transport/board.py),
+   and packed mail (transport/wire.py), which is what small arrays and single numbers are sent as.
 
-   Everything here has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: the methods of
-   transport/meeting.py. They do the same to the same memory, so processors with and without this meet on one board. The
-   rules of the protocol stand at the twin's lines. What does not happen in most exchanges is left to the twin: a method
-   `_name` of the board.
+   Everything on a board has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: the
+   methods of transport/meeting.py. They do the same to the same memory, so processors with and without this meet on one
+   board. The rules of the protocol stand at the twin's lines. What does not happen in most exchanges is left to the
+   twin: a method `_name` of the board. Mail is packed only here, and read by pybsp/mail.py too; what sends it without
+   this, and all that is not packed, goes as records.
 
    Memory model: a status is stored with release and loaded with acquire, which is all that the twin's barrier is for. */
 
@@ -27,6 +29,16 @@
 #define HAS 1
 #define AREA (1 << 15)
 #define ALIGN 16
+
+#define PACKED 1
+#define PACKED_MOST (1 << 14)
+#define PACKED_HEADER 24
+#define PACKED_NUMBERS 16
+#define ARRAY_KIND 7
+#define NUMBERS_KIND 8
+#define CHAR_SHIFT 8
+#define NDIM_SHIFT 16
+#define SIZE_SHIFT 32
 
 #define LOOKS 1000 /* at a status, before Python waits on, which it is slow to come back from: some 15 microseconds */
 #define GLANCES 100 /* while Python waits */
@@ -53,6 +65,10 @@ typedef struct {
     Py_ssize_t status; /* where it lies in a part, in bytes */
     Py_ssize_t borrows[2], slots[2], areas[2];
 } Meeting;
+
+/* What `know` was told: numpy's, and the classes of a received message and of a section, which are tuples. */
+static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type;
+static PyObject *dtypes[128]; /* by their character */
 
 static PyObject *name_tries, *name_meet, *name_met, *name_show, *name_shown, *name_enter, *name_wait,
     *name_lend;
@@ -174,6 +190,21 @@ static Py_ssize_t room_for(PyObject *manifests)
     return room;
 }
 
+/* Say that there is something, which has been written, and what is read of others; -1: an error. */
+static int enter_as(Meeting *self, int64_t word, int parity)
+{
+    word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING;
+    if (reads(self)) {
+        PyObject *flag = PyObject_CallMethod((PyObject *)self, "_post_borrowed", "i", parity);
+        if (!flag)
+            return -1;
+        word |= PyLong_AsLongLong(flag);
+        Py_DECREF(flag);
+    }
+    STORE(status_of(self, self->own), word);
+    return 0;
+}
+
 static PyObject *enter(Meeting *self, PyObject *const *args, Py_ssize_t count)
 {
     if (count != 3) {
@@ -227,16 +258,29 @@ static PyObject *enter(Meeting *self, PyObject *const *args, Py_ssize_t count)
             return NULL;
         Py_DECREF(done);
     }
-    word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING;
-    if (reads(self)) {
-        PyObject *flag = PyObject_CallMethod((PyObject *)self, "_post_borrowed", "i", parity);
-        if (!flag)
-            return NULL;
-        word |= PyLong_AsLongLong(flag);
-        Py_DECREF(flag);
-    }
-    STORE(status_of(self, self->own), word);
-    return PyList_New(0);
+    return enter_as(self, word, parity) ? NULL : PyList_New(0);
+}
+
+/* A new named tuple of that class, without items. */
+static PyObject *named_tuple(PyObject *type, Py_ssize_t items)
+{
+    return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, items);
+}
+
+/* The section of packed mail, copied out of memory that is used again: `wire.packed_section`. */
+static PyObject *section_of(const char *mail, Py_ssize_t bytes)
+{
+    const int64_t *header = (const int64_t *)mail;
+    PyObject *section = named_tuple(section_type, 4);
+    if (!section)
+        return NULL;
+    PyTuple_SET_ITEM(section, 0, PyBytes_FromStringAndSize(mail, bytes));
+    PyTuple_SET_ITEM(section, 1, PyLong_FromLongLong(header[1]));
+    PyTuple_SET_ITEM(section, 2, PyLong_FromLongLong(header[2]));
+    PyTuple_SET_ITEM(section, 3, Py_NewRef(Py_None));
+    if (!PyTuple_GET_ITEM(section, 0) || !PyTuple_GET_ITEM(section, 1) || !PyTuple_GET_ITEM(section, 2))
+        Py_CLEAR(section);
+    return section;
 }
 
 static PyObject *gather(Meeting *self, PyObject *kind)
@@ -253,7 +297,7 @@ static PyObject *gather(Meeting *self, PyObject *kind)
             return NULL;
         Py_DECREF(done);
     }
-    int parity = self->number & 1;
+    int parity = self->number & 1, all_packed = 1;
     int64_t reading = 1;
     PyObject *texts = PyList_New(0);
     if (!texts)
@@ -284,8 +328,15 @@ static PyObject *gather(Meeting *self, PyObject *kind)
                     Py_DECREF(texts);
                     return NULL;
                 }
-                PyObject *view = PyMemoryView_FromMemory((char *)self->views[k].buf + at, bytes, PyBUF_READ);
-                PyObject *one = view ? Py_BuildValue("(nN)", k, view) : NULL;
+                char *text = (char *)self->views[k].buf + at;
+                PyObject *one;
+                if (bytes && *text == PACKED)
+                    one = Py_BuildValue("(nN)", k, section_of(text, bytes));
+                else {
+                    all_packed = 0;
+                    PyObject *view = PyMemoryView_FromMemory(text, bytes, PyBUF_READ);
+                    one = view ? Py_BuildValue("(nN)", k, view) : NULL;
+                }
                 if (!one || PyList_Append(texts, one)) {
                     Py_XDECREF(one);
                     Py_DECREF(texts);
@@ -305,10 +356,262 @@ static PyObject *gather(Meeting *self, PyObject *kind)
         }
         Py_DECREF(done);
     }
-    return texts;
+    if (!all_packed)
+        return texts;
+    PyObject *sections = PyList_AsTuple(texts);
+    Py_DECREF(texts);
+    return sections;
 twin:
     Py_DECREF(texts);
     Py_RETURN_NONE;
+}
+
+/* -- packed mail --------------------------------------------------------------------------------------------------- */
+
+static PyObject *know(PyObject *module, PyObject *args)
+{
+    PyObject *array, *buffer, *dtype, *message, *section;
+    if (!PyArg_ParseTuple(args, "OOOO!O!:know", &array, &buffer, &dtype, &PyType_Type, &message, &PyType_Type, &section))
+        return NULL;
+    Py_XSETREF(array_type, Py_NewRef(array));
+    Py_XSETREF(from_buffer, Py_NewRef(buffer));
+    Py_XSETREF(dtype_of, Py_NewRef(dtype));
+    Py_XSETREF(message_type, Py_NewRef(message));
+    Py_XSETREF(section_type, Py_NewRef(section));
+    Py_RETURN_NONE;
+}
+
+static inline int64_t *header_of(PyObject *mail) { return (int64_t *)PyByteArray_AS_STRING(mail); }
+
+/* The mail for a processor, with room for so many bytes more; NULL without an error: it goes as records. */
+static PyObject *mail_for(PyObject *outgoing, PyObject *dest, Py_ssize_t bytes)
+{
+    PyObject *mail = PyDict_GetItemWithError(outgoing, dest); /* borrowed */
+    if (!mail) {
+        if (PyErr_Occurred() || PACKED_HEADER + bytes > PACKED_MOST ||
+            !(mail = PyByteArray_FromStringAndSize(NULL, PACKED_HEADER + bytes)))
+            return NULL;
+        memset(header_of(mail), 0, PACKED_HEADER);
+        header_of(mail)[0] = PACKED;
+        int failed = PyDict_SetItem(outgoing, dest, mail);
+        Py_DECREF(mail);
+        return failed ? NULL : mail;
+    }
+    Py_ssize_t used = PyByteArray_CheckExact(mail) ? PyByteArray_GET_SIZE(mail) : PACKED_MOST;
+    return used + bytes > PACKED_MOST || PyByteArray_Resize(mail, used + bytes) ? NULL : mail;
+}
+
+/* Add a number: to the last record, if that has numbers of this type. 1, 0 (it goes as records), or -1: an error. */
+static int pack_number(PyObject *outgoing, PyObject *dest, char type, int64_t bits)
+{
+    PyObject *mail = PyDict_GetItemWithError(outgoing, dest);
+    int64_t kind = NUMBERS_KIND | type << CHAR_SHIFT, last = 0;
+    if (mail && PyByteArray_CheckExact(mail)) {
+        last = header_of(mail)[0] >> CHAR_SHIFT;
+        int64_t record = *(int64_t *)(PyByteArray_AS_STRING(mail) + last);
+        if ((record & ((1 << NDIM_SHIFT) - 1)) != kind)
+            last = 0;
+        else if (record >> SIZE_SHIFT == PACKED_NUMBERS)
+            return 0;
+    }
+    if (!(mail = mail_for(outgoing, dest, last ? 8 : 16)))
+        return PyErr_Occurred() ? -1 : 0;
+    char *end = PyByteArray_AS_STRING(mail) + PyByteArray_GET_SIZE(mail);
+    *(int64_t *)(end - 8) = bits;
+    if (!last) {
+        last = PyByteArray_GET_SIZE(mail) - 16;
+        *(int64_t *)(end - 16) = kind;
+        header_of(mail)[0] = PACKED | last << CHAR_SHIFT;
+    }
+    *(int64_t *)(PyByteArray_AS_STRING(mail) + last) += (int64_t)1 << SIZE_SHIFT;
+    header_of(mail)[1]++;
+    header_of(mail)[2]++;
+    return 1;
+}
+
+/* Add an array, likewise. */
+static int pack_array(PyObject *outgoing, PyObject *dest, PyObject *array)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(array, &view, PyBUF_STRIDES | PyBUF_FORMAT)) {
+        PyErr_Clear(); /* a dtype that is no buffer */
+        return 0;
+    }
+    int packed = 0;
+    const char *format = view.format;
+    Py_ssize_t before = 8 + 8 * view.ndim, padded = (view.len + 7) & -8;
+    if (format[0] && !format[1] && strchr("?bBhHiIlLqQefd", format[0]) && view.len <= PACKED_MOST &&
+        PyBuffer_IsContiguous(&view, 'C')) {
+        PyObject *mail = mail_for(outgoing, dest, before + padded);
+        if (mail) {
+            int64_t last = PyByteArray_GET_SIZE(mail) - before - padded;
+            int64_t *record = (int64_t *)(PyByteArray_AS_STRING(mail) + last);
+            record[0] = ARRAY_KIND | format[0] << CHAR_SHIFT | view.ndim << NDIM_SHIFT | (int64_t)view.len << SIZE_SHIFT;
+            for (int axis = 0; axis < view.ndim; axis++)
+                record[1 + axis] = view.shape[axis];
+            if (padded)
+                record[before / 8 + padded / 8 - 1] = 0;
+            memcpy((char *)record + before, view.buf, view.len);
+            int64_t *header = header_of(mail);
+            header[0] = PACKED | last << CHAR_SHIFT;
+            header[1] += padded / 8;
+            header[2]++;
+            packed = 1;
+        }
+        else if (PyErr_Occurred())
+            packed = -1;
+    }
+    PyBuffer_Release(&view);
+    return packed;
+}
+
+/* pack(outgoing, dest, payload): whether the payload, which has no tag, was added to packed mail for that processor. */
+static PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3 || !PyDict_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "pack: expected a dict, a processor and a payload");
+        return NULL;
+    }
+    PyObject *payload = args[2];
+    int packed = 0;
+    if ((PyObject *)Py_TYPE(payload) == array_type)
+        packed = pack_array(args[0], args[1], payload);
+    else if (PyFloat_CheckExact(payload)) {
+        double number = PyFloat_AS_DOUBLE(payload);
+        int64_t bits;
+        memcpy(&bits, &number, 8);
+        packed = pack_number(args[0], args[1], 'd', bits);
+    }
+    else if (PyLong_CheckExact(payload)) {
+        int over;
+        long long number = PyLong_AsLongLongAndOverflow(payload, &over);
+        if (!over)
+            packed = pack_number(args[0], args[1], 'q', number);
+    }
+    return packed < 0 ? NULL : PyBool_FromLong(packed);
+}
+
+/* One message more; takes the reference to the payload. */
+static int add_message(PyObject *messages, PyObject *source, PyObject *payload)
+{
+    PyObject *message = payload ? named_tuple(message_type, 3) : NULL;
+    if (!message) {
+        Py_XDECREF(payload);
+        return -1;
+    }
+    PyTuple_SET_ITEM(message, 0, Py_NewRef(source));
+    PyTuple_SET_ITEM(message, 1, Py_NewRef(Py_None));
+    PyTuple_SET_ITEM(message, 2, payload);
+    int failed = PyList_Append(messages, message);
+    Py_DECREF(message);
+    return failed;
+}
+
+/* The array of a record, which is read there, in the bytes of the mail. */
+static PyObject *array_of(PyObject *mail, const int64_t *record)
+{
+    int type = record[0] >> CHAR_SHIFT & 127, ndim = record[0] >> NDIM_SHIFT & 255;
+    Py_ssize_t size = 1;
+    for (int axis = 0; axis < ndim; axis++)
+        size *= record[1 + axis];
+    if (!dtypes[type] && !(dtypes[type] = PyObject_CallFunction(dtype_of, "C", type)))
+        return NULL;
+    Py_ssize_t at = (const char *)(record + 1 + ndim) - PyBytes_AS_STRING(mail);
+    PyObject *array;
+    if (!size) /* which numpy does not read from a buffer */
+        array = PyObject_CallFunction(from_buffer, "yO", "", dtypes[type]);
+    else
+        array = PyObject_CallFunction(from_buffer, "OOnn", mail, dtypes[type], size, at);
+    if (!array || ndim == 1)
+        return array;
+    PyObject *shape = PyTuple_New(ndim);
+    for (int axis = 0; shape && axis < ndim; axis++)
+        PyTuple_SET_ITEM(shape, axis, PyLong_FromLongLong(record[1 + axis]));
+    PyObject *shaped = shape ? PyObject_CallMethod(array, "reshape", "(N)", shape) : NULL;
+    Py_DECREF(array);
+    return shaped;
+}
+
+/* unpack(source, mail, messages): add the messages of packed mail, which come from there. */
+static PyObject *unpack(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3 || !PyBytes_CheckExact(args[1]) || !PyList_CheckExact(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "unpack: expected a source, bytes and a list");
+        return NULL;
+    }
+    const char *text = PyBytes_AS_STRING(args[1]);
+    Py_ssize_t end = PyBytes_GET_SIZE(args[1]);
+    for (Py_ssize_t at = PACKED_HEADER; at < end;) {
+        const int64_t *record = (const int64_t *)(text + at);
+        int64_t size = record[0] >> SIZE_SHIFT;
+        if ((record[0] & 255) == ARRAY_KIND) {
+            if (add_message(args[2], args[0], array_of(args[1], record)))
+                return NULL;
+            at += 8 + 8 * (record[0] >> NDIM_SHIFT & 255) + ((size + 7) & -8);
+            continue;
+        }
+        int type = record[0] >> CHAR_SHIFT & 127;
+        for (int64_t k = 1; k <= size; k++) {
+            double number;
+            memcpy(&number, record + k, 8);
+            if (add_message(args[2], args[0], type == 'd' ? PyFloat_FromDouble(number) : PyLong_FromLongLong(record[k])))
+                return NULL;
+        }
+        at += 8 + 8 * size;
+    }
+    Py_RETURN_NONE;
+}
+
+/* post(kind, outgoing): enter the next exchange with packed mail alone, all of it for others; outgoing is empty then.
+   Returns words and messages; None where something else is sent, or there is no room: then nothing was done. */
+static PyObject *post(Meeting *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !PyDict_CheckExact(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "post: expected a kind and a dict");
+        return NULL;
+    }
+    int64_t word = PyLong_AsLongLong(args[0]);
+    if (word == -1 && PyErr_Occurred())
+        return NULL;
+    PyObject *dest, *mail;
+    Py_ssize_t room = 0, next = 0;
+    while (PyDict_Next(args[1], &next, &dest, &mail)) {
+        if (!PyByteArray_CheckExact(mail) || (room += (PyByteArray_GET_SIZE(mail) + ALIGN - 1) & -ALIGN) > AREA)
+            Py_RETURN_NONE;
+        Py_ssize_t k = PyLong_AsSsize_t(dest);
+        if (k == self->own)
+            Py_RETURN_NONE;
+        if (k < 0 || k >= self->size) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_IndexError, "post: mail for a processor that is not on the board");
+            return NULL;
+        }
+    }
+    self->number++;
+    int parity = self->number & 1;
+    int64_t tag = (int64_t)self->number << TAG_EPOCH_SHIFT, words = 0, messages = 0;
+    int64_t *slots = word_of(self, self->own, self->slots[parity]);
+    for (Py_ssize_t k = 0; k < self->size; k++)
+        if (k != self->own)
+            slots[SLOT * k + TAG] = tag;
+    char *part = self->views[self->own].buf;
+    Py_ssize_t at = self->areas[parity];
+    next = 0;
+    while (PyDict_Next(args[1], &next, &dest, &mail)) {
+        Py_ssize_t bytes = PyByteArray_GET_SIZE(mail);
+        memcpy(part + at, PyByteArray_AS_STRING(mail), bytes);
+        words += header_of(mail)[1];
+        messages += header_of(mail)[2];
+        int64_t *slot = slots + SLOT * PyLong_AsSsize_t(dest);
+        slot[0] = at;
+        slot[TAG] = tag | HAS;
+        slot[BYTES] = bytes;
+        at += (bytes + ALIGN - 1) & -ALIGN;
+    }
+    if (enter_as(self, word, parity))
+        return NULL;
+    PyDict_Clear(args[1]);
+    return Py_BuildValue("(LL)", (long long)words, (long long)messages);
 }
 
 /* -- the type ------------------------------------------------------------------------------------------------------ */
@@ -413,6 +716,7 @@ static PyMethodDef meeting_methods[] = {
     {"show", (PyCFunction)show, METH_O, NULL},
     {"enter", (PyCFunction)(void (*)(void))enter, METH_FASTCALL, NULL},
     {"gather", (PyCFunction)gather, METH_O, NULL},
+    {"post", (PyCFunction)(void (*)(void))post, METH_FASTCALL, NULL},
     {"here", (PyCFunction)(void (*)(void))here, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -434,8 +738,15 @@ static PyTypeObject meeting_type = {
 
 /* -- the module ---------------------------------------------------------------------------------------------------- */
 
+static PyMethodDef functions[] = {
+    {"know", know, METH_VARARGS, NULL},
+    {"pack", (PyCFunction)(void (*)(void))pack, METH_FASTCALL, NULL},
+    {"unpack", (PyCFunction)(void (*)(void))unpack, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "pybsp._core", .m_doc = "See pybsp/core.c.",
-                                    .m_size = -1};
+                                    .m_size = -1, .m_methods = functions};
 
 static const struct {
     PyObject **name;
@@ -462,6 +773,13 @@ static const struct {
     {"HAS", HAS},
     {"AREA", AREA},
     {"ALIGN", ALIGN},
+    {"PACKED", PACKED},
+    {"PACKED_HEADER", PACKED_HEADER},
+    {"ARRAY_KIND", ARRAY_KIND},
+    {"NUMBERS_KIND", NUMBERS_KIND},
+    {"CHAR_SHIFT", CHAR_SHIFT},
+    {"NDIM_SHIFT", NDIM_SHIFT},
+    {"SIZE_SHIFT", SIZE_SHIFT},
 };
 
 PyMODINIT_FUNC PyInit__core(void)

@@ -3,6 +3,10 @@
 A message is copied once, at the call, into a buffer for its destination; a record says where in the buffer it lies.
 Received arrays and memoryviews are read-only views of what arrived. Small things (numbers, short pickles) lie in
 the record itself.
+
+Where the compiled core was built, small arrays and single numbers that go to a destination without tags, and nothing
+else before them, are packed: `outgoing` has a bytearray of them (transport/wire.py), which becomes records when
+something else follows.
 """
 
 from __future__ import annotations
@@ -10,15 +14,16 @@ from __future__ import annotations
 import array
 import math
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .compiled import core
 from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
-from .transport import MAIL, Bytes, Parcel, Section, new_tuple
+from .transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
 from .transport.memory import NOTHING, BufferPool
 from .ways import BY_MAIL
 
@@ -33,7 +38,7 @@ SHORTEST, MUCH = 1 << 10, 1 << 12  # bytes; words
 _COMPLETE = frozenset({NUMBER, SHORT_PICKLE, SHORT_ARRAY, SHORT_BYTES})  # nothing of these lies elsewhere
 _SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
 _FLOATS = frozenset("efd")  # of formats of memoryviews
-_NOTHING_SENT: Mapping[int, Outgoing] = {}
+_NOTHING_SENT: Mapping[int, object] = {}
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
 
@@ -63,13 +68,18 @@ class Mail:
         stream: in which they travel.
 
     Attributes:
+        outgoing: what goes to each destination; a bytearray is packed.
         runs: for a destination, untagged `PLAIN_NUMBERS`, if such was sent last: what is appended is sent.
     """
 
     def __init__(self, pool: BufferPool, operation: str = "bsp.send", short: int = SHORT, stream: int = MAIL) -> None:
         self._pool, self._operation, self._short, self._stream = pool, operation, short, stream
-        self.outgoing: dict[int, Outgoing] = {}
+        self.outgoing: dict[int, Outgoing | bytearray] = {}
         self.runs: dict[int, list[Any]] = {}
+        # Adds a payload without a tag to packed mail, and says whether it did; None: nothing is packed.
+        self.pack_payload: Callable[[dict[int, Any], int, Any], bool] | None = None
+        if core is not None and short > 0:
+            self.pack_payload = core.pack
         # Arrays that the program fills: whose, in which memory, and where.
         self._in_place: list[tuple[Outgoing, Bytes, int, NDArray[Any]]] = []
 
@@ -79,8 +89,8 @@ class Mail:
         if tag is not None and type(tag) not in _PLAIN_TAGS:
             tag, sign = self._pickled(tag, "tag"), -1
         out = self.outgoing.get(dest)
-        if out is None:
-            out = self.outgoing[dest] = Outgoing(self._pool)
+        if type(out) is not Outgoing:
+            out = self._records(dest)
         if type(payload) is not np.ndarray:
             self._send_other(out, dest, sign, tag, payload)
             return
@@ -103,15 +113,13 @@ class Mail:
             Words of the message.
         """
         first, *others = dests
-        before = self.outgoing[first].words if first in self.outgoing else 0
+        before = self._records(first).words
         self.send(first, payload, tag)
-        out = self.outgoing[first]
+        out = self._records(first)
         record, words = out.records[-1], out.words - before
         complete, long = abs(record[0]) in _COMPLETE, record[2] > SHORTEST
         for dest in others:
-            one = self.outgoing.get(dest)
-            if one is None:
-                one = self.outgoing[dest] = Outgoing(self._pool)
+            one = self._records(dest)
             if not complete or (long and one.words >= MUCH):
                 self.send(dest, payload, tag)
                 continue
@@ -119,6 +127,29 @@ class Mail:
             one.words += words
             self.runs.pop(dest, None)
         return words
+
+    def words(self, dest: int) -> int:
+        """Words of the records for a destination."""
+        out = self.outgoing.get(dest)
+        return out.words if isinstance(out, Outgoing) else 0
+
+    def _records(self, dest: int) -> Outgoing:
+        """What goes to a destination, as records; what was packed becomes such."""
+        packed = self.outgoing.get(dest)
+        if isinstance(packed, Outgoing):
+            return packed
+        out = self.outgoing[dest] = Outgoing(self._pool)
+        if packed is not None:
+            for kind, code, size, shape, at in wire.packed_records(packed):
+                if kind == NUMBERS:
+                    run = self.runs[dest] = np.frombuffer(packed, code, size, at).tolist()
+                    out.runs = (*out.runs, run)
+                    out.records.append((NUMBERS, None, 8, run))
+                else:
+                    self.runs.pop(dest, None)
+                    out.records.append((SHORT_ARRAY, None, size, bytes(packed[at : at + size]), code, shape))
+                    out.words += words_of(size)
+        return out
 
     def _send_other(self, out: Outgoing, dest: int, sign: int, tag: Any, payload: Any) -> None:
         kind = type(payload)
@@ -167,9 +198,7 @@ class Mail:
         sign = 1
         if tag is not None and type(tag) not in _PLAIN_TAGS:
             tag, sign = self._pickled(tag, "tag"), -1
-        out = self.outgoing.get(dest)
-        if out is None:
-            out = self.outgoing[dest] = Outgoing(self._pool)
+        out = self._records(dest)
         self.runs.pop(dest, None)
         size = dtype.itemsize * math.prod(shape)
         offset = out.reserve(size)
@@ -185,8 +214,9 @@ class Mail:
         try:
             data = self._pickled(payload, "payload", buffers)
         except UsageError:
-            for dest in [dest for dest, other in self.outgoing.items() if not other.records]:
-                del self.outgoing[dest]
+            for dest, other in [*self.outgoing.items()]:
+                if isinstance(other, Outgoing) and not other.records:
+                    del self.outgoing[dest]
             raise
         size = len(data)
         if not buffers and size <= SHORT:
@@ -213,6 +243,13 @@ class Mail:
         parcels: dict[int, Parcel] = {}
         words = messages = 0
         for dest, out in self.outgoing.items():
+            if isinstance(out, bytearray):
+                section = wire.packed_section(out)
+                parcels[dest] = {self._stream: section}
+                if dest != pid:
+                    words += section.words
+                    messages += section.messages
+                continue
             records = out.records
             count, size = len(records), out.words
             for run in out.runs:
@@ -263,7 +300,7 @@ class Inbox(Sequence[Message]):
     __slots__ = ("_arrived", "_outgoing", "_read")
 
     def __init__(
-        self, arrived: Sequence[tuple[int, Section]] = (), outgoing: Mapping[int, Outgoing] = _NOTHING_SENT
+        self, arrived: Sequence[tuple[int, Section]] = (), outgoing: Mapping[int, object] = _NOTHING_SENT
     ) -> None:
         self._arrived, self._outgoing = arrived, outgoing  # what goes out is for errors
         self._read: list[Message] | None = None
@@ -274,11 +311,7 @@ class Inbox(Sequence[Message]):
     @property
     def nbytes(self) -> int:
         """Bytes of data in all messages (a number is 8)."""
-        return sum(
-            8 * len(record[3]) if record[0] == NUMBERS else record[2]
-            for _, section in self._arrived
-            for record in section.descriptors
-        )
+        return sum(_nbytes(section.descriptors) for _, section in self._arrived)
 
     @property
     def arrived(self) -> Sequence[tuple[int, Section]]:
@@ -338,8 +371,33 @@ def _buffer(payload: Any) -> memoryview | None:
     return view
 
 
+def _nbytes(descriptors: Any) -> int:
+    if type(descriptors) is bytes:
+        return sum(8 * size if kind == NUMBERS else size for kind, _, size, _, _ in wire.packed_records(descriptors))
+    return sum(8 * len(record[3]) if record[0] == NUMBERS else record[2] for record in descriptors)
+
+
+def _unpack_packed(source: int, mail: bytes, messages: list[Message]) -> None:
+    """Add the messages of packed mail, which come from there: the twin of the compiled one."""
+    for kind, code, size, shape, at in wire.packed_records(mail):
+        if kind == NUMBERS:
+            messages += [Message(source, None, number) for number in np.frombuffer(mail, code, size, at).tolist()]
+        else:
+            messages.append(Message(source, None, np.ndarray(shape, code, mail, at)))
+
+
+if core is None:
+    unpack_packed: Callable[[int, bytes, list[Message]], None] = _unpack_packed
+else:
+    core.know(np.ndarray, np.frombuffer, np.dtype, Message, Section)
+    unpack_packed = core.unpack
+
+
 def unpack(source: int, section: Section, messages: list[Message]) -> None:
     """Add the messages of a section, which come from there."""
+    if type(section.descriptors) is bytes:
+        unpack_packed(source, section.descriptors, messages)
+        return
     data = NOTHING
     if section.data is not None:
         data = section.data.view()
@@ -382,9 +440,11 @@ def arrays_of(section: Section) -> list[NDArray[Any]]:
     """The arrays in the data of a section, and the buffers of floating-point numbers, which may be written to."""
     data = section.data
     found: list[NDArray[Any]] = []
+    if data is None:
+        return found
     for record in section.descriptors:
         kind = abs(record[0])
-        if data is not None and (kind == ARRAY or (kind == BUFFER and record[4] in _FLOATS)):
+        if kind == ARRAY or (kind == BUFFER and record[4] in _FLOATS):
             found.append(np.ndarray(record[5], np.dtype(record[4]), data, record[3]))
     return found
 

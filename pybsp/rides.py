@@ -145,11 +145,10 @@ class Stream:
             payload: as of `BSP.send`.
             note: any picklable value; a str travels cheapest.
         """
-        before = self._mail.outgoing.get(dest)
-        already = 0 if before is None else before.words
+        already = self._mail.words(dest)
         self._mail.send(dest, payload, self._tag(note))
         if dest != self._rides.pid:
-            self._rides.count(self._name, self._mail.outgoing[dest].words - already)
+            self._rides.count(self._name, self._mail.words(dest) - already)
 
     def send_all(self, dests: Sequence[int], payload: Any, note: Any = None) -> None:
         """`send` to several processors."""

@@ -296,12 +296,11 @@ class Shown:
         """
         engine = self._engine
         rides = engine.rides
-        outgoing = rides.mail.outgoing
         try:
-            words = -sum(out.words for out in outgoing.values())  # of what rides beside it
+            words = -sum(rides.mail.words(dest) for dest in rides.mail.outgoing)  # of what rides beside it
             for dest, payload in sends:
                 rides.mail.send(dest, payload, signature)
-            words += sum(out.words for out in outgoing.values())
+            words += sum(rides.mail.words(dest) for dest in rides.mail.outgoing)
             parcels, sent = engine.pack_rides()
             enter = clock()
             arrival = engine.route(RIDES, None, parcels, COUNTS)

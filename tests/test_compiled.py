@@ -40,8 +40,9 @@ def exchange(size, seed):
         for own in range(size):
             of = [k for k in range(size) if k != own and draw.random() < 0.7]
             draw.shuffle(of)
-            note = draw.randbytes(draw.choice([0, 1, 15, 16, 17, 500, AREA]))
-            texts.append([(k, note if draw.random() < 0.3 else draw.randbytes(draw.randrange(60))) for k in of])
+            # As pickles, none of them begins as packed mail does.
+            note = (b"p" + draw.randbytes(AREA))[: draw.choice([0, 1, 15, 16, 17, 500, AREA])]
+            texts.append([(k, note if draw.random() < 0.3 else b"p" + draw.randbytes(draw.randrange(60))) for k in of])
         def work(own):
             board = boards[own]
             if what in ("meet", "differ"):
@@ -51,7 +52,8 @@ def exchange(size, seed):
             else:
                 late = board.enter(1, texts[own], [])
                 gathered = board.gather(1)
-                found[own] = late, gathered and [(k, bytes(text)) for k, text in gathered], board.number
+                texts_in = gathered if gathered is None else [(k, bytes(text)) for k, text in gathered]
+                found[own] = late, texts_in, board.number
                 if gathered is None:
                     board.finish()
                     found[own] += (board.manifests(),)

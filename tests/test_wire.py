@@ -59,6 +59,21 @@ def test_the_page_has_the_bits_of_words() -> None:
     )
 
 
+def test_the_page_has_the_bits_of_packed_mail() -> None:
+    packed = rows("Packed mail")
+    assert packed["1"] == [
+        f"{wire.PACKED} in bits 0 to {wire.CHAR_SHIFT - 1}; from bit {wire.CHAR_SHIFT} on where the last record begins"
+    ]
+    assert wire.PACKED_HEADER == wire.WORD * (1 + 2)
+    assert list(packed)[-4:] == [
+        f"0 to {wire.CHAR_SHIFT - 1}",
+        f"{wire.CHAR_SHIFT} to {wire.NDIM_SHIFT - 1}",
+        f"{wire.NDIM_SHIFT} to {wire.NDIM_SHIFT + 7}",
+        f"{wire.SIZE_SHIFT} to 62",
+    ]
+    assert packed[list(packed)[-4]] == [f"{wire.ARRAY_KIND}: an array; {wire.NUMBERS_KIND}: numbers"]
+
+
 def test_the_page_has_the_sizes() -> None:
     page = " ".join(PAGE.split())
     for text in (

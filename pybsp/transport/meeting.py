@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..compiled import core
 from ..errors import DeliveryError
+from . import Section
 from .lending import Lent
 from .memory import ALIGN, Bytes
 from .wire import (
@@ -206,11 +207,21 @@ class Twin:
         self._mine[parity] = word
         return late
 
-    def gather(self, kind: int) -> list[tuple[int, memoryview]] | None:
+    def post(self, kind: int, outgoing: dict[int, Any]) -> tuple[int, int] | None:
+        """Say what this processor does, and hand over mail for others, which is all packed: the compiled one does so.
+
+        Returns:
+            Words and messages that others get; None where nothing was done: something is not packed, or there is no
+            room.
+        """
+        return None
+
+    def gather(self, kind: int) -> Sequence[tuple[int, memoryview | Section]] | None:
         """Wait for all others; the fast path on, where all do the same and nothing comes by message.
 
         Returns:
-            (from whom, manifest); or None: `finish` and `manifests` say more.
+            (from whom, manifest); of packed mail the compiled one returns the section, and where nothing else came, all
+            in a tuple. Or None: `finish` and `manifests` say more.
         """
         number = self.number
         # A number in a status only grows: a larger one means that the other is ahead, and left this exchange behind.
@@ -224,7 +235,7 @@ class Twin:
                     break
         if self._fence:
             self._fence()  # what lies beside a status is read after it
-        found = []
+        found: list[tuple[int, memoryview | Section]] = []
         reading = 1  # what is sent in this exchange is still to be read
         for k, status, slots_of, part in self._neighbours:
             word = status[parity]

@@ -18,7 +18,7 @@ in the quiet exchanges of board.py and heads.py, where each word is compared as 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 from struct import pack, unpack_from
@@ -105,6 +105,8 @@ def parts_of(word: int) -> tuple[int, int, int]:
 # note: for all processors; in an exchange each manifest of a processor has the same one. The rest as `Section` has it.
 # at: a place in the sender's part of shared memory, counted in bytes; BY_MESSAGE; or WITH_MANIFEST, which all sections
 # have if one has it: then their data lies behind the pickle, in their order.
+#
+# On a board, mail that the compiled core has packed goes as it is (below): its first byte is that of no pickle.
 # Bytes count: what fits into a head takes no message of its own.
 
 BY_MESSAGE, WITH_MANIFEST = -1, -2  # the first also as the place of a manifest on a board
@@ -191,7 +193,7 @@ def contents(parcel: Parcel) -> tuple[int, Contents]:
 
 def read(text: memoryview) -> tuple[Any, tuple[int, Contents]]:
     """The note of a manifest, and the contents with the bytes of all data before them."""
-    found = loads(text)
+    found: tuple[Any, ...] = packed_section(text) if text[0] == PACKED else loads(text)
     if len(found) == MAIL_ALONE:
         return None, (0, [(MAIL, *found[:3], 0, BY_MESSAGE)])
     note, entries = found
@@ -207,13 +209,24 @@ def data_with(text: memoryview, total: int, found: Contents) -> Bytes | None:
     return np.frombuffer(text, np.uint8, total, len(text) - total)
 
 
-def parcels_here(texts: list[tuple[int, memoryview]], read: Callable[[int, int, int], Bytes]) -> Arrived | None:
+def parcels_here(
+    texts: Sequence[tuple[int, memoryview | Section]], read: Callable[[int, int, int], Bytes]
+) -> Arrived | None:
     """The parcels of manifests whose data came with them, or is to be read where it lies: those of a board.
 
     None where there is a note, or data that goes as messages.
+
+    Args:
+        texts: (from whom, text); in the place of packed mail may be its section.
     """
     arrived = []
     for k, text in texts:
+        if isinstance(text, Section):
+            arrived.append((k, {MAIL: text}))
+            continue
+        if text[0] == PACKED:
+            arrived.append((k, {MAIL: packed_section(text)}))
+            continue
         found = loads(text)
         if len(found) == MAIL_ALONE:
             arrived.append((k, {MAIL: new_tuple(Section, found)}))
@@ -244,6 +257,44 @@ def parcels_here(texts: list[tuple[int, memoryview]], read: Callable[[int, int, 
 
 
 source = itemgetter(0)  # of what has arrived
+
+
+# -- packed mail ------------------------------------------------------------------------------------------------------
+#
+# What small arrays and single numbers without tags are sent as, by pybsp/core.c: made as the program sends, and read as
+# it reads. It is the descriptors of a section of mail without data, and alone on a board it is the manifest.
+#
+#   word            PACKED in bits 0 to 7; from bit 8 on where the last record begins, in bytes
+#   2 words         words and messages, as of a section
+#   records         1 word       bits  0 to  7   ARRAY_KIND or NUMBERS_KIND
+#                                      8 to 15   the type's character, as numpy and struct have it
+#                                     16 to 23   axes
+#                                     32 to 62   bytes of the array, or how many numbers
+#                   words        the array's shape
+#                   content      padded to words
+
+PACKED = 1
+PACKED_HEADER = 3 * WORD
+ARRAY_KIND, NUMBERS_KIND = 7, 8
+CHAR_SHIFT, NDIM_SHIFT, SIZE_SHIFT = 8, 16, 32
+
+
+def packed_section(mail: bytes | bytearray | memoryview) -> Section:
+    """The section that packed mail is; it is copied."""
+    _, words, messages = unpack_from("3q", mail)
+    return new_tuple(Section, (bytes(mail), words, messages, None))
+
+
+def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tuple[int, ...], int]]:
+    """The records of packed mail: kind, character, bytes or numbers, shape, and where the content begins."""
+    at = PACKED_HEADER
+    while at < len(mail):
+        (word,) = unpack_from("q", mail, at)
+        kind, size, axes = word & 255, word >> SIZE_SHIFT, word >> NDIM_SHIFT & 255
+        shape = unpack_from(f"{axes}q", mail, at + WORD)
+        at += WORD * (1 + axes)
+        yield kind, chr(word >> CHAR_SHIFT & 255), size, shape, at
+        at += WORD * size if kind == NUMBERS_KIND else size + WORD - 1 & -WORD
 
 
 # -- the board --------------------------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
-from .. import FREE, KIND, MAIL, QUIET, Arrival, Charge, Parcels, new_tuple, wire
+from .. import FREE, KIND, MAIL, QUIET, Arrival, Charge, Parcels, Section, new_tuple, wire
 from ..board import Board
 from ..delivery import NOT_JOINED
 from ..flight import InFlight
@@ -15,6 +15,7 @@ from ..memory import Bytes
 from ..neighbours import INLINE_DATA_NEAR, Neighbours
 from ..wire import DATA, MANIFESTS, dumps, manifest
 
+_NONE: Parcels = {}
 Enter = Callable[[int, list[tuple[int, bytes]], list[Bytes]], list[tuple[int, bytes]]]  # `Board.enter`, or as it
 
 
@@ -60,7 +61,8 @@ class Near(MPITransport):
                 if d != own:
                     mail = parcel.get(MAIL)
                     if mail is not None and mail[3] is None and len(parcel) == 1:
-                        texts.append((d, dumps(mail[:], 5)))  # as `wire.manifest` has it
+                        # Packed mail as it is, the rest as `wire.manifest` has it.
+                        texts.append((d, mail[0] if type(mail[0]) is bytes else dumps(mail[:], 5)))
                         continue
                     texts.append((d, manifest(None, parcel, INLINE_DATA_NEAR, large, self._place, shared)))
                     if large:
@@ -70,19 +72,53 @@ class Near(MPITransport):
             if late:
                 flight.send(self._neighbours.by_rank(late), MANIFESTS)
             # What this processor sends by message keeps its memory until it is seen off, in `_receive`.
-            manifests = board.gather(kind)
-            if manifests is not None and not flight.leaving:
-                arrived = wire.parcels_here(manifests, board.read)
-                if arrived is not None:
-                    if own in parcels:
-                        arrived.append((own, parcels[own]))  # handed over
-                        arrived.sort(key=wire.source)
-                    kinds = [kind] * self.p if kind & ~KIND else None
-                    return new_tuple(Arrival, (kinds, None, arrived, NOT_JOINED))
-            board.finish()
-            return self._receive(kind, None, parcels)
+            return self._gathered(kind, parcels, board.gather(kind))
         except BaseException as error:
             return self.left(error, kind, note)
+
+    def _gathered(
+        self, kind: int, parcels: Parcels, manifests: Sequence[tuple[int, memoryview | Section]] | None
+    ) -> Arrival:
+        """The end of most exchanges in which this processor has said something, but no note, after `Board.gather`."""
+        own, board = self.pid, self.board
+        if manifests is not None and not self._flight.leaving:
+            arrived = wire.parcels_here(manifests, board.read)
+            if arrived is not None:
+                if own in parcels:
+                    arrived.append((own, parcels[own]))  # handed over
+                    arrived.sort(key=wire.source)
+                kinds = [kind] * self.p if kind & ~KIND else None
+                return new_tuple(Arrival, (kinds, None, arrived, NOT_JOINED))
+        board.finish()
+        return self._receive(kind, None, parcels)
+
+    def post_mail(self, kind: int, outgoing: dict[int, Any]) -> tuple[int, int] | None:
+        """Enter an exchange in which this processor sends mail alone, all of it packed, to others.
+
+        Returns:
+            Words and messages that these get; None where nothing was done, as something is not packed.
+        """
+        try:
+            if self._unfinished:
+                self._flight.see_off(1, self.waiter)
+            return self.board.post(kind, outgoing)
+        except BaseException as error:
+            self.left(error, kind)
+            raise
+
+    def complete_mail(self, kind: int) -> Arrival | tuple[tuple[int, Section], ...]:
+        """Complete the exchange after `post_mail`.
+
+        Returns:
+            What came; by source, where that is packed mail alone.
+        """
+        try:
+            sections = self.board.gather(kind)
+            if type(sections) is tuple and not self._flight.leaving:
+                return sections
+            return self._gathered(kind, _NONE, sections)
+        except BaseException as error:
+            return self.left(error, kind)
 
     def show(self, kind: int, parcels: Parcels | None = None) -> Arrival | None:
         """An exchange in which each shows all others a record: see `Board.show`.

@@ -1,0 +1,154 @@
+"""Packed mail: what the compiled core makes of small arrays and numbers, and what reads it."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import pybsp
+from pybsp.compiled import core
+from pybsp.mail import Mail, Message, _unpack_packed, unpack, unpack_packed
+from pybsp.transport import MAIL, Section, wire
+from pybsp.transport.memory import BufferPool
+
+from .launching import ended_well, mpiexec, python, run
+
+built = pytest.mark.skipif(core is None, reason="the compiled core was not built: no compiler, or PYBSP_COMPILED=0")
+
+PLAIN = st.sampled_from([np.dtype(code) for code in "?bBhHiIlLqQefd"])
+SMALL = arrays.arrays(PLAIN, arrays.array_shapes(min_dims=0, min_side=0, max_side=4))
+NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.floats()
+OTHERS = (
+    st.text(max_size=3) | st.integers(1 << 63, 1 << 70) | st.booleans() | st.complex_numbers() | st.binary(max_size=9)
+)
+
+
+def content(payload: Any) -> object:
+    """What a payload is, bit by bit."""
+    if isinstance(payload, np.ndarray):
+        return payload.dtype.str, payload.shape, payload.tobytes()
+    return type(payload), struct.pack("d", payload) if isinstance(payload, float) else pickle.dumps(payload)
+
+
+def sent(mail: Mail, payloads: list[Any], packs: bool) -> Section:
+    """The section of what is sent to processor 1, as `BSP.send` does."""
+    for payload in payloads:
+        if not (packs and mail.pack_payload is not None and mail.pack_payload(mail.outgoing, 1, payload)):
+            mail.send(1, payload, None)
+    parcels, counts = mail.pack(0)
+    section = parcels[1][MAIL]
+    assert counts[:2] == (section.words, section.messages)
+    assert not mail.outgoing
+    assert not mail.runs
+    return section
+
+
+@built
+@given(st.lists(SMALL | NUMBERS | OTHERS, min_size=1, max_size=30))
+def test_what_is_packed_arrives_as_records_do(payloads: list[Any]) -> None:
+    mail = Mail(BufferPool())
+    packed, records = sent(mail, payloads, True), sent(mail, payloads, False)
+    assert (packed.words, packed.messages) == (records.words, records.messages)
+    assert packed.messages == len(payloads)
+    for section in (packed, records):
+        got: list[Message] = []
+        unpack(3, section, got)
+        assert [content(message.payload) for message in got] == [content(payload) for payload in payloads]
+        assert all(message[:2] == (3, None) and type(message) is Message for message in got)
+        assert not any(m.payload.flags.writeable for m in got if isinstance(m.payload, np.ndarray))
+
+
+@built
+@given(st.lists(SMALL | NUMBERS, min_size=1, max_size=12))
+def test_what_is_packed_is_read_alike_with_the_core_and_without(payloads: list[Any]) -> None:
+    section = sent(Mail(BufferPool()), payloads, True)
+    assert type(section.descriptors) is bytes
+    got: list[Message] = []
+    twin: list[Message] = []
+    unpack_packed(5, section.descriptors, got)
+    _unpack_packed(5, section.descriptors, twin)
+    assert [content(one.payload) for one in got] == [content(one.payload) for one in twin]
+    note, (_, ((stream, *found),)) = wire.read(memoryview(section.descriptors))
+    assert (note, stream, *found[:3]) == (None, MAIL, *section[:3])
+
+
+@built
+def test_much_to_one_processor_becomes_records() -> None:
+    mail = Mail(BufferPool())
+    row = np.arange(512.0)
+    assert type(sent(mail, [row] * 3, True).descriptors) is bytes
+    assert type(sent(mail, [row] * 4, True).descriptors) is list  # beyond what is packed for a destination
+    assert type(sent(mail, [1.5] * 16, True).descriptors) is bytes
+    assert type(sent(mail, [1.5] * 17, True).descriptors) is list  # a list takes numbers more quickly
+    assert type(sent(mail, [np.arange(8)[::2]], True).descriptors) is list
+
+
+@built
+@pytest.mark.parametrize("payload", [np.zeros(2, ">i4"), np.array([None]), np.zeros(2, "M8[s]"), np.zeros(1, "i4, f8")])
+def test_what_is_no_plain_number_is_not_packed(payload: Any) -> None:
+    section = sent(Mail(BufferPool()), [payload], True)
+    got: list[Message] = []
+    unpack(0, section, got)
+    assert type(section.descriptors) is list
+    assert got[0].payload.dtype == payload.dtype
+    assert got[0].payload.tolist() == payload.tolist()
+
+
+def test_what_follows_in_a_superstep_keeps_its_order() -> None:
+    def main(bsp: pybsp.BSP) -> list[object]:
+        other = (bsp.pid + 1) % bsp.p
+        for payload in (1, 2.5, np.arange(3), 4, 5):
+            bsp.send(other, payload)
+        bsp.send(other, "text", tag="t")
+        bsp.send(other, 6)
+        room = bsp.room(other, 2)
+        room[:] = 7
+        bsp.send(bsp.pid, 8)
+        bsp.sync()
+        assert bsp.inbox.nbytes == 8 * 6 + 8 * 3 + len(pickle.dumps("text", 5)) + 8 * 2
+        return [payload.tolist() if isinstance(payload, np.ndarray) else payload for _, _, payload in bsp.inbox]
+
+    other = [1, 2.5, [0, 1, 2], 4, 5, "text", 6, [7, 7]]
+    assert pybsp.simulate(main, p=2).results == [[8, *other], [*other, 8]]
+    assert pybsp.simulate(main, p=2, checked=True).results == [[8, *other], [*other, 8]]
+
+
+MIXTURE = """
+import numpy as np, pybsp
+
+def main(bsp):
+    for k in range(60):
+        bsp.send((bsp.pid + 1) % bsp.p, np.arange(k * 70) * bsp.pid)  # up to what is no longer packed
+        if k % 3 == bsp.pid:
+            bsp.send((bsp.pid + 2) % bsp.p, {"k": k})
+        if k % 7 == 0:
+            bsp.send(bsp.pid, float(k))
+        bsp.sync()
+        got = [message.payload for message in bsp.inbox]
+        sums = sum(one.sum() for one in got if isinstance(one, np.ndarray))
+        assert sums == sum(range(k * 70)) * ((bsp.pid - 1) % bsp.p), (k, got)
+        assert ({"k": k} in [one for one in got if isinstance(one, dict)]) == (k % 3 == (bsp.pid - 2) % bsp.p)
+        assert (float(k) in [one for one in got if isinstance(one, float)]) == (k % 7 == 0)
+    return [(one.h_out, one.h_in, one.M, one.messages) for one in bsp.ledger]
+
+print(hash(tuple(pybsp.run(main))))
+"""
+
+
+@built
+def test_processors_that_pack_and_those_that_do_not_understand_each_other(tmp_path: Path) -> None:
+    program = tmp_path / "mixture.py"
+    program.write_text(MIXTURE)
+    launcher = mpiexec(1)
+    plain = ["env", "PYBSP_COMPILED=0", *python(program)]
+    mixed = run([*launcher, *python(program), ":", *launcher[1:], *plain, ":", *launcher[1:], *python(program)])
+    assert len(set(ended_well(mixed).split())) == 1
+    assert set(ended_well(run([*mpiexec(3), *plain])).split()) == set(ended_well(mixed).split())
