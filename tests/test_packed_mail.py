@@ -137,9 +137,11 @@ def main(bsp):
         assert sums == sum(range(k * 70)) * ((bsp.pid - 1) % bsp.p), (k, got)
         assert ({"k": k} in [one for one in got if isinstance(one, dict)]) == (k % 3 == (bsp.pid - 2) % bsp.p)
         assert (float(k) in [one for one in got if isinstance(one, float)]) == (k % 7 == 0)
-    return [(one.h_out, one.h_in, one.M, one.messages) for one in bsp.ledger]
+    return bsp.pid, tuple((one.h_out, one.h_in, one.M, one.messages) for one in bsp.ledger)
 
-print(hash(tuple(pybsp.run(main))))
+pid, rows = pybsp.run(main)
+if pid == 0:
+    print(hash(rows))
 """
 
 
@@ -150,5 +152,4 @@ def test_processors_that_pack_and_those_that_do_not_understand_each_other(tmp_pa
     launcher = mpiexec(1)
     plain = ["env", "PYBSP_COMPILED=0", *python(program)]
     mixed = run([*launcher, *python(program), ":", *launcher[1:], *plain, ":", *launcher[1:], *python(program)])
-    assert len(set(ended_well(mixed).split())) == 1
-    assert set(ended_well(run([*mpiexec(3), *plain])).split()) == set(ended_well(mixed).split())
+    assert ended_well(run([*mpiexec(3), *plain])).split() == ended_well(mixed).split() != []
