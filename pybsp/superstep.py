@@ -302,9 +302,9 @@ class SuperstepEngine:
             if self._outgoing or self._puts:
                 near = self._near
                 if near is not None and not self._puts and self.tracer is None:
-                    posted = near.post_mail(SYNC, self._outgoing)
-                    if posted is not None:
-                        self._sync_mail(near, enter, posted)
+                    exchanged = near.exchange_mail(SYNC, self._outgoing)
+                    if exchanged is not None:
+                        self._take_mail(enter, *exchanged)
                         return
                 parcels, sent = self.mail.pack(self.pid)
                 if self._puts:
@@ -363,11 +363,12 @@ class SuperstepEngine:
             self.agreement.leave(error)
             raise
 
-    def _sync_mail(self, near: Near, enter: float, posted: tuple[int, int]) -> None:
+    def _take_mail(
+        self, enter: float, counts: tuple[int, int], arrival: Arrival | tuple[tuple[int, Section], ...]
+    ) -> None:
         """The end of a superstep in which this processor has sent packed mail alone: so many words and messages."""
-        arrival = near.complete_mail(SYNC)
         account = self.account
-        words, messages = posted
+        words, messages = counts
         if isinstance(arrival, Arrival):
             sent = words, messages, 0, BY_MAIL
             self._take(arrival, SYNC, _SYNCED, enter - account.left, sent)

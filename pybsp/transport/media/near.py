@@ -92,33 +92,30 @@ class Near(MPITransport):
         board.finish()
         return self._receive(kind, None, parcels)
 
-    def post_mail(self, kind: int, outgoing: dict[int, Any]) -> tuple[int, int] | None:
-        """Enter an exchange in which this processor sends mail alone, all of it packed, to others.
+    def exchange_mail(
+        self, kind: int, outgoing: dict[int, Any]
+    ) -> tuple[tuple[int, int], Arrival | tuple[tuple[int, Section], ...]] | None:
+        """`exchange`, in fewer steps, where this processor sends mail alone, all of it packed, and to others.
+
+        Args:
+            outgoing: what it sends, by destination; empty afterwards.
 
         Returns:
-            Words and messages that these get; None where nothing was done, as something is not packed.
+            Words and messages that others get, and what came: by source, where that is packed mail alone. None where
+            nothing was done, as something else is sent, or much.
         """
         try:
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
-            return self.board.post(kind, outgoing)
-        except BaseException as error:
-            self.left(error, kind)
-            raise
-
-    def complete_mail(self, kind: int) -> Arrival | tuple[tuple[int, Section], ...]:
-        """Complete the exchange after `post_mail`.
-
-        Returns:
-            What came; by source, where that is packed mail alone.
-        """
-        try:
+            counts = self.board.post(kind, outgoing)
+            if counts is None:
+                return None
             sections = self.board.gather(kind)
             if type(sections) is tuple and not self._flight.leaving:
-                return sections
-            return self._gathered(kind, _NONE, sections)
+                return counts, sections
+            return counts, self._gathered(kind, _NONE, sections)
         except BaseException as error:
-            return self.left(error, kind)
+            return (0, 0), self.left(error, kind)
 
     def show(self, kind: int, parcels: Parcels | None = None) -> Arrival | None:
         """An exchange in which each shows all others a record: see `Board.show`.
