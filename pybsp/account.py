@@ -201,14 +201,14 @@ class VirtualAccount(Account):
         return self._transport.time() - self._before
 
     def alike(self, key: int, make: Callable[[], Result]) -> Result:
-        made = cast("VirtualTransport", self._transport).alike
-        if key in made:
-            result, seconds = made[key]
+        cached = cast("VirtualTransport", self._transport).alike
+        if key in cached:
+            result, seconds = cached[key]
             self.left -= seconds
         else:
             begin = clock()
             result = make()
-            made[key] = result, clock() - begin
+            cached[key] = result, clock() - begin
         return cast("Result", result)
 
     def leave_part(self, computed: float, spent: float) -> None:

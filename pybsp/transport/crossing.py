@@ -48,7 +48,7 @@ class Waiting(Protocol):
         """Ranks without which the exchange that goes on does not; none where none does."""
 
 
-class Control(Protocol):
+class Revocable(Protocol):
     """What the transports of a communicator are revoked by (revocation.py): probes go beside its notices."""
 
     pid: int
@@ -75,7 +75,7 @@ class Crossing:
         where: this processor is, in words.
     """
 
-    def __init__(self, revocation: Control, where: Callable[[], str]) -> None:
+    def __init__(self, revocation: Revocable, where: Callable[[], str]) -> None:
         self._revocation, self._where = revocation, where
         self._due, self._gap = 0.0, AFTER
         self._last: tuple[Any, ...] | None = None  # the wait at the last look

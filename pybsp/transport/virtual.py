@@ -30,7 +30,7 @@ _source = itemgetter(0)  # of what comes in
 _GOES_ON = FLAG_GETS | FLAG_PACKETS  # another exchange belongs to the superstep
 
 
-class Processor(greenlet.greenlet):
+class VirtualProcessor(greenlet.greenlet):
     """What a virtual processor runs in."""
 
     pid = 0
@@ -44,7 +44,7 @@ def is_virtual() -> bool:
 def current_pid() -> int | None:
     """The number of the virtual processor that this is called on; None: on none."""
     one: greenlet.greenlet | None = greenlet.getcurrent()
-    while one is not None and not isinstance(one, Processor):
+    while one is not None and not isinstance(one, VirtualProcessor):
         one = one.parent
     return None if one is None else one.pid
 
@@ -54,7 +54,7 @@ def _nothing() -> list[int]:
 
 
 class MachineFailed(BaseException):
-    """The machine has failed, by its `Meeting.ends_at`: raised on all its processors."""
+    """The machine has failed, by its `VirtualMeeting.ends_at`: raised on all its processors."""
 
 
 class Scheduler:
@@ -80,7 +80,7 @@ class Scheduler:
         Raises:
             SyncError: all of those left wait for one that will not come.
         """
-        tasks = [Processor(body, self._hub) for body in bodies]
+        tasks = [VirtualProcessor(body, self._hub) for body in bodies]
         for pid, task in enumerate(tasks):
             task.pid = pid
         self.ready.extend(tasks)
@@ -101,7 +101,7 @@ class Scheduler:
                     task.throw(greenlet.GreenletExit)
 
 
-class Meeting:
+class VirtualMeeting:
     """What the processors of one virtual machine (or of a part of it) share: who has come, and with what."""
 
     def __init__(
@@ -126,7 +126,7 @@ class Meeting:
         )  # pid: words, messages, items of queues, each out and in
         self.last: tuple[Sequence[int] | None, Sequence[Any] | None, dict[int, list[tuple[int, Parcel]]]]
         self.outcome: Sequence[Any] | Exception = ()
-        self.parts: dict[Any, Meeting] = {}
+        self.parts: dict[Any, VirtualMeeting] = {}
         self.alike: dict[
             int, tuple[Any, float]
         ] = {}  # what all make in the superstep that goes on, and how long it took
@@ -240,7 +240,7 @@ class Meeting:
 class VirtualTransport:
     """One virtual processor. See `Transport` for what its methods promise."""
 
-    def __init__(self, meeting: Meeting, pid: int, root: VirtualTransport | None = None) -> None:
+    def __init__(self, meeting: VirtualMeeting, pid: int, root: VirtualTransport | None = None) -> None:
         self.p, self.pid = meeting.p, pid
         self.pool: BufferPool = root.pool if root else BufferPool()
         self._meeting = meeting
@@ -306,7 +306,7 @@ class VirtualTransport:
         part = meeting.parts.get(key)
         if part is None:
             pids = [meeting.pids[member] for member in members]
-            part = Meeting(len(members), meeting.scheduler, meeting.machine, meeting.clock, meeting.carry, pids)
+            part = VirtualMeeting(len(members), meeting.scheduler, meeting.machine, meeting.clock, meeting.carry, pids)
             meeting.parts = {k: v for k, v in meeting.parts.items() if k[0] == meeting.generation}
             meeting.parts[key] = part
         return VirtualTransport(part, members.index(self.pid), self)
