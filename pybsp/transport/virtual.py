@@ -83,6 +83,7 @@ class Scheduler:
         tasks = [VirtualProcessor(body, self._hub) for body in bodies]
         for pid, task in enumerate(tasks):
             task.pid = pid
+        # By pid, so that all runs take turns alike.
         self.ready.extend(tasks)
         young, *older = gc.get_threshold()
         if young:
@@ -91,6 +92,7 @@ class Scheduler:
         try:
             while self.ready:
                 self.ready.popleft().switch()
+            # Nobody is ready, so each of those left waits for one that has ended, or that waits too.
             if not all(task.dead for task in tasks):
                 waiting = [pid for pid, task in enumerate(tasks) if not task.dead]
                 raise SyncError(f"processors {waiting[:10]} wait for others that will not come")
@@ -157,6 +159,7 @@ class VirtualMeeting:
 
     def swap(self, pid: int, partner: int, brought: Any) -> Any:
         """Hand this over to the partner, and wait for what it hands over."""
+        # First in, first out, by direction: two processors swap in the same order, here and there.
         self.handed[pid, partner].append(brought)
         waiting = self.expecting.pop((partner, pid), None)
         if waiting is not None:
@@ -213,10 +216,12 @@ class VirtualMeeting:
         first = self.kinds[0]
         uniform = not self.has_notes and not first & ~KIND and self.kinds.count(first) == self.p
         for parcels in self.inbound.values():
+            # By source, as on ranks, and not by who had its turn first.
             if len(parcels) > 1:
                 parcels.sort(key=_source)
         if charge.counts:
             self._count()
+        # Time runs at a superstep's end alone; its exchanges before that only add to the traffic.
         if charge.counts and not any(kind & _GOES_ON for kind in self.kinds):
             h = max((max(t[0], t[1]) for t in self.traffic.values()), default=0)
             messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
@@ -232,7 +237,9 @@ class VirtualMeeting:
         self.alike.clear()
         self.failed = self.clock > self.ends_at
         self.generation += 1
+        # All read it before it changes: the next exchange closes only when all have entered it.
         self.last = (None if uniform else self.kinds, self.notes if self.has_notes else None, self.inbound)
+        # In the order in which they came: who takes turns how depends on nothing else.
         self.scheduler.ready.extend(self.waiting)
         self._clear()
 
@@ -254,6 +261,7 @@ class VirtualTransport:
             meeting.notes[pid] = note
             meeting.has_notes = True
         for dest, parcel in parcels.items():
+            # Not copied: what a parcel holds was copied when it was sent.
             meeting.inbound.setdefault(dest, []).append((pid, parcel))
         if charge.seconds > meeting.seconds:
             meeting.seconds = charge.seconds
@@ -302,11 +310,14 @@ class VirtualTransport:
 
     def subset(self, members: Sequence[int], context: int) -> VirtualTransport:
         meeting = self._meeting
+        # All members ask between the same two exchanges, and the first one makes it: the same members later are another
+        # part.
         key = (meeting.generation, tuple(members))
         part = meeting.parts.get(key)
         if part is None:
             pids = [meeting.pids[member] for member in members]
             part = VirtualMeeting(len(members), meeting.scheduler, meeting.machine, meeting.clock, meeting.carry, pids)
+            # Of an earlier exchange: all of its members have it.
             meeting.parts = {k: v for k, v in meeting.parts.items() if k[0] == meeting.generation}
             meeting.parts[key] = part
         return VirtualTransport(part, members.index(self.pid), self)
