@@ -228,6 +228,8 @@ class Board(Meeting):
         Raises:
             DeliveryError: somebody says something, and does not say to this one what.
         """
+        # The steps of `Twin.gather`, which looks at each status only once: a call for the two would take 0.05 us more
+        # for each neighbour in most exchanges.
         parity, own = self.number & 1, SLOT * (len(self._ranks) if outside else self._own)
         found = []
         for k in self._others:
