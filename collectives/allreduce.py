@@ -38,7 +38,7 @@ from .primitive import (
     taken,
 )
 from .riding import start
-from .small import Array, Prepared, climb
+from .small import Array, PreparedClimb, climb
 
 ALGORITHMS = ("trees", "blocks")
 
@@ -131,14 +131,14 @@ def cost(
     order = checked_order(name, order)
     whole = math.ceil(item_words(name, "words", words))
     given = fan_out(name, degree)
-    asked = only_trees(name, named(name, algorithm, ALGORITHMS), given)
-    if asked == "blocks":
-        divisible(name, asked, items, machine.p, "a value")
-    how, chosen = ("trees", given) if given else choose(machine, words, items, order, asked)
+    requested = only_trees(name, named(name, algorithm, ALGORITHMS), given)
+    if requested == "blocks":
+        divisible(name, requested, items, machine.p, "a value")
+    how, chosen = ("trees", given) if given else choose(machine, words, items, order, requested)
     return _blocks(machine, words, items) if how == "blocks" else _trees(machine, whole, chosen, order)
 
 
-def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> Prepared | None:
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> PreparedClimb | None:
     name = check_operator("allreduce", op)
     order = checked_order("allreduce", order)
     kind, words = descriptor(value)
@@ -150,7 +150,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     if how != "trees":
         return None
     agreed = {"value": kind, "op": name, "degree": given, "algorithm": None, "order": order}
-    return Prepared(agreed, trees(bsp.p, degree, order).steps, _fold(bsp.p, order), words)
+    return PreparedClimb(agreed, trees(bsp.p, degree, order).steps, _fold(bsp.p, order), words)
 
 
 def _small(
@@ -240,15 +240,17 @@ def allreduce(
     given = fan_out("allreduce", degree)
     name = check_operator("allreduce", op)
     order = checked_order("allreduce", order)
-    asked = only_trees("allreduce", named("allreduce", algorithm, ALGORITHMS), given)
+    requested = only_trees("allreduce", named("allreduce", algorithm, ALGORITHMS), given)
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
-    if asked == "blocks":
-        divisible("allreduce", asked, items, bsp.p, kind)
+    if requested == "blocks":
+        divisible("allreduce", requested, items, bsp.p, kind)
     call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given, algorithm=algorithm)
     checked_out("allreduce", out)
     own = taken(value, "allreduce")
-    choice = ("trees", given) if given else choose(bsp.machine, own.nbytes / 8 if items else words, items, order, asked)
+    choice = (
+        ("trees", given) if given else choose(bsp.machine, own.nbytes / 8 if items else words, items, order, requested)
+    )
     call.ends(supersteps(bsp.p, choice, items, order))
     return placed(call.name, detached((yield from run(call, own, op, choice, words, order, out)), value), out)
 

@@ -46,7 +46,7 @@ def cost(machine: Machine, keys: ArrayLike | None = None, counts: ArrayLike | No
         UsageError: neither keys nor counts, or what they cannot be.
     """
     sorting = cost_of_sorting(machine, keys, counts, itemsize, 8)
-    return with_division(machine, sorting, keys, counts, [8], told=2)
+    return with_division(machine, sorting, keys, counts, [8], numbers=2)
 
 
 @primitive(cost, plan)
@@ -88,7 +88,7 @@ def argsort(bsp: BSP, keys: Any) -> Supersteps[NDArray[np.int64]]:
     _, origins, _ = yield from run_sorting(call, block, here, stable=True)
     assert origins is not None
     # 2. How many keys lay before each processor's makes indices of them.
-    sizes = yield from balanced.told(call, [len(block), len(origins)])
+    sizes = yield from balanced.gathered(call, [len(block), len(origins)])
     starts = np.cumsum(sizes[:, 0]) - sizes[:, 0]
     indices = starts[origins >> PLACES] + (origins & ((1 << PLACES) - 1))
     # 3. They are divided equally.

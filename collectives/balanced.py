@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .allgather import cost as cost_of_telling
-from .allgather import plan as plan_of_telling
+from .allgather import cost as allgather_cost
+from .allgather import plan as allgather_plan
 from .blocks import Ints, even_cuts
 from .plan import Plan, Step, joined
 from .primitive import Call, packed, unpacked
@@ -33,24 +33,24 @@ def moves(sizes: Ints) -> Step:
 
 @lru_cache(maxsize=64)
 def _moves(sizes: tuple[int, ...]) -> Step:
-    """`moves`; kept, as all virtual processors ask for the same."""
+    """`moves`; cached, as all virtual processors ask for the same."""
     return moves(np.array(sizes, np.int64))
 
 
 def plan(sizes: Ints) -> Plan:
     """The superstep of the sizes (item 0: those of the sender), and that of `moves`."""
     p = len(sizes)
-    return plan_of_telling(p) if p == 1 else joined(p, (plan_of_telling(p)[0], moves(sizes)))
+    return allgather_plan(p) if p == 1 else joined(p, (allgather_plan(p)[0], moves(sizes)))
 
 
-def cost(machine: Machine, sizes: Ints, itemsizes: Sequence[int], told: int = 1) -> Cost:
+def cost(machine: Machine, sizes: Ints, itemsizes: Sequence[int], numbers: int = 1) -> Cost:
     """What it costs, exactly.
 
     Args:
         machine: its p is that of the processors.
         sizes: rows on each processor, shape (p,).
         itemsizes: bytes of a row, of each column.
-        told: numbers that each processor tells all.
+        numbers: that each processor sends to all.
     """
     if machine.p == 1:
         return Cost(machine)
@@ -58,10 +58,10 @@ def cost(machine: Machine, sizes: Ints, itemsizes: Sequence[int], told: int = 1)
     rows = (step.last - step.first).astype(np.int64)
     moved = step.counted(sum(-(-rows * size // 8) for size in itemsizes) + np.zeros(len(step), np.int64))
     moved = moved._replace(messages=moved.messages * len(itemsizes))
-    return cost_of_telling(machine, told) + Cost(machine, (moved,))
+    return allgather_cost(machine, numbers) + Cost(machine, (moved,))
 
 
-def bound(machine: Machine, total: int, largest: int, itemsizes: Sequence[int], told: int = 1) -> Cost:
+def bound(machine: Machine, total: int, largest: int, itemsizes: Sequence[int], numbers: int = 1) -> Cost:
     """What it costs at most, for so many rows in all and on the processor that has most."""
     p = machine.p
     if p == 1:
@@ -71,18 +71,18 @@ def bound(machine: Machine, total: int, largest: int, itemsizes: Sequence[int], 
     def words(rows: int, messages: int) -> int:
         return sum(-(-rows * size // 8) + (min(messages, rows) if size % 8 else 0) for size in itemsizes)
 
-    told_cost = cost_of_telling(machine, told)
-    moved = told_cost[0]._replace(
+    agreement = allgather_cost(machine, numbers)
+    moved = agreement[0]._replace(
         h_out=words(min(largest, total), p - 1),
         h_in=words(-(-total // p), p - 1),
         messages=(p - 1) * len(itemsizes),
         M=words(total, p * (p - 1)),
     )
-    return told_cost + Cost(machine, (moved,))
+    return agreement + Cost(machine, (moved,))
 
 
-def told(call: Call, numbers: Sequence[int]) -> Supersteps[Ints]:
-    """What all processors say, shape (p, len(numbers))."""
+def gathered(call: Call, numbers: Sequence[int]) -> Supersteps[Ints]:
+    """The numbers of all processors, shape (p, len(numbers))."""
     p, pid = call.bsp.p, call.bsp.pid
     table = np.empty((p, len(numbers)), np.int64)
     table[pid] = numbers

@@ -65,13 +65,13 @@ def with_division(
     keys: ArrayLike | None,
     counts: ArrayLike | None,
     itemsizes: Sequence[int],
-    told: int = 1,
+    numbers: int = 1,
 ) -> Cost:
     """The cost of a sample sort, and of what divides the columns of these bytes a row equally behind it."""
     if counts is not None:
-        return sorting + balanced.cost(machine, np.asarray(counts, np.int64).sum(0), itemsizes, told)
+        return sorting + balanced.cost(machine, np.asarray(counts, np.int64).sum(0), itemsizes, numbers)
     sizes = np.broadcast_to(np.asarray(keys, np.int64), (machine.p,))
-    return sorting + balanced.bound(machine, int(sizes.sum()), most(machine.p, sizes), itemsizes, told)
+    return sorting + balanced.bound(machine, int(sizes.sum()), most(machine.p, sizes), itemsizes, numbers)
 
 
 @primitive(cost, plan)
@@ -114,7 +114,7 @@ def balanced_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False)
     call.ends(4)
     merged, carried, _ = yield from run_sorting(call, block, carried, stable)
     columns = [merged] if carried is None else [merged, carried]
-    sizes = (yield from balanced.told(call, [len(columns[0])]))[:, 0]
+    sizes = (yield from balanced.gathered(call, [len(columns[0])]))[:, 0]
     columns = yield from balanced.run(call, columns, sizes)
     return columns[0] if carried is None else (columns[0], columns[1])
 

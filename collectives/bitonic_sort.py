@@ -281,8 +281,8 @@ def returned(call: Call, rows: Rows, size: int, most: int) -> Supersteps[Rows]:
     first = bsp.pid * most
     letters = yield from call.sync()
     for letter in letters:
-        asked = rows[letter.note[0] - first : letter.note[1] - first]
-        call.send(letter.source, packed(asked, call.name, "keys"))
+        requested = rows[letter.note[0] - first : letter.note[1] - first]
+        call.send(letter.source, packed(requested, call.name, "keys"))
     letters = yield from call.sync([holder for holder in holders if holder != bsp.pid])
     came = {letter.source: unpacked(letter.payload) for letter in letters}
     came[bsp.pid] = rows[max(begin - first, 0) : max(end - first, 0)]

@@ -16,7 +16,7 @@ from .broadcast_items import plan as plan_items
 from .broadcast_items import run as run_items
 from .counted.broadcast_groups import counted as counted_groups
 from .counted.broadcast_items import counted as counted_items
-from .dissemination import Carry, Held
+from .dissemination import Carry, Copy
 from .plan import Plan, Step, joined
 from .primitive import (
     NOT_SMALL,
@@ -125,8 +125,8 @@ def cost(
     """
     words = integer("broadcast.cost", "words", words, 0)
     root = processor("broadcast.cost", "root", root, machine.p)
-    asked = named("broadcast.cost", algorithm, ALGORITHMS)
-    return _cost(machine, words, *choose(machine, words, True, asked, fan_out("broadcast.cost", degree)), root)
+    requested = named("broadcast.cost", algorithm, ALGORITHMS)
+    return _cost(machine, words, *choose(machine, words, True, requested, fan_out("broadcast.cost", degree)), root)
 
 
 def _small(
@@ -238,15 +238,15 @@ def broadcast(
     """
     root = processor("broadcast", "root", root, bsp.p)
     given = fan_out("broadcast", degree)
-    asked = named("broadcast", algorithm, ALGORITHMS)
+    requested = named("broadcast", algorithm, ALGORITHMS)
     checked_out("broadcast", out)
     if like is not None:
         _check_like(value, like, bsp.pid == root)
     more = {} if like is None else {"like": descriptor(like).kind}
-    call = Call(bsp, "broadcast", root=root, degree=given, algorithm=asked, **more)
+    call = Call(bsp, "broadcast", root=root, degree=given, algorithm=requested, **more)
 
     def choice(words: int, divisible: bool) -> tuple[str, Any]:
-        return choose(bsp.machine, words, divisible, asked, given)
+        return choose(bsp.machine, words, divisible, requested, given)
 
     return placed("broadcast", (yield from dissemination.run(call, value, root, choice, _WAYS, like, out)), out)
 
@@ -265,18 +265,18 @@ def _check_like(value: Any, like: Any, is_root: bool) -> None:
         )
 
 
-def run(call: Call, held: Held, root: int) -> Supersteps[None]:
+def run(call: Call, copy: Copy, root: int) -> Supersteps[None]:
     """The tree, from where this processor has the value, or waits for it at its place."""
-    levels = trees(call.bsp.p, held.header.by, root)
-    if not held.superstep:
+    levels = trees(call.bsp.p, copy.envelope.by, root)
+    if not copy.superstep:
         call.takes(len(levels))
-    dissemination.began(call, held, levels)
-    for level in levels[held.superstep :]:
+    dissemination.began(call, copy, levels)
+    for level in levels[copy.superstep :]:
         # A processor that has the value makes d - 1 copies of it, and sends one to each of its children.
         for child, _, _ in level.sends(call.bsp.pid):
-            call.send(child, held.part(0, 1), held.note)
+            call.send(child, copy.part(0, 1), copy.note)
         due = level.receives(call.bsp.pid)  # nothing, to who has the value
-        held.take((yield from call.sync(sources(due))), due)
+        copy.take((yield from call.sync(sources(due))), due)
 
 
 _WAYS: dict[str, Carry] = {"trees": run, "2d": run_items, "groups": broadcast_groups.run}

@@ -23,7 +23,7 @@ from ..cost import Cost, Machine
 from ..rides import Supersteps
 from . import dissemination, tree
 from .counted.broadcast_groups import counted
-from .dissemination import Held
+from .dissemination import Copy
 from .plan import Plan, Step, joined
 from .primitive import Call
 
@@ -96,6 +96,6 @@ def choose(machine: Machine, k: int, degree: int | None = None) -> tuple[int, in
     return min(candidates, key=lambda by: Cost(machine, counted(p, k, *by)).seconds)
 
 
-def run(call: Call, held: Held, root: int) -> Supersteps[None]:
+def run(call: Call, copy: Copy, root: int) -> Supersteps[None]:
     """Follow the plan, from where this processor has something of the value."""
-    yield from dissemination.follow(call, held, plan(call.bsp.p, held.words, *held.header.by, root))
+    yield from dissemination.follow(call, copy, plan(call.bsp.p, copy.words, *copy.envelope.by, root))

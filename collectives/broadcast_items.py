@@ -12,7 +12,7 @@ from ..cost import Cost, Machine
 from ..rides import Supersteps
 from . import broadcast_groups, dissemination, tree
 from .counted.broadcast_items import counted
-from .dissemination import Held
+from .dissemination import Copy
 from .plan import Plan, Step, joined
 from .primitive import Call, integer, primitive, processor
 
@@ -107,6 +107,6 @@ def _choice(machine: Machine, words: int, _: bool) -> tuple[str, int]:
     return "2d", choose(machine, words)
 
 
-def run(call: Call, held: Held, root: int) -> Supersteps[None]:
+def run(call: Call, copy: Copy, root: int) -> Supersteps[None]:
     """Follow the plan, from where this processor has something of the value."""
-    yield from dissemination.follow(call, held, plan(call.bsp.p, held.words, held.header.by, root))
+    yield from dissemination.follow(call, copy, plan(call.bsp.p, copy.words, copy.envelope.by, root))

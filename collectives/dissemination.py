@@ -1,8 +1,8 @@
 """What broadcasts share: only the root knows what there is, and how it goes to the others.
 
-A header with what they do not know (size, dtype, shape, the algorithm that the root chose) travels beside the data, and
-counts no words. A processor that has received nothing just syncs; from its first message it knows the plan, and how
-many supersteps remain.
+An envelope with what they do not know (size, dtype, shape, the algorithm that the root chose) travels beside the data,
+and counts no words. A processor that has received nothing just syncs; from its first message it knows the plan, and
+how many supersteps remain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be c
 TREES = "trees"  # the algorithm whose items are values, which are not cut
 
 
-class Header(NamedTuple):
+class Envelope(NamedTuple):
     """What travels beside the data.
 
     how: the algorithm. by: its degree, its fan-outs, or its pieces and degree. nbytes: of the value. descriptor: dtype
@@ -43,8 +43,8 @@ class Header(NamedTuple):
         return f"{self.how},{self.by},{self.nbytes},{text}"
 
     @classmethod
-    def read(cls, note: Any) -> Header:
-        """What `note` made a note of."""
+    def read(cls, note: Any) -> Envelope:
+        """The envelope of which this is the note."""
         if type(note) is not str:
             return cls(*note)
         how, by, nbytes, descriptor = note.split(",", 3)
@@ -63,32 +63,32 @@ class Header(NamedTuple):
         return array.reshape(-1).view(np.uint8), array
 
 
-class Held:
-    """What a processor has of the value: the root all of it, another one what has come, and room for the rest.
+class Copy:
+    """A processor's copy of the value: the root's is whole, another one's is what has come, and room for the rest.
 
-    header: what travels beside it. note: that, as it travels. content: a number, or bytes. array: that these bytes are,
-    on another processor than the root. letters: with which it came here, if by messages.
+    envelope: what travels beside it. note: that, as it travels. content: a number, or bytes. array: that these bytes
+    are, on another processor than the root. letters: with which it came here, if by messages.
     superstep: of the plan, the first in which this processor may have something to send.
     """
 
     def __init__(
         self,
-        header: Header,
+        envelope: Envelope,
         content: Any,
         array: Any = None,
         superstep: int = 0,
         letters: Sequence[Letter] = (),
     ) -> None:
-        self.header, self.content, self.array = header, content, array
+        self.envelope, self.content, self.array = envelope, content, array
         self.superstep, self.letters = superstep, letters
-        self.note = header.note()
-        self._scale = header.nbytes if header.how == TREES else 8
+        self.note = envelope.note()
+        self._scale = envelope.nbytes if envelope.how == TREES else 8
 
     @classmethod
-    def opened(cls, name: str, value: Any, choose: Choice) -> Held:
+    def opened(cls, name: str, value: Any, choose: Choice) -> Copy:
         """The root's: a number, or bytes; with it goes the choice of an algorithm."""
         if is_number(value):
-            return cls(Header(*choose(1, False), 8, "number"), value)
+            return cls(Envelope(*choose(1, False), 8, "number"), value)
         descriptor: Any
         if is_array(value) and value.dtype.itemsize:
             # Copies only where the array is not contiguous.
@@ -97,46 +97,46 @@ class Held:
         else:
             data = np.frombuffer(packed(value, name), np.uint8)
             descriptor = "object"
-        return cls(Header(*choose(-(-data.size // 8), True), data.size, descriptor), data)
+        return cls(Envelope(*choose(-(-data.size // 8), True), data.size, descriptor), data)
 
     @classmethod
-    def came(cls, letters: Sequence[Letter], superstep: int, out: Any = None) -> Held:
+    def came(cls, letters: Sequence[Letter], superstep: int, out: Any = None) -> Copy:
         """That of a processor whose first messages these are, at the end of the superstep before this one."""
-        header = Header.read(letters[0].note)
-        return cls(header, *header.room(out), superstep, letters)
+        envelope = Envelope.read(letters[0].note)
+        return cls(envelope, *envelope.room(out), superstep, letters)
 
     @classmethod
-    def expected(cls, like: Any, choose: Choice, out: Any = None) -> Held:
+    def expected(cls, like: Any, choose: Choice, out: Any = None) -> Copy:
         """That of a processor that knows beforehand what comes: a number, or an array of that dtype and shape."""
         if is_number(like):
-            return cls(Header(*choose(1, False), 8, "number"), None)
-        header = Header(*choose(-(-like.nbytes // 8), True), like.nbytes, _array_descriptor(like))
-        return cls(header, *header.room(out))
+            return cls(Envelope(*choose(1, False), 8, "number"), None)
+        envelope = Envelope(*choose(-(-like.nbytes // 8), True), like.nbytes, _array_descriptor(like))
+        return cls(envelope, *envelope.room(out))
 
     @property
     def words(self) -> int:
         """Of 8 bytes."""
-        return -(-self.header.nbytes // 8)
+        return -(-self.envelope.nbytes // 8)
 
     def part(self, first: int, last: int) -> Any:
         """Some items of a plan, as they are sent: words, or the value whole."""
-        if self.header.descriptor == "number":
+        if self.envelope.descriptor == "number":
             return self.content
         return self.content[first * self._scale : last * self._scale]
 
     def take(self, letters: Sequence[Letter], due: Sequence[tuple[int, int, int]]) -> None:
         """Put what came in its place: the one copy, as a message ends with the next sync."""
         for letter, (_, first, last) in zip(letters, due, strict=True):
-            if self.header.descriptor == "number":
+            if self.envelope.descriptor == "number":
                 self.content = letter.payload
             else:
                 self.part(first, last)[...] = letter.payload
 
     def value(self) -> Any:
         """The value, on a processor that is not the root."""
-        if self.header.descriptor == "number":
+        if self.envelope.descriptor == "number":
             return self.content
-        if self.header.descriptor == "object":
+        if self.envelope.descriptor == "object":
             return unpacked(self.content.tobytes())
         return self.array
 
@@ -145,7 +145,7 @@ def _array_descriptor(array: Any) -> tuple[Any, tuple[int, ...]]:
     return array.dtype if array.dtype.names else array.dtype.str, array.shape
 
 
-Carry = Callable[[Call, Held, int], Supersteps[None]]  # an algorithm from a root, from where a processor has something
+Carry = Callable[[Call, Copy, int], Supersteps[None]]  # an algorithm from a root, from where a processor has something
 
 
 def run(
@@ -163,47 +163,47 @@ def run(
     """
     p, pid = call.bsp.p, call.bsp.pid
     if like is not None and pid != root:
-        held = Held.expected(like, choose, out)
+        copy = Copy.expected(like, choose, out)
     elif pid == root:
         value = own_argument(value)
-        held = Held.opened(call.name, value, choose)
+        copy = Copy.opened(call.name, value, choose)
     else:
         call.follows()
-        held = yield from _heard(
+        copy = yield from _first_received(
             call, root, 2 * tree.height(p, 2) + 2, out
         )  # the longest plan makes two supersteps of each level
     if p > 1:
-        yield from algorithms[held.header.how](call, held, root)
-    return value if pid == root else held.value()
+        yield from algorithms[copy.envelope.how](call, copy, root)
+    return value if pid == root else copy.value()
 
 
-def _heard(call: Call, root: int, most: int, out: Any) -> Supersteps[Held]:
+def _first_received(call: Call, root: int, most: int, out: Any) -> Supersteps[Copy]:
     """What a processor has when it hears for the first time."""
     for superstep in range(1, most + 1):
         if letters := (yield from call.sync()):
-            return Held.came(letters, superstep, out)
+            return Copy.came(letters, superstep, out)
     raise UsageError(
         f"{call.name}: argument root: expected the same on all processors; processor {call.bsp.pid} was given {root} "
         f"and heard nothing in {most} supersteps"
     )
 
 
-def follow(call: Call, held: Held, plan: Plan) -> Supersteps[None]:
+def follow(call: Call, copy: Copy, plan: Plan) -> Supersteps[None]:
     """Send and receive what a plan says, from where this processor has something."""
     pid = call.bsp.pid
-    if not held.superstep:
+    if not copy.superstep:
         call.takes(len(plan))
-    began(call, held, plan)
-    for step in plan[held.superstep :]:
+    began(call, copy, plan)
+    for step in plan[copy.superstep :]:
         for dest, first, last in step.sends(pid):
-            call.send(dest, held.part(first, last), held.note)
+            call.send(dest, copy.part(first, last), copy.note)
         due = step.receives(pid)
-        held.take((yield from call.sync(sources(due))), due)
+        copy.take((yield from call.sync(sources(due))), due)
 
 
-def began(call: Call, held: Held, plan: Plan) -> None:
+def began(call: Call, copy: Copy, plan: Plan) -> None:
     """Take the messages by which a processor heard for the first time."""
-    if held.superstep:
-        due = plan[held.superstep - 1].receives(call.bsp.pid) if held.superstep <= len(plan) else []
-        call.expect(held.letters, sources(due))
-        held.take(held.letters, due)
+    if copy.superstep:
+        due = plan[copy.superstep - 1].receives(call.bsp.pid) if copy.superstep <= len(plan) else []
+        call.expect(copy.letters, sources(due))
+        copy.take(copy.letters, due)

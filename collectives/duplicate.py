@@ -41,7 +41,7 @@ class Interval(NamedTuple):
     nbytes: int
 
 
-class Held(NamedTuple):
+class Delivered(NamedTuple):
     """What a processor has behind step (3)ii: S_i as bytes, if it is the first of an interval, and other records.
 
     pieces: (source, records).
@@ -171,14 +171,14 @@ def run(call: Call, own: ItemType, n: int, records: Records, degree: int) -> Sup
         return item_type, for_l
     # (3)ii. S_i goes to l_i+1. (4) The others go to l_i and r_i; they are known by now, so in the same superstep.
     sent = [(to_l, for_l), (to_s, s_i), (to_r, for_r)]
-    held = yield from _sent(call, sent, Interval(int(to_s.dest), int(to_r.dest) - int(to_s.dest), 0), item_type)
+    delivered = yield from _sent(call, sent, Interval(int(to_s.dest), int(to_r.dest) - int(to_s.dest), 0), item_type)
     # (3)iii. l_i+1 broadcasts S_i to l_i+1, ..., r_i-1. (3)iv. The value l_i+1 rides beside the items.
-    interval, data = yield from _spread(call, held.interval, held.data, degree)
+    interval, data = yield from _spread(call, delivered.interval, delivered.data, degree)
     # (3)v. Each takes what is destined for it. All its copies are of one processor.
     if interval is not None:
         return item_type, _destined(call, interval, decoded(data, item_type))
     # Elsewhere the copies are what came, by the processors' order.
-    pieces = [piece for _, piece in sorted(held.pieces, key=lambda piece: piece[0])]
+    pieces = [piece for _, piece in sorted(delivered.pieces, key=lambda piece: piece[0])]
     return item_type, np.concatenate([np.empty(0, item_type.record), *pieces], dtype=item_type.record)
 
 
@@ -204,7 +204,7 @@ def _numbered(
 
 def _sent(
     call: Call, sent: Sequence[tuple[Share, Records]], between: Interval, item_type: ItemType
-) -> Supersteps[Held]:
+) -> Supersteps[Delivered]:
     """One superstep: the shares of this processor's copies go where they belong, that of `between` with a note."""
     pid = call.bsp.pid
     interval, data = None, np.empty(0, np.uint8)
@@ -225,7 +225,7 @@ def _sent(
             pieces.append((letter.source, decoded(letter.payload, item_type)))
         else:
             interval, data = letter.note, letter.payload.copy()
-    return Held(interval, data, pieces)
+    return Delivered(interval, data, pieces)
 
 
 def _spread(

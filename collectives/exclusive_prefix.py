@@ -98,7 +98,7 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None) -> Cost:
     return _trees(machine, words, fan_out("exclusive_prefix.cost", degree) or choose(machine, words))
 
 
-class Prepared(NamedTuple):
+class PreparedPrefix(NamedTuple):
     """What a plain call is made of that depends on its arguments alone; `first`: what processor 0 gets, or None."""
 
     agreed: dict[str, Any]
@@ -107,12 +107,12 @@ class Prepared(NamedTuple):
     first: Any
 
 
-def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> Prepared:
+def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> PreparedPrefix:
     given = fan_out("exclusive_prefix", degree)
     name = check_operator("exclusive_prefix", op)
     kind, words = descriptor(value)
     scheme = plan(bsp.p, given or choose(bsp.machine, words))
-    return Prepared({"value": kind, "op": name, "degree": given}, scheme, words, _identity(op, value))
+    return PreparedPrefix({"value": kind, "op": name, "degree": given}, scheme, words, _identity(op, value))
 
 
 def _small(
@@ -126,7 +126,7 @@ def _small(
     else:
         return NOT_SMALL
     try:
-        found: Prepared | None = bsp.prepared.get(key)
+        found: PreparedPrefix | None = bsp.prepared.get(key)
     except TypeError:  # an op, or a wrong argument, that cannot be hashed
         return NOT_SMALL
     if found is None:

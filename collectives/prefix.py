@@ -40,7 +40,7 @@ from .primitive import (
     taken,
 )
 from .riding import start
-from .small import Array, Prepared, climb
+from .small import Array, PreparedClimb, climb
 
 ALGORITHMS = ("trees", "2d")
 
@@ -125,24 +125,24 @@ def cost(
     order = checked_order(name, order)
     words = item_words(name, "words", words)
     given = fan_out(name, degree)
-    asked = _asked(name, algorithm, given, items, "a value")
-    how, chosen = (asked, given) if asked and given else choose(machine, words, items, order, asked)
+    requested = _requested(name, algorithm, given, items, "a value")
+    how, chosen = (requested, given) if requested and given else choose(machine, words, items, order, requested)
     return _cost(machine, words, items, order, how, chosen)
 
 
-def _asked(name: str, algorithm: str | None, degree: int | None, items: int, value: str) -> str | None:
+def _requested(name: str, algorithm: str | None, degree: int | None, items: int, value: str) -> str | None:
     """Which algorithm is asked for; a degree alone asks for trees.
 
     Raises:
         UsageError: there is none of that name, or it cannot cut the value.
     """
-    asked = named(name, algorithm, ALGORITHMS) or (None if degree is None else "trees")
-    if asked == "2d":
-        divisible(name, asked, items, 1, value)
-    return asked
+    requested = named(name, algorithm, ALGORITHMS) or (None if degree is None else "trees")
+    if requested == "2d":
+        divisible(name, requested, items, 1, value)
+    return requested
 
 
-def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> Prepared | None:
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> PreparedClimb | None:
     name = check_operator("prefix", op)
     if checked_order("prefix", order) == "fixed":
         return None
@@ -156,7 +156,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     if how != "trees":
         return None
     agreed = {"value": kind, "op": name, "degree": given, "algorithm": None, "order": order}
-    return Prepared(agreed, prefix_trees.plan((bsp.p,), degree).steps, in_turn, words)
+    return PreparedClimb(agreed, prefix_trees.plan((bsp.p,), degree).steps, in_turn, words)
 
 
 def _small(
@@ -243,12 +243,12 @@ def prefix(
     order = checked_order("prefix", order)
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
-    asked = _asked("prefix", algorithm, given, items, kind)
+    requested = _requested("prefix", algorithm, given, items, kind)
     call = Call(bsp, "prefix", order, value=kind, op=name, degree=given, algorithm=algorithm)
     checked_out("prefix", out)
     own = taken(value, "prefix")
     size = own.nbytes / 8 if items else words
-    choice = (asked, given) if asked and given else choose(bsp.machine, size, items, order, asked)
+    choice = (requested, given) if requested and given else choose(bsp.machine, size, items, order, requested)
     how, by = choice
     call.takes(len(plan_2d(bsp.p, items, by, order) if how == "2d" else plan(bsp.p, by, order)))
     return placed("prefix", detached((yield from run(call, own, op, choice, words, order)), value), out)

@@ -18,10 +18,10 @@ from ..rides import Supersteps
 from .plan import Plan, Step, joined
 from .primitive import Call, is_array, item_words, primitive
 
-KEPT = 16  # pairs of layouts whose index maps a processor keeps
+CACHED = 16  # pairs of layouts whose index maps a processor keeps
 
 
-class _Piece(NamedTuple):
+class _Overlap(NamedTuple):
     """What a processor has in common with another one: an index of its own part."""
 
     other: int
@@ -39,8 +39,8 @@ class _Maps(NamedTuple):
     own: tuple[int, ...]
     new: tuple[int, ...]
     stays: bool
-    leaving: list[_Piece]
-    coming: list[_Piece]
+    leaving: list[_Overlap]
+    coming: list[_Overlap]
     sources: list[int]
 
     @classmethod
@@ -126,7 +126,7 @@ def redistribute(bsp: BSP, array: Any, from_layout: Layout, to_layout: Layout) -
         maps = None
     if maps is None:
         _fitting(name, from_layout, to_layout, bsp.p)
-        if len(cache) >= KEPT:
+        if len(cache) >= CACHED:
             del cache[next(iter(cache))]
         maps = cache[key] = _Maps.of(from_layout, to_layout, pid, bsp.p)
     rows = len(maps.own)
@@ -173,7 +173,7 @@ def _fitting(name: str, from_layout: Any, to_layout: Any, p: int) -> None:
         )
 
 
-def _pieces(layout: Layout, other: Layout, pid: int) -> list[_Piece]:
+def _pieces(layout: Layout, other: Layout, pid: int) -> list[_Overlap]:
     """What a processor's part by a layout has in common with those of all processors by another one, by pid.
 
     On each axis the items that two parts have in common are in the same order in both, so nothing but the items need be
@@ -184,7 +184,7 @@ def _pieces(layout: Layout, other: Layout, pid: int) -> list[_Piece]:
     found: list[tuple[int, tuple[Places, ...]]] = [(0, ())]
     for parts, groups in zip(other.grid, by_axis, strict=True):
         found = [(pid * parts + k, (*places, as_places(at))) for pid, places in found for k, at in groups]
-    return [_Piece(pid, _index(places)) for pid, places in found]
+    return [_Overlap(pid, _index(places)) for pid, places in found]
 
 
 def _index(places: tuple[Places, ...]) -> Any:

@@ -39,7 +39,7 @@ from .primitive import (
     taken,
 )
 from .riding import start
-from .small import Array, Prepared, climb
+from .small import Array, PreparedClimb, climb
 
 ALGORITHMS = ("trees", "blocks")
 
@@ -140,16 +140,16 @@ def cost(
     order = checked_order(name, order)
     root = processor(name, "root", root, machine.p)
     given = fan_out(name, degree)
-    asked = only_trees(name, named(name, algorithm, ALGORITHMS), given)
-    if asked == "blocks":
-        divisible(name, asked, items, machine.p, "a value")
-    how, chosen = ("trees", given) if given else choose(machine, words, items, order, root, asked)
+    requested = only_trees(name, named(name, algorithm, ALGORITHMS), given)
+    if requested == "blocks":
+        divisible(name, requested, items, machine.p, "a value")
+    how, chosen = ("trees", given) if given else choose(machine, words, items, order, root, requested)
     if how == "blocks":
         return _blocks(machine, words, items, root)
     return trees(machine.p, chosen, root, order).cost(machine, whole)
 
 
-def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, root: int) -> Prepared | None:
+def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, root: int) -> PreparedClimb | None:
     name = check_operator("reduce", op)
     order = checked_order("reduce", order)
     kind, words = descriptor(value)
@@ -161,7 +161,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     if how != "trees":
         return None
     agreed = {"value": kind, "op": name, "root": root, "degree": given, "algorithm": None, "order": order}
-    return Prepared(agreed, trees(bsp.p, degree, root, order).steps, _fold(bsp.p, order), words)
+    return PreparedClimb(agreed, trees(bsp.p, degree, root, order).steps, _fold(bsp.p, order), words)
 
 
 def _small(
@@ -252,17 +252,17 @@ def reduce(
     given = fan_out("reduce", degree)
     name = check_operator("reduce", op)
     order = checked_order("reduce", order)
-    asked = only_trees("reduce", named("reduce", algorithm, ALGORITHMS), given)
+    requested = only_trees("reduce", named("reduce", algorithm, ALGORITHMS), given)
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
-    if asked == "blocks":
-        divisible("reduce", asked, items, bsp.p, kind)
+    if requested == "blocks":
+        divisible("reduce", requested, items, bsp.p, kind)
     call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given, algorithm=algorithm)
     if bsp.pid == root:
         checked_out("reduce", out)
     own = taken(value, "reduce")
     size = own.nbytes / 8 if items else words
-    choice = ("trees", given) if given else choose(bsp.machine, size, items, order, root, asked)
+    choice = ("trees", given) if given else choose(bsp.machine, size, items, order, root, requested)
     how, by = choice
     call.takes(len(by_blocks.plan(bsp.p, items, root) if how == "blocks" else trees(bsp.p, by, root, order)))
     total = yield from run(call, own, op, root, choice, words, order, out)

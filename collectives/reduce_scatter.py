@@ -79,7 +79,7 @@ def cost(machine: Machine, n: int, words: float = 1, counts: ArrayLike | None = 
     return plan(machine.p, n, counts).cost(machine, item_words("reduce_scatter.cost", "words", words))
 
 
-class Prepared(NamedTuple):
+class PreparedRows(NamedTuple):
     """What a plain call with equal blocks is made of that depends on its arguments alone.
 
     words: of the block of this processor.
@@ -94,7 +94,7 @@ class Prepared(NamedTuple):
     shown: Callable[[NDArray[Any]], NDArray[Any]] | None
 
 
-def _prepare(bsp: BSP, array: NDArray[Any], op: Operator, order: Order) -> Prepared:
+def _prepare(bsp: BSP, array: NDArray[Any], op: Operator, order: Order) -> PreparedRows:
     name, p, pid = check_operator("reduce_scatter", op), bsp.p, bsp.pid
     cuts = cut_at("reduce_scatter", None, p, len(array))
     agreed = {
@@ -107,7 +107,7 @@ def _prepare(bsp: BSP, array: NDArray[Any], op: Operator, order: Order) -> Prepa
     records = None if bsp.shown is None or p == 1 or bsp.shown.on_group else bsp.shown
     if records is not None and array.dtype.kind in "biufc" and 0 < array.nbytes <= records.most - HEAD.size:
         shown = _by_records(records, agreed, _plan(p, tuple(cuts)).steps[0], op, cuts, fold, words, array)
-    return Prepared(agreed, _plan(p, tuple(cuts)), cuts, fold, words, shown)
+    return PreparedRows(agreed, _plan(p, tuple(cuts)), cuts, fold, words, shown)
 
 
 def _by_records(
@@ -172,7 +172,7 @@ def _small(
         return NOT_SMALL
     key = (name, op, order, array.dtype, array.shape)
     try:
-        found: Prepared | None = bsp.prepared.get(key)
+        found: PreparedRows | None = bsp.prepared.get(key)
     except TypeError:  # an op, or a wrong argument, that cannot be hashed
         return NOT_SMALL
     if found is None:

@@ -15,7 +15,7 @@ from ..bsp import BSP
 from ..notes import Note, Notes
 from ..rides import OF_SUPERSTEP, Ride, Supersteps
 from .primitive import NOT_SMALL, Operator, Order, checked_out, in_turn, is_number, own_result, placed, remember
-from .small import NUMBERS, QUICK, Array, Prepare, Prepared, applied, keeps_form
+from .small import NUMBERS, QUICK, Array, Prepare, PreparedClimb, applied, keeps_form
 
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
 
@@ -73,7 +73,7 @@ def placing(name: str, steps: Supersteps[Any], out: Array) -> Supersteps[Any]:
     return placed(name, (yield from steps), out)
 
 
-def climber(bsp: BSP, name: str, op: Operator, call: Prepared, like: Any, root: int) -> Start:
+def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, root: int) -> Start:
     """A climb of trees (`primitive.climbed`) by notes, on one processor: everything but its value."""
     agreed = {key: str(one) for key, one in call.agreed.items()}
     pid, fold, words, notes = bsp.pid, call.fold, call.words, bsp.notes

@@ -27,8 +27,8 @@ NAME = "sample_sort"
 SELECTING = 8
 
 
-class Block(NamedTuple):
-    """What processors tell each other of their blocks, beside the samples.
+class BlockHeader(NamedTuple):
+    """What processors send each other about their blocks, beside the samples.
 
     n: keys. dtype: of the keys. values: dtype and shape of a value, if there are values.
     """
@@ -38,15 +38,15 @@ class Block(NamedTuple):
     values: tuple[np.dtype[Any], tuple[int, ...]] | None
 
 
-def told(block: Block) -> str:
-    """What others are told of a block: of many processors most say the same, which is understood once (`heard`)."""
+def encoded(block: BlockHeader) -> str:
+    """As it travels: a text, as those of many processors are mostly equal, and each is decoded once."""
     return pickle.dumps(tuple(block)).hex()
 
 
 @lru_cache(maxsize=1024)
-def heard(note: str) -> Block:
-    """The block of which `told` tells."""
-    return Block(*pickle.loads(bytes.fromhex(note)))
+def decoded(note: str) -> BlockHeader:
+    """The header that this is the text of."""
+    return BlockHeader(*pickle.loads(bytes.fromhex(note)))
 
 
 class Sorted(NamedTuple):
@@ -254,7 +254,9 @@ def common(argument: str, dtypes: Sequence[tuple[int, np.dtype[Any]]], own: np.d
     return found
 
 
-def agreed(blocks: Sequence[Block], own: Block) -> tuple[np.dtype[Any], np.dtype[Any] | None, tuple[int, ...]]:
+def agreed(
+    blocks: Sequence[BlockHeader], own: BlockHeader
+) -> tuple[np.dtype[Any], np.dtype[Any] | None, tuple[int, ...]]:
     """What all blocks have in common: dtype of keys, dtype and shape of a value. An empty block goes with any other."""
     filled = [(pid, block) for pid, block in enumerate(blocks) if block.n]
     dtype = common("keys", [(pid, block.dtype) for pid, block in filled], own.dtype)
@@ -329,7 +331,7 @@ def run(call: Call, block: Keys, carried: NDArray[Any] | None, stable: bool) -> 
     bsp = call.bsp
     p, pid = bsp.p, bsp.pid
     n, places = block.size, sample_places(p, block.size)
-    mine = Block(n, block.dtype, None if carried is None else (carried.dtype, carried.shape[1:]))
+    mine = BlockHeader(n, block.dtype, None if carried is None else (carried.dtype, carried.shape[1:]))
     # numpy sorts these with vector instructions where the processor has them; others by merging the runs that it finds.
     vectorised = block.dtype.kind in "iuf" and block.dtype.isnative and not stable
     kind: Any = None if vectorised else "stable"
@@ -354,9 +356,9 @@ def run(call: Call, block: Keys, carried: NDArray[Any] | None, stable: bool) -> 
 
     # 2. All get the samples of all.
     others = [dest for dest in range(p) if dest != pid]
-    call.send_all(others, packed(samples, call.name, "keys"), told(mine))
+    call.send_all(others, packed(samples, call.name, "keys"), encoded(mine))
     letters = yield from call.sync(others)
-    blocks = [heard(letter.note) for letter in letters]
+    blocks = [decoded(letter.note) for letter in letters]
     blocks.insert(pid, mine)
     pieces = [unpacked(letter.payload) for letter in letters]
     pieces.insert(pid, samples)

@@ -82,7 +82,7 @@ QUICK: dict[Any, Operator] = {
 Climb = Callable[[Any], Any]  # of the value; `NOT_SMALL` where something else has to travel with its supersteps
 
 
-class Prepared(NamedTuple):
+class PreparedClimb(NamedTuple):
     """What a climb is made of, beside the op.
 
     agreed: the arguments that are equal on all processors.
@@ -105,7 +105,7 @@ class Prepared(NamedTuple):
         return found
 
 
-def climb_of_numbers(shown: Shown, name: str, op: Operator, call: Prepared) -> Climb:
+def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb) -> Climb:
     """A climb of trees (`primitive.climbed`) by numbers, on one processor: everything but its value."""
     agreed = {key: str(one) for key, one in call.agreed.items()}
     base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
@@ -178,7 +178,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: Prepared) -> C
     return climb
 
 
-def climb_of_arrays(shown: Shown, name: str, op: Operator, call: Prepared, like: Array) -> Climb:
+def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, like: Array) -> Climb:
     """The same by arrays of the dtype and shape of one like all of them."""
     agreed = {key: str(one) for key, one in call.agreed.items()}
     base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
@@ -272,7 +272,7 @@ def read(part: memoryview, at: int) -> Any:
     return pickle.loads(part[begin : begin + (code >> KIND_BITS)])
 
 
-Prepare = Callable[[BSP, Any, Operator, Order, int | None, int], Prepared | None]  # None: it is not to climb
+Prepare = Callable[[BSP, Any, Operator, Order, int | None, int], PreparedClimb | None]  # None: it is not to climb
 
 
 def climb(
@@ -320,7 +320,7 @@ def climb(
     return result.copy() if result is value and type(value) is np.ndarray else result
 
 
-def keeps_form(op: Operator, value: Any, call: Prepared) -> bool:
+def keeps_form(op: Operator, value: Any, call: PreparedClimb) -> bool:
     """Whether what goes on from superstep to superstep has the dtype and shape that values have: all know it then."""
     if type(value) is not np.ndarray or len(call.steps) < 2:
         return True

@@ -104,9 +104,9 @@ def plan(
     return joined(p, [melted(p, each) for each in ((gathering(first), *masks) if first else masks)])
 
 
-def _balancing(held: Counts, wanted: Counts) -> Step:
-    """Keys in order, of which processors hold so many, to where so many are wanted; items are ranks."""
-    ends, cuts = np.cumsum(held), np.cumsum(wanted)
+def _balancing(counts: Counts, targets: Counts) -> Step:
+    """Keys in order, of which processors have `counts`, to where `targets` are to be; items are ranks."""
+    ends, cuts = np.cumsum(counts), np.cumsum(targets)
     points = np.unique(np.concatenate([[0], ends, cuts]))
     begin, end = points[:-1], points[1:]
     return Step.of(np.searchsorted(ends, begin, "right"), np.searchsorted(cuts, begin, "right"), begin, end)
@@ -158,8 +158,8 @@ def _cost(machine: Machine, sizes: Counts, widths: Widths, even: bool, way: Way,
         total_cost += prefix.cost(machine, 1) + plan_returned(sizes).cost(machine, widths.row / 8)
     elif not even and p > 1:
         block = -(-n * widths.row // 8)
-        asked = Superstep(0, 0, p - 1, 0, 0.0, p - 1)
-        total_cost += prefix.cost(machine, 1) + Cost(machine, [asked, Superstep(block, block, p - 1, block * p)])
+        requests = Superstep(0, 0, p - 1, 0, 0.0, p - 1)
+        total_cost += prefix.cost(machine, 1) + Cost(machine, [requests, Superstep(block, block, p - 1, block * p)])
     return total_cost
 
 
@@ -174,10 +174,10 @@ def _sampled(machine: Machine, sizes: Counts, widths: Widths, moved: Counts | No
         step = _balancing(moved.sum(0), moved.sum(1))
         return sort_cost + prefix.cost(machine, 1) + Cost(machine, [step.counted(row / 8)])
     total, n = int(sizes.sum()), int(sizes.max())
-    held = most_sampled(p, sizes)
+    largest = most_sampled(p, sizes)
 
     # A message may be filled up to a word.
-    out, into, all_of_them = (-(-keys * row // 8) + min(p - 1, keys) for keys in (held, n, total))
+    out, into, all_of_them = (-(-keys * row // 8) + min(p - 1, keys) for keys in (largest, n, total))
     step_bound = Superstep(out, into, p - 1, all_of_them + p * (p - 1) * (row % 8 > 0), 0.0, p - 1)
     return sort_cost + prefix.cost(machine, 1) + Cost(machine, [step_bound])
 
@@ -206,7 +206,7 @@ def cost(
         UsageError: counts of another shape or below 0; no such algorithm.
     """
     name, p = "sort.cost", machine.p
-    asked = named(name, algorithm, ALGORITHMS)
+    requested = named(name, algorithm, ALGORITHMS)
     value = None if values is None else round(8 * item_words(name, "values", values))
     widths = Widths(round(8 * item_words(name, "words", words)), value, 8 * bool(stable))
     sizes = np.asarray(1 if counts is None else counts)
@@ -218,10 +218,10 @@ def cost(
     sizes = np.broadcast_to(sizes.astype(np.int64), (p,))
     n, lone = int(sizes.max()), counts is None
     even = int(sizes.min()) == n
-    agreeing = Cost(machine) if lone or asked in ("allgather", "sample") else allreduce.cost(machine, 2)
-    if not n and asked not in ("allgather", "sample"):
+    agreeing = Cost(machine) if lone or requested in ("allgather", "sample") else allreduce.cost(machine, 2)
+    if not n and requested not in ("allgather", "sample"):
         return agreeing
-    way = choose(machine, n, widths, lone, even, asked)
+    way = choose(machine, n, widths, lone, even, requested)
     which = None if moved is None else table(name, moved)
     return agreeing + _cost(machine, sizes, widths, True, way, which)
 
@@ -365,18 +365,18 @@ def sort(
         >>> pybsp.simulate(main, p=4).results
         [[0, 1], [2, 3], [4, 9], [15, 31]]
     """
-    asked = named("sort", algorithm, ALGORITHMS)
+    requested = named("sort", algorithm, ALGORITHMS)
     keyed = KeyedRows.of("sort", keys, values, stable, bsp.pid)
-    call = Call(bsp, "sort", algorithm=asked, stable=bool(stable), **keyed.kinds)
-    return keyed.given_back((yield from run(call, keyed, bool(stable), asked)))
+    call = Call(bsp, "sort", algorithm=requested, stable=bool(stable), **keyed.kinds)
+    return keyed.given_back((yield from run(call, keyed, bool(stable), requested)))
 
 
-def run(call: Call, keyed: KeyedRows, stable: bool, asked: str | None) -> Supersteps[Rows]:
+def run(call: Call, keyed: KeyedRows, stable: bool, requested: str | None) -> Supersteps[Rows]:
     """Choose an algorithm where none is asked for, and run it; returns as many rows as were brought."""
     bsp, rows = call.bsp, keyed.rows
-    if asked == "allgather":
+    if requested == "allgather":
         return (yield from _by_allgather(call, keyed, _sorted_here(call, keyed)))
-    if asked == "sample":
+    if requested == "sample":
         return (yield from _by_sampling(call, keyed, stable))
     # All learn the largest and the smallest block, by which they choose.
     most, least = (1, 1) if keyed.lone else (yield from extremes(call, rows.size))
@@ -385,7 +385,7 @@ def run(call: Call, keyed: KeyedRows, stable: bool, asked: str | None) -> Supers
     dtypes = rows.dtype
     value = dtypes["value"].itemsize if keyed.value is not None else None
     widths = Widths(dtypes["key"].itemsize, value, 8 * stable)
-    way = choose(bsp.machine, most, widths, keyed.lone, least == most, asked)
+    way = choose(bsp.machine, most, widths, keyed.lone, least == most, requested)
     return (yield from _by(call, keyed, stable, way, most, least))
 
 

@@ -44,8 +44,8 @@ class Accesses(Participant):
 
     Attributes:
         puts: that go out with the next sync, by destination: one object, so that others may look whether there are any.
-        asked: tickets of gets that are out, by source, in the order of calls: from `pack` until their replies come.
-        asking: whether anything is asked for by this exchange.
+        requested: tickets of gets that are out, by source, in the order of calls: from `pack` until their replies come.
+        asking: whether anything is requested by this exchange.
     """
 
     __slots__ = (
@@ -57,9 +57,9 @@ class Accesses(Participant):
         "_read",
         "_there",
         "_tickets",
-        "asked",
         "asking",
         "puts",
+        "requested",
     )
 
     def __init__(self, pool: BufferPool, arrays: Mapping[int, Array], own: int) -> None:
@@ -67,7 +67,7 @@ class Accesses(Participant):
         self.puts: dict[int, Outgoing] = {}
         self._gets: dict[int, Outgoing] = {}
         self._tickets: dict[int, list[Ticket]] = {}
-        self.asked: dict[int, list[Ticket]] = {}
+        self.requested: dict[int, list[Ticket]] = {}
         self.asking = False
         # Gets from memory that this processor sees: source, ticket, the array, what of it; and what sources count.
         self._there: list[tuple[int, Ticket, NDArray[Any], Any]] = []
@@ -128,7 +128,7 @@ class Accesses(Participant):
         if self._gets:
             for dest, out in self._gets.items():
                 parcels.setdefault(dest, {})[GETS] = _section(out, 0)  # a get counts at its source
-            self.asked, self._gets, self._tickets = self._tickets, {}, {}
+            self.requested, self._gets, self._tickets = self._tickets, {}, {}
         for source, counts in self._counts.items():
             parcels.setdefault(source, {})[READS] = Section(counts, 0, 0, None)
         self._counts = {}
@@ -184,13 +184,13 @@ class Accesses(Participant):
         for ticket, value in self._read:
             ticket.give(value)
         self._read.clear()
-        asked, self.asked = self.asked, {}
+        requested, self.requested = self.requested, {}
         for source, parcel in arrived:
             values = parcel[REPLIES].data
             data = (NOTHING if values is None else values).view()
             data.flags.writeable = False
             at = 0
-            for ticket in asked[source]:
+            for ticket in requested[source]:
                 at = aligned(at + ticket.fill(data, at))
 
     def values(self, arrived: Iterable[tuple[int, Parcel]]) -> list[tuple[Bytes, Sequence[NDArray[Any]]]]:
@@ -200,7 +200,7 @@ class Accesses(Participant):
             data = parcel[REPLIES].data
             if data is not None and data.size:
                 values, at = [], 0
-                for ticket in self.asked[source]:
+                for ticket in self.requested[source]:
                     values.append(value := np.ndarray(*ticket.form, data, at))
                     at = aligned(at + value.nbytes)
                 found.append((data, values))

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-Counted = tuple[int, int, int, int]  # words, messages, items of queues, ways (ways.py)
+# Words, messages, items of queues, ways (ways.py). No NamedTuple: to make one takes 0.1 us more, twice a superstep.
+Counted = tuple[int, int, int, int]
 NOTHING: Counted = (0, 0, 0, 0)
 
 COUNTS = Charge(0.0, counts=True)  # on ranks, where no virtual clock runs
@@ -98,18 +99,21 @@ class Account:
     def note(self, seconds: float, sent: Counted, got: Counted) -> None:
         """The superstep has ended now, after so many seconds of computing: write its row."""
         leave = clock()
+        # By position, in the order of the ledger's columns: by keywords it takes 0.04 us more in each superstep.
+        words_out, messages_out, items_out, ways = sent
+        words_in, messages_in, items_in, _ = got
         self.log.note(
             self.label_number,
             self.work,
             seconds,
             self._measured(leave),
-            sent[0],
-            got[0],
-            sent[1],
-            got[1],
-            sent[2],
-            got[2],
-            sent[3],
+            words_out,
+            words_in,
+            messages_out,
+            messages_in,
+            items_out,
+            items_in,
+            ways,
         )
         self.work = 0.0
         self.left = leave
@@ -123,18 +127,20 @@ class Account:
             label: the number of the function's label, where the program has none.
             enter, leave: when the exchange began and ended.
         """
+        words_out, messages_out, items_out, ways = sent
+        words_in, messages_in, items_in, _ = got
         self.log.note(
             self.label_number or label,
             self.work,
             enter - self.left,
             leave - self.left,
-            sent[0],
-            got[0],
-            sent[1],
-            got[1],
-            sent[2],
-            got[2],
-            sent[3],
+            words_out,
+            words_in,
+            messages_out,
+            messages_in,
+            items_out,
+            items_in,
+            ways,
         )
         self.work = 0.0
         self.left = leave
@@ -201,14 +207,14 @@ class VirtualAccount(Account):
         return self._transport.time() - self._before
 
     def alike(self, key: int, make: Callable[[], Result]) -> Result:
-        made = cast("VirtualTransport", self._transport).alike
-        if key in made:
-            result, seconds = made[key]
+        cached = cast("VirtualTransport", self._transport).alike
+        if key in cached:
+            result, seconds = cached[key]
             self.left -= seconds
         else:
             begin = clock()
             result = make()
-            made[key] = result, clock() - begin
+            cached[key] = result, clock() - begin
         return cast("Result", result)
 
     def leave_part(self, computed: float, spent: float) -> None:

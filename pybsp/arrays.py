@@ -39,11 +39,11 @@ class Ticket:
         [[1.0, 1.0], [0.0, 0.0]]
     """
 
-    __slots__ = ("_asked_in", "_shape", "_value", "array", "into")
+    __slots__ = ("_called_in", "_shape", "_value", "array", "into")
 
     def __init__(self, array: Array, shape: tuple[int, ...], into: NDArray[Any] | None = None) -> None:
         self.array, self._shape, self.into = array, shape, into  # into: where the value goes; None: nowhere else
-        self._asked_in = array._superstep.account.superstep  # the number of a superstep
+        self._called_in = array._superstep.account.superstep  # the number of a superstep
         self._value: NDArray[Any] | None = None
 
     @property
@@ -76,7 +76,7 @@ class Ticket:
     def value(self) -> NDArray[Any]:
         if self._value is None:
             raise TicketError(
-                f"ticket.value: the get was called in {describe(self._asked_in, '')}; its value is there after the "
+                f"ticket.value: the get was called in {describe(self._called_in, '')}; its value is there after the "
                 "sync that ends this superstep; call bsp.sync() first"
             )
         return self._value
@@ -286,8 +286,8 @@ class Array:
             return self._superstep.patterns.make(self, np.full(items.size, owner), items, shape)
         target, *axes = self._checked_places(owners, at)
         items = np.zeros(target.size, np.int64)
-        asked, which = np.unique(target, return_inverse=True)
-        dims = np.array([self._shapes[owner] for owner in asked], np.int64).reshape(asked.size, len(axes))
+        owners, which = np.unique(target, return_inverse=True)
+        dims = np.array([self._shapes[owner] for owner in owners], np.int64).reshape(owners.size, len(axes))
         for k, axis in enumerate(axes):
             of_owner = dims[which.ravel(), k]
             index = axis.ravel()
@@ -357,14 +357,14 @@ class Array:
         """What is equal on all processors, in words."""
         return str(self._local.dtype)
 
-    def accept(self, told: list[tuple[tuple[int, ...], int]], arrays: dict[int, Array]) -> None:
+    def accept(self, declared: list[tuple[tuple[int, ...], int]], arrays: dict[int, Array]) -> None:
         """All processors have made it, with these shapes, at these places: it is one of the arrays now."""
-        self._shapes = [shape for shape, _ in told]
+        self._shapes = [shape for shape, _ in declared]
         shown = self._superstep.shown
         if shown is not None:
             self._there = [
                 None if place == ELSEWHERE else np.ndarray(shape, self._local.dtype, part, place)
-                for (shape, place), part in zip(told, shown.parts, strict=True)
+                for (shape, place), part in zip(declared, shown.parts, strict=True)
             ]
         arrays[self.number] = self
 

@@ -34,9 +34,9 @@ class Clock(NamedTuple):
         return moment + self.offset
 
 
-def offset(asked: NDArray[np.float64], stamps: NDArray[np.float64], answered: NDArray[np.float64]) -> Clock:
+def offset(sent: NDArray[np.float64], stamps: NDArray[np.float64], answered: NDArray[np.float64]) -> Clock:
     """The offset that the time of each question, the answer, and the time at which it came say; seconds."""
-    trips = answered - asked
+    trips = answered - sent
     shortest = np.argsort(trips, kind="stable")[: min(SHORTEST, trips.size)]
-    offsets = (stamps - (asked + answered) / 2)[shortest]
+    offsets = (stamps - (sent + answered) / 2)[shortest]
     return Clock(float(np.median(offsets)), float(trips.min()))

@@ -89,7 +89,7 @@ class GroupRide(Ride[Result_co]):
         """Whether it goes on after the next superstep, as far as this processor knows."""
         if self.done:
             return False
-        return not self.told if self.supersteps is None else self.supersteps > self.ended
+        return not self.announced if self.supersteps is None else self.supersteps > self.ended
 
     def finish(self) -> Result_co:
         if not self._group.singles:

@@ -22,9 +22,9 @@ from . import settings, signals
 from .errors import LauncherError, ProcessorError
 from .failures import outcome
 from .mpiexec import launcher
-from .notebook import Progress, in_notebook
-from .serving import ADDRESS, At, Call, Done, Hello, Raised
-from .shipping import Line, Meeting, Parcel, Received, Sender
+from .notebook import CellProgress, in_notebook
+from .serving import ADDRESS, At, Done, Hello, Raised, RunRequest
+from .shipping import Line, Parcel, Received, Rendezvous, Sender
 
 if TYPE_CHECKING:
     from .ledger import Ledger
@@ -90,7 +90,7 @@ class _Output:
         return ends
 
 
-class _Rank(NamedTuple):
+class _StartedRank(NamedTuple):
     """One of the ranks that were started."""
 
     hello: Hello
@@ -104,13 +104,13 @@ class Job:
     def __init__(self, p: int, hosts: str) -> None:
         self.p, self.over = p, False
         self._progress = in_notebook()
-        self._ranks: list[_Rank] = []
+        self._ranks: list[_StartedRank] = []
         self._lines: list[Line] = []  # of all of them, three of each
         self._sender = Sender()
         self._mark = b"\x1e" + os.urandom(12).hex().encode() + b"\n"
         self._printed: deque[str] = deque(maxlen=40)  # lines of the launcher
         far = bool(hosts) or any(name in os.environ for name in _ALLOCATIONS)
-        self._meeting: Meeting | None = Meeting(far)
+        self._meeting: Rendezvous | None = Rendezvous(far)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
         environment[ADDRESS] = f"{self._meeting.address} {self._progress:d}"
         forwarded = [name for name in environment if name.startswith("PYBSP_") or name == "PYTHONPATH"]
@@ -162,7 +162,7 @@ class Job:
         for file in meeting.files():
             self._selector.register(file, selectors.EVENT_READ, None)
         came: dict[str, dict[int, Line]] = {}
-        found: dict[int, _Rank] = {}
+        found: dict[int, _StartedRank] = {}
         until = time.monotonic() + STARTING
         while len(found) < self.p:
             for key, _ in self._selector.select(LOOK):
@@ -180,7 +180,7 @@ class Job:
                             came,
                         )
                     outputs = _Output(lines[1], hello.pid, 1), _Output(lines[2], hello.pid, 2)
-                    found[hello.pid] = _Rank(hello, lines[0], outputs)
+                    found[hello.pid] = _StartedRank(hello, lines[0], outputs)
                 elif key.data is not None:
                     key.data()
                 elif (line := meeting.accept()) is not None:
@@ -243,12 +243,12 @@ class Job:
     def _run(
         self, program: Parcel, options: dict[str, Any], name: str, limit: float | None
     ) -> tuple[list[Ended], Ledger | None]:
-        call = Call(options, settings.set_here(settings.OF_RUN), sys.path[:], os.getcwd(), self._mark)
+        call = RunRequest(options, settings.set_here(settings.OF_RUN), sys.path[:], os.getcwd(), self._mark)
         arena = self._sender.put(program)
         for rank in self._ranks:
             with suppress(OSError):  # one that has died is noticed below
                 rank.line.send(call, program, arena)
-        progress = Progress(self.p)
+        progress = CellProgress(self.p)
         done: dict[int, tuple[Done, Received]] = {}
         first: list[tuple[int, Raised, Received]] = []  # that failed of themselves
         printed = {output for rank in self._ranks for output in rank.outputs if output.over}
@@ -263,7 +263,7 @@ class Job:
                             printed.add(at)
                         if at.over:
                             self._selector.unregister(at.line)
-                    elif isinstance(at, _Rank):
+                    elif isinstance(at, _StartedRank):
                         try:
                             about, received = at.line.receive()
                         except (EOFError, OSError):
@@ -336,7 +336,7 @@ class Job:
                 if isinstance(at, _Output):
                     if at.read(b""):
                         self._selector.unregister(at.line)
-                elif isinstance(at, _Rank):
+                elif isinstance(at, _StartedRank):
                     self._selector.unregister(at.line)
                 elif at is not None:
                     at()

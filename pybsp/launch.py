@@ -21,7 +21,7 @@ from .checkpoints.saver import Saver
 from .combining import exchange_ledger
 from .errors import UsageError
 from .keywords import check_keywords, takes, timeout_of
-from .ledger import Ledger, Recording, mpi_library, require_place
+from .ledger import Ledger, LedgerFile, mpi_library, require_place
 from .machine import BSPMachine, machine_in_force
 from .machine_cache import Place
 from .managed import managed
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 Folder = str | os.PathLike[str]
 Folders = Folder | Sequence[Folder]
 
-_recording = Recording()
+_recording = LedgerFile()
 
 
 def run(
@@ -231,7 +231,7 @@ class _BSPSession(Session[BSP]):
         self._router, self._machine, self._checked, self.timeout = router, machine, checked, timeout
         self._warning: str | None = None
         self._superstep: SuperstepEngine
-        self._asked: checkpoints.Asked | None = None
+        self._checkpointing: checkpoints.Asked | None = None
         self._saver: Saver | None = None
         self._noticing = ExitStack()
         self._over = False  # whether nobody waits for another one of this run any more
@@ -258,10 +258,10 @@ class _BSPSession(Session[BSP]):
         return _Decided(self._machine, resolved(self._chosen(), self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        wanted = None
+        checkpointing = None
         if self.main is not None:
-            wanted = checkpoints.asked(self.operation, arguments["checkpoint"], arguments["every"])
-        return {**arguments, "checked": settings.checks_enabled(arguments["checked"]), "checkpoint": wanted}
+            checkpointing = checkpoints.asked(self.operation, arguments["checkpoint"], arguments["every"])
+        return {**arguments, "checked": settings.checks_enabled(arguments["checked"]), "checkpoint": checkpointing}
 
     def warnings(self) -> Sequence[str]:
         assert self._machine is not None
@@ -273,21 +273,21 @@ class _BSPSession(Session[BSP]):
         if machine.calibrated:
             transport.tune(machine.o_msg)
         router = make_router(decided.routing, transport)
-        self._asked, checked = arguments["checkpoint"], arguments["checked"]
+        self._checkpointing, checked = arguments["checkpoint"], arguments["checked"]
         recorder: Recorder | None = None
-        if self._asked is not None:
-            number = checkpoints.next_run(self._asked)
-            if self._asked.record >= 0:
+        if self._checkpointing is not None:
+            number = checkpoints.next_run(self._checkpointing)
+            if self._checkpointing.record >= 0:
                 router, recorder = checkpoints.recording(
-                    router, self._asked, number, transport.pid, transport.p, checked
+                    router, self._checkpointing, number, transport.pid, transport.p, checked
                 )
         self._superstep = SuperstepEngine(transport, router, Account(transport), checked)
         if settings.text(settings.TRACE) and self._of_job():
             from .trace import Tracer  # nobody else needs it
 
             Tracer(self._superstep)
-        if self._asked is not None and self.main is not None:
-            self._saver = checkpoints.make(self._superstep, self._asked, number, self.main, recorder)
+        if self._checkpointing is not None and self.main is not None:
+            self._saver = checkpoints.make(self._superstep, self._checkpointing, number, self.main, recorder)
         return BSP(self._superstep, machine)
 
     def watched(self, processor: BSP) -> tuple[Callable[[], str], Callable[[], str], float | None]:
@@ -298,9 +298,9 @@ class _BSPSession(Session[BSP]):
             path = settings.text(name)
             if path and self.world and self.transport.pid == 0:
                 require_place(path, name)  # before the work that it is to be about
-        if self._asked is not None:
+        if self._checkpointing is not None:
             assert self._saver is not None
-            checkpoints.prepare(self._saver, self._asked, self.transport.pid)
+            checkpoints.prepare(self._saver, self._checkpointing, self.transport.pid)
             self._noticing.enter_context(noticed(self._saver.warn))
 
         how = settings.progress()

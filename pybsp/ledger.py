@@ -945,7 +945,7 @@ def record_run(
     return True
 
 
-class Recording:
+class LedgerFile:
     """The ledger file that the runs of this process are added to; the first one begins it anew."""
 
     def __init__(self) -> None:

@@ -195,6 +195,7 @@ class Mail:
 
     def room(self, dest: int, shape: tuple[int, ...], dtype: np.dtype[Any], tag: Any) -> NDArray[Any]:
         """An array that goes to a destination (which has been checked) as the program fills it."""
+        # It begins as `send`, whose time is that of many programs: a call for the two would take 0.05 us more there.
         sign = 1
         if tag is not None and type(tag) not in _PLAIN_TAGS:
             tag, sign = self._pickled(tag, "tag"), -1

@@ -32,7 +32,7 @@ def alone(operation: str) -> str | None:
     )
 
 
-class Progress:
+class CellProgress:
     """A line in a notebook's cell: how far the processors are, of a run that takes long; nothing elsewhere."""
 
     def __init__(self, p: int) -> None:

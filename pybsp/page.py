@@ -15,7 +15,7 @@ from .drawing import table
 from .errors import UsageError
 from .files import replacing
 from .ledger import Record, Supersteps, read
-from .pictures import ROWS, Steps, costs, headline, note, safe, shown_label, traced
+from .pictures import ROWS, BinnedSupersteps, costs, headline, note, safe, shown_label, traced
 from .report import notes, predicting, title
 
 # With these a page has at most 5 MB, whatever the labels are made of.
@@ -121,7 +121,7 @@ def _run(number: int, run: dict[str, Any], bins: int) -> Iterator[str]:
         yield note(f"and {len(lines) - _NOTES} more such lines, which `pybsp report` prints")
     if not len(records):
         return
-    steps = Steps(records, bins)
+    steps = BinnedSupersteps(records, bins)
     yield from steps.pictures(machine["calibrated"] or virtual)
     yield "<h3>Costs by label</h3>"
     yield costs(records, total, machine)

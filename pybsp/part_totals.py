@@ -86,17 +86,17 @@ class Stays:
     def __init__(self) -> None:
         self.all: list[Stay] = []
         self.totals: dict[int, PartTotals] = {}
-        self._asked = 0
+        self._reported = 0
 
     def fresh(self) -> Sequence[Stay]:
         """Those that are not combined yet; they are from now on."""
-        fresh, self._asked = self.all[self._asked :], len(self.all)
+        fresh, self._reported = self.all[self._reported :], len(self.all)
         return fresh
 
     def as_saved(self) -> dict[str, Any]:
         """All of it as plain data, which `of_saved` reads."""
         totals = {superstep: tuple(one) for superstep, one in self.totals.items()}
-        return {"all": [tuple(stay) for stay in self.all], "totals": totals, "asked": self._asked}
+        return {"all": [tuple(stay) for stay in self.all], "totals": totals, "asked": self._reported}
 
     @classmethod
     def of_saved(cls, saved: Mapping[str, Any]) -> Stays:
@@ -104,7 +104,7 @@ class Stays:
         stays = cls()
         stays.all = [Stay(*one) for one in saved["all"]]
         stays.totals = {superstep: PartTotals(*one) for superstep, one in saved["totals"].items()}
-        stays._asked = saved["asked"]
+        stays._reported = saved["asked"]
         return stays
 
 

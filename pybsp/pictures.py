@@ -32,7 +32,7 @@ def of_ledger(records: Supersteps, machine: dict[str, Any], virtual: bool) -> st
     total = records.total
     parts = [f"<p><b>{safe(headline(total, machine, virtual), 2000)}</b></p>"]
     if len(records):
-        pictures = Steps(records, _BINS).pictures(machine["calibrated"] or virtual)
+        pictures = BinnedSupersteps(records, _BINS).pictures(machine["calibrated"] or virtual)
         parts += ['<div style="max-width:640px">', *pictures, "</div>", costs(records, total, machine)]
     return "".join(parts)
 
@@ -54,7 +54,7 @@ def ratio_of(total: Record) -> str:
     return f"{total.exchange_predicted / total.exchange:.3g}" if total.exchange > 0 else "-"
 
 
-class Steps:
+class BinnedSupersteps:
     """The supersteps of a run, in bins."""
 
     def __init__(self, records: Supersteps, bins: int) -> None:

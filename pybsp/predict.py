@@ -210,7 +210,7 @@ def _left_out(machine: BSPMachine, path: str, factors: dict[str, float]) -> Iter
     )
 
 
-class Shown(NamedTuple):
+class PredictionTable(NamedTuple):
     """A table, and the predictions that it is of."""
 
     title: str
@@ -222,7 +222,7 @@ class Shown(NamedTuple):
 # -- of a program ------------------------------------------------------------------------------------------------------
 
 
-def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float) -> Shown:
+def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float) -> PredictionTable:
     weak = any(map(_WITH_P.search, options.arguments))
     found = []
     for p in sorted(set(options.p)):
@@ -248,7 +248,7 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
             ]
         )
     scaling = "weak scaling" if weak else "the same input for each p"
-    return Shown(f"{' '.join([options.target, *options.arguments])}: {scaling}", head, rows, found)
+    return PredictionTable(f"{' '.join([options.target, *options.arguments])}: {scaling}", head, rows, found)
 
 
 def _bar(one: Prediction, machine: BSPMachine) -> str:
@@ -300,7 +300,7 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[Itera
 # -- of a ledger -------------------------------------------------------------------------------------------------------
 
 
-def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: float) -> Shown:
+def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: float) -> PredictionTable:
     machine = resized(machine, run["p"])
     labels: dict[str, list[Record]] = {}
     for record in run["supersteps"]:
@@ -320,13 +320,13 @@ def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: fl
         for one in found
     ]
     here = "virtual processors" if run["virtual"] else f"ranks on {', '.join(sorted(set(run['hosts'])))}"
-    return Shown(f"run {number}: p = {run['p']} {here}", head, rows, found)
+    return PredictionTable(f"run {number}: p = {run['p']} {here}", head, rows, found)
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
-def _write(options: argparse.Namespace, tables: Sequence[Shown], remarks: Sequence[str]) -> None:
+def _write(options: argparse.Namespace, tables: Sequence[PredictionTable], remarks: Sequence[str]) -> None:
     parts = []
     for one in tables:
         parts.append(f"<h2>{safe(one.title, 2000)}</h2>")

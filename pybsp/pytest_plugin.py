@@ -131,7 +131,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-class _Way:
+class _Runner:
     """How the processors of a test run it."""
 
     def __init__(self, item: pytest.Function, p: int, options: Mapping[str, Any], limit: float) -> None:
@@ -158,7 +158,7 @@ class _Way:
         self.run(inner, args, kwargs)
 
 
-class _Virtual(_Way):
+class _Virtual(_Runner):
     """On virtual processors in this process."""
 
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -185,7 +185,7 @@ class _Virtual(_Way):
                 raise error.with_traceback(error.__traceback__) from error.__cause__
 
 
-class _OnRanks(_Way):
+class _OnRanks(_Runner):
     """On ranks that this process starts, and keeps for the tests that follow."""
 
     _over: BaseException | None = None  # with which an example has ended the job
@@ -227,7 +227,7 @@ class _OnRanks(_Way):
         return jobs[self.p]
 
 
-class _UnderMPI(_Way):
+class _UnderMPI(_Runner):
     """On the ranks of this job, each of which runs pytest."""
 
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -253,7 +253,7 @@ class _UnderMPI(_Way):
             own = [one for one in known if one[0] or one[1]]
             if own and all(expected for _, expected, _ in own):
                 return
-            if own and all(told for _, _, told in own):
+            if own and all(ending for _, _, ending in own):
                 _end(*own[0][2])
             raise
 
@@ -301,18 +301,18 @@ class _UnderMPI(_Way):
         inner = test.hypothesis.inner_test
         own = getattr(test, "__self__", None)
         last: BaseException | None = None
-        while (told := self._agree(None))[0]:
+        while (answer := self._agree(None))[0]:
             try:
-                self._run(inner, () if own is None else (own,), {**arguments, **told[1]})
+                self._run(inner, () if own is None else (own,), {**arguments, **answer[1]})
             except Exception as error:  # noqa: PERF203 - processor 0 says whether another example follows
                 last = error
-        if told[1] is not None:
+        if answer[1] is not None:
             if last is not None:
                 raise last
-            pytest.fail(f"on processor 0: {told[1]}", pytrace=False)
+            pytest.fail(f"on processor 0: {answer[1]}", pytrace=False)
 
 
-def _way(item: pytest.Function, p: int, given: Mapping[str, Any]) -> _Way:
+def _way(item: pytest.Function, p: int, given: Mapping[str, Any]) -> _Runner:
     config = item.config
     limit = given.get("timeout", config.getoption("--bsp-timeout")) or float(config.getini("bsp_timeout"))
     options = {name: given[name] for name in OPTIONS if name in given}
@@ -323,13 +323,13 @@ def _way(item: pytest.Function, p: int, given: Mapping[str, Any]) -> _Way:
 def _judge(ended: Sequence[Ended]) -> None:
     """Raise what a test fails with: the first own failure that it does not expect."""
     __tracebackhide__ = True
-    from .testing import Verdict
+    from .testing import PytestOutcome
 
     known = [one for one in ended if one.own or one.expected] or [one for one in ended if one.error is not None]
     for one in known:
         if not one.expected:
             assert one.error is not None
-            if isinstance(one.error, Verdict):
+            if isinstance(one.error, PytestOutcome):
                 _end(*one.error.args)
             raise one.error
 

@@ -73,7 +73,7 @@ class Recorded:
     close = free
 
 
-class _Saver(Saving):
+class _ReplayedSaver(Saving):
     """`bsp.restore` gives what it gave then; nothing is saved."""
 
     __slots__ = ("_engine", "_record")
@@ -111,7 +111,7 @@ def replay(
     transport = Recorded(record, header.p, header.pid)
     engine = SuperstepEngine(transport, transport, Account(transport), header.checked)
     transport.where = engine.whereabouts
-    engine.saver = _Saver(engine, record)
+    engine.saver = _ReplayedSaver(engine, record)
     bsp = BSP(engine, machine_in_force(machine, header.p)[0])
     if debug:
         return pdb.Pdb().runcall(main, bsp, *args, **kwargs)

@@ -214,7 +214,7 @@ class Ride(Generic[Result_co]):
         (1, True, 6, 4)
     """
 
-    told = False  # another processor knows after how many supersteps it is over
+    announced = False  # another processor knows after how many supersteps it is over
     done = False
     supersteps: int | None
     streams: list[Stream]
@@ -446,7 +446,7 @@ class Rides(Participant):
     def follows(self, name: str) -> None:
         """See `Stream.follows`."""
         if self.starting is not None and self.starting.name == name:
-            self.starting.told = True
+            self.starting.announced = True
 
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class Hello:
 
 
 @dataclass
-class Call:
+class RunRequest:
     """A run: what all processors need to know before it begins.
 
     options: router, machine, checked, timeout.
@@ -112,7 +112,7 @@ class _Server:
                 self._answer(call, program)
                 del program
 
-    def _answer(self, call: Call, program: Received) -> None:
+    def _answer(self, call: RunRequest, program: Received) -> None:
         sys.path[:] = call.path
         with suppress(OSError):  # another host may have no such folder
             os.chdir(call.folder)
@@ -140,7 +140,7 @@ class _Server:
         if arena is not None:
             arena.free()
 
-    def _run(self, call: Call, program: Received) -> tuple[Done, Any]:
+    def _run(self, call: RunRequest, program: Received) -> tuple[Done, Any]:
         """How the run has ended here; the result and the ledger, or the exception as a parcel."""
         from .launch import run_recorded
 

@@ -47,11 +47,11 @@ Processor = TypeVar("Processor")
 Result = TypeVar("Result")
 
 
-class _Run:
+class _OpenRun:
     """A run that goes on: it ends with the call, even where an exception keeps the call from saying so."""
 
 
-_running: ref[_Run] | None = None
+_running: ref[_OpenRun] | None = None
 
 
 def is_running() -> bool:
@@ -189,7 +189,7 @@ class Session(ABC, Generic[Processor]):
         """
         global _running
         inside = simulating = False
-        simulated, this = None, _Run()
+        simulated, this = None, _OpenRun()
         try:
             inside, simulating = is_running(), is_virtual()
             self._require_no_simulation(simulating)

@@ -260,7 +260,7 @@ class Sender:
             self._arena = None
 
 
-class Meeting:
+class Rendezvous:
     """Where processes meet the one that has started them: on this host, and, if asked for, from others.
 
     Args:

@@ -20,7 +20,7 @@ from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import failure_of, killed, note_place, outcome
 from .keywords import check_keywords, timeout_of
 from .lazy import ready
-from .ledger import Ledger, Log, Recording, combine, require_place, ridden
+from .ledger import Ledger, LedgerFile, Log, combine, require_place, ridden
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .on_network import Steps, steps_of
 from .part_totals import largest, sums
@@ -29,7 +29,7 @@ from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text
 from .superstep import SuperstepEngine
-from .transport.virtual import Carry, MachineFailed, Meeting, Scheduler, VirtualTransport
+from .transport.virtual import Carry, MachineFailed, Scheduler, VirtualMeeting, VirtualTransport
 
 if TYPE_CHECKING:
     from .routing.networks.network import Network
@@ -85,7 +85,7 @@ class SimulateOptions:
     p: int
     measure: bool = False
     ledger: str | None = None
-    recording: Recording = field(default_factory=Recording)
+    recording: LedgerFile = field(default_factory=LedgerFile)
     replay: Replay | None = None
     trace: str | None = None
     ledgers: list[Ledger] | None = None  # where they are to be kept
@@ -206,27 +206,27 @@ def simulate(
     program = partial(_call, main, args, kwargs)
     line = where()  # a virtual processor's own frames end inside pybsp
     folders, often = checkpoints.given("pybsp.simulate", checkpoint, every)
-    wanted = checkpoints.asked("pybsp.simulate", folders or (), often)
+    saving = checkpoints.asked("pybsp.simulate", folders or (), often)
     if failures is None:
-        number = 0 if wanted is None else checkpoints.next_run(wanted)
+        number = 0 if saving is None else checkpoints.next_run(saving)
 
-        def prepare(meeting: Meeting, supersteps: Sequence[SuperstepEngine]) -> None:
-            if wanted is not None:
+        def prepare(meeting: VirtualMeeting, supersteps: Sequence[SuperstepEngine]) -> None:
+            if saving is not None:
                 for superstep in supersteps:
-                    saver = checkpoints.make(superstep, wanted, number, main)
-                    checkpoints.prepare(saver, wanted, superstep.pid)
+                    saver = checkpoints.make(superstep, saving, number, main)
+                    checkpoints.prepare(saver, saving, superstep.pid)
 
         done = _simulated(program, p, found, routing, measure, checked, 0.0, line, prepare, carry)
         assert done is not None
         return done
-    if wanted is not None or not isinstance(failures, Failures):
+    if saving is not None or not isinstance(failures, Failures):
         raise UsageError(
             "pybsp.simulate: argument failures: expected None or a pybsp.Failures, and no argument checkpoint: what is "
             f"saved stays in memory; got failures={failures!r}, checkpoint={checkpoint!r}"
         )
     fate = Fate(failures, often or Every(mtbf=failures.mtbf), p)
 
-    def doom(meeting: Meeting, supersteps: Sequence[SuperstepEngine]) -> None:
+    def doom(meeting: VirtualMeeting, supersteps: Sequence[SuperstepEngine]) -> None:
         meeting.ends_at = fate.ends_at
         for superstep in supersteps:
             superstep.saver = FailingSaver(superstep, fate)
@@ -249,12 +249,12 @@ def _simulated(
     checked: bool,
     clock: float,
     line: str,
-    prepare: Callable[[Meeting, Sequence[SuperstepEngine]], None],
+    prepare: Callable[[VirtualMeeting, Sequence[SuperstepEngine]], None],
     carry: Carry | None,
 ) -> Simulation | None:
     """Run a program from that virtual time on; None where the machine failed."""
     scheduler = Scheduler()
-    meeting = Meeting(p, scheduler, machine, clock, carry)
+    meeting = VirtualMeeting(p, scheduler, machine, clock, carry)
     transports = [VirtualTransport(meeting, pid) for pid in range(p)]
     supersteps = [
         SuperstepEngine(t, make_router(routing, t), VirtualAccount(t, machine, measure), checked) for t in transports

@@ -18,7 +18,7 @@ _LIMIT = 20.0  # seconds for what srun is asked
 _LAST_STEP = 4294967280  # of steps that srun makes; those of batch scripts and interactive shells come after it
 
 
-class Step(NamedTuple):
+class JobStep(NamedTuple):
     """The step that this process is a task of.
 
     Attributes:
@@ -32,13 +32,13 @@ class Step(NamedTuple):
     kind: str
 
 
-def step(variables: Mapping[str, str] = os.environ) -> Step | None:
+def step(variables: Mapping[str, str] = os.environ) -> JobStep | None:
     """The step of these variables; None outside of one, and below a launcher that a step has started."""
     tasks, task = variables.get("SLURM_STEP_NUM_TASKS", ""), variables.get("SLURM_PROCID", "")
     if not (tasks.isdigit() and task.isdigit()) or any(name in variables for name in LAUNCHER_INSIDE):
         return None
     kind = "pmix" if "PMIX_RANK" in variables else "pmi2" if "PMI_SIZE" in variables else "none"
-    return Step(int(tasks), int(task), kind)
+    return JobStep(int(tasks), int(task), kind)
 
 
 def tasks_here(variables: Mapping[str, str] = os.environ) -> int:
@@ -72,17 +72,17 @@ def kinds() -> list[str]:
     if shutil.which("srun") is None:
         return []
     try:
-        asked = subprocess.run(["srun", "--mpi=list"], capture_output=True, text=True, check=False, timeout=_LIMIT)
+        requested = subprocess.run(["srun", "--mpi=list"], capture_output=True, text=True, check=False, timeout=_LIMIT)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return re.findall(r"^(?:srun:)?\s+(\w+)\s*$", asked.stdout + asked.stderr, re.MULTILINE)
+    return re.findall(r"^(?:srun:)?\s+(\w+)\s*$", requested.stdout + requested.stderr, re.MULTILINE)
 
 
 def works(kind: str) -> bool:
     """Whether a step of one task starts with a kind: some that are listed cannot be loaded."""
-    asked = ["srun", f"--mpi={kind}", "--ntasks=1", "--nodes=1", "true"]
+    requested = ["srun", f"--mpi={kind}", "--ntasks=1", "--nodes=1", "true"]
     try:
-        return subprocess.run(asked, capture_output=True, stdin=subprocess.DEVNULL, timeout=_LIMIT).returncode == 0
+        return subprocess.run(requested, capture_output=True, stdin=subprocess.DEVNULL, timeout=_LIMIT).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

@@ -90,7 +90,7 @@ def _names(expected: Errors) -> str:
     return " or ".join(one.__name__ for one in (expected if isinstance(expected, tuple) else (expected,)))
 
 
-class Verdict(BaseException):
+class PytestOutcome(BaseException):
     """What pytest.skip, xfail and fail raise, on its way from a rank: their classes cannot be pickled."""
 
     def __init__(self, kind: str, text: str) -> None:
@@ -117,12 +117,12 @@ def on_rank(bsp: BSP, test: Callable[..., Any], args: Sequence[Any], kwargs: Map
         raise
 
 
-def verdict(error: BaseException) -> Verdict | None:
+def verdict(error: BaseException) -> PytestOutcome | None:
     """What an exception says of a test, if it is one of pytest's."""
     outcomes = sys.modules.get("_pytest.outcomes")
     if outcomes is None or not isinstance(error, outcomes.OutcomeException):
         return None
-    return Verdict(type(error).__name__, str(error))
+    return PytestOutcome(type(error).__name__, str(error))
 
 
 def of_all(bsp: BSP, value: Any) -> list[Any]:

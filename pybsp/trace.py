@@ -85,7 +85,7 @@ class Tracer:
 
     # -- when the run has ended ---------------------------------------------------------------------------------------
 
-    def traced(self) -> Traced:
+    def traced(self) -> ProcessorTrace:
         """What is sent to processor 0: spans, of several supersteps each where there are very many."""
         rows = self.log.own()
         share = max(16, SPANS // self._engine.p)
@@ -96,7 +96,7 @@ class Tracer:
         labels = list(self.log.labels)
         spans = [number // size for number in self.collectives]
         names = dict(zip(spans, self.collectives.values(), strict=True)) if size == 1 else {}
-        return Traced(
+        return ProcessorTrace(
             size, len(rows), labels, rows[firsts, LABEL], sums, self._largest(firsts), self.words, names, self._riding()
         )
 
@@ -110,7 +110,7 @@ class Tracer:
         return self.log.riding if len(self.log) <= SPANS else {}
 
 
-class Traced(NamedTuple):
+class ProcessorTrace(NamedTuple):
     """What a processor has kept.
 
     size: supersteps of a span.
@@ -146,14 +146,16 @@ def gather(tracer: Tracer) -> Trace | None:
     engine.settle(arrival, LEDGER, what)
     if engine.pid:
         return None
-    of_all: list[Traced] = []
+    of_all: list[ProcessorTrace] = []
     for _, parcel in sorted(arrival.parcels, key=lambda one: one[0]):
         size, supersteps, labels, words, collectives = parcel[REPLIES].descriptors
         raw = parcel[REPLIES].data
         table = np.empty((0, 6)) if raw is None else np.array(raw).view(np.float64).reshape(-1, 6)
         counted = {(label, dest): count for (label, dest), count in words}
         of_all.append(
-            Traced(size, supersteps, labels, table[:, 0], table[:, 1:], np.empty(0), counted, dict(collectives), {})
+            ProcessorTrace(
+                size, supersteps, labels, table[:, 0], table[:, 1:], np.empty(0), counted, dict(collectives), {}
+            )
         )
     return Trace(of_all, traced.largest, traced.riding, engine.account.virtual)
 
@@ -183,7 +185,7 @@ class Trace:
     """
 
     def __init__(
-        self, traced: Sequence[Traced], largest: Rows, riding: dict[int, dict[str, int]], virtual: bool
+        self, traced: Sequence[ProcessorTrace], largest: Rows, riding: dict[int, dict[str, int]], virtual: bool
     ) -> None:
         first = traced[0]
         self.p, self.size, self.supersteps, self.virtual = len(traced), first.size, first.supersteps, virtual

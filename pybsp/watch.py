@@ -237,7 +237,7 @@ class Watch:
         return max(found, key=lambda one: one.when, default=None)
 
 
-class _Writer:
+class _PlaceWriter:
     """The thread that writes down where this process is; from one run to the next, as to start it takes long."""
 
     def __init__(self) -> None:
@@ -263,7 +263,7 @@ class _Writer:
                 watch._write()
 
 
-_writer = _Writer()
+_writer = _PlaceWriter()
 
 
 def limits(timeout: float | None) -> tuple[float, float]:

@@ -85,7 +85,10 @@ TYPES_ONLY = {
 }
 
 MODULES = 30  # of pybsp's, that `import pybsp` loads at most
-ELSEWHERE = ("mpi4py.MPI", "rich", "matplotlib", "hypothesis")  # what it never loads
+# What it never loads. Without numpy and greenlet it takes less time than to import these two, on any machine.
+ELSEWHERE = ("numpy", "greenlet", "mpi4py", "rich", "matplotlib", "hypothesis", "scipy")
+HEAVY = ("mpi4py.MPI", "rich", "matplotlib", "hypothesis")  # what runs do not load either
+PRIVATE = 20  # methods of a class, at most, that only the class itself calls
 
 
 class Import(NamedTuple):
@@ -279,6 +282,22 @@ def test_imports_for_type_checkers_alone_make_no_circles_but_those_that_are_know
     assert up >= TYPES_ONLY, "these are gone: take them out of TYPES_ONLY"
 
 
+def test_no_class_hides_many_methods() -> None:
+    many = {
+        f"{sources()[module]}:{node.lineno}: {node.name}: {count}"
+        for module in sources()
+        for node in ast.walk(parsed(module))
+        if isinstance(node, ast.ClassDef)
+        for count in [sum(isinstance(one, ast.FunctionDef) and is_private(one.name) for one in node.body)]
+        if count > PRIVATE
+    }
+    assert not many, many
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
 # -- what is loaded ----------------------------------------------------------------------------------------------------
 
 
@@ -293,7 +312,7 @@ def test_what_runs_need_is_little() -> None:
     """Networks, the simulated LogP machine, collectives, and routers that were not asked for are not loaded."""
     code = "import json, sys, pybsp; pybsp.run, pybsp.simulate; print(json.dumps(list(sys.modules)))"
     loaded = told([sys.executable, "-c", code])
-    assert not loaded & {*ELSEWHERE}
+    assert not loaded & {*HEAVY}
     not_needed = ("collectives", "routing.networks", "routing.logp_on_bsp", "routing.relation", "logp.engine")
     found = ours(loaded)
     assert not [one for one in found for name in not_needed if f"{one}.".startswith(f"pybsp.{name}.")], sorted(found)

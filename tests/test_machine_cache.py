@@ -14,7 +14,7 @@ import pytest
 from pybsp import BSPMachine, process
 from pybsp.benchmarks.calibration import analysis
 from pybsp.benchmarks.calibration.first import keep
-from pybsp.benchmarks.calibration.harness import Job, finish, launch_on_virtual
+from pybsp.benchmarks.calibration.harness import LaunchSpec, finish, launch_on_virtual
 from pybsp.benchmarks.calibration.results import Errors
 from pybsp.benchmarks.calibration.samples import read
 from pybsp.cli import main as command
@@ -135,7 +135,7 @@ def test_what_was_measured_is_kept_in_the_cache_or_beside_the_samples_where_that
 ) -> None:
     raw = tmp_path / "samples.csv"
     truth = BSPMachine(2, g=1e-9, l=2e-6, r=1e9, o_msg=1e-6, o_item=1e-8)
-    launch_on_virtual(Job(str(raw), level="quick", only=("queue", "bsp")), truth)
+    launch_on_virtual(LaunchSpec(str(raw), level="quick", only=("queue", "bsp")), truth)
     finish(str(raw))
     place = Place([os.uname().nodename] * 2, [0, 0], "MPICH")
     keep(str(raw), place)

@@ -70,3 +70,11 @@ def test_all_public_names_are_exported_and_documented() -> None:
 def test_importing_pybsp_does_not_initialise_mpi() -> None:
     code = "import sys, pybsp; sys.exit('mpi4py.MPI' in sys.modules)"
     assert run([sys.executable, "-c", code]).code == 0
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    citation = dict(line.split(": ", 1) for line in (ROOT / "CITATION.cff").read_text().splitlines() if ": " in line)
+    assert citation["version"] == pybsp.__version__
+    headings = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
+    released = [heading for heading in headings if heading != "## Unreleased"]
+    assert released[0] == f"## {pybsp.__version__} ({citation['date-released']})"

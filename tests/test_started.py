@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import pybsp
 from pybsp import job, process, shipping, started
-from pybsp.shipping import LARGE, Line, Meeting, Sender, connect, pickled
+from pybsp.shipping import LARGE, Line, Rendezvous, Sender, connect, pickled
 
 from .launching import Program, ended_well, finish, python, run, start
 
@@ -189,7 +189,7 @@ def test_what_two_threads_copy_is_whole(monkeypatch: pytest.MonkeyPatch, cores: 
 
 @pytest.mark.parametrize("far", [False, True], ids=["this host", "another host"])
 def test_parcels_go_through_memory_or_through_the_socket(far: bool) -> None:
-    meeting = Meeting(far=far)
+    meeting = Rendezvous(far=far)
     address = meeting.address if not far else " ".join([NOWHERE, *meeting.address.split(" ")[1:]])
     came: list[Any] = []
 
@@ -221,14 +221,14 @@ def test_parcels_go_through_memory_or_through_the_socket(far: bool) -> None:
     assert came == [not far, *expected]
 
 
-def accepted(meeting: Meeting) -> Line:
+def accepted(meeting: Rendezvous) -> Line:
     while (line := meeting.accept()) is None:
         time.sleep(0.001)
     return line
 
 
 def test_nobody_without_the_key_is_let_in() -> None:
-    meeting = Meeting(far=False)
+    meeting = Rendezvous(far=False)
     wrong = " ".join([*meeting.address.split(" ")[:3], bytes(24).hex()])
     refused: list[str] = []
 
@@ -251,12 +251,12 @@ def test_nobody_without_the_key_is_let_in() -> None:
 def test_ranks_of_other_hosts_come_by_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """They cannot reach the socket of this host, nor its memory."""
 
-    class FarMeeting(Meeting):
+    class FarRendezvous(Rendezvous):
         def __init__(self, far: bool) -> None:
             super().__init__(far)
             self.address = " ".join([NOWHERE, *self.address.split(" ")[1:]])
 
-    monkeypatch.setattr(job, "Meeting", FarMeeting)
+    monkeypatch.setattr(job, "Rendezvous", FarRendezvous)
     with pybsp.ranks(P, hosts=["localhost"]) as ranks:
         for number in (2.0, 3.0):
             execution = ranks.run(lambda bsp, x: x + bsp.pid, np.full(MANY, number))

@@ -20,7 +20,7 @@ from pybsp.ledger import Log, read
 from pybsp.machine import BSPMachine
 from pybsp.superstep import SuperstepEngine
 from pybsp.transport.router import Direct
-from pybsp.transport.virtual import Meeting, Scheduler, VirtualTransport
+from pybsp.transport.virtual import Scheduler, VirtualMeeting, VirtualTransport
 
 from .launching import Program, ended_well, python, run
 
@@ -171,7 +171,7 @@ def test_a_place_that_cannot_be_written_is_an_error_before_the_run(
 
 
 def test_nothing_is_kept_where_nobody_asks() -> None:
-    transport = VirtualTransport(Meeting(1, Scheduler(), MACHINE, 0.0), 0)
+    transport = VirtualTransport(VirtualMeeting(1, Scheduler(), MACHINE, 0.0), 0)
     router = Direct(transport)
     engine = SuperstepEngine(transport, router, Account(transport), checked=False)
     assert engine.tracer is None

@@ -17,13 +17,13 @@ def ask(layer: Layer, pid: int, rounds: int = ROUNDS) -> Clock:
     clock, send, receive = layer.clock, layer.sender(pid, WORD), layer.receiver(pid, WORD)
     layer.tell(pid, rounds)
     layer.hear(pid)
-    asked, answered = np.empty(rounds), np.empty(rounds)
+    sent, answered = np.empty(rounds), np.empty(rounds)
     for number in range(rounds):
-        asked[number] = clock()
+        sent[number] = clock()
         send()
         receive()
         answered[number] = clock()
-    found = offset(asked, np.array(layer.hear(pid)), answered)
+    found = offset(sent, np.array(layer.hear(pid)), answered)
     layer.tell(pid, found)
     return found
 

@@ -23,7 +23,7 @@ from pybsp.errors import BSPError, UsageError
 from pybsp.failures import quiet
 
 if TYPE_CHECKING:
-    from .harness import Job
+    from .harness import LaunchSpec
     from .results import Calibration
     from .samples import Raw
 
@@ -110,8 +110,8 @@ def have_scipy() -> None:
 def _again(options: argparse.Namespace) -> int:
     from .samples import read
 
-    asked = ("n", "level", "only", "word", "budget", "launches", "seed")
-    unused = [name for name in asked if getattr(options, name) is not None]
+    requested = ("n", "level", "only", "word", "budget", "launches", "seed")
+    unused = [name for name in requested if getattr(options, name) is not None]
     if unused or options.resume:
         raise UsageError(f"--from: measures nothing; expected no {', '.join(unused) or 'resume'} beside it")
     _writable(options.output)
@@ -132,9 +132,9 @@ def _on_these(options: argparse.Namespace, first: bool) -> int:
     if options.launches not in (None, 1):
         raise UsageError(f"--launches: mpiexec has started the ranks once, got {options.launches}; use -n instead")
 
-    def agreed(bsp: pybsp.BSP) -> Job:
+    def agreed(bsp: pybsp.BSP) -> LaunchSpec:
         # Only processor 0 looks at files.
-        job: Job = from_first(bsp, _job(options, 1) if bsp.pid == 0 else None)
+        job: LaunchSpec = from_first(bsp, _job(options, 1) if bsp.pid == 0 else None)
         return job
 
     ignore_settings()
@@ -213,7 +213,7 @@ def _start(options: argparse.Namespace) -> int:
 _WORKER = "pybsp.benchmarks.calibration.worker"
 
 
-def _launch(command: list[str], job: Job, tell: Callable[[float, float], None]) -> int:
+def _launch(command: list[str], job: LaunchSpec, tell: Callable[[float, float], None]) -> int:
     """One launch: its exit status, 130 if it was interrupted."""
     from .worker import argument
 
@@ -263,9 +263,9 @@ def _end(child: subprocess.Popen[str]) -> None:
 # -- what is common ----------------------------------------------------------------------------------------------------
 
 
-def _job(options: argparse.Namespace, launches: int) -> Job:
+def _job(options: argparse.Namespace, launches: int) -> LaunchSpec:
     """What is to be measured: as asked for, or as the calibration that was interrupted has it."""
-    from .harness import SECONDS, Job
+    from .harness import SECONDS, LaunchSpec
     from .samples import read
 
     raw, level = raw_path(options.output), options.level or "default"
@@ -279,7 +279,7 @@ def _job(options: argparse.Namespace, launches: int) -> Job:
                 f"{raw} holds {len(before.samples)} samples of a calibration that was interrupted: --resume goes on "
                 "with it; delete the file to begin anew"
             )
-        return Job(
+        return LaunchSpec(
             raw,
             launches=launches,
             level=level,
@@ -298,12 +298,12 @@ def _job(options: argparse.Namespace, launches: int) -> Job:
             f"--resume: raw samples {raw}: line 1: expected what was asked for, got no {', '.join(missing)}"
         )
     for name in ("level", "only", "word", "seed"):
-        asked = getattr(options, name)
-        if asked is not None and (list(asked) if name == "only" else asked) != about[name]:
-            raise UsageError(f"--resume: the calibration in {raw} has {name} = {about[name]!r}, got {asked!r}")
+        requested = getattr(options, name)
+        if requested is not None and (list(requested) if name == "only" else requested) != about[name]:
+            raise UsageError(f"--resume: the calibration in {raw} has {name} = {about[name]!r}, got {requested!r}")
     budget = options.budget or about["budget"]
     planned = ended + launches if over else max(options.launches or about["launches"], ended + 1)
-    return Job(
+    return LaunchSpec(
         raw,
         launch=ended,
         launches=planned,

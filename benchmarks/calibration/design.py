@@ -28,7 +28,7 @@ AFTER_OTHER = (1e-4, 2e-3)
 AFTER_WAYS = ("put", "get", "pattern-get", "pattern-put", "making", "collective", "gather")
 
 
-class _Level(NamedTuple):
+class _LevelSizes(NamedTuple):
     """Words (of the size asked for) and messages of a level; see `all_points`."""
 
     words: tuple[int, ...]  # of a message
@@ -43,7 +43,7 @@ class _Level(NamedTuple):
 
 _KI = 1 << 10
 _LEVELS = {
-    "quick": _Level(
+    "quick": _LevelSizes(
         words=(1, 32, 96, 256, _KI, 4 * _KI, 16 * _KI, 64 * _KI),
         few=(32, 2 * _KI, 16 * _KI),
         messages=(1, 8),
@@ -53,7 +53,7 @@ _LEVELS = {
         vectors=(32 * _KI, 64 * _KI * _KI),
         matrices=(64, 512),
     ),
-    "default": _Level(
+    "default": _LevelSizes(
         words=(1, 16, 96, 256, _KI, 4 * _KI, 16 * _KI, 64 * _KI, 128 * _KI),
         few=(1, 32, 256, 2 * _KI, 8 * _KI, 64 * _KI),
         messages=(1, 4, 16),
@@ -63,7 +63,7 @@ _LEVELS = {
         vectors=(16 * _KI, 256 * _KI, 2 * _KI * _KI, 64 * _KI * _KI),
         matrices=(32, 128, 512, 1024),
     ),
-    "thorough": _Level(
+    "thorough": _LevelSizes(
         words=tuple(1 << k for k in range(18)),
         few=(1, 8, 32, 96, 256, _KI, 2 * _KI, 4 * _KI, 8 * _KI, 16 * _KI, 64 * _KI, 128 * _KI),
         messages=(1, 2, 4, 16, 64),
@@ -148,7 +148,7 @@ def order(points: Sequence[Point], seed: int, launch: int, visit: int) -> list[P
     return found or repeat
 
 
-def _rates(level: _Level) -> list[Point]:
+def _rates(level: _LevelSizes) -> list[Point]:
     vectors = [
         Point("rate", kernel, size=size, work=2.0 * (size // 16))
         for kernel in ("axpy", "dot")
@@ -161,7 +161,7 @@ def _swept(experiment: str, pattern: str, words: Iterable[int], m: int, word: in
     return [Point(experiment, pattern, "bsp", where, size=word * w, messages=m) for w in words]
 
 
-def _bsp(p: int, level: _Level, word: int) -> list[Point]:
+def _bsp(p: int, level: _LevelSizes, word: int) -> list[Point]:
     points = [Point("bsp", "empty", "bsp")]
     if p == 1:
         return points
@@ -177,7 +177,7 @@ def _bsp(p: int, level: _Level, word: int) -> list[Point]:
     return points
 
 
-def _unbalanced(p: int, level: _Level, word: int) -> list[Point]:
+def _unbalanced(p: int, level: _LevelSizes, word: int) -> list[Point]:
     points: list[Point] = []
     senders = 1
     while senders <= p // 2:
@@ -188,7 +188,7 @@ def _unbalanced(p: int, level: _Level, word: int) -> list[Point]:
     return points
 
 
-def _held_out(p: int, level: _Level, word: int) -> list[Point]:
+def _held_out(p: int, level: _LevelSizes, word: int) -> list[Point]:
     points: list[Point] = []
     for pattern in ("halo", "sample-sort"):
         points += _swept("held-out", pattern, level.held_out, 1, word)
@@ -198,7 +198,7 @@ def _held_out(p: int, level: _Level, word: int) -> list[Point]:
     return points + _swept("held-out", "random", level.held_out, 3, word)
 
 
-def _ways(level: _Level, word: int) -> list[Point]:
+def _ways(level: _LevelSizes, word: int) -> list[Point]:
     """Of exchanges alone: those that o_way is fitted from, and some held out."""
     points = [Point("way", "agreement", "bsp", EXCHANGE)]
     points += _swept("way", "making", (20, 500), 1, word, EXCHANGE)
@@ -229,7 +229,7 @@ def _after(delays: Sequence[float], experiment: str, ways: Sequence[str], words:
     return [point._replace(delay=delay) for point in points for delay in delays]
 
 
-def _class(level: _Level, word: int) -> list[Point]:
+def _class(level: _LevelSizes, word: int) -> list[Point]:
     points = [Point("class", "empty", "bsp", "intra")]  # of a node alone; between nodes it is that of "bsp"
     for where in ("intra", "inter", "inter-all"):
         points += _swept("class", "exchange", level.few, 1, word, where)

@@ -86,10 +86,10 @@ def chosen(calibration: Calibration, form: str, layer: str | None, where: str | 
     for key in order:
         if key in fits and layer in (None, key[0]) and where in (None, key[1]):
             return fits[key]
-    asked = f"layer {layer or 'raw or logp'}{f', where {where}' if where else ''}"
+    requested = f"layer {layer or 'raw or logp'}{f', where {where}' if where else ''}"
     present = ", ".join(f"layer {on}{f', where {at}' if at else ''}" for on, at in fits) or "none at all"
     raise UsageError(
-        f"format {form} needs the LogP figures of {asked}; the machine file holds {present}; "
+        f"format {form} needs the LogP figures of {requested}; the machine file holds {present}; "
         "`pybsp calibrate` without --only measures them, from two processors on"
     )
 

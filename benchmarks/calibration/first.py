@@ -21,7 +21,7 @@ from pybsp.failures import quiet
 from pybsp.launch import place_of
 from pybsp.machine_cache import Place
 
-from .harness import Job, finish, ignore_settings, launch_on_ranks
+from .harness import LaunchSpec, finish, ignore_settings, launch_on_ranks
 
 SECONDS = 5.5  # of measuring: starting the ranks, warming up and fitting take 2 to 4 more
 USELESS = 0.5  # error of held-out supersteps, median, above which a machine file is not kept
@@ -42,13 +42,13 @@ def ready(command: Sequence[str], folder: str) -> tuple[int, str | None]:
 
     have_scipy()
     beside = Path(folder) / "machine.json"
-    job = Job(str(beside.with_suffix(".csv")), level="quick", only=PARTS, budget=SECONDS, seconds=SECONDS)
+    job = LaunchSpec(str(beside.with_suffix(".csv")), level="quick", only=PARTS, budget=SECONDS, seconds=SECONDS)
     worker = [*process.running("pybsp.benchmarks.calibration.first"), json.dumps(dataclasses.asdict(job))]
     status = launched([*command, *worker], lambda line: print(line, end=""))
     return status, str(beside) if beside.exists() else None
 
 
-def on_ranks(job: Job) -> None:
+def on_ranks(job: LaunchSpec) -> None:
     """Measure what fits no cached file; collective."""
     ignore_settings()
 
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     """On a rank; returns the exit status."""
     given = json.loads(arguments[0])
     try:
-        on_ranks(Job(**{**given, "only": tuple(given["only"])}))
+        on_ranks(LaunchSpec(**{**given, "only": tuple(given["only"])}))
     except BSPError as error:
         if not quiet(error):
             print(f"pybsp run: --calibrate: {error}", file=sys.stderr)

@@ -42,7 +42,7 @@ from pybsp.transport.launcher import load
 from . import design, placement, signature
 from .layers import Layer, LogPLayer, RawLayer
 from .samples import Point, Raw, Sample, Writer, read
-from .sampling import LEVELS, Progress, SamplingLevel, sampling_level
+from .sampling import LEVELS, PointProgress, SamplingLevel, sampling_level
 from .supersteps import Bench
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ Tell = Callable[[float, float], None]  # the part that is done, seconds left
 
 
 @dataclass(frozen=True)
-class Job:
+class LaunchSpec:
     """What a launch is to do; equal on all processors.
 
     Args:
@@ -107,7 +107,7 @@ class Job:
         parts = [part for part in self.only if part in design.PARTS]
         return design.all_points(p, self.level, parts or (["repeat"] if self.only else ()), self.word, nodes, self.seed)
 
-    def asked(self) -> dict[str, Any]:
+    def requested(self) -> dict[str, Any]:
         """What must be equal in a raw file that this goes on with."""
         return {"level": self.level, "only": list(self.only), "word": self.word, "seed": self.seed}
 
@@ -122,13 +122,15 @@ class Keeper:
         tell: is called with the progress.
     """
 
-    def __init__(self, job: Job, about: dict[str, Any], resumed: Raw | None = None, tell: Tell | None = None) -> None:
+    def __init__(
+        self, job: LaunchSpec, about: dict[str, Any], resumed: Raw | None = None, tell: Tell | None = None
+    ) -> None:
         self.job, self.about, self._tell = job, about, tell
         self.sampling_level = sampling_level(job.level)
         self._writer: Writer | None = None
         self._resumed = resumed
         self._virtual = bool(about["virtual"])
-        self._progress: dict[Point, Progress] = {}
+        self._progress: dict[Point, PointProgress] = {}
         self._visits: Counter[Point] = Counter()
         self._pilot: dict[str, Any] = {}
         self._missed: list[Point] = []
@@ -169,7 +171,7 @@ class Keeper:
         if self._resumed is None:
             limits = {"launches": job.launches, "budget": job.budget}
             clock = {"overhead": timer[0], "resolution": timer[1]}
-            self._writer = Writer(job.raw, {**self.about, "timer": clock, **job.asked(), **limits})
+            self._writer = Writer(job.raw, {**self.about, "timer": clock, **job.requested(), **limits})
         else:
             self._writer = Writer(job.raw, None)
         self.event(
@@ -201,7 +203,7 @@ class Keeper:
 
     def _add(self, point: Point, samples: Sequence[Sample]) -> None:
         self._visits[point] += 1
-        self._progress.setdefault(point, Progress(self.sampling_level)).add(samples)
+        self._progress.setdefault(point, PointProgress(self.sampling_level)).add(samples)
 
     def visits(self, section: str, points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
         """Points to be visited and the number of the visit, until all have converged or the section's time is up.
@@ -270,7 +272,9 @@ def _short(point: Point) -> list[Any]:
 # -- sections: all processors; `keeper` is None but on processor 0 -----------------------------------------------------
 
 
-def supersteps(bsp: pybsp.BSP, job: Job, nodes: Sequence[int], keeper: Keeper | None, last: bool = False) -> None:
+def supersteps(
+    bsp: pybsp.BSP, job: LaunchSpec, nodes: Sequence[int], keeper: Keeper | None, last: bool = False
+) -> None:
     """Supersteps and kernels, or at the end of a launch the reference alone. Collective."""
     bench = Bench(bsp, sampling_level(job.level), job.launch, nodes)
     shift = keeper.elapsed() - bsp.time() if keeper is not None else 0.0
@@ -315,7 +319,7 @@ def from_first(bsp: pybsp.BSP, value: Any) -> Any:
     return value if bsp.pid == 0 else bsp.inbox[0].payload
 
 
-def logp(layer: Layer, job: Job, keeper: Keeper | None) -> None:
+def logp(layer: Layer, job: LaunchSpec, keeper: Keeper | None) -> None:
     """The LogP signature of a layer. Collective."""
     level = sampling_level(job.level)
     if layer.p == 1:
@@ -335,7 +339,7 @@ def logp(layer: Layer, job: Job, keeper: Keeper | None) -> None:
             keeper.took(visit[0], samples)
 
 
-def _known(layer: Layer, keeper: Keeper | None, level: SamplingLevel, job: Job) -> dict[str, dict[int, float]]:
+def _known(layer: Layer, keeper: Keeper | None, level: SamplingLevel, job: LaunchSpec) -> dict[str, dict[int, float]]:
     """Round trips, as the first launch found them; processor 0's are what counts."""
     trips = signature.pilot(layer, level, job.word)
     if keeper is None:
@@ -359,7 +363,7 @@ def _shared(layer: Layer, value: tuple[Point, int] | None) -> tuple[Point, int] 
 # -- a launch ----------------------------------------------------------------------------------------------------------
 
 
-def launch_on_ranks(job: Job, tell: Tell | None = None) -> None:
+def launch_on_ranks(job: LaunchSpec, tell: Tell | None = None) -> None:
     """One launch on the MPI ranks of this job; the samples are in the raw file, which processor 0 writes. Collective.
 
     Raises:
@@ -401,7 +405,10 @@ def ignore_settings() -> None:
 
 
 def launch_on_virtual(
-    job: Job, machine: BSPMachine | EBSPMachine, logp_machine: LogPMachine | None = None, tell: Tell | None = None
+    job: LaunchSpec,
+    machine: BSPMachine | EBSPMachine,
+    logp_machine: LogPMachine | None = None,
+    tell: Tell | None = None,
 ) -> None:
     """One launch on virtual processors: supersteps on `machine`, the LogP layer on `logp_machine` if there is one.
 
@@ -436,7 +443,7 @@ def finish(raw: str) -> None:
     writer.close()
 
 
-def to_resume(job: Job, about: dict[str, Any]) -> Raw | None:
+def to_resume(job: LaunchSpec, about: dict[str, Any]) -> Raw | None:
     """The raw file that a launch goes on with; None where it begins one.
 
     Raises:
@@ -445,7 +452,7 @@ def to_resume(job: Job, about: dict[str, Any]) -> Raw | None:
     if not job.goes_on:
         return None
     raw = read(job.raw)
-    here = {"p": about["p"], "nodes": about["nodes"], "virtual": about["virtual"], **job.asked()}
+    here = {"p": about["p"], "nodes": about["nodes"], "virtual": about["virtual"], **job.requested()}
     other = {name: raw.about.get(name) for name, value in here.items() if raw.about.get(name) != value}
     if other:
         raise UsageError(

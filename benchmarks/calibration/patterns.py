@@ -233,9 +233,9 @@ def _twice(terms: _Terms) -> tuple[PatternRelation, ...]:
 def _riding(terms: _Terms) -> tuple[PatternRelation, ...]:
     """A permutation, beside which each tells each other one as much."""
     (mail,) = _permutation(terms)
-    (told,) = _exchange(terms)
-    twice = np.isin(told.sources * terms.p + told.dests, mail.sources * terms.p + mail.dests)
-    return (told._replace(counts=told.counts + twice * terms.m),)
+    (notes,) = _exchange(terms)
+    twice = np.isin(notes.sources * terms.p + notes.dests, mail.sources * terms.p + mail.dests)
+    return (notes._replace(counts=notes.counts + twice * terms.m),)
 
 
 def _items(terms: _Terms) -> tuple[PatternRelation, ...]:

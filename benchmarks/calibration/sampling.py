@@ -141,7 +141,7 @@ def lasting(values: Sequence[float], correlation: float = 0.2) -> tuple[int, np.
 
 
 @dataclass
-class Progress:
+class PointProgress:
     """The samples of one point in one launch so far, and whether they suffice.
 
     Args:

@@ -374,12 +374,12 @@ class Bench:
             self._arrays[words] = array, array.pattern(dests, items), bsp.queue()
             bsp.sync()
         array, pattern, queue = self._arrays[words]
-        made: list[Any] = []
+        patterns: list[Any] = []
 
         def make(machine: pybsp.BSP) -> None:
-            if made:
-                made.pop().free()
-            made.append(array.pattern(dests, items))
+            if patterns:
+                patterns.pop().free()
+            patterns.append(array.pattern(dests, items))
 
         def ride(machine: pybsp.BSP) -> None:
             machine.send(dest, values)
@@ -423,9 +423,9 @@ class Bench:
 
 def _agree(machine: pybsp.BSP) -> None:
     """All make an array, and free it."""
-    made = machine.array(1)
+    array = machine.array(1)
     machine.sync()
-    made.free()
+    array.free()
     machine.sync()
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pybsp.errors import BSPError
 from pybsp.failures import quiet
 
-from .harness import Job, launch_on_ranks
+from .harness import LaunchSpec, launch_on_ranks
 
 REPORT_EVERY = 0.2  # seconds
 
@@ -45,7 +45,7 @@ class Speaker:
                 raise KeyboardInterrupt from None
 
 
-def argument(job: Job) -> str:
+def argument(job: LaunchSpec) -> str:
     """What this is started with."""
     return json.dumps({"job": dataclasses.asdict(job), "host": socket.gethostname(), "pid": os.getpid()})
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     given = json.loads(arguments[0])
     given["job"]["only"] = tuple(given["job"]["only"])
     try:
-        launch_on_ranks(Job(**given["job"]), Speaker(given["host"], given["pid"]))
+        launch_on_ranks(LaunchSpec(**given["job"]), Speaker(given["host"], given["pid"]))
     except BSPError as error:
         if not quiet(error):
             print(f"pybsp calibrate: {error}", file=sys.stderr)

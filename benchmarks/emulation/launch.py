@@ -181,7 +181,7 @@ def _promptly() -> Iterator[None]:
 def _serve(switch: Switch, job: subprocess.Popen[bytes], wake: int, seen: list[int]) -> int:
     """Forward frames until mpiexec has ended; returns its exit status."""
     ending = 0  # the first signal that asked for the end
-    asked = False  # whether mpiexec was asked to end
+    requested = False  # whether mpiexec was asked to end
     while job.poll() is None:
         switch.run(wake)
         os.read(wake, 4096)
@@ -191,8 +191,8 @@ def _serve(switch: Switch, job: subprocess.Popen[bytes], wake: int, seen: list[i
                 continue
             if number == signal.SIGINT and not ending:
                 signal.alarm(GRACE)  # a terminal has given Ctrl-C to mpiexec as well
-            elif not asked:
-                asked = True
+            elif not requested:
+                requested = True
                 job.terminate()
                 signal.alarm(LAST_GRACE)
             else:

@@ -12,7 +12,7 @@ from ...bsp import BSP
 from ...cost import Cost, Machine
 from ...rides import Supersteps
 from .. import dissemination
-from ..dissemination import Held
+from ..dissemination import Copy
 from ..plan import Plan, Step, joined
 from ..primitive import Call, integer, primitive, processor
 from .mesh_broadcast import counted as counted_on_mesh
@@ -25,7 +25,7 @@ from .tree_broadcast import levels as levels_by_tree
 TREE, MESH = "words by tree", "words by mesh"  # how phase 2 broadcasts
 
 
-class Layout(NamedTuple):
+class PacketLayout(NamedTuple):
     """Where the N items go: K packets of them, K a power of two, where the paper has K = min(N, P) items.
 
     A packet is a run of floor(N/K) or ceil(N/K) items. In phases 1 and 2, K groups of consecutive processors have one
@@ -47,7 +47,7 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def layout(p: int, k: int) -> Layout:
+def layout(p: int, k: int) -> PacketLayout:
     """Where k items go on p processors."""
     packets = 1 << (max(1, min(k, p)).bit_length() - 1)
     reverse = np.zeros(1, np.int64)
@@ -57,7 +57,7 @@ def layout(p: int, k: int) -> Layout:
     # The processors that are left over go to positions that lie evenly, one each, and to the blocks in turn.
     rest = np.arange(p % packets)
     blocks[rest % len(blocks), rest * packets // max(1, rest.size)] += 1
-    return Layout(np.arange(packets + 1) * k // packets, reverse, blocks.sum(axis=0), blocks)
+    return PacketLayout(np.arange(packets + 1) * k // packets, reverse, blocks.sum(axis=0), blocks)
 
 
 def plan(p: int, k: int, fan_outs: FanOuts | None = None, redistributed: bool = False, root: int = 0) -> Plan:
@@ -181,9 +181,9 @@ def items_broadcast(bsp: BSP, items: Any, root: int = 0, machine: Machine | None
 
     call = Call(bsp, "items_broadcast", root=root)
 
-    def follow(call: Call, held: Held, root: int) -> Supersteps[None]:
-        header = held.header
-        yield from dissemination.follow(call, held, _plan(bsp.p, held.words, header.by, header.how == MESH, root))
+    def follow(call: Call, copy: Copy, root: int) -> Supersteps[None]:
+        envelope = copy.envelope
+        yield from dissemination.follow(call, copy, _plan(bsp.p, copy.words, envelope.by, envelope.how == MESH, root))
 
     return (
         yield from dissemination.run(

@@ -13,7 +13,7 @@ from ...cost import Cost, Machine, Superstep
 from ...errors import UsageError
 from ...rides import Supersteps
 from .. import dissemination
-from ..dissemination import Held
+from ..dissemination import Copy
 from ..plan import Numbers, Plan, Step, joined
 from ..primitive import Call, integer, primitive, processor
 from .partition import checked_machine
@@ -209,8 +209,8 @@ def tree_broadcast(
     def choice(words: int, _: bool) -> tuple[str, FanOuts]:
         return dissemination.TREES, choose(by, words) if given is None else given
 
-    def follow(call: Call, held: Held, root: int) -> Supersteps[None]:
-        yield from dissemination.follow(call, held, _plan(bsp.p, held.header.by, root))
+    def follow(call: Call, copy: Copy, root: int) -> Supersteps[None]:
+        yield from dissemination.follow(call, copy, _plan(bsp.p, copy.envelope.by, root))
 
     call = Call(bsp, "tree_broadcast", root=root, fan_outs=given)
     return (yield from dissemination.run(call, value, root, choice, {dissemination.TREES: follow}))

@@ -48,7 +48,7 @@ class Waiting(Protocol):
         """Ranks without which the exchange that goes on does not; none where none does."""
 
 
-class Control(Protocol):
+class Revocable(Protocol):
     """What the transports of a communicator are revoked by (revocation.py): probes go beside its notices."""
 
     pid: int
@@ -75,7 +75,7 @@ class Crossing:
         where: this processor is, in words.
     """
 
-    def __init__(self, revocation: Control, where: Callable[[], str]) -> None:
+    def __init__(self, revocation: Revocable, where: Callable[[], str]) -> None:
         self._revocation, self._where = revocation, where
         self._due, self._gap = 0.0, AFTER
         self._last: tuple[Any, ...] | None = None  # the wait at the last look
@@ -83,15 +83,18 @@ class Crossing:
     def ask(self) -> None:
         """Ask, where it is time to; called in a wait now and then."""
         now = time.perf_counter()
+        # Looks come often, questions seldom: most looks end here.
         if now < self._due:
             return
         found = self._waiting()
         if found is None:
             return
         wait, awaited = found
+        # A wait is asked about when it is found at a second look: most are over by then.
         if wait[:3] != self._last:
             self._last, self._gap = wait[:3], AFTER
         else:
+            # Again and again, as who was asked may not have waited then; ever more seldom, as it may compute for long.
             self._gap = min(2 * self._gap, LONGEST)
             self._send(awaited, [wait])
         self._due = now + self._gap
@@ -106,22 +109,30 @@ class Crossing:
         if text is None:
             return
         waits: list[Wait] = [Wait(*one) for one in pickle.loads(text)]
+        # This processor waits for nobody's coming: it can go on, and no circle is closed. The probe falls; its sender
+        # asks again.
         found = self._waiting()
         if found is None:
             return
         mine, awaited = found
         last = waits[-1]
         same = mine.whose == last.whose and mine.number == last.number
+        # Where both wait in the same exchange, the last one waits for those that this one waits for: the probe goes on.
+        # Else that wait is over, if this processor has entered the exchange in which it was waited for.
         if not same and self._has_entered(last):
             return
+        # It has come back. The circle is closed if this processor still is in the wait that it asked about.
         if waits[0].rank == mine.rank:
             if not same and waits[0][:3] == mine[:3]:
                 raise SyncError(_described(waits))
+        # Each passes a probe on once: it might enter a circle that its sender is not in, and never leave it. Those in
+        # the circle find it by probes of their own.
         elif all(wait.rank != mine.rank for wait in waits):
             self._send(awaited, [*waits, mine])
 
     def _waiting(self) -> tuple[Wait, int] | None:
         """The wait of this processor, and the first rank that it waits for; None: it waits for nobody's coming."""
+        # An exchange needs all that have not come, so no wait of a circle ends, whichever of them is followed.
         for member in self._revocation.members:
             if isinstance(member, Waiting) and (ranks := member.waits_for()):
                 return Wait(self._revocation.pid, member.whose, member.entered, self._where()), min(ranks)
@@ -131,6 +142,8 @@ class Crossing:
         """Whether this processor has entered the exchange in which it is waited for."""
         for member in self._revocation.members:
             if isinstance(member, Waiting) and member.whose == wait.whose:
+                # Numbers are modulo 2^16: the half of them from here on are ahead, as nobody is so many exchanges
+                # behind.
                 ahead: int = member.entered - wait.number & EPOCH_MASK
                 return ahead <= EPOCH_MASK // 2
         return bool(wait.whose[0] != "pair")  # a pair begins with its first swap; what else is not here has ended

@@ -80,6 +80,7 @@ class Delivery:
             late: source, bytes.
         """
         here = {**here, **{s: memoryview(bytearray(size)) for s, size in late}}
+        # Of sizes that are known, so nothing is probed for; with a tag of their own, so data is not taken for them.
         self._flight.receive([(self._ranks[s], here[s]) for s, _ in late], MANIFESTS)
         self._flight.collect(waiter)
         return here
@@ -103,8 +104,10 @@ class Delivery:
         """
         arrived, joined = self._posted(contents, manifests, own)
         flight = self._flight
+        # All that was announced is received before the exchange is over: no message is left for the next one.
         if flight.arriving:
             flight.collect(waiter)
+        # Sends need not be complete: their requests keep the memory that they read.
         if flight.leaving:
             flight.let_go(waiter)
         return arrived, joined
@@ -142,6 +145,7 @@ class Delivery:
         used = dict.fromkeys(joined, 0)
         arrived: Arrived = []
         places: list[tuple[int, Bytes]] = []
+        # By source, however they came: a program gets its messages in one order on every medium.
         for s in sorted(contents):
             parcel: Parcel = {}
             total, content = contents[s]
@@ -157,6 +161,7 @@ class Delivery:
                     place = joined[stream][used[stream] : used[stream] + size]
                     used[stream] += size
                 else:
+                    # Memory that nobody else reads: it is used again when the program refers to it no more (memory.py).
                     place = take(size) if size and s != self._pid else None
                 if inline is not None:
                     if place is not None:

@@ -70,6 +70,7 @@ class Heads:
         for d in self.peers:
             into, out = (part[d * HEAD : (d + 1) * HEAD] for part in (self._bytes_in, self._bytes_out))
             self.receiving.append(self._comm.Recv_init([into, HEAD, MPI.BYTE], self._ranks[d], self._tag))
+            # Two sends of the same memory, of which an exchange starts one: the word alone, or a manifest behind it.
             self._short[d] = self._comm.Send_init([out, PREFIX, MPI.BYTE], self._ranks[d], self._tag)
             self._long[d] = self._comm.Send_init([out, HEAD, MPI.BYTE], self._ranks[d], self._tag)
         self._all_short = list(self._short.values())
@@ -84,6 +85,7 @@ class Heads:
             Whether all did the same, and nobody said anything.
         """
         testall = self._testall
+        # The words are written again below: what reads them has to be complete.
         if self._out and not testall(self._out):  # as `see_off`
             waiter.until(testall, self._out)
         number = self.number = self.number + 1 & EPOCH_MASK
@@ -132,8 +134,10 @@ class Heads:
         Returns:
             The manifests that have to go as messages, by rank.
         """
+        # The heads of the last exchange lie in the memory that is written below: they have to be complete.
         self.see_off(waiter)
         number = self.number = self.number + 1 & EPOCH_MASK
+        # 16 bits of a number are enough: it takes a head of all to leave an exchange, so nobody is two ahead.
         header = kind | number << EPOCH_SHIFT
         heads, long = [], []
         for d, manifest in zip(self.peers, manifests, strict=True):
@@ -149,6 +153,7 @@ class Heads:
                     long.append((self._ranks[d], manifest))
         self._words_in[self._pid * STRIDE] = header | has_own << BYTES_SHIFT
         self._out = heads
+        # Receives are posted only now (see `meet`), and before the sends: what comes at once finds its memory.
         self._startall(self.receiving + heads)
         return long
 
@@ -174,6 +179,7 @@ class Heads:
         arrived: Arrived = []
         header = kind | self.number << EPOCH_SHIFT
         for s, word in enumerate(self._words_in[::STRIDE].tolist()):
+            # Another kind, a flag, or another exchange: `read` tells which.
             if word & HEADER_MASK != header:
                 return None
             size = word >> BYTES_SHIFT
@@ -181,6 +187,7 @@ class Heads:
                 if size > MANIFEST_IN_HEAD:
                     return None
                 at = s * HEAD + PREFIX
+                # Read at once: the next exchange receives into this memory.
                 found = loads(self._bytes_in[at : at + size])
                 if len(found) != MAIL_ALONE:
                     return None
@@ -200,6 +207,7 @@ class Heads:
         """
         for s in self.peers:
             word = self._words_in[s * STRIDE]
+            # Heads from one processor stay in order, with one tag: another exchange's head here is a defect.
             if word >> EPOCH_SHIFT & EPOCH_MASK != self.number:
                 raise DeliveryError(
                     f"in exchange {self.number} processor {self._pid} got what processor {s} had said in exchange "
@@ -211,6 +219,7 @@ class Heads:
                 late.append((s, size))
             elif size:
                 at = s * HEAD + PREFIX
+                # Not copied: it is read before the next exchange posts the receives again.
                 manifests[s] = self._bytes_in[at : at + size]
 
     # -- its requests ------------------------------------------------------------------------------------------------
@@ -224,6 +233,7 @@ class Heads:
         return [*self._short.values(), *self._long.values()]
 
     def free(self) -> None:
+        # Taken out before it is freed, so that none is freed twice where an exception comes in between.
         while self.receiving:
             self.receiving.pop().Free()
         for requests in (self._short, self._long):

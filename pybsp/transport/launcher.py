@@ -72,7 +72,7 @@ def look_beside(module: Path) -> None:
         os.environ.setdefault("MPI4PY_LIBMPI", str(others[0]))
 
 
-def _check_step(step: slurm.Step, version: str) -> None:
+def _check_step(step: slurm.JobStep, version: str) -> None:
     """Raise LauncherError where a library is known not to speak with srun; it would say so in words of its own."""
     if version.startswith("MPICH") and "pmix" not in version.lower() and step.kind == "pmix":
         raise _foreign(step.tasks, "the MPI library was built without PMIx, and would end each of them")

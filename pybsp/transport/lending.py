@@ -21,8 +21,10 @@ def aged(bits: int, by: int) -> int:
     """A word of bits, so many exchanges later."""
     if not bits or not by:
         return bits
+    # All that there was is old now: one bit stands for it.
     if by >= AGES:
         return OLDEST
+    # What is shifted out joins the oldest.
     bits <<= by
     return bits & (OLDEST - 1) | OLDEST if bits >= OLDEST else bits
 
@@ -60,6 +62,7 @@ class Lent:
         while gone:
             age = gone.bit_length() - 1
             gone ^= 1 << age
+            # No reader has this bit. With the list go the last references, by which the pool knows that memory is free.
             if age < AGES:
                 del self.data[number - age]
             else:
@@ -103,6 +106,7 @@ class Borrowed:
         self.entries[id(entry)] = _entries[id(entry)] = entry
         if entry.number > self._at:
             self._age(entry.number)
+        # The sender counts the same exchanges, so the bit of this age means the same data to both.
         self._words[entry.k] |= aged(1, self._at - entry.number)
         numbers = self._numbers[entry.k]
         numbers[entry.number] = numbers.get(entry.number, 0) + 1
@@ -115,6 +119,7 @@ class Borrowed:
     def words(self, number: int) -> Sequence[int]:
         """For each processor, the ages of its data that is read here, in the exchange of this number."""
         self._age(number)
+        # Data may be dropped at any moment, in any thread; what follows from it is done here alone.
         while _dropped:
             entry = _entries.pop(_dropped.popitem()[0])
             entry.borrower._take_off(entry)
@@ -124,6 +129,7 @@ class Borrowed:
         del self.entries[id(entry)]
         numbers = self._numbers[entry.k]
         numbers[entry.number] -= 1
+        # The last piece of that exchange: its bit goes, but for the oldest one, where other old data shares it.
         if not numbers[entry.number]:
             del numbers[entry.number]
             age = self._at - entry.number

@@ -144,6 +144,7 @@ class MPITransport(ABC):
         self.inline_data = INLINE_DATA
         self._on, self._ranks, self._context = on, list(ranks), context
         self.whose: tuple[Any, ...] = ("machine", context, *sorted(ranks))
+        # The same deque for good: an exchange sees whether there is anything to wait for without a call.
         self._flight, self._unfinished = flight, flight.unfinished
         self.board: Board | None = None
         if neighbours is None:
@@ -195,6 +196,7 @@ class MPITransport(ABC):
 
     def post(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
         try:
+            # Of the exchanges before the last nothing is leaving any more, so what is bound for sends does not pile up.
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
             self._post(kind, note, parcels)
@@ -372,15 +374,20 @@ class MPITransport(ABC):
         revocation = self._on.revocation
         if revocation is None:
             raise error
+        # It comes from here: what was under way can be neither completed nor told from what comes next, so the others
+        # are told that nothing of it counts.
         if not isinstance(error, RevokedError):
             revocation.revoke(error)
             raise error
         try:
+            # This processor was telling of a failure of its own: it does so where all meet, and learns what the others
+            # say.
             if kind == FAIL and revocation.settled is None and isinstance(note, Failure):
                 words = revocation.agree(note, revocation.grace())
                 kinds = [FAIL if isinstance(word, Failure) else SYNC for word in words]
                 if self.p == revocation.p:
                     return Arrival(kinds, words, (), {})
+            # It learns of a failure here for the first time, and has none of its own.
             elif revocation.cause is None:
                 revocation.agree(None)
             revocation.refuse()
@@ -480,6 +487,7 @@ class MPITransport(ABC):
         try:
             for pair in self._pairs.values():
                 pair.free()
+            # Nothing may be under way when the context, and with it the tags, are used again.
             self._flight.see_off(0, self.waiter)
             if self._persistent is not None:
                 self._persistent.see_off(self.waiter)
@@ -493,6 +501,7 @@ class MPITransport(ABC):
             self._persistent.free()
         if self._on.revocation is not None:
             self._on.revocation.members.remove(self)
+        # Data of its exchanges may still be read: the parent accounts for it from now on.
         if self.board is not None:
             self.board.retire()
         if self is self._on.whole:

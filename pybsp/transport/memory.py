@@ -31,6 +31,8 @@ def aligned(size: int) -> int:
 def first_free(buffers: Iterable[Bytes], size: int = 0) -> Bytes | None:
     """The first buffer of at least so many bytes to which nobody but this collection refers."""
     for buffer in buffers:
+        # Every view of it, and every request that sends or receives it, refers to the buffer: with none, nobody reads
+        # or writes it any more.
         if getrefcount(buffer) <= _FREE and buffer.size >= size:
             return buffer
     return None
@@ -110,6 +112,7 @@ class Growing:
             self._move(end)
 
     def _move(self, end: int) -> None:
+        # Twice the size: all copies together cost no more than what is written.
         larger = self._pool.take(max(aligned(end), 2 * self.array.size, 256))
         if self.used:  # a copy, but only until the buffer has found its size
             larger[: self.used] = self.array[: self.used]

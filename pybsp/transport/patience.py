@@ -89,19 +89,25 @@ class Patience:
             SyncError: it takes too long.
         """
         waited = now - since
+        # Where it has not begun to count, `waited` is minus infinity.
         if waited < self.first:
             return now + min(self.first - waited, AGAIN)
+        # Once a wait, and well before any of them is due: then who is to speak knows who else waits.
         if self._announced != since:
             self._announced = since
             self._witness.announce()
         if waited < self._due:
             return since + self._due
+        # Only now, as it takes time: hardly a wait gets here.
         absent, present = self._absence()
         speaks = self._speaks(absent, present)
+        # Also marked by who leaves it to another: a wait is reported once.
         if waited >= self._warn_after and self._reported != since:
             self._reported = since
             if speaks:
                 print(f"pybsp: {self._witness.describe(waited, sorted(absent))}", file=sys.stderr, flush=True)
+        # One ends the wait and revokes the exchange, of which the others hear; they end it alone only where they do
+        # not.
         limit = self._timeout if speaks else self._timeout + SLACK
         if waited >= limit:
             report = self._witness.describe(waited, sorted(absent))
@@ -113,7 +119,9 @@ class Patience:
         """Whether no other processor is to do so."""
         node = self._nodes[self._pid]
         here = {pid for pid in range(self._pid) if self._nodes[pid] == node}
+        # Who waits for long in another exchange is here too, and may be whom this one waits for.
         present = present | self._witness.patient(here)
+        # One that is missing on this node is known best here: its lowest speaks, beside the lowest of all.
         if any(self._nodes[pid] == node for pid in absent):
             return not present & here
         return not any(pid < self._pid for pid in present)

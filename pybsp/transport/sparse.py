@@ -51,6 +51,7 @@ def pays_from(latency: float, o_msg: float) -> int:
     """
     if o_msg <= 0:
         return sys.maxsize
+    # Messages that are saved, against latencies that are added: doubled until it pays, then halved to the first p.
     p = 2
     while (p - 1 - rounds(p)) * o_msg <= (2 + rounds(p)) * latency:
         p *= 2
@@ -105,6 +106,7 @@ class SparseExchange:
         self.late: list[tuple[int, int]] = []
         self._number = number
         self._round = -1
+        # Of a round; both are used again in the next one, when the two requests are complete (`over`).
         self._out, self._in = (memoryview(bytearray(SPARSE_WORD)).cast("q") for _ in range(2))
         self._heads = [(ranks[d], wire.sparse_head(number, sizes.get(d, 0), head)) for d, head in heads.items()]
         self.sending: list[Any] = []
@@ -114,17 +116,21 @@ class SparseExchange:
         """Send the heads."""
         specs = [[head, len(head), self._byte] for _, head in self._heads]
         ranks = [rank for rank, _ in self._heads]
+        # Synchronous: such a send is complete when its receiver has it, not when it has left. `over` rests on that.
         self.sending.extend(map(self._comm.Issend, specs, ranks, repeat(self._tags[0])))
 
     def over(self, _: object = None) -> bool:
         """Whether it is; does what can be done now."""
         comm, status, byte, (head_tag, word_tag) = self._comm, self._status, self._byte, self._tags
         # 1. Heads.
+        # From whomever: nobody knows who sends. The probe takes the message out of MPI's queue, so nothing else can
+        # receive it.
         while (message := comm.Improbe(self._any, head_tag, status)) is not None:
             head = memoryview(bytearray(status.Get_count(byte)))
             message.Recv([head, len(head), byte])
             source = self._pids[status.Get_source()]
             number, size, manifest = wire.read_sparse_head(head)
+            # Who is one exchange ahead sends with the other tag, and nobody is two ahead: another number is a defect.
             self._check(source, number)
             if size:
                 self.late.append((source, size))
@@ -154,6 +160,7 @@ class SparseExchange:
 
     def awaited(self) -> list[int]:
         """Ranks of those whose word is awaited: they may be waiting themselves."""
+        # Before the dissemination: receivers that have not taken this processor's heads.
         if self._round < 0:
             return [rank for (rank, _), one in zip(self._heads, self.sending, strict=False) if not one.Get_status()]
         if all(one.Get_status() for one in self.receiving):
@@ -183,6 +190,7 @@ def allgather(
     p, status, byte = len(ranks), MPI.Status(), MPI.BYTE
     known = {pid: pickle.dumps(own, 5)}
     before_these = len(sends)  # before these: data, whose receivers take it when they have all notes
+    # After round i each knows what 2^(i+1) have: its own, and those of the processors before it.
     for i in range(rounds(p)):
         before, behind = ranks[(pid - (1 << i)) % p], ranks[(pid + (1 << i)) % p]
         text = pickle.dumps(known, 5)
@@ -196,6 +204,7 @@ def allgather(
         if not come(before):
             waiter.until(come, before)
         received = memoryview(bytearray(status.Get_count(byte)))
+        # The message that was probed, whatever else has come with that tag meanwhile.
         found[0].Recv([received, len(received), byte])
         known.update(pickle.loads(received))
         these = sends[before_these:]

@@ -30,7 +30,7 @@ _source = itemgetter(0)  # of what comes in
 _GOES_ON = FLAG_GETS | FLAG_PACKETS  # another exchange belongs to the superstep
 
 
-class Processor(greenlet.greenlet):
+class VirtualProcessor(greenlet.greenlet):
     """What a virtual processor runs in."""
 
     pid = 0
@@ -44,7 +44,7 @@ def is_virtual() -> bool:
 def current_pid() -> int | None:
     """The number of the virtual processor that this is called on; None: on none."""
     one: greenlet.greenlet | None = greenlet.getcurrent()
-    while one is not None and not isinstance(one, Processor):
+    while one is not None and not isinstance(one, VirtualProcessor):
         one = one.parent
     return None if one is None else one.pid
 
@@ -54,7 +54,7 @@ def _nothing() -> list[int]:
 
 
 class MachineFailed(BaseException):
-    """The machine has failed, by its `Meeting.ends_at`: raised on all its processors."""
+    """The machine has failed, by its `VirtualMeeting.ends_at`: raised on all its processors."""
 
 
 class Scheduler:
@@ -80,9 +80,10 @@ class Scheduler:
         Raises:
             SyncError: all of those left wait for one that will not come.
         """
-        tasks = [Processor(body, self._hub) for body in bodies]
+        tasks = [VirtualProcessor(body, self._hub) for body in bodies]
         for pid, task in enumerate(tasks):
             task.pid = pid
+        # By pid, so that all runs take turns alike.
         self.ready.extend(tasks)
         young, *older = gc.get_threshold()
         if young:
@@ -91,6 +92,7 @@ class Scheduler:
         try:
             while self.ready:
                 self.ready.popleft().switch()
+            # Nobody is ready, so each of those left waits for one that has ended, or that waits too.
             if not all(task.dead for task in tasks):
                 waiting = [pid for pid, task in enumerate(tasks) if not task.dead]
                 raise SyncError(f"processors {waiting[:10]} wait for others that will not come")
@@ -101,7 +103,7 @@ class Scheduler:
                     task.throw(greenlet.GreenletExit)
 
 
-class Meeting:
+class VirtualMeeting:
     """What the processors of one virtual machine (or of a part of it) share: who has come, and with what."""
 
     def __init__(
@@ -126,7 +128,7 @@ class Meeting:
         )  # pid: words, messages, items of queues, each out and in
         self.last: tuple[Sequence[int] | None, Sequence[Any] | None, dict[int, list[tuple[int, Parcel]]]]
         self.outcome: Sequence[Any] | Exception = ()
-        self.parts: dict[Any, Meeting] = {}
+        self.parts: dict[Any, VirtualMeeting] = {}
         self.alike: dict[
             int, tuple[Any, float]
         ] = {}  # what all make in the superstep that goes on, and how long it took
@@ -157,6 +159,7 @@ class Meeting:
 
     def swap(self, pid: int, partner: int, brought: Any) -> Any:
         """Hand this over to the partner, and wait for what it hands over."""
+        # First in, first out, by direction: two processors swap in the same order, here and there.
         self.handed[pid, partner].append(brought)
         waiting = self.expecting.pop((partner, pid), None)
         if waiting is not None:
@@ -213,10 +216,12 @@ class Meeting:
         first = self.kinds[0]
         uniform = not self.has_notes and not first & ~KIND and self.kinds.count(first) == self.p
         for parcels in self.inbound.values():
+            # By source, as on ranks, and not by who had its turn first.
             if len(parcels) > 1:
                 parcels.sort(key=_source)
         if charge.counts:
             self._count()
+        # Time runs at a superstep's end alone; its exchanges before that only add to the traffic.
         if charge.counts and not any(kind & _GOES_ON for kind in self.kinds):
             h = max((max(t[0], t[1]) for t in self.traffic.values()), default=0)
             messages = max((max(t[2], t[3]) for t in self.traffic.values()), default=0)
@@ -232,7 +237,9 @@ class Meeting:
         self.alike.clear()
         self.failed = self.clock > self.ends_at
         self.generation += 1
+        # All read it before it changes: the next exchange closes only when all have entered it.
         self.last = (None if uniform else self.kinds, self.notes if self.has_notes else None, self.inbound)
+        # In the order in which they came: who takes turns how depends on nothing else.
         self.scheduler.ready.extend(self.waiting)
         self._clear()
 
@@ -240,7 +247,7 @@ class Meeting:
 class VirtualTransport:
     """One virtual processor. See `Transport` for what its methods promise."""
 
-    def __init__(self, meeting: Meeting, pid: int, root: VirtualTransport | None = None) -> None:
+    def __init__(self, meeting: VirtualMeeting, pid: int, root: VirtualTransport | None = None) -> None:
         self.p, self.pid = meeting.p, pid
         self.pool: BufferPool = root.pool if root else BufferPool()
         self._meeting = meeting
@@ -254,6 +261,7 @@ class VirtualTransport:
             meeting.notes[pid] = note
             meeting.has_notes = True
         for dest, parcel in parcels.items():
+            # Not copied: what a parcel holds was copied when it was sent.
             meeting.inbound.setdefault(dest, []).append((pid, parcel))
         if charge.seconds > meeting.seconds:
             meeting.seconds = charge.seconds
@@ -302,11 +310,14 @@ class VirtualTransport:
 
     def subset(self, members: Sequence[int], context: int) -> VirtualTransport:
         meeting = self._meeting
+        # All members ask between the same two exchanges, and the first one makes it: the same members later are another
+        # part.
         key = (meeting.generation, tuple(members))
         part = meeting.parts.get(key)
         if part is None:
             pids = [meeting.pids[member] for member in members]
-            part = Meeting(len(members), meeting.scheduler, meeting.machine, meeting.clock, meeting.carry, pids)
+            part = VirtualMeeting(len(members), meeting.scheduler, meeting.machine, meeting.clock, meeting.carry, pids)
+            # Of an earlier exchange: all of its members have it.
             meeting.parts = {k: v for k, v in meeting.parts.items() if k[0] == meeting.generation}
             meeting.parts[key] = part
         return VirtualTransport(part, members.index(self.pid), self)

@@ -62,8 +62,10 @@ class Window:
             )
         # Pages that nobody touches cost nothing, so the part is as large as it may ever be.
         self._window = MPI.Win.Allocate_shared(least, 1, comm=comm)
+        # One epoch for good: all access is by loads and stores, and nobody asks for another lock.
         self._window.Lock_all(MPI.MODE_NOCHECK)
         self.sync = self._window.Sync
+        # Each writes its own part alone, and reads those of all: no two ever write the same word.
         self.parts = [
             memoryview(self._window.Shared_query(rank)[0]).cast("B")  # type: ignore[arg-type]
             for rank in range(comm.size)
@@ -86,6 +88,7 @@ class Window:
 
     def make_board(self, context: int) -> bool:
         """This rank's part of the board of a context is there from now on; False where there is no room for it."""
+        # A board stays, as contexts are used again; those below it are made with it.
         if context >= self._boards:
             if not self._make(self._boards, context + 1):
                 return False
@@ -97,6 +100,7 @@ class Window:
         if not populate(memory):
             return False
         head = self.board - 2 * AREA
+        # The areas at the end of a board need no zeros: slots say what of them there is to read.
         for at in range(0, len(memory), self.board):
             memory[at : at + head] = bytes(head)  # MPI does not promise zeros
         return True

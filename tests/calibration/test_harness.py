@@ -12,7 +12,7 @@ import pytest
 from pybsp import BSPMachine, EBSPMachine, LogPMachine, UsageError
 from pybsp.benchmarks.calibration import machine_file, placement
 from pybsp.benchmarks.calibration.analysis import analyse
-from pybsp.benchmarks.calibration.harness import PARTS, Job, Keeper, finish, launch_on_virtual
+from pybsp.benchmarks.calibration.harness import PARTS, Keeper, LaunchSpec, finish, launch_on_virtual
 from pybsp.benchmarks.calibration.results import Calibration
 from pybsp.benchmarks.calibration.samples import Point, Raw, Sample, read
 from pybsp.benchmarks.calibration.sampling import sampling_level
@@ -30,7 +30,7 @@ def measured(
     launches: int = 1,
 ) -> Raw:
     for launch in range(launches):
-        job = Job(str(path), launch, launches, "quick", only, goes_on=launch > 0)
+        job = LaunchSpec(str(path), launch, launches, "quick", only, goes_on=launch > 0)
         launch_on_virtual(job, machine, logp)
     finish(str(path))
     return read(path)
@@ -141,7 +141,7 @@ def test_launches_follow_each_other_in_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steady", [8, 16])
 def test_visits_go_on_until_each_point_is_known_whichever_comes_last(tmp_path: Path, steady: int) -> None:
     rng, level = np.random.default_rng(0), sampling_level("quick")
-    keeper = Keeper(Job(str(tmp_path / "raw.csv"), level="quick"), placement.of_virtual(2))
+    keeper = Keeper(LaunchSpec(str(tmp_path / "raw.csv"), level="quick"), placement.of_virtual(2))
     keeper.open((0.0, 0.0))
     taken: Counter[int] = Counter()
     for point, batch in keeper.visits("supersteps", [Point("bsp", "exchange", "bsp", size=size) for size in (8, 16)]):
@@ -168,7 +168,7 @@ def test_an_interrupted_launch_is_gone_on_with(tmp_path: Path, raw: Raw) -> None
     flags = {flag.code: flag.text for flag in analyse(cut).flags}
     assert "could not be read" in flags["cut"]
     assert "0 of 1 launches" in flags["unfinished"]
-    launch_on_virtual(Job(str(path), level="quick", goes_on=True), MACHINE, LOGP)
+    launch_on_virtual(LaunchSpec(str(path), level="quick", goes_on=True), MACHINE, LOGP)
     finish(str(path))
     whole = read(path)
     assert not whole.missing
@@ -188,10 +188,14 @@ def test_nothing_is_gone_on_with_that_was_asked_for_differently(tmp_path: Path) 
     path = tmp_path / "raw.csv"
     measured(path, MACHINE, only=("bsp",))
     for job, machine, error_text in (
-        (Job(str(path), 1, 2, "default", ("bsp",), goes_on=True), MACHINE, "level = quick; here level = default"),
-        (Job(str(path), 1, 2, "quick", ("rate",), goes_on=True), MACHINE, r"only = \['bsp'\]"),
-        (Job(str(path), 1, 2, "quick", ("bsp",), 16, goes_on=True), MACHINE, "word = 8; here word = 16"),
-        (Job(str(path), 1, 2, "quick", ("bsp",), goes_on=True), BSPMachine.nominal(3), "p = 4"),
+        (
+            LaunchSpec(str(path), 1, 2, "default", ("bsp",), goes_on=True),
+            MACHINE,
+            "level = quick; here level = default",
+        ),
+        (LaunchSpec(str(path), 1, 2, "quick", ("rate",), goes_on=True), MACHINE, r"only = \['bsp'\]"),
+        (LaunchSpec(str(path), 1, 2, "quick", ("bsp",), 16, goes_on=True), MACHINE, "word = 8; here word = 16"),
+        (LaunchSpec(str(path), 1, 2, "quick", ("bsp",), goes_on=True), BSPMachine.nominal(3), "p = 4"),
     ):
         with pytest.raises(UsageError, match=error_text):
             launch_on_virtual(job, machine)
@@ -257,4 +261,4 @@ def test_a_method_that_there_is_not_is_refused(raw: Raw) -> None:
 )
 def test_a_job_that_cannot_be_is_refused(change: dict[str, object], error_text: str) -> None:
     with pytest.raises(UsageError, match=error_text):
-        Job("raw.csv", **change)  # type: ignore[arg-type]
+        LaunchSpec("raw.csv", **change)  # type: ignore[arg-type]

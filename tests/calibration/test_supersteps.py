@@ -287,12 +287,12 @@ def sampled(values: Any) -> list[Sample]:
 
 def test_sampling_stops_when_the_median_is_known_and_only_at_looks() -> None:
     rng = np.random.default_rng(0)
-    steady = sampling.Progress(QUICK)
+    steady = sampling.PointProgress(QUICK)
     steady.add(sampled(rng.normal(1.0, 0.01, 19) * 1e-6))
     assert (steady.converged, steady.done) == (False, False)
     steady.add(sampled([1e-6]))
     assert (steady.converged, steady.done) == (True, True)
-    wild = sampling.Progress(QUICK)
+    wild = sampling.PointProgress(QUICK)
     while not wild.done:
         wild.add(sampled(rng.exponential(1e-6, 5)))
         assert len(wild.values) <= QUICK.most
@@ -302,7 +302,7 @@ def test_sampling_stops_when_the_median_is_known_and_only_at_looks() -> None:
 
 def test_sampling_stops_when_the_seconds_of_a_point_are_spent() -> None:
     rng = np.random.default_rng(1)
-    slow = sampling.Progress(QUICK)
+    slow = sampling.PointProgress(QUICK)
     while not slow.done:
         slow.add(sampled(rng.exponential(QUICK.point / 4, 2)))
     assert not slow.converged
@@ -310,7 +310,7 @@ def test_sampling_stops_when_the_seconds_of_a_point_are_spent() -> None:
 
 
 def test_of_a_kernel_the_slowest_processor_counts() -> None:
-    progress = sampling.Progress(QUICK)
+    progress = sampling.PointProgress(QUICK)
     point = Point("rate", "dot", work=1.0)
     progress.add([Sample(point, 0, 0, 2, seconds, 5.0, pid) for pid, seconds in enumerate((1.0, 3.0, 2.0))])
     assert progress.values == [3.0]

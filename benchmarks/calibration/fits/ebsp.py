@@ -72,15 +72,15 @@ def fit_ebsp(
             either = Estimate(estimate.value, low, high)
             flags.append(flag("negative ebsp", NAMES[column], name=NAMES[column], found=either))
     wrong = _errors(held_out, bsp_fit, estimates, p)
-    kept = bool(
+    adopted = bool(
         wrong["ebsp"].points
         and estimates[0].low > 0
         and wrong["ebsp"].median < BETTER * wrong["bsp"].median
         and wrong["ebsp"].p95 <= wrong["bsp"].p95
     )
-    flags.append(_verdict(kept, wrong, estimates[0]))
+    flags.append(_verdict(adopted, wrong, estimates[0]))
     g1, g2, o_msg, s = estimates
-    return EBSPFit(g1, g2, s, o_msg, _condition(table, p), kept, wrong, tuple(flags))
+    return EBSPFit(g1, g2, s, o_msg, _condition(table, p), adopted, wrong, tuple(flags))
 
 
 def _design(points: Sequence[Point], p: int) -> Array:
@@ -135,11 +135,11 @@ def _errors(held_out: Sequence[Sample], bsp_fit: BSPFit, estimates: Sequence[Est
     }
 
 
-def _verdict(kept: bool, wrong: dict[str, Errors], g1: Estimate) -> Flag:
+def _verdict(adopted: bool, wrong: dict[str, Errors], g1: Estimate) -> Flag:
     if not wrong["ebsp"].points:
         return flag("ebsp-dropped unseen", "g1")
     compared = {"ebsp": wrong["ebsp"].median, "bsp": wrong["bsp"].median}
-    if kept:
+    if adopted:
         return flag("ebsp-kept", "g1", **compared)
     zero = " and g1 is zero within its interval" if g1.low <= 0 else ""
     return flag("ebsp-dropped", "g1", zero=zero, **compared)

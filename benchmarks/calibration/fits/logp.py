@@ -266,7 +266,7 @@ def _gap(train: _Figure | None, round_trip: _Figure, n: int) -> _Figure:
 
 
 @dataclass
-class _Line:
+class _FittedLine:
     """Seconds = at_one + each*(k - 1) of k words; weights 1/seconds^2, so that residuals are relative."""
 
     at_one: _Figure
@@ -274,7 +274,7 @@ class _Line:
     residual: float  # the largest, relative
 
     @classmethod
-    def through(cls, k: Sequence[int], seconds: Sequence[_Figure]) -> _Line:
+    def through(cls, k: Sequence[int], seconds: Sequence[_Figure]) -> _FittedLine:
         x, y = np.array(k, dtype=float)[:, None] - 1, np.array(seconds)
         weight = 1 / y**2
         total = weight.sum(axis=0)
@@ -383,8 +383,8 @@ def _jumps(sizes: Sequence[_Size]) -> tuple[int, ...]:
     jumps = []
     for start, middle, end in zip(begins, begins[1:], begins[2:], strict=False):
         before, after = (
-            _Line.through(k[start:middle], trips[start:middle]),
-            _Line.through(k[middle:end], trips[middle:end]),
+            _FittedLine.through(k[start:middle], trips[start:middle]),
+            _FittedLine.through(k[middle:end], trips[middle:end]),
         )
         if abs(after(k[middle]) / before(k[middle]) - 1) > JUMP:
             jumps.append(sizes[middle].size)
@@ -403,19 +403,19 @@ def _gaps(figures: _Figures, sizes: Sequence[_Size], flags: list[Flag]) -> tuple
     k, gaps = [words(one.size) for one in seen], [one.gap for one in seen]
     begins = [*_segments(k, gaps), len(seen)]
     first, last = slice(0, begins[1]), slice(begins[-2], None)
-    lines = {part.start: _Line.through(k[part], gaps[part]) for part in (first, last)}
+    lines = {part.start: _FittedLine.through(k[part], gaps[part]) for part in (first, last)}
     g = None if hidden else figures.estimate(lines[0].at_one)
     line = lines[last.start]
     if line.residual > LACK_OF_FIT or _lack_of_fit(figures, line, k[last], gaps[last]) < 0.01:
         flags.append(flag("not-linear gap", "G_word", size=seen[last.start].size, residual=line.residual))
-    trips = _Line.through(k[last], [one.round_trip / 2 for one in seen[last]])
+    trips = _FittedLine.through(k[last], [one.round_trip / 2 for one in seen[last]])
     difference = abs(trips.each[0] - line.each[0])
     if difference > G_AGREES * abs(line.each[0]) and difference * k[-1] > ROUNDING * trips(k[-1]):
         flags.append(flag("G-word-disagrees", "G_word", train=line.each[0], single=trips.each[0]))
     return g, figures.estimate(line.each, 2)
 
 
-def _lack_of_fit(figures: _Figures, line: _Line, k: Sequence[int], gaps: Sequence[_Figure]) -> float:
+def _lack_of_fit(figures: _Figures, line: _FittedLine, k: Sequence[int], gaps: Sequence[_Figure]) -> float:
     """Probability that noise alone leaves residuals as large as these: an F-test against the spread of resamples."""
     free = len(k) - 2
     if free < 1:

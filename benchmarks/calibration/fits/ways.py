@@ -137,22 +137,22 @@ def _predictions(table: Table, machine: BSPMachine) -> Array:
 
 def _excess(table: Table, machine: BSPMachine, whole: Array | None = None) -> Callable[[Array], Array]:
     """From medians: seconds beyond what a machine says; with what another says, as a share of the difference."""
-    said = _predictions(table, machine)
-    amount = np.ones(len(said)) if whole is None else whole - said
+    predicted = _predictions(table, machine)
+    amount = np.ones(len(predicted)) if whole is None else whole - predicted
 
     def figures(medians: Array) -> Array:
-        return slope(amount, medians, medians - said[:, None])[..., None]
+        return slope(amount, medians, medians - predicted[:, None])[..., None]
 
     return figures
 
 
-def _line(items: Array, said: Array) -> Callable[[Array], Array]:
+def _line(items: Array, predicted: Array) -> Callable[[Array], Array]:
     """From medians: seconds beyond what a machine says, and those of an item."""
 
     def figures(medians: Array) -> Array:
         there = np.isfinite(medians)
         weight = np.where(there, 1 / np.where(there, medians, 1.0) ** 2, 0.0)
-        left, n = np.where(there, medians - said[:, None], 0.0), items[:, None]
+        left, n = np.where(there, medians - predicted[:, None], 0.0), items[:, None]
         moments = [(weight * n**k).sum(axis=(-1, -2)) for k in range(3)]
         zeroth, first = ((weight * n**k * left).sum(axis=(-1, -2)) for k in range(2))
         determinant = moments[0] * moments[2] - moments[1] ** 2

@@ -65,8 +65,11 @@ class Aggregated(MPITransport):
             if d not in here:
                 late: list[Bytes] = []
                 manifests[d] = wire.manifest(note, parcel, self.inline_data, late)
+                # Manifests go by way of the leaders; data goes straight to its rank, which waits for the manifest
+                # first.
                 messages += [(ranks[d], data) for data in late]
         plain = b"" if note is None else wire.note_to_all(note)
+        # In there the status is written, after all that it promises (`Board.enter`).
         late_texts = self._leaders.enter(kind, plain, manifests, texts, shared)
         # What is longer goes from rank to rank, while the leaders meet.
         if neighbours is not None:
@@ -85,6 +88,8 @@ class Aggregated(MPITransport):
         late: list[tuple[int, int]] = []
         if self._neighbours is not None:
             self._neighbours.read(kinds, manifests, late)
+        # The board has what this node's processors do, the release what all others do; both stay until the next
+        # exchange.
         manifests.update(self._leaders.read(kinds))
         return self._delivery.complete(kinds, note, parcels.get(self.pid), manifests, late, self.waiter)
 

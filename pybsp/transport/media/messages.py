@@ -52,6 +52,7 @@ class ByMessages(MPITransport):
         deadline = None if grace is None else time.perf_counter() + grace
         if not heads.here() and not self.waiter.until(heads.here, None, deadline):
             raise TimeoutError
+        # Nobody waits for the heads to leave: the next exchange does, before it writes in their memory.
         heads.let_go(self.waiter)
         if note is None and not self._flight.leaving and not kind & ~KIND and self.pid not in parcels:
             arrived = heads.mail_alone(kind)

@@ -57,6 +57,7 @@ class Mixed(MPITransport):
         deadline = None if grace is None else time.perf_counter() + grace
         if not self._here() and not self.waiter.until(self._here, None, deadline):
             raise TimeoutError
+        # Nobody waits for the heads to leave: the next exchange does, before it writes in their memory.
         self._heads.let_go(self.waiter)
         self.board.finish()
         kinds = [kind] * self.p

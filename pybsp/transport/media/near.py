@@ -34,6 +34,7 @@ class Near(MPITransport):
     ) -> None:
         super().__init__(on, ranks, pid, context, flight, neighbours)
         self._neighbours = neighbours
+        # A wait on a board does not call MPI, so nothing leaves by itself.
         flight.sent_without_progress = -1
         self._place = neighbours.pool.place
 
@@ -65,9 +66,13 @@ class Near(MPITransport):
                         texts.append((d, mail[0] if type(mail[0]) is bytes else dumps(mail[:], 5)))
                         continue
                     texts.append((d, manifest(None, parcel, INLINE_DATA_NEAR, large, self._place, shared)))
+                    # Before the status or after it: the manifest says the size, and what it is received by has its own
+                    # tag.
                     if large:
                         flight.send([(self._ranks[d], data) for data in large], DATA)
                         large.clear()
+            # The status is written last, in there: from then on the others read what lies on the board and in the
+            # arena.
             late = board.enter(kind, texts, shared)
             if late:
                 flight.send(self._neighbours.by_rank(late), MANIFESTS)
@@ -129,6 +134,7 @@ class Near(MPITransport):
         try:
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
+            # The record is in the area, so the manifests go to the arena.
             if parcels:
                 self._post(kind, None, parcels, self.board.enter_showing)
                 return self._complete(kind, None, parcels, None)
@@ -157,6 +163,8 @@ class Near(MPITransport):
         kinds = [kind] * self.p
         manifests: dict[int, memoryview] = {}
         late: list[tuple[int, int]] = []
+        # What lies on the board is read before this processor enters its next exchange: nobody writes over it until
+        # then.
         self._neighbours.read(kinds, manifests, late)
         return self._delivery.complete(kinds, note, parcels.get(self.pid), manifests, late, self.waiter)
 

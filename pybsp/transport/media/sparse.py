@@ -68,11 +68,13 @@ class Sparse:
         head_tag = wire.tag(self._context, wire.SPARSE_HEADS + self.number % 2)
         tags = head_tag, wire.tag(self._context, wire.SPARSE_WORDS)
         exchange = self._exchange = SparseExchange(flight.comm, ranks, pid, tags, self.number, heads, sizes, flagged)
+        # The order is free: each has a tag of its own, and what follows a head is received by the size that it says.
         flight.send(long, MANIFESTS)
         flight.send(messages, DATA)
         exchange.post()
         if not exchange.over() and not waiter.until(exchange.over, None, deadline):
             raise TimeoutError
+        # All have come, and every head for this processor is here; none of its requests is active any more.
         self._exchange = None
         kinds: list[int] | None = None
         notes: list[Any] | None = None
@@ -85,6 +87,7 @@ class Sparse:
             if any(text is not None for _, text in of_all):
                 notes = [text for _, text in of_all]
         manifests = exchange.arrived
+        # Their sends were posted beside the heads, so they come without another word.
         if exchange.late:
             manifests = self._delivery.fetched(manifests, exchange.late, waiter)
         contents = {s: wire.read(manifest)[1] for s, manifest in manifests.items()}
