@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
 import shutil
 import signal
+import socket
 import sys
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +22,7 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.benchmarks.reliability import random_program
-from pybsp.checkpoints import restarts
+from pybsp.checkpoints import asked, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
 from pybsp.checkpoints.plain import Decoder, Encoder
@@ -204,7 +207,7 @@ def test_a_random_program_goes_on_bit_for_bit(tmp_path: Path, p: int) -> None:
     pybsp.simulate(random_program.main, 5, 17, 0.0, p=p, checkpoint=first, every=4)
     found = pybsp.simulate(random_program.main, 5, 40, 0.0, p=p, checkpoint=again(first), every="1ms")
     assert found.results[0] == random_program.expected(5, p, 40)
-    numbers = sorted(os.listdir(first / "run-0"))
+    numbers = list((first / "run-0").glob("0*"))
     assert len(numbers) == 2, "the last two are kept"
 
 
@@ -430,6 +433,58 @@ def test_the_nearest_folder_that_has_it_whole_is_read(tmp_path: Path) -> None:
     shutil.rmtree(near / "run-0" / "000005")  # a host was replaced
     (near / "run-0" / "000004" / "1.part").unlink()
     assert pybsp.simulate(main, 5, p=2, checkpoint=(again(near), again(shared)), every=1).results == [5, 5]
+
+
+def counting(bsp: pybsp.BSP, seed: int) -> Any:
+    """Where it went on from, and the sum of so many seeds."""
+    state = bsp.restore({"step": 0, "sum": seed})
+    begun = state["step"]
+    for step in range(begun, 6):
+        bsp.sync()
+        state["sum"] += seed
+        state["step"] = step + 1
+        bsp.checkpoint(state)
+    return begun, state["sum"]
+
+
+def test_what_another_job_has_left_in_a_near_folder_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = tmp_path / "near"
+
+    def at(seed: int, shared: Path) -> list[Any]:
+        monkeypatch.setattr(asked, "_runs", Counter())  # as another job would count them
+        return pybsp.simulate(counting, seed, p=2, checkpoint=(near, shared), every=1).results
+
+    assert at(1, tmp_path / "a") == [(0, 7)] * 2
+    assert at(1000, tmp_path / "b") == [(0, 7000)] * 2
+    assert at(1, tmp_path / "a") == [(6, 7)] * 2, "the near folder has another job's, and the shared one its own"
+    copy = again(tmp_path / "a")
+    shutil.rmtree(tmp_path / "a" / "run-0" / "000006")
+    assert at(1, tmp_path / "a") == [(5, 7)] * 2
+    assert at(1, copy) == [(6, 7)] * 2, "a copy goes on by itself"
+    assert at(1, tmp_path / "a") == [(6, 7)] * 2, "from its own"
+    shutil.rmtree(tmp_path / "a")
+    assert at(2, tmp_path / "a") == [(0, 14)] * 2, "begun anew"
+
+
+def test_a_near_folder_is_one_jobs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    near = tmp_path / "near"
+    near.mkdir()
+    monkeypatch.setenv("PYBSP_GRACE", "0")
+    with (near / f"lock-{socket.gethostname()}").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(pybsp.CheckpointError, match=f"{near}, is in use by another job"):
+            pybsp.simulate(counting, 1, p=2, checkpoint=(near, tmp_path / "shared"))
+
+
+def test_the_way_to_begin_anew_names_all_folders(tmp_path: Path) -> None:
+    folders = tmp_path / "near", tmp_path / "shared"
+    pybsp.simulate(counting, 1, p=1, checkpoint=folders, every=1)
+    for path in tmp_path.glob("*/run-0/*/0.part"):
+        path.unlink()
+    with pytest.raises(pybsp.CheckpointError, match=f"remove {folders[0]}-again/run-0 and .*/shared-again/run-0$"):
+        pybsp.simulate(counting, 1, p=1, checkpoint=[again(one) for one in folders])
 
 
 def test_checkpoints_and_their_costs_are_in_the_ledger(tmp_path: Path) -> None:

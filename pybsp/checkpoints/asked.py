@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..transport.router import Router
 
 _runs: Counter[Sequence[Path]] = Counter()  # that this program has made with checkpoints in some folders
-_locks: dict[Path, int] = {}  # file descriptors of the folders that this process holds
 
 
 class Asked(NamedTuple):
@@ -115,9 +114,8 @@ def prepare(saver: Saver, wanted: Asked, pid: int) -> None:
         CheckpointError: one cannot be, or is in use by another job.
     """
     saver.prepare()
-    shared = wanted.folders[-1]
-    if pid == 0 and shared not in _locks:
-        _locks[shared] = lock(shared, settings.seconds(settings.GRACE))
+    if pid == 0:
+        lock(wanted.folders[-1], settings.seconds(settings.GRACE))
 
 
 def _name_of(main: Callable[..., Any]) -> str:

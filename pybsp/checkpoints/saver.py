@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import settings
 from ..account import clock
 from ..errors import CheckpointError, UsageError
 from ..participant import Saving
@@ -29,7 +30,7 @@ from ..rides import refuse_under_way
 from ..transport import FLAG_MEET, SAVE
 from . import relaid, snapshot
 from .due import FIRST_COST, Every
-from .folder import Folder, Manifest, tell_to_end
+from .folder import Folder, Manifest, lock, tell_to_end
 from .part import Part, Written, copy, sync, write
 from .record import Recorder
 
@@ -66,6 +67,20 @@ class Report(NamedTuple):
     done: list[Outcome]
     notice: bool
     due: bool
+
+
+class Found(NamedTuple):
+    """What each processor says first in `bsp.restore`.
+
+    highest: number of a checkpoint that was begun.
+    shared: those that count in the folder that all see.
+    jobs: that have gone on there; processor 0's word counts.
+    """
+
+    host: str
+    highest: int
+    shared: list[int]
+    jobs: Sequence[str]
 
 
 class Writing:
@@ -140,6 +155,7 @@ class Saver(Saving):
         "_folders",
         "_host",
         "_hosts",
+        "_jobs",
         "_keep",
         "_left",
         "_log",
@@ -166,6 +182,7 @@ class Saver(Saving):
         self._engine, self._folders, self._every, self._keep = engine, folders, every, keep
         self._program, self._account, self._log, self._recorder = program, engine.account, engine.account.log, recorder
         self._host, self._hosts = socket.gethostname(), [""]
+        self._jobs: Sequence[str] = ()  # that have gone on in the shared folder; this one is the last
         self._things: list[Any] | None = None  # that are registered when the program begins; None before `restore`
         self._number, self._notice = 0, False
         self._outgoing, self._rides, self._counts = engine.mail.outgoing, engine.rides, bool(every.supersteps)
@@ -326,7 +343,9 @@ class Saver(Saving):
             wrong = next((one.error for one in outcomes if one.error), "")
             if not wrong and (pid == 0 if number == last else pid == self._hosts.index(self._host)):
                 try:
-                    manifest = Manifest(self._program, writing.superstep, [one.written for one in outcomes])
+                    manifest = Manifest(
+                        self._program, self._jobs[-1], writing.superstep, [one.written for one in outcomes]
+                    )
                     folder.commit(writing.number, manifest)
                     folder.prune(self._keep)
                 except OSError as error:
@@ -367,14 +386,17 @@ class Saver(Saving):
         check_boundary(engine, "bsp.restore")
         if self._things is not None:
             raise UsageError("bsp.restore: expected one call in a run, before the first bsp.checkpoint")
-        counted = {number for folder in self._folders for number in folder.counted()}
+        *near, shared = self._folders
         highest = max((number for folder in self._folders for number in folder.numbers()[-1:]), default=0)
-        declared = engine.registrations.declared or None
-        reports = self._exchange((self._host, highest, sorted(counted)), "called bsp.restore()", declared)
-        self._hosts = [host for host, _, _ in reports]
-        self._number = max(number for _, number, _ in reports)
+        own = Found(self._host, highest, shared.counted(), shared.begin_job() if engine.pid == 0 else ())
+        reports: list[Found] = self._exchange(own, "called bsp.restore()", engine.registrations.declared or None)
+        self._hosts, self._jobs = [one.host for one in reports], reports[0].jobs
+        self._number = max(one.highest for one in reports)
         self._things = list(engine.registrations.order)
-        part = self._newest(sorted({number for _, _, numbers in reports for number in numbers}, reverse=True))
+        numbers = {number for one in reports for number in one.shared}
+        if near:
+            numbers.update(*self._exchange(self._nearer(near), "called bsp.restore()"))
+        part = self._newest(sorted(numbers, reverse=True))
         if self._recorder is not None:
             assert part is None or isinstance(part, Part)  # `_read` has seen to it
             self._recorder.restored(part)
@@ -388,6 +410,21 @@ class Saver(Saving):
         self._wait()
         engine.account.left += clock() - entered
         return state
+
+    def _nearer(self, folders: Sequence[Folder]) -> list[int]:
+        """The checkpoints that count in this host's own folders, which are this job's alone from now on.
+
+        Raises:
+            CheckpointError: another job that goes on has one of them.
+        """
+        found: list[int] = []
+        for folder in folders:
+            foreign = folder.foreign(self._jobs)
+            found += (number for number in folder.counted() if number not in foreign)
+            if self._engine.pid == self._hosts.index(self._host):
+                lock(folder.root, settings.seconds(settings.GRACE), self._host)
+                folder.remove(foreign)
+        return found
 
     def _newest(self, numbers: Sequence[int]) -> Part | Sequence[Part] | None:
         """This processor's part of the newest of these checkpoints that is whole; None where there are none.
@@ -418,7 +455,7 @@ class Saver(Saving):
             return None
         raise CheckpointError(
             f"bsp.restore: no checkpoint can be used: {'; '.join(damaged)}; to begin anew, remove "
-            f"{self._folders[-1].path}"
+            + " and ".join(str(folder.path) for folder in self._folders)
         )
 
     def _read(self, number: int) -> Part | Sequence[Part]:
@@ -427,6 +464,8 @@ class Saver(Saving):
         for folder in self._folders:
             try:
                 manifest = folder.manifest(number)
+                if folder is not self._folders[-1] and manifest.job not in self._jobs:
+                    raise CheckpointError(f"{folder.place(number)}: it is of a job with another shared folder")
                 if manifest.program != self._program:
                     raise CheckpointError(
                         f"{folder.place(number)}: it is of {manifest.program}, not of {self._program}"
