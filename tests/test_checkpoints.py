@@ -137,6 +137,13 @@ def test_a_pickle_is_read_from_ones_own_file_alone() -> None:
         Decoder(encoder.blocks, [], False, "file").value(tree)
 
 
+def test_bytes_of_a_file_are_never_taken_for_objects() -> None:
+    encoder = Encoder({})
+    tree = encoder.state(np.zeros(3)) | {"dtype": "'|O'"}
+    with pytest.raises(pybsp.CheckpointError, match=r"expected a dtype of plain data in a checkpoint, got '\|O'"):
+        Decoder(encoder.blocks, [], True, "file").value(tree)
+
+
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
@@ -243,6 +250,37 @@ def test_what_was_unread_and_what_was_put_is_there_again(tmp_path: Path) -> None
     assert [found[:4] for found, _, _ in after] == [found[:4] for found, _, _ in before]
     assert [rest for _, *rest in after] == [rest for _, *rest in before]
     assert [found[4] for found, _, _ in after] == [1, 1]
+
+
+UNREAD: dict[str, tuple[Any, Any]] = {
+    "long pickle": ([np.arange(1 << 15), "text"], None),
+    "short pickle": ({"a": 1}, None),
+    "pickled tag": (1.0, (1, 2)),
+    "plain": (np.arange(1 << 15), "tag"),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files are given to another user")
+@pytest.mark.parametrize("kind", UNREAD)
+def test_unread_messages_with_pickles_are_read_from_ones_own_file_alone(tmp_path: Path, kind: str) -> None:
+    payload, tag = UNREAD[kind]
+
+    def main(bsp: pybsp.BSP) -> int:
+        if not bsp.restore(0):
+            bsp.send(0, payload, tag=tag)
+            bsp.sync()
+            bsp.checkpoint(1)
+        return len(list(bsp.inbox))
+
+    assert state_of(main, tmp_path / "a", p=1) == [1]
+    copy = again(tmp_path / "a")
+    for path in copy.rglob("*"):
+        os.chown(path, 12345, 12345)
+    if kind == "plain":
+        assert state_of(main, copy, p=1) == [1]
+    else:
+        with pytest.raises(pybsp.CheckpointError, match=r"0\.part: the inbox in it has a pickle, which is only read"):
+            state_of(main, copy, p=1)
 
 
 def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(

@@ -203,6 +203,14 @@ class Decoder:
         self._blocks, self._known, self._own, self._name = blocks, known, own, name
         self._seen: list[Any] = []
 
+    def require_own(self, what: str, instead: str) -> None:
+        """Raise CheckpointError where the file may be somebody else's, who could have any code run by a pickle."""
+        if not self._own:
+            raise CheckpointError(
+                f"bsp.restore: {self._name}: {what}, which is only read from a file that is this user's own, and that "
+                f"no other may write; {instead}, or copy the file"
+            )
+
     def value(self, tree: Tree) -> Any:
         """What the tree is of."""
         if type(tree) is list:
@@ -290,11 +298,7 @@ class Decoder:
         return self._seen[tree["as"]]
 
     def _pickle(self, tree: Tree) -> Any:
-        if not self._own:
-            raise CheckpointError(
-                f"bsp.restore: {self._name}: the state in it is a pickle, which is only read from a file that is this "
-                "user's own, and that no other may write; save a state of plain data and arrays, or copy the file"
-            )
+        self.require_own("the state in it is a pickle", "save a state of plain data and arrays")
         buffers = [self._blocks[number] for number in tree["blocks"]]
         unpickler = _Unpickler(io.BytesIO(self._blocks[tree["block"]]), buffers=buffers)
         unpickler.known = self._known
@@ -332,4 +336,6 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 
 def _dtype_of(text: str) -> np.dtype[Any]:
     found: np.dtype[Any] = descr_to_dtype(ast.literal_eval(text))
+    if found.hasobject:  # never written: bytes of a file would be taken for Python's objects
+        raise CheckpointError(f"bsp.restore: expected a dtype of plain data in a checkpoint, got {text}")
     return found

@@ -11,6 +11,7 @@ from ..arrays import Array
 from ..errors import CheckpointError, UsageError
 from ..global_arrays import GlobalArray
 from ..layouts import as_saved
+from ..mail import has_pickles
 from ..part_totals import Stays
 from ..queues import Queue
 from ..transport import Bytes, Section
@@ -63,7 +64,10 @@ def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
     arrays = [one.local for one in things if isinstance(one, Array)]
     decoder = Decoder(part.blocks, arrays, part.own, part.name)
     state = decoder.value(tree["state"])
-    engine.take_inbox(_read_sections(decoder, part.blocks, tree["inbox"]))
+    inbox = _read_sections(decoder, part.blocks, tree["inbox"])
+    if any(has_pickles(section) for _, section in inbox):
+        decoder.require_own("the inbox in it has a pickle", "send plain data and arrays")
+    engine.take_inbox(inbox)
     for one, (_, content, *_) in zip(things, tree["registered"], strict=True):
         if isinstance(one, Array):
             local = one.local
@@ -106,7 +110,8 @@ def _sections(encoder: Encoder, arrived: Sequence[tuple[int, Section]]) -> list[
 
 
 def _read_sections(decoder: Decoder, blocks: Sequence[Bytes], saved: Sequence[Any]) -> list[tuple[int, Section]]:
-    return [
-        (source, Section(decoder.value(descriptors), words, messages, None if block is None else blocks[block]))
-        for source, descriptors, words, messages, block in saved
-    ]
+    found = []
+    for source, descriptors, words, messages, block in saved:
+        section = Section(decoder.value(descriptors), words, messages, None if block is None else blocks[block])
+        found.append((source, section))
+    return found
