@@ -536,6 +536,31 @@ def test_checkpoints_and_their_costs_are_in_the_ledger(tmp_path: Path) -> None:
     assert state_of(main, tmp_path / "checkpoints")[0] == [(1, True, True), (2, True, True)]
 
 
+def test_what_was_charged_between_a_sync_and_a_checkpoint_is_in_the_ledger(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, steps: int) -> Any:
+        for step in range(bsp.restore(0), steps):
+            bsp.sync()
+            if step == 1:
+                bsp.label("late")
+            with bsp.split(bsp.pid) as part:
+                part.work(3e8)
+                part.sync()
+            bsp.work(1e8 * (step + 1))
+            bsp.checkpoint(step + 1)
+        bsp.sync()
+        return [(one.work, one.label, round(one.measured, 6)) for one in bsp.ledger], round(bsp.time(), 6)
+
+    whole = pybsp.simulate(main, 4, machine=MACHINE)
+    pybsp.simulate(main, 2, machine=MACHINE, checkpoint=tmp_path / "a", every=1)
+    copy = again(tmp_path / "a")
+    assert pybsp.simulate(main, 4, machine=MACHINE, checkpoint=copy, every=1).results == whole.results
+    assert [work for work, _, _ in whole.results[0][0] if work] == [1e8, 2e8, 3e8, 4e8]
+    failures = pybsp.Failures(mtbf=0.8, seed=1)
+    failing = pybsp.simulate(main, 4, machine=MACHINE, failures=failures, every=1)
+    assert failing.failures
+    assert [one.work for one in failing.ledger] == [one.work for one in whole.ledger]
+
+
 def test_what_parts_did_before_a_checkpoint_is_in_the_ledger(tmp_path: Path) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         state: int = bsp.restore(0)

@@ -64,7 +64,9 @@ def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] 
             shared.put(int(draws.integers(bsp.p)), draws.integers(1 << 40, size=8), at=8 * bsp.pid + np.arange(8))
         if 4 in kinds:
             ticket = shared.get(int(draws.integers(bsp.p)), at=slice(0, 100))
+        bsp.work(int(draws.integers(1000)))
         bsp.sync()
+        bsp.work(int(draws.integers(1000)))  # of the next superstep, and before the checkpoint
         if ticket is not None:
             seen.update(ticket.value.tobytes())
         if 5 in kinds:
@@ -81,7 +83,7 @@ def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] 
             time.sleep(pause)
         state["step"], state["digest"] = step + 1, seen.digest()
         bsp.checkpoint(state)
-    counts = [(record.h, record.messages, record.M, record.items) for record in bsp.ledger]
+    counts = [(record.h, record.messages, record.M, record.items, record.work) for record in bsp.ledger]
     state["digest"] = hashlib.blake2b(state["digest"] + repr(counts).encode() + state["values"].tobytes()).digest()
     return collectives.gather(bsp, state["digest"].hex())
 

@@ -142,7 +142,7 @@ class FailingSaver(Saving):
         if self._things is None:
             raise UsageError("bsp.checkpoint: expected bsp.restore(default) before it, which says where a run goes on")
         begun = fate.begun
-        tree, blocks = snapshot.take(engine, self._things, state)
+        tree, blocks = snapshot.take(engine, self._things, state, engine.account.computed())
         fate.fresh[engine.pid] = Part(tree, [block.copy() for block in blocks], own=True, name="memory")
         self._meet()
         self._elapse(now + fate.failures.checkpoint)

@@ -213,9 +213,9 @@ class Saver(Saving):
             if self._account.left >= self._look_at:
                 self._look()
             return
-        engine, entered = self._engine, clock()
-        self._meet(state)
-        engine.account.left += clock() - entered  # its cost is apart from what the ledger measures
+        computed = self._account.computed()
+        self._meet(state, computed)
+        self._account.set_computed(computed)  # without its cost, which the ledger has apart
 
     def heard(self) -> None:
         self._engine.flags = 0
@@ -257,7 +257,7 @@ class Saver(Saving):
 
     # -- saving -------------------------------------------------------------------------------------------------------
 
-    def _meet(self, state: Any) -> None:
+    def _meet(self, state: Any, computed: float) -> None:
         engine = self._engine
         check_boundary(engine, "bsp.checkpoint")
         if self._things is None:
@@ -276,7 +276,7 @@ class Saver(Saving):
             reports = self._reports()
         self._commit(reports)
         if save:
-            self._save(state)
+            self._save(state, computed)
         if notice:
             self._end()
         self._wait()
@@ -306,12 +306,12 @@ class Saver(Saving):
         assert found is not None
         return list(found)
 
-    def _save(self, state: Any) -> None:
+    def _save(self, state: Any, computed: float) -> None:
         """Write this processor's part."""
         engine, pid, folders = self._engine, self._engine.pid, self._folders
         enter, error, written = clock(), "", Written(0, 0)
         self._number += 1
-        tree, blocks = snapshot.take(engine, self._things or (), state)
+        tree, blocks = snapshot.take(engine, self._things or (), state, computed)
         path = folders[0].part(self._number, pid)
         try:
             folders[0].make(self._number)
@@ -382,7 +382,7 @@ class Saver(Saving):
     # -- going on -----------------------------------------------------------------------------------------------------
 
     def restore(self, default: Any) -> Any:
-        engine, entered = self._engine, clock()
+        engine, computed = self._engine, self._account.computed()
         check_boundary(engine, "bsp.restore")
         if self._things is not None:
             raise UsageError("bsp.restore: expected one call in a run, before the first bsp.checkpoint")
@@ -404,11 +404,12 @@ class Saver(Saving):
             state = default
         elif isinstance(part, Part):
             state = snapshot.put_back(engine, self._things, part)
+            computed = self._account.computed()
         else:
             state = relaid.put_back(engine, self._things, part)
         self._schedule()
         self._wait()
-        engine.account.left += clock() - entered
+        self._account.set_computed(computed)
         return state
 
     def _nearer(self, folders: Sequence[Folder]) -> list[int]:

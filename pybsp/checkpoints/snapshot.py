@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 Registered = Sequence[Array | Queue]
 
 
-def take(engine: SuperstepEngine, things: Registered, state: Any) -> tuple[Tree, Sequence[Bytes]]:
+def take(engine: SuperstepEngine, things: Registered, state: Any, computed: float) -> tuple[Tree, Sequence[Bytes]]:
     """All that one processor saves: a tree and its blocks, which are the memory of the program itself.
+
+    Args:
+        computed: seconds of computing in this superstep, without those of checkpoints.
 
     Raises:
         UsageError: the state cannot be pickled.
@@ -42,9 +45,8 @@ def take(engine: SuperstepEngine, things: Registered, state: Any) -> tuple[Tree,
     tree["inbox"] = _sections(encoder, engine.inbox.arrived)
     tree["registered"] = [_registered(encoder, one) for one in things]
     account = engine.account
-    tree["ledger"] = encoder.state(account.log.as_saved())
+    tree["account"] = encoder.state(account.as_saved(computed))
     tree["parts"] = encoder.state(None if account.stays is None else account.stays.as_saved())
-    tree["seconds"] = account.time()
     return tree, encoder.blocks
 
 
@@ -75,7 +77,7 @@ def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
         else:
             one.deliver(_read_sections(decoder, part.blocks, content), None)
             engine.participants[one] = None  # until it is forgotten
-    engine.account.resume(decoder.value(tree["ledger"]), tree["seconds"])
+    engine.account.resume(decoder.value(tree["account"]))
     parts = decoder.value(tree["parts"])
     engine.account.stays = None if parts is None else Stays.of_saved(parts)
     return state
