@@ -279,7 +279,7 @@ class _BSPSession(Session[BSP]):
             number = checkpoints.next_run(self._asked)
             if self._asked.record >= 0:
                 router, recorder = checkpoints.recording(
-                    router, self._asked, number, transport.pid, transport.p, checked
+                    router, self._asked, number, transport.pid, transport.p, checked, machine
                 )
         self._superstep = SuperstepEngine(transport, router, Account(transport), checked)
         if settings.text(settings.TRACE) and self._of_job():

@@ -363,7 +363,7 @@ def run_simulated(
     if chosen.replay is not None:
         one = chosen.replay
         one.runs += 1
-        return replay(main, args, kwargs, one.folder / f"run-{one.runs - 1}" / "record", one.pid, machine, one.debug)
+        return replay(main, args, kwargs, one.folder / f"run-{one.runs - 1}" / "record", one.pid, one.debug)
     if chosen is _ALONE:
         chosen.ledger = text(LEDGER)
     if chosen.ledger:

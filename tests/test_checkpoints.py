@@ -849,10 +849,10 @@ REPLAYED = """
     import pybsp
     from pybsp.benchmarks.reliability import random_program
     def main(bsp, supersteps):
-        random_program.main(bsp, 5, supersteps, 0.0)
+        digest = random_program.digest(bsp, 5, supersteps, 0.0)
         if bsp.pid == 1:
-            seen = [(m.source, m.tag, type(m.payload).__name__) for m in bsp.inbox]
-            print("seen", bsp.pid, bsp.p, bsp._superstep.account.superstep, bsp.time() > 0 and seen)
+            seen = [(m.source, m.tag, m.payload) for m in bsp.inbox]
+            print("seen", bsp.pid, bsp.p, bsp._superstep.account.superstep, digest, seen, bsp.machine.l)
         bsp.sync()
         if bsp.pid == 1 and sys.argv[2:]:
             raise ValueError("of processor 1")
@@ -862,16 +862,25 @@ REPLAYED = """
 
 @pytest.mark.whole
 def test_one_processor_of_a_recorded_job_runs_alone(tmp_path: Path, program: Program) -> None:
+    pybsp.BSPMachine(p=2, g=1e-9, l=0.0125, r=1e9).save(tmp_path / "machine.json")
     path, folder = program(REPLAYED), str(tmp_path / "checkpoints")
     pybsp_ = [sys.executable, "-m", "pybsp"]
     record = [*pybsp_, "run", "-n", "2", "--checkpoint", folder, "--every", "3", "--record", "1", str(path)]
     ended_well(run([*record, "10"]))
-    printed = [line for line in ended_well(run([*record, "25"])).splitlines() if line.startswith("seen 1 2")]
+    recorded = ended_well(run([*record, "25"], PYBSP_MACHINE=str(tmp_path / "machine.json")))
+    printed = [line for line in recorded.splitlines() if line.startswith("seen 1 2")]
     again_ = ended_well(run([*pybsp_, "replay", folder, "--pid", "1"])).splitlines()
     assert printed
-    assert [line.split()[:4] for line in again_] == [line.split()[:4] for line in printed]
+    assert again_ == printed
+    assert printed[0].endswith(" 0.0125"), "the machine is the one that was in force"
     failed = run([*pybsp_, "run", "-n", "2", "--checkpoint", f"{folder}-2", "--record", "1", str(path), "5", "fail"])
     assert failed.code
     replayed = run([*pybsp_, "replay", f"{folder}-2", "--pid", "1"])
     assert "ValueError: of processor 1" in replayed.err
     assert run([*pybsp_, "replay", folder, "--pid", "0"]).code == 2
+    (part,) = Path(folder).glob("run-0/record/1.part")
+    assert part.stat().st_mode & 0o777 == 0o600, "as the part itself"
+    beyond = run([*pybsp_, "run", "-n", "2", "--checkpoint", f"{folder}-3", "--record", "7", str(path), "5"])
+    assert beyond.code
+    assert "(pybsp run --record): expected a processor's number below 2, got 7" in beyond.err
+    assert beyond.err.count("Traceback") == 1

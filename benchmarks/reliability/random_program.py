@@ -24,7 +24,13 @@ from pybsp.files import replacing
 
 
 def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] | None:
-    """Run it; the digests of all processors, on processor 0.
+    """Run it; the digests of all processors, on processor 0. See `digest`."""
+    found: list[str] | None = collectives.gather(bsp, digest(bsp, seed, supersteps, pause))
+    return found
+
+
+def digest(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> str:
+    """Run it; this processor's digest.
 
     Args:
         pause: seconds of a superstep in which nothing is done.
@@ -84,8 +90,7 @@ def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] 
         state["step"], state["digest"] = step + 1, seen.digest()
         bsp.checkpoint(state)
     counts = [(record.h, record.messages, record.M, record.items, record.work) for record in bsp.ledger]
-    state["digest"] = hashlib.blake2b(state["digest"] + repr(counts).encode() + state["values"].tobytes()).digest()
-    return collectives.gather(bsp, state["digest"].hex())
+    return hashlib.blake2b(state["digest"] + repr(counts).encode() + state["values"].tobytes()).hexdigest()
 
 
 def expected(seed: int, p: int, supersteps: int) -> list[str]:

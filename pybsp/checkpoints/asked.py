@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import settings
 from ..errors import UsageError
+from ..machine import BSPMachine
 from .due import Every, parse
 from .folder import Folder, lock
 from .record import Header, Recorder, Recording
@@ -91,9 +92,19 @@ def next_run(wanted: Asked) -> int:
     return _runs[wanted.folders] - 1
 
 
-def recording(router: Router, wanted: Asked, run: int, pid: int, p: int, checked: bool) -> tuple[Router, Recorder]:
-    """The router of a processor of a run in which somebody is recorded, and what records."""
-    header = Header(list(sys.argv), os.getcwd(), pid, p, checked) if pid == wanted.record else None
+def recording(
+    router: Router, wanted: Asked, run: int, pid: int, p: int, checked: bool, machine: BSPMachine
+) -> tuple[Router, Recorder]:
+    """The router of a processor of a run in which somebody is recorded, and what records.
+
+    Raises:
+        UsageError: there is no such processor; on all.
+    """
+    if wanted.record >= p:
+        raise UsageError(
+            f"{settings.RECORD} (pybsp run --record): expected a processor's number below {p}, got {wanted.record}"
+        )
+    header = Header(list(sys.argv), os.getcwd(), pid, p, checked, machine) if pid == wanted.record else None
     recorder = Recorder(wanted.folders[-1] / f"run-{run}" / "record", header)
     return Recording(router, recorder), recorder
 
