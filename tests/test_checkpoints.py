@@ -76,7 +76,20 @@ class Thing:
 
 PLAIN: list[Any] = [
     None,
-    [True, 1 << 90, -1, "text\n\x00é", b"\x00bytes", b"long" * 1000, 1e-300, float("inf"), -0.0],
+    [
+        True,
+        1 << 64,
+        1 - (1 << 64),
+        1 << 90,
+        -(1 << 90),
+        -1,
+        "text\n\x00é",
+        b"\x00bytes",
+        b"long" * 1000,
+        1e-300,
+        float("inf"),
+        -0.0,
+    ],
     {"a": (1, (2, [3])), "": {1: 2, (1, 2): "tuple"}},
     [complex(1, float("-inf")), np.float32(0.1), np.datetime64("2020-01-01"), np.dtype("<i2")],
     {"F": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "zero": np.zeros((0, 3)), "scalar": np.array(3)},
@@ -97,6 +110,28 @@ def test_plain_states_come_back_without_a_pickle(state: Any) -> None:
     if isinstance(state, dict) and "F" in state:
         assert found["F"].flags.f_contiguous
         assert found["zero"].shape == (0, 3)
+
+
+def test_an_int_has_as_many_digits_as_it_likes() -> None:
+    state = {"huge": (1 << 20_000) + 1, -(1 << 20_000): [1 << 63, (1 << 64) - 1]}
+    assert kept(state) == state
+    thing = kept([Thing(), 1 << 20_000])  # in a pickle too
+    assert thing[1] == 1 << 20_000
+
+
+OBJECTS: list[Any] = [
+    np.array([1, "a", None, [2]], dtype=object),
+    np.array([(["a"], 1), (None, 2)], dtype=[("a", object), ("b", int)]),
+    np.zeros((0, 2), dtype=object),
+]
+
+
+@pytest.mark.parametrize("state", OBJECTS, ids=range(len(OBJECTS)))
+def test_arrays_of_objects_come_back_by_a_pickle(state: Any) -> None:
+    found = kept({"objects": state, "plain": 1})["objects"]
+    assert found.dtype == state.dtype
+    assert found.tolist() == state.tolist()
+    assert found.shape == state.shape
 
 
 def test_a_float_keeps_its_bits() -> None:

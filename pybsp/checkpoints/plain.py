@@ -29,6 +29,7 @@ from ..transport import Bytes
 Tree = Any  # what JSON has
 
 SHORT = 256  # bytes that stand in the tree
+_BITS = 64  # of an int that stands there as a number
 MAPPED = 1 << 16  # arrays of so many bytes stay in the file's memory, copied where they are written to
 _BIT_GENERATORS = {name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")}
 
@@ -70,8 +71,10 @@ class Encoder:
     def tree(self, value: Any) -> Tree:
         """The tree of what is plain."""
         kind = type(value)
-        if value is None or kind is bool or kind is int or kind is str:
+        if value is None or kind is bool or kind is str:
             return value
+        if kind is int:  # others in hex: Python reads no decimal ones of thousands of digits
+            return value if value.bit_length() <= _BITS else {"": "int", "hex": hex(value)}
         if kind is float:
             if math.isfinite(value):
                 return value
@@ -124,12 +127,13 @@ class Encoder:
     def _array(self, value: NDArray[Any]) -> Tree:
         if id(value) in self._known:
             return {"": "registered", "number": self._known[id(value)]}
+        dtype = _dtype_text(value.dtype)  # raises where it has objects, whose bytes say nothing
         order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
         data = value if order == "F" else np.ascontiguousarray(value)
         raw = data.ravel("K").view(np.uint8) if data.size and data.itemsize else b""
         return {
             "": "array",
-            "dtype": _dtype_text(value.dtype),
+            "dtype": dtype,
             "shape": list(value.shape),
             "order": order,
             "writable": value.flags.writeable,
@@ -229,6 +233,9 @@ class Decoder:
             return found
         return _DECODERS[kind](self, tree)
 
+    def _int(self, tree: Tree) -> int:
+        return int(tree["hex"], 16)
+
     def _float(self, tree: Tree) -> float:
         found: float = struct.unpack("<d", struct.pack("<q", tree["bits"]))[0]
         return found
@@ -306,6 +313,7 @@ class Decoder:
 
 
 _DECODERS: Final[Mapping[str, Callable[[Decoder, Tree], Any]]] = {
+    "int": Decoder._int,
     "float": Decoder._float,
     "complex": Decoder._complex,
     "bytes": Decoder._bytes,
