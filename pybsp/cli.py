@@ -16,7 +16,7 @@ from . import leftovers, logp_report, page, report, settings, simulation
 from ._version import __version__
 from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
-from .checkpoints.folder import tell_to_end
+from .checkpoints.notice import NoticeFile, new_file
 from .checkpoints.record import Record
 from .configured import TYPES, configured
 from .errors import BSPError, LauncherError, UsageError
@@ -192,6 +192,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.router:
         named(options.router)
         environment["PYBSP_ROUTER"] = options.router
+    if folders := environment.get(settings.CHECKPOINT) or os.environ.get(settings.CHECKPOINT):
+        environment[settings.NOTICE] = str(new_file(Path(folders.split(os.pathsep)[-1]).absolute()))
     os.environ.update(environment)
     ranks = options.n or default_count()
     starting = start(
@@ -236,10 +238,13 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
     sys.stdout.flush()
     if sys.platform != "linux" and not options.calibrate:  # nothing is left behind there
         os.execvp(command[0], command)
+    path = os.environ.get(settings.NOTICE)
+    notices = NoticeFile(Path(path) if path else None)
     if options.restarts:
-        status = _until_done(command, os.environ[settings.CHECKPOINT], options.restarts)
+        status = _until_done(command, os.environ[settings.CHECKPOINT], options.restarts, notices)
     else:
-        status = supervise(command, _Signals(os.environ.get(settings.CHECKPOINT)))
+        status = supervise(command, _Signals(notices))
+    notices.remove()
     if status:
         removed = leftovers.remove()
         if removed.files:
@@ -262,27 +267,23 @@ def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
 
 
 class _Signals:
-    """Which signals have come: with checkpoints the first SIGTERM has the job save and end, the next one ends it.
+    """Which signals have come: where the job heeds notices, the first SIGTERM is one; the next one ends it.
 
     Args:
-        folders: for checkpoints; None where there are none.
+        notices: the file for them.
     """
 
-    def __init__(self, folders: str | None) -> None:
-        self.come, self._shared = False, None if folders is None else Path(folders.split(os.pathsep)[-1])
-        if self._shared is not None:
-            tell_to_end(self._shared, False)  # an earlier job
+    def __init__(self, notices: NoticeFile) -> None:
+        self.come, self._notices = False, notices
 
     def __call__(self, number: int) -> int:
         first, self.come = not self.come, True
-        if self._shared is None or not first or number != signal.SIGTERM:
-            return number
-        tell_to_end(self._shared)
-        return 0  # nothing goes on to the launcher, which would kill the ranks
+        # Of a notice nothing goes on to the launcher, which would kill the ranks.
+        return 0 if first and number == signal.SIGTERM and self._notices.give() else number
 
 
-def _until_done(command: Sequence[str], folders: str, restarts_: int) -> int:
-    signals = _Signals(folders)
+def _until_done(command: Sequence[str], folders: str, restarts_: int, notices: NoticeFile) -> int:
+    signals = _Signals(notices)
 
     def job() -> int:
         status = supervise(command, signals)

@@ -285,7 +285,12 @@ def _simulated(
 
     prepare(meeting, supersteps)
     tracers = _tracers(supersteps) if _options is not None and _options.trace else []
-    scheduler.run([body(superstep) for superstep in supersteps])
+    try:
+        scheduler.run([body(superstep) for superstep in supersteps])
+    finally:
+        for superstep in supersteps:
+            if superstep.saver is not None:
+                superstep.saver.give_up()
     if meeting.failed:
         return None
     if errors:

@@ -9,7 +9,9 @@ import random
 import shutil
 import signal
 import socket
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -22,14 +24,14 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.benchmarks.reliability import random_program
-from pybsp.checkpoints import asked, restarts
+from pybsp.checkpoints import asked, notice, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
 from pybsp.checkpoints.plain import Decoder, Encoder
 from pybsp.checkpoints.saver import ENDED
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
 
-from .launching import Program, ended_well, finish, run, start
+from .launching import Program, ended_well, finish, mpiexec, python, run, start
 
 PAUSED = """
     import os, sys, time
@@ -42,12 +44,19 @@ PAUSED = """
             time.sleep(pause)
             state = {"step": step + 1, "total": state["total"] + sum(m.payload for m in bsp.inbox)}
             bsp.checkpoint(state)
-            if sys.argv[3:] == [str(step)] and bsp.pid == 1:
-                os._exit(3) if not os.path.exists("died") else None
+            if step == 5:  # under way
+                with open(f"{__file__}-{bsp.pid}", "w") as file:
+                    file.write(str(os.getpid()))
         return state["total"]
     found = pybsp.run(main, int(sys.argv[1]), float(sys.argv[2]))
     print(f"[{found}]" if found else "")
 """
+
+
+@pytest.fixture(autouse=True)
+def no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notice that came in another test is not for this one."""
+    monkeypatch.setattr(notice, "_come", set())
 
 
 def again(folder: Path) -> Path:
@@ -808,19 +817,165 @@ def test_a_job_whose_rank_is_killed_ends_with_the_same_result(tmp_path: Path, sh
     assert json.loads(result.read_text()) == random_program.expected(8, 2, 40)
 
 
+def await_text(path: Path, job: subprocess.Popen[str]) -> str:
+    """What a rank of a job writes into a file."""
+    while not path.exists() or not path.read_text():
+        assert job.poll() is None, finish(job)
+        time.sleep(0.01)
+    return path.read_text()
+
+
+@pytest.mark.whole
+def test_a_job_of_which_one_rank_is_told_to_end_saves_first(tmp_path: Path, program: Program) -> None:
+    path, folder = program(PAUSED), tmp_path / "checkpoints"
+    command = [*mpiexec(2), *python(path, "200", "0.02")]
+    environment = {"PYBSP_CHECKPOINT": str(folder), "PYBSP_CHECKPOINT_EVERY": "1h"}
+    job = start(command, **environment)
+    os.kill(int(await_text(Path(f"{path}-1"), job)), signal.SIGTERM)
+    ended = finish(job)
+    assert ended.code == ENDED, ended
+    assert "was told to end: saved in" in ended.err
+    ended = run(command, **environment)
+    assert "[39800]" in ended_well(ended)
+    assert "goes on from" in ended.err
+
+
+@pytest.mark.whole
+def test_a_job_that_asks_for_no_state_ends_by_the_first_signal(tmp_path: Path, program: Program) -> None:
+    path = program(PAUSED.replace("bsp.restore({", "dict({").replace("bsp.checkpoint(state)", ""))
+    options = ["-n", "2", "--checkpoint", str(tmp_path / "checkpoints"), str(path), "10000", "0.02"]
+    job = start([sys.executable, "-m", "pybsp", "run", *options])
+    await_text(Path(f"{path}-1"), job)
+    job.send_signal(signal.SIGTERM)
+    assert finish(job).code not in (0, None)
+
+
 @pytest.mark.whole
 def test_a_job_that_is_told_to_end_saves_first(tmp_path: Path, program: Program) -> None:
     path, folder = program(PAUSED), tmp_path / "checkpoints"
     options = ["-n", "2", "--checkpoint", str(folder), "--every", "1h", str(path), "200", "0.02"]
     job = start([sys.executable, "-m", "pybsp", "run", *options])
     assert job.stdout is not None
-    while not (folder / "lock").exists():
+    while not list(folder.glob("end-*")):
         assert job.poll() is None
     job.send_signal(signal.SIGTERM)
     ended = finish(job)
     assert ended.code == ENDED, ended
     assert "was told to end: saved in" in ended.err
+    assert not list(folder.glob("end-*"))
     assert "[39800]" in ended_well(run([sys.executable, "-m", "pybsp", "run", *options]))
+
+
+def raising(number: int) -> Callable[[], None]:
+    return lambda: os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", notice.SIGNALS)
+def test_a_signal_has_all_save_and_end(tmp_path: Path, capfd: pytest.CaptureFixture[str], number: int) -> None:
+    def main(bsp: pybsp.BSP, notice: Callable[[], None]) -> int:
+        state: int = bsp.restore(0)
+        for step in range(state, 9):
+            bsp.sync()
+            if step == 4 and bsp.pid == 1:
+                notice()
+            bsp.checkpoint(step + 1)
+        return state
+
+    def at(folder: Path, notice: Callable[[], None]) -> list[int]:
+        return pybsp.simulate(main, notice, p=2, checkpoint=folder, every="1h").results
+
+    with pytest.raises(SystemExit) as ended:
+        at(tmp_path / "a", raising(number))
+    assert ended.value.code == ENDED
+    assert f"was told to end: saved in {tmp_path}/a/run-0/000001" in capfd.readouterr().err
+    notice._come.clear()  # as in another job
+    (state, other) = at(again(tmp_path / "a"), lambda: None)
+    assert state == other >= 5
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_job_that_is_to_end_and_cannot_save_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP, folder: Path, blocked: int) -> None:
+        state = bsp.restore(0)
+        for step in range(state, 9):
+            bsp.sync()
+            if step == 4:
+                (folder / "run-0" / f"00000{blocked}").write_text("in the way")
+                raising(signal.SIGTERM)()
+            bsp.checkpoint(step + 1)
+
+    cases: list[tuple[int, Any, str]] = [
+        (1, "1h", "was told to end, and has saved nothing; started again, the program begins anew"),
+        (5, 1, f"and could not save; started again, the program goes on from {tmp_path}/5/run-0/000004"),
+    ]
+    for blocked, every, text in cases:
+        folder = tmp_path / f"{blocked}"
+        with pytest.raises(SystemExit) as ended:
+            pybsp.simulate(main, folder, blocked, p=1, checkpoint=folder, every=every)
+        assert ended.value.code == ENDED
+        err = capfd.readouterr().err
+        assert f"this checkpoint is lost: {folder}/run-0/00000{blocked}" in err
+        assert text in err
+        notice._come.clear()  # as in another job
+
+
+def test_a_notice_after_the_last_checkpoint_of_a_run_ends_the_next_one(tmp_path: Path) -> None:
+    def one(bsp: pybsp.BSP) -> int:
+        bsp.restore(0)
+        bsp.sync()
+        bsp.checkpoint(1)
+        bsp.sync()
+        raising(signal.SIGTERM)()
+        return 1
+
+    def two(bsp: pybsp.BSP) -> int:
+        state: int = bsp.restore(0)
+        for step in range(state, 200):
+            bsp.sync()
+            bsp.checkpoint(step + 1)
+        return state
+
+    assert pybsp.simulate(one, p=1, checkpoint=tmp_path / "a", every="1h").results == [1]
+    with pytest.raises(SystemExit):
+        pybsp.simulate(two, p=2, checkpoint=tmp_path / "a", every="1h")
+
+
+def test_a_signal_ends_what_never_asks_for_its_state(tmp_path: Path) -> None:
+    """Until bsp.restore, and where there is none, signals do what they always did; so they do after a run."""
+    found = []
+
+    def main(bsp: pybsp.BSP, restores: bool) -> None:
+        found.append(signal.getsignal(signal.SIGTERM))
+        if restores:
+            bsp.restore(0)
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    for number, restores in enumerate((False, True)):
+        pybsp.simulate(main, restores, p=1, checkpoint=tmp_path / f"{number}")
+        found.append(signal.getsignal(signal.SIGTERM))
+    assert [one is signal.SIG_DFL for one in found] == [True, True, True, False, True]
+
+
+def test_a_file_gives_notice_to_who_heeds_it(tmp_path: Path) -> None:
+    path = notice.new_file(tmp_path)
+    (stale := tmp_path / "end-0").touch()
+    sender, processor = notice.NoticeFile(path), notice.NoticeFile(path)
+    assert not sender.give(), "nobody heeds it yet: the signal is to do what it always did"
+    processor.remove_others()
+    assert not stale.exists()
+    processor.heed()
+    assert not processor.has_come()
+    processor.ignore()
+    assert not sender.give(), "the run is over"
+    processor.heed()
+    assert sender.give()
+    assert processor.has_come()
+    processor.ignore()
+    processor.heed()
+    assert processor.has_come(), "in the next run too"
+    sender.remove()
+    assert not list(tmp_path.iterdir())
+    assert not notice.NoticeFile(None).give()
 
 
 def test_restarts_need_a_folder() -> None:

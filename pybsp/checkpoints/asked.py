@@ -127,6 +127,7 @@ def prepare(saver: Saver, wanted: Asked, pid: int) -> None:
     saver.prepare()
     if pid == 0:
         lock(wanted.folders[-1], settings.seconds(settings.GRACE))
+        saver.notices.remove_others()  # nobody else has the folder
 
 
 def _name_of(main: Callable[..., Any]) -> str:

@@ -4,7 +4,7 @@
     DIR/run-0/000012/manifest.json   renamed to be there when all parts are on disk: from then on the checkpoint counts
     DIR/run-0/jobs                   a random id of each job that has gone on here, in the folder that all see
     DIR/lock                         locked by the job that uses DIR; LOCAL/lock-HOST of a folder that a host has
-    DIR/end                          the job that uses DIR is to save and end
+    DIR/end-1234abcd                 by which `pybsp run` gives its job notice (notice.py)
 
 A program's runs are numbered from 0; the checkpoints of each count on from one job to the next. A folder of one host
 may have checkpoints of jobs with another shared folder, which are known by these ids.
@@ -43,15 +43,6 @@ class Manifest(NamedTuple):
     job: str
     superstep: int
     parts: Sequence[Written]
-
-
-def tell_to_end(root: Path, told: bool = True) -> None:
-    """Tell the job that uses a folder to save and end, or take that back."""
-    with suppress(OSError):
-        if told:
-            (root / "end").touch()
-        else:
-            (root / "end").unlink()
 
 
 _locks: dict[Path, int] = {}  # file descriptors of the files that this process has locked
@@ -105,10 +96,6 @@ class Folder:
                 "or name another folder"
             ) from None
         return [*before, own]
-
-    def told_to_end(self) -> bool:
-        """Whether the job is."""
-        return (self.root / "end").exists()
 
     def place(self, number: int) -> Path:
         return self.path / f"{number:06}"

@@ -20,6 +20,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import settings
@@ -28,9 +29,10 @@ from ..errors import CheckpointError, UsageError
 from ..participant import Saving
 from ..rides import refuse_under_way
 from ..transport import FLAG_MEET, SAVE
-from . import relaid, snapshot
+from . import notice, relaid, snapshot
 from .due import FIRST_COST, Every
-from .folder import Folder, Manifest, lock, tell_to_end
+from .folder import Folder, Manifest, lock
+from .notice import NoticeFile
 from .part import Part, Written, copy, sync, write
 from .record import Recorder
 
@@ -142,12 +144,16 @@ class Saver(Saving):
         keep: how many are kept.
         program: what it is that saves.
         recorder: of what this processor gets.
+
+    Attributes:
+        notices: by which `pybsp run` says that the job is to end.
     """
 
     __slots__ = (
         "_account",
         "_at",
         "_cost",
+        "_counted",
         "_counts",
         "_due_at",
         "_engine",
@@ -168,6 +174,7 @@ class Saver(Saving):
         "_rides",
         "_things",
         "_writing",
+        "notices",
     )
 
     def __init__(
@@ -185,6 +192,9 @@ class Saver(Saving):
         self._jobs: Sequence[str] = ()  # that have gone on in the shared folder; this one is the last
         self._things: list[Any] | None = None  # that are registered when the program begins; None before `restore`
         self._number, self._notice = 0, False
+        self._counted: Path | None = None  # the last checkpoint that counts, in the farthest folder that has it
+        path = settings.text(settings.NOTICE)
+        self.notices = NoticeFile(Path(path) if path else None)
         self._outgoing, self._rides, self._counts = engine.mail.outgoing, engine.rides, bool(every.supersteps)
         self._left = 0  # calls until all meet
         self._at: float = math.inf  # the superstep in which one is due
@@ -229,7 +239,7 @@ class Saver(Saving):
     def _look(self) -> None:
         """Have all meet in the first call of the next superstep, if there is a reason to."""
         now, engine = clock(), self._engine
-        if engine.pid == 0 and self._folders[-1].told_to_end():
+        if engine.pid == 0 and self.notices.has_come():
             self._notice = True
         if self._notice or self._has_news() or now >= self._due_at:
             self._look_at = math.inf
@@ -331,7 +341,7 @@ class Saver(Saving):
         writing.thread.start()
 
     def _commit(self, reports: Sequence[Report]) -> None:
-        """Where all have a part in a folder the checkpoint counts there."""
+        """Where all have a part in a folder the checkpoint counts there, if its manifest can be written too."""
         writing, pid = self._writing, self._engine.pid
         if writing is None:
             return
@@ -350,11 +360,17 @@ class Saver(Saving):
                     folder.prune(self._keep)
                 except OSError as error:
                     wrong = f"{folder.place(writing.number)}: {error.strerror or error}"
-            if wrong and (pid == 0 or not any(one.error for one in outcomes)):
-                _print(f"this checkpoint is lost: {wrong}; the one before it stays")
+            wrong = next(filter(None, self._exchange(wrong, "called bsp.checkpoint()")), "")
+            if wrong and pid == 0:
+                _print(f"this checkpoint is lost: {wrong}; what was saved before stays")
             if number == 0:
                 self._cost = max(one.blocked for one in outcomes)
-                self._log.note_checkpoint(writing.superstep, sum(one.written.bytes for one in outcomes), self._cost)
+            place = folder.place(writing.number)
+            if not wrong:
+                if self._counted is None or self._counted.name != place.name:
+                    size = sum(one.written.bytes for one in outcomes)
+                    self._log.note_checkpoint(writing.superstep, size, self._cost)
+                self._counted = place
         writing.committed = ready
         if ready > last:
             self._writing = None
@@ -365,19 +381,36 @@ class Saver(Saving):
             self._writing.join()
         self._commit(self._reports())
         if self._engine.pid == 0:
-            tell_to_end(self._folders[-1].root, False)
-            place = self._folders[-1].place(self._number)
-            _print(f"was told to end: saved in {place}; started again, the program goes on from there")
+            place = self._counted
+            if place is None:
+                _print("was told to end, and has saved nothing; started again, the program begins anew")
+            elif place.name == self._folders[0].place(self._number).name:
+                _print(f"was told to end: saved in {place}; started again, the program goes on from there")
+            else:
+                _print(f"was told to end, and could not save; started again, the program goes on from {place}")
         raise SystemExit(ENDED)
 
     def close(self) -> None:
         if self._writing is not None:
             self._writing.join()
             self._commit(self._reports())
+        self._stop_listening()
 
     def give_up(self) -> None:
         if self._writing is not None:
             self._writing.join()
+        self._stop_listening()
+
+    def _listen(self) -> None:
+        """The job may be given notice from now on."""
+        notice.listen(self.warn)
+        if self._engine.pid == 0:
+            self.notices.heed()
+
+    def _stop_listening(self) -> None:
+        notice.leave(self.warn)
+        if self._engine.pid == 0:
+            self.notices.ignore()
 
     # -- going on -----------------------------------------------------------------------------------------------------
 
@@ -386,6 +419,7 @@ class Saver(Saving):
         check_boundary(engine, "bsp.restore")
         if self._things is not None:
             raise UsageError("bsp.restore: expected one call in a run, before the first bsp.checkpoint")
+        self._listen()
         *near, shared = self._folders
         highest = max((number for folder in self._folders for number in folder.numbers()[-1:]), default=0)
         own = Found(self._host, highest, shared.counted(), shared.begin_job() if engine.pid == 0 else ())
@@ -450,6 +484,7 @@ class Saver(Saving):
                     for one in damaged:
                         _print(f"a checkpoint cannot be used, and the one before it is: {one}")
                     _print(f"goes on from {self._folders[-1].place(number)}")
+                self._counted = self._folders[-1].place(number)
                 return part
             damaged.append(complaints[0])
         if not damaged:
