@@ -1024,6 +1024,41 @@ def test_the_expected_time_is_least_at_the_interval_of_young_and_daly() -> None:
     assert abs(daly(1, 100) - 13.48) < 0.01
 
 
+def test_a_machine_that_fails_takes_the_arrays_that_ranks_take() -> None:
+    def main(bsp: pybsp.BSP, restores: bool) -> None:
+        if restores:
+            bsp.restore(0)
+            bsp.array(3)
+        bsp.work(1e9)
+        bsp.sync()
+        bsp.checkpoint(0)
+
+    for restores, text in ((True, "expected the arrays and queues that there were"), (False, "expected bsp.restore")):
+        with pytest.raises(pybsp.UsageError, match=rf"^bsp.checkpoint: {text}"):
+            pybsp.simulate(main, restores, machine=MACHINE, failures=pybsp.Failures(mtbf=1e9), every=1)
+
+
+@pytest.mark.parametrize("every", [1, None, 20])
+def test_the_mean_time_of_machines_that_fail_is_the_expected_one(every: int | None) -> None:
+    """Within four standard errors of the mean over seeds; 7 to 12 failures a run."""
+
+    def main(bsp: pybsp.BSP) -> None:
+        for step in range(bsp.restore(0), 40):
+            bsp.work(1e9)
+            bsp.sync()
+            bsp.checkpoint(step + 1)
+
+    machine = pybsp.BSPMachine(p=1, g=1e-9, l=1e-9, r=1e9)
+    times, expected_times = [], set()
+    for seed in range(40):
+        failures = pybsp.Failures(mtbf=20, checkpoint=1, restart=3, seed=seed)
+        found = pybsp.simulate(main, machine=machine, failures=failures, every=every)
+        times.append(found.time)
+        expected_times.add(round(found.expected, 6))
+    (one,) = expected_times
+    assert abs(np.mean(times) - one) < 4 * np.std(times, ddof=1) / np.sqrt(len(times))
+
+
 def test_failures_are_seconds() -> None:
     for wrong in ({"mtbf": 0}, {"mtbf": -1.0}, {"mtbf": 1, "checkpoint": "1"}, {"mtbf": float("inf")}):
         with pytest.raises(pybsp.UsageError, match=r"^pybsp.Failures: argument .*: expected seconds"):

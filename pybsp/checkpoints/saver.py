@@ -134,6 +134,18 @@ def check_boundary(engine: SuperstepEngine, operation: str) -> None:
         )
 
 
+def check_registered(engine: SuperstepEngine, things: Sequence[Any] | None) -> None:
+    """Raise UsageError where the arrays and queues are other ones than `restore` found; None: it was not called."""
+    if things is None:
+        raise UsageError("bsp.checkpoint: expected bsp.restore(default) before it, which says where a run goes on")
+    if list(engine.registrations.order) != things:
+        raise UsageError(
+            "bsp.checkpoint: expected the arrays and queues that there were at bsp.restore, by which a run that is "
+            "started again finds them; make all before bsp.restore, and free those that are made later before "
+            "bsp.checkpoint"
+        )
+
+
 class Saver(Saving):
     """The checkpoints of one run, as one processor sees them.
 
@@ -270,14 +282,7 @@ class Saver(Saving):
     def _meet(self, state: Any, computed: float) -> None:
         engine = self._engine
         check_boundary(engine, "bsp.checkpoint")
-        if self._things is None:
-            raise UsageError("bsp.checkpoint: expected bsp.restore(default) before it, which says where a run goes on")
-        if list(engine.registrations.order) != self._things:
-            raise UsageError(
-                "bsp.checkpoint: expected the arrays and queues that there were at bsp.restore, by which a run that is "
-                "started again finds them; make all before bsp.restore, and free those that are made later before "
-                "bsp.checkpoint"
-            )
+        check_registered(engine, self._things)
         reports = self._reports()
         notice = any(one.notice for one in reports)
         save = notice or reports[0].due
