@@ -123,6 +123,10 @@ class Writing:
             self.thread.join()
 
 
+class RefusedError(CheckpointError):
+    """A checkpoint is whole, and none to go on from: older ones are not, either."""
+
+
 def check_boundary(engine: SuperstepEngine, operation: str) -> None:
     """Raise UsageError where a superstep goes on, with something sent or under way."""
     engine.gate.check(operation)
@@ -472,18 +476,22 @@ class Saver(Saving):
         All parts of one that another number of processors has saved.
 
         Raises:
-            CheckpointError: there are some, and none is whole; or it is of another program, or of another p and
-                does not say how it is laid out.
+            CheckpointError: there are some, and none is whole; or the newest that is whole is of another program, or
+                of another p and does not say how it is laid out.
         """
         damaged: list[str] = []
         for number in numbers:
             part: Part | Sequence[Part] | None = None
-            complaint = ""
+            complaint, refused = "", False
             try:
                 part = self._read(number)
             except CheckpointError as error:
-                complaint = str(error)
-            complaints = [one for one in self._exchange(complaint, "called bsp.restore()") if one]
+                complaint, refused = str(error), isinstance(error, RefusedError)
+            reports = self._exchange((complaint, refused), "called bsp.restore()")
+            complaints = [complaint for complaint, _ in reports if complaint]
+            refusals = [complaint for complaint, refused in reports if refused]
+            if refusals:
+                raise CheckpointError(f"bsp.restore: {refusals[0]}; {self._begin_anew()}")
             if not complaints:
                 if self._engine.pid == 0:
                     for one in damaged:
@@ -494,10 +502,10 @@ class Saver(Saving):
             damaged.append(complaints[0])
         if not damaged:
             return None
-        raise CheckpointError(
-            f"bsp.restore: no checkpoint can be used: {'; '.join(damaged)}; to begin anew, remove "
-            + " and ".join(str(folder.path) for folder in self._folders)
-        )
+        raise CheckpointError(f"bsp.restore: no checkpoint can be used: {'; '.join(damaged)}; {self._begin_anew()}")
+
+    def _begin_anew(self) -> str:
+        return "to begin anew, remove " + " and ".join(str(folder.path) for folder in self._folders)
 
     def _read(self, number: int) -> Part | Sequence[Part]:
         """This processor's part, or all that others have to share out, from the nearest folder that has it whole."""
@@ -508,20 +516,21 @@ class Saver(Saving):
                 if folder is not self._folders[-1] and manifest.job not in self._jobs:
                     raise CheckpointError(f"{folder.place(number)}: it is of a job with another shared folder")
                 if manifest.program != self._program:
-                    raise CheckpointError(
-                        f"{folder.place(number)}: it is of {manifest.program}, not of {self._program}"
-                    )
+                    raise RefusedError(f"{folder.place(number)}: it is of {manifest.program}, not of {self._program}")
                 if len(manifest.parts) == self._engine.p:
                     return folder.read(number, self._engine.pid)
                 if self._recorder is not None:
-                    raise CheckpointError(
+                    raise RefusedError(
                         f"{folder.place(number)}: {len(manifest.parts)} processors have saved it, and {self._engine.p} "
                         "are to go on: expected as many where a processor is recorded"
                     )
                 parts = [folder.read(number, pid) for pid in range(len(manifest.parts))]
-                relaid.check(self._engine, self._things or (), parts)
+                if wrong := relaid.obstacle(self._engine, self._things or (), parts):
+                    raise RefusedError(wrong)
                 return parts
             except CheckpointError as error:  # noqa: PERF203
+                if isinstance(error, RefusedError):
+                    raise
                 complaint = error
         assert complaint is not None
         raise complaint

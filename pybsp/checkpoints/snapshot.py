@@ -1,8 +1,12 @@
-"""What of a processor's machine is saved beside the program's state, and put back: arrays, queues, inbox, ledger."""
+"""What of a processor's machine is saved beside the program's state, and put back: arrays, queues, inbox, ledger.
+
+And the generators of random numbers that a process has for all of its program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +48,7 @@ def take(engine: SuperstepEngine, things: Registered, state: Any, computed: floa
         ) from error
     tree["inbox"] = _sections(encoder, engine.inbox.arrived)
     tree["registered"] = [_registered(encoder, one) for one in things]
+    tree["generators"] = encoder.state(_generators() if _alone(engine) else None)
     account = engine.account
     tree["account"] = encoder.state(account.as_saved(computed))
     tree["parts"] = encoder.state(None if account.stays is None else account.stays.as_saved())
@@ -77,10 +82,35 @@ def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
         else:
             one.deliver(_read_sections(decoder, part.blocks, content), None)
             engine.participants[one] = None  # until it is forgotten
+    generators = decoder.value(tree["generators"])
+    if generators is not None and _alone(engine):
+        _set_generators(generators)
     engine.account.resume(decoder.value(tree["account"]))
     parts = decoder.value(tree["parts"])
     engine.account.stays = None if parts is None else Stays.of_saved(parts)
     return state
+
+
+def _alone(engine: SuperstepEngine) -> bool:
+    """Whether the processor has this process, and its generators, to itself."""
+    return engine.p == 1 or not engine.account.virtual
+
+
+def _generators() -> dict[str, Any]:
+    """The state of the generators that Python and numpy have for whoever makes none: `random`, `numpy.random`."""
+    version, words, gauss = random.getstate()
+    found: dict[str, Any] = {"python": [version, np.array(words, np.uint32), gauss]}
+    numpys = np.random.get_state(legacy=False)
+    if numpys["bit_generator"] == "MT19937":  # else the program has set another one, which it has to save itself
+        found["numpy"] = numpys
+    return found
+
+
+def _set_generators(saved: Mapping[str, Any]) -> None:
+    version, words, gauss = saved["python"]
+    random.setstate((version, tuple(words.tolist()), gauss))
+    if "numpy" in saved:
+        np.random.set_state(saved["numpy"])
 
 
 def _registered(encoder: Encoder, one: Array | Queue) -> list[Any]:
