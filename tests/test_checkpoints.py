@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -22,7 +23,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import collectives
+from pybsp import cli, collectives
 from pybsp.benchmarks.reliability import random_program
 from pybsp.checkpoints import asked, notice, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
@@ -30,6 +31,8 @@ from pybsp.checkpoints.part import checksum, read, write
 from pybsp.checkpoints.plain import Decoder, Encoder
 from pybsp.checkpoints.saver import ENDED
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
+from pybsp.ledger import append_run
+from pybsp.ledger import read as read_ledger
 
 from .launching import Program, ended_well, finish, mpiexec, python, run, start
 
@@ -598,6 +601,29 @@ def test_checkpoints_and_their_costs_are_in_the_ledger(tmp_path: Path) -> None:
         return [(one.superstep, one.bytes > 16000, one.seconds > 0) for one in bsp.ledger.checkpoints]
 
     assert state_of(main, tmp_path / "checkpoints")[0] == [(1, True, True), (2, True, True)]
+
+
+def test_reports_and_pages_have_what_checkpoints_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        for _ in range(3):
+            bsp.sync()
+            bsp.checkpoint(np.zeros(1 << 17))
+
+    ledger = pybsp.simulate(main, p=2, checkpoint=tmp_path / "checkpoints", every=1).ledger
+    path = tmp_path / "ledger.json"
+    append_run(path, ledger.as_json(["here"] * 2, "direct"), first=True)
+    assert cli.main(["report", str(path)]) == 0
+    assert cli.main(["report", str(path), "--html", str(tmp_path / "page.html")]) == 0
+    for text in (capsys.readouterr().out, (tmp_path / "page.html").read_text()):
+        assert re.search(r"3 checkpoints of 6\.\d+ MB in all, for which the program waited \S+ s, \S+ s at most", text)
+    with pytest.raises(pybsp.UsageError, match=r"runs\[0\].checkpoints\[0\].seconds: expected"):
+        read_ledger(damaged(path, '"seconds": ', '"seconds": -'))
+
+
+def damaged(path: Path, what: str, other: str) -> Path:
+    path.write_text(path.read_text().replace(what, other))
+    return path
 
 
 def test_what_was_charged_between_a_sync_and_a_checkpoint_is_in_the_ledger(tmp_path: Path) -> None:
