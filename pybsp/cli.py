@@ -130,6 +130,7 @@ def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
         "--checkpoint", metavar="DIR", help="a folder for checkpoints, or LOCAL:SHARED, one of each host and one of all"
     )
     parser.add_argument("--every", help="supersteps between them, or a time as 30s, or mtbf=24h (the default)")
+    parser.add_argument("--keep", type=_count, metavar="K", help="how many are kept (default: 2)")
     parser.add_argument(
         "--restarts", type=_count, metavar="N", help="start a job that has died again, so often at most"
     )
@@ -255,14 +256,23 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
 
 def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
     """What the options for checkpoints say, as environment variables."""
+    if options.restarts and sys.platform != "linux":
+        raise UsageError(
+            f"--restarts: expected Linux, where a dead job can be waited for to its last process, got {sys.platform}; "
+            "leave it out, and type the same command again when the job has died: it goes on from its last checkpoint"
+        )
     if options.checkpoint:
         folders, _ = checkpoints.given("pybsp run", options.checkpoint.split(os.pathsep), options.every)
         found = {settings.CHECKPOINT: os.pathsep.join(folders or ())}
         if options.record is not None:
             found[settings.RECORD] = str(options.record)
+        if options.keep:
+            found[settings.CHECKPOINT_KEEP] = str(options.keep)
         return found | ({settings.CHECKPOINT_EVERY: options.every} if options.every else {})
-    if options.restarts or options.every or options.record is not None:
-        raise UsageError("--restarts, --every and --record: expected --checkpoint DIR too: where a job goes on from")
+    if options.restarts or options.every or options.keep or options.record is not None:
+        raise UsageError(
+            "--restarts, --every, --keep and --record: expected --checkpoint DIR too: where a job goes on from"
+        )
     return {}
 
 

@@ -1030,6 +1030,22 @@ def test_restarts_need_a_folder() -> None:
     assert "--checkpoint DIR" in ended.err
 
 
+def test_restarts_need_linux(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cli.main(["run", "-n", "1", "--checkpoint", str(tmp_path), "--restarts", "2", __file__]) == 2
+    assert "--restarts: expected Linux" in capsys.readouterr().err
+
+
+def test_so_many_checkpoints_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # the command sets variables
+    monkeypatch.setattr(cli, "_started", lambda options, command: 0)
+    assert cli.main(["run", "-n", "1", "--checkpoint", str(tmp_path), "--keep", "3", __file__]) == 0
+    pybsp.simulate(counting, 1, p=1, checkpoint=tmp_path / "a", every=1)
+    assert len(list((tmp_path / "a").glob("run-0/0*"))) == 3
+
+
 # -- machines that fail ------------------------------------------------------------------------------------------------
 
 
