@@ -81,11 +81,32 @@ class Account:
         """Seconds since the program began."""
         return self._transport.time() - self._started
 
-    def resume(self, saved: Mapping[str, Any], seconds: float) -> None:
-        """Go on from a checkpoint: with its log (`Log.as_saved`), so many seconds after the program began."""
-        self.log.resume(saved)
-        self._started = self._transport.time() - seconds
-        self.label_this(self.label)
+    def computed(self) -> float:
+        """Seconds of computing in the superstep that goes on, as this process measures them."""
+        return clock() - self.left
+
+    def set_computed(self, seconds: float) -> None:
+        """So many they are until now."""
+        self.left = clock() - seconds
+
+    def as_saved(self, computed: float) -> dict[str, Any]:
+        """All of it as plain data, from which `resume` goes on; `computed` before this processor began to save."""
+        return {
+            "log": self.log.as_saved(),
+            "seconds": self.time(),
+            "work": self.work,
+            "computed": computed,
+            "labels": [self.label, self.lasting],
+        }
+
+    def resume(self, saved: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint: in its superstep, with what was charged to that, so long after the program began."""
+        self.log.resume(saved["log"])
+        self.work = saved["work"]
+        self.set_computed(saved["computed"])
+        label, self.lasting = saved["labels"]
+        self.label_this(label)
+        self._started += self.time() - saved["seconds"]
 
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 
@@ -191,6 +212,13 @@ class VirtualAccount(Account):
 
     def of_part(self, transport: Transport) -> VirtualAccount:
         return VirtualAccount(transport, self._machine, self._measure)
+
+    def as_saved(self, computed: float) -> dict[str, Any]:
+        return {**super().as_saved(computed), "part_seconds": self._part_seconds}
+
+    def resume(self, saved: Mapping[str, Any]) -> None:
+        self._part_seconds = saved.get("part_seconds", 0.0)  # none on ranks: `computed` has them
+        super().resume(saved)
 
     def time(self) -> float:
         running = clock() - self.left if self._measure else self.work / self._machine.r

@@ -16,7 +16,7 @@ from . import leftovers, logp_report, page, report, settings, simulation
 from ._version import __version__
 from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
-from .checkpoints.folder import tell_to_end
+from .checkpoints.notice import NoticeFile, new_file
 from .checkpoints.record import Record
 from .configured import TYPES, configured
 from .errors import BSPError, LauncherError, UsageError
@@ -130,6 +130,7 @@ def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
         "--checkpoint", metavar="DIR", help="a folder for checkpoints, or LOCAL:SHARED, one of each host and one of all"
     )
     parser.add_argument("--every", help="supersteps between them, or a time as 30s, or mtbf=24h (the default)")
+    parser.add_argument("--keep", type=_count, metavar="K", help="how many are kept (default: 2)")
     parser.add_argument(
         "--restarts", type=_count, metavar="N", help="start a job that has died again, so often at most"
     )
@@ -192,6 +193,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.router:
         named(options.router)
         environment["PYBSP_ROUTER"] = options.router
+    if folders := environment.get(settings.CHECKPOINT) or os.environ.get(settings.CHECKPOINT):
+        environment[settings.NOTICE] = str(new_file(Path(folders.split(os.pathsep)[-1]).absolute()))
     os.environ.update(environment)
     ranks = options.n or default_count()
     starting = start(
@@ -236,10 +239,13 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
     sys.stdout.flush()
     if sys.platform != "linux" and not options.calibrate:  # nothing is left behind there
         os.execvp(command[0], command)
+    path = os.environ.get(settings.NOTICE)
+    notices = NoticeFile(Path(path) if path else None)
     if options.restarts:
-        status = _until_done(command, os.environ[settings.CHECKPOINT], options.restarts)
+        status = _until_done(command, os.environ[settings.CHECKPOINT], options.restarts, notices)
     else:
-        status = supervise(command, _Signals(os.environ.get(settings.CHECKPOINT)))
+        status = supervise(command, _Signals(notices))
+    notices.remove()
     if status:
         removed = leftovers.remove()
         if removed.files:
@@ -250,39 +256,44 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
 
 def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
     """What the options for checkpoints say, as environment variables."""
+    if options.restarts and sys.platform != "linux":
+        raise UsageError(
+            f"--restarts: expected Linux, where a dead job can be waited for to its last process, got {sys.platform}; "
+            "leave it out, and type the same command again when the job has died: it goes on from its last checkpoint"
+        )
     if options.checkpoint:
         folders, _ = checkpoints.given("pybsp run", options.checkpoint.split(os.pathsep), options.every)
         found = {settings.CHECKPOINT: os.pathsep.join(folders or ())}
         if options.record is not None:
             found[settings.RECORD] = str(options.record)
+        if options.keep:
+            found[settings.CHECKPOINT_KEEP] = str(options.keep)
         return found | ({settings.CHECKPOINT_EVERY: options.every} if options.every else {})
-    if options.restarts or options.every or options.record is not None:
-        raise UsageError("--restarts, --every and --record: expected --checkpoint DIR too: where a job goes on from")
+    if options.restarts or options.every or options.keep or options.record is not None:
+        raise UsageError(
+            "--restarts, --every, --keep and --record: expected --checkpoint DIR too: where a job goes on from"
+        )
     return {}
 
 
 class _Signals:
-    """Which signals have come: with checkpoints the first SIGTERM has the job save and end, the next one ends it.
+    """Which signals have come: where the job heeds notices, the first SIGTERM is one; the next one ends it.
 
     Args:
-        folders: for checkpoints; None where there are none.
+        notices: the file for them.
     """
 
-    def __init__(self, folders: str | None) -> None:
-        self.come, self._shared = False, None if folders is None else Path(folders.split(os.pathsep)[-1])
-        if self._shared is not None:
-            tell_to_end(self._shared, False)  # an earlier job
+    def __init__(self, notices: NoticeFile) -> None:
+        self.come, self._notices = False, notices
 
     def __call__(self, number: int) -> int:
         first, self.come = not self.come, True
-        if self._shared is None or not first or number != signal.SIGTERM:
-            return number
-        tell_to_end(self._shared)
-        return 0  # nothing goes on to the launcher, which would kill the ranks
+        # Of a notice nothing goes on to the launcher, which would kill the ranks.
+        return 0 if first and number == signal.SIGTERM and self._notices.give() else number
 
 
-def _until_done(command: Sequence[str], folders: str, restarts_: int) -> int:
-    signals = _Signals(folders)
+def _until_done(command: Sequence[str], folders: str, restarts_: int, notices: NoticeFile) -> int:
+    signals = _Signals(notices)
 
     def job() -> int:
         status = supervise(command, signals)

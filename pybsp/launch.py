@@ -15,7 +15,6 @@ from . import machine_cache, notebook, settings, simulation
 from .account import Account
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
-from .checkpoints.notice import noticed
 from .checkpoints.record import Recorder
 from .checkpoints.saver import Saver
 from .combining import exchange_ledger
@@ -233,7 +232,7 @@ class _BSPSession(Session[BSP]):
         self._superstep: SuperstepEngine
         self._checkpointing: checkpoints.Asked | None = None
         self._saver: Saver | None = None
-        self._noticing = ExitStack()
+        self._closing = ExitStack()
         self._over = False  # whether nobody waits for another one of this run any more
 
     def arguments(self) -> dict[str, Any]:
@@ -279,7 +278,7 @@ class _BSPSession(Session[BSP]):
             number = checkpoints.next_run(self._checkpointing)
             if self._checkpointing.record >= 0:
                 router, recorder = checkpoints.recording(
-                    router, self._checkpointing, number, transport.pid, transport.p, checked
+                    router, self._checkpointing, number, transport.pid, transport.p, checked, machine
                 )
         self._superstep = SuperstepEngine(transport, router, Account(transport), checked)
         if settings.text(settings.TRACE) and self._of_job():
@@ -301,13 +300,12 @@ class _BSPSession(Session[BSP]):
         if self._checkpointing is not None:
             assert self._saver is not None
             checkpoints.prepare(self._saver, self._checkpointing, self.transport.pid)
-            self._noticing.enter_context(noticed(self._saver.warn))
 
         how = settings.progress()
         if how and self._of_job() and self.transport.pid == 0:
             from .progress import Progress  # nobody else needs it
 
-            self._noticing.callback(Progress(self._superstep.account, how).end)
+            self._closing.callback(Progress(self._superstep.account, how).end)
 
     def end(self, processor: BSP) -> None:
         self.transport.hear()  # whether others have waited for too long already
@@ -359,7 +357,7 @@ class _BSPSession(Session[BSP]):
             superstep.router.close()
 
     def left(self) -> None:
-        self._noticing.close()
+        self._closing.close()
 
     def detach(self) -> None:
         if self.processor is not None:

@@ -833,6 +833,7 @@ def _trace(value: Any) -> dict[str, Any]:
     return found
 
 
+_CHECKPOINTS = each(fields({"superstep": whole(), "bytes": _COUNT, "seconds": _FIGURE}, others=untouched))
 CIRCUMSTANCES = ("cores", "threads", "load")  # of each processor's host; threads that its libraries take
 _FIELDS = fields(
     {
@@ -845,7 +846,7 @@ _FIELDS = fields(
         "versions": table(any_text),
         "supersteps": _supersteps,
     },
-    {**{name: _OF_EACH[name] for name in CIRCUMSTANCES}, "trace": _trace},
+    {**{name: _OF_EACH[name] for name in CIRCUMSTANCES}, "trace": _trace, "checkpoints": _CHECKPOINTS},
     others=untouched,
 )
 

@@ -437,6 +437,17 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
         messages.append(new_tuple(Message, (source, tag, payload)))
 
 
+def has_pickles(section: Section) -> bool:
+    """Whether reading the messages of a section reads pickles, or takes bytes for Python's objects (no send has it do
+    that): who has written it may then have any code run."""
+    return any(
+        record[0] < 0
+        or record[0] in (SHORT_PICKLE, PICKLE)
+        or (record[0] in (ARRAY, SHORT_ARRAY) and np.dtype(record[4]).hasobject)
+        for record in section.descriptors
+    )
+
+
 def arrays_of(section: Section) -> list[NDArray[Any]]:
     """The arrays in the data of a section, and the buffers of floating-point numbers, which may be written to."""
     data = section.data

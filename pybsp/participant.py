@@ -48,4 +48,4 @@ class Saving(Participant):
         """The program has ended on all processors."""
 
     def give_up(self) -> None:
-        """The run has failed."""
+        """The run is over, or has failed."""

@@ -12,7 +12,6 @@ from .bsp import BSP
 from .checkpoints import snapshot
 from .checkpoints.record import Record
 from .errors import AbortError
-from .machine import BSPMachine, machine_in_force
 from .participant import Saving
 from .superstep import SuperstepEngine
 from .transport import FREE, SAVE, Arrival, Charge, Parcel, Parcels
@@ -94,7 +93,6 @@ def replay(
     kwargs: Mapping[str, Any],
     folder: Path,
     pid: int,
-    machine: BSPMachine | None,
     debug: bool,
 ) -> Any:
     """The result of one processor of a recorded run of this program.
@@ -112,7 +110,7 @@ def replay(
     engine = SuperstepEngine(transport, transport, Account(transport), header.checked)
     transport.where = engine.whereabouts
     engine.saver = _ReplayedSaver(engine, record)
-    bsp = BSP(engine, machine_in_force(machine, header.p)[0])
+    bsp = BSP(engine, header.machine)
     if debug:
         return pdb.Pdb().runcall(main, bsp, *args, **kwargs)
     return main(bsp, *args, **kwargs)

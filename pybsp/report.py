@@ -71,6 +71,12 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
             "+- is the median and the 95th percentile of the errors of the machine file's predictions of supersteps "
             "that nothing was fitted from."
         )
+    if saved := run.get("checkpoints"):
+        size, seconds = sum(one["bytes"] for one in saved) / 1e6, [one["seconds"] for one in saved]
+        yield (
+            f"{counted(len(saved), 'checkpoint')} of {size:.3g} MB in all, for which the program waited "
+            f"{sum(seconds):.3g} s, {max(seconds):.3g} s at most; no superstep's time has that."
+        )
     if run["virtual"]:
         yield "Times are virtual: what is measured is what the machine's parameters say."
 

@@ -28,6 +28,7 @@ CHECKPOINT = "PYBSP_CHECKPOINT"
 CHECKPOINT_EVERY = "PYBSP_CHECKPOINT_EVERY"
 CHECKPOINT_KEEP = "PYBSP_CHECKPOINT_KEEP"
 RECORD = "PYBSP_RECORD"
+NOTICE = "PYBSP_NOTICE"  # set by `pybsp run`: the file by which it gives notice
 
 DEFAULTS = {
     MACHINE: "",
@@ -46,6 +47,7 @@ DEFAULTS = {
     CHECKPOINT_EVERY: "mtbf=24h",
     CHECKPOINT_KEEP: "2",
     RECORD: "",
+    NOTICE: "",
     COMPILED: "1",
 }
 
@@ -55,7 +57,7 @@ OF_CHECKPOINTS = (CHECKPOINT, CHECKPOINT_EVERY, CHECKPOINT_KEEP, RECORD)
 # Agreed on at the beginning of each run.
 OF_RUN = (MACHINE, ROUTER, LEDGER, TRACE, PROGRESS, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL, *OF_CHECKPOINTS)
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
-OF_PROCESS = (COMPILED,)  # each processor heeds its own
+OF_PROCESS = (COMPILED, NOTICE)  # each processor heeds its own
 
 _processor_0s: dict[str, str] = {}  # of those that are not set here
 

@@ -285,7 +285,12 @@ def _simulated(
 
     prepare(meeting, supersteps)
     tracers = _tracers(supersteps) if _options is not None and _options.trace else []
-    scheduler.run([body(superstep) for superstep in supersteps])
+    try:
+        scheduler.run([body(superstep) for superstep in supersteps])
+    finally:
+        for superstep in supersteps:
+            if superstep.saver is not None:
+                superstep.saver.give_up()
     if meeting.failed:
         return None
     if errors:
@@ -363,7 +368,7 @@ def run_simulated(
     if chosen.replay is not None:
         one = chosen.replay
         one.runs += 1
-        return replay(main, args, kwargs, one.folder / f"run-{one.runs - 1}" / "record", one.pid, machine, one.debug)
+        return replay(main, args, kwargs, one.folder / f"run-{one.runs - 1}" / "record", one.pid, one.debug)
     if chosen is _ALONE:
         chosen.ledger = text(LEDGER)
     if chosen.ledger:

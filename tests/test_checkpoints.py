@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
+import re
 import shutil
 import signal
+import socket
+import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -17,16 +23,18 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import collectives
+from pybsp import cli, collectives
 from pybsp.benchmarks.reliability import random_program
-from pybsp.checkpoints import restarts
+from pybsp.checkpoints import asked, notice, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
 from pybsp.checkpoints.plain import Decoder, Encoder
 from pybsp.checkpoints.saver import ENDED
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
+from pybsp.ledger import append_run
+from pybsp.ledger import read as read_ledger
 
-from .launching import Program, ended_well, finish, run, start
+from .launching import Program, ended_well, finish, mpiexec, python, run, start
 
 PAUSED = """
     import os, sys, time
@@ -39,12 +47,19 @@ PAUSED = """
             time.sleep(pause)
             state = {"step": step + 1, "total": state["total"] + sum(m.payload for m in bsp.inbox)}
             bsp.checkpoint(state)
-            if sys.argv[3:] == [str(step)] and bsp.pid == 1:
-                os._exit(3) if not os.path.exists("died") else None
+            if step == 5:  # under way
+                with open(f"{__file__}-{bsp.pid}", "w") as file:
+                    file.write(str(os.getpid()))
         return state["total"]
     found = pybsp.run(main, int(sys.argv[1]), float(sys.argv[2]))
     print(f"[{found}]" if found else "")
 """
+
+
+@pytest.fixture(autouse=True)
+def no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notice that came in another test is not for this one."""
+    monkeypatch.setattr(notice, "_come", set())
 
 
 def again(folder: Path) -> Path:
@@ -73,7 +88,20 @@ class Thing:
 
 PLAIN: list[Any] = [
     None,
-    [True, 1 << 90, -1, "text\n\x00é", b"\x00bytes", b"long" * 1000, 1e-300, float("inf"), -0.0],
+    [
+        True,
+        1 << 64,
+        1 - (1 << 64),
+        1 << 90,
+        -(1 << 90),
+        -1,
+        "text\n\x00é",
+        b"\x00bytes",
+        b"long" * 1000,
+        1e-300,
+        float("inf"),
+        -0.0,
+    ],
     {"a": (1, (2, [3])), "": {1: 2, (1, 2): "tuple"}},
     [complex(1, float("-inf")), np.float32(0.1), np.datetime64("2020-01-01"), np.dtype("<i2")],
     {"F": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "zero": np.zeros((0, 3)), "scalar": np.array(3)},
@@ -94,6 +122,28 @@ def test_plain_states_come_back_without_a_pickle(state: Any) -> None:
     if isinstance(state, dict) and "F" in state:
         assert found["F"].flags.f_contiguous
         assert found["zero"].shape == (0, 3)
+
+
+def test_an_int_has_as_many_digits_as_it_likes() -> None:
+    state = {"huge": (1 << 20_000) + 1, -(1 << 20_000): [1 << 63, (1 << 64) - 1]}
+    assert kept(state) == state
+    thing = kept([Thing(), 1 << 20_000])  # in a pickle too
+    assert thing[1] == 1 << 20_000
+
+
+OBJECTS: list[Any] = [
+    np.array([1, "a", None, [2]], dtype=object),
+    np.array([(["a"], 1), (None, 2)], dtype=[("a", object), ("b", int)]),
+    np.zeros((0, 2), dtype=object),
+]
+
+
+@pytest.mark.parametrize("state", OBJECTS, ids=range(len(OBJECTS)))
+def test_arrays_of_objects_come_back_by_a_pickle(state: Any) -> None:
+    found = kept({"objects": state, "plain": 1})["objects"]
+    assert found.dtype == state.dtype
+    assert found.tolist() == state.tolist()
+    assert found.shape == state.shape
 
 
 def test_a_float_keeps_its_bits() -> None:
@@ -124,6 +174,22 @@ def test_generators_go_on(bits: Any) -> None:
     assert [back_other.gauss(0, 1) for _ in range(3)] == [other.gauss(0, 1) for _ in range(3)]
 
 
+def test_the_generators_of_the_process_go_on(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, steps: int) -> Any:
+        random.seed(1)
+        np.random.seed(2)
+        state: list[Any] = bsp.restore([])
+        for _ in range(len(state), steps):
+            state = [*state, (random.random(), random.gauss(0, 1), np.random.random(), np.random.normal())]
+            bsp.sync()
+            bsp.checkpoint(state)
+        return state
+
+    whole = pybsp.simulate(main, 5, p=1).results
+    state_of(lambda bsp: main(bsp, 3), tmp_path / "a", p=1)
+    assert state_of(lambda bsp: main(bsp, 5), again(tmp_path / "a"), p=1) == whole
+
+
 def test_a_pickle_is_read_from_ones_own_file_alone() -> None:
     encoder = Encoder({})
     thing = Thing()
@@ -132,6 +198,13 @@ def test_a_pickle_is_read_from_ones_own_file_alone() -> None:
     assert back["array"] is back["thing"].array
     with pytest.raises(pybsp.CheckpointError, match=r"^bsp.restore: file: the state in it is a pickle"):
         Decoder(encoder.blocks, [], False, "file").value(tree)
+
+
+def test_bytes_of_a_file_are_never_taken_for_objects() -> None:
+    encoder = Encoder({})
+    tree = encoder.state(np.zeros(3)) | {"dtype": "'|O'"}
+    with pytest.raises(pybsp.CheckpointError, match=r"expected a dtype of plain data in a checkpoint, got '\|O'"):
+        Decoder(encoder.blocks, [], True, "file").value(tree)
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -204,7 +277,7 @@ def test_a_random_program_goes_on_bit_for_bit(tmp_path: Path, p: int) -> None:
     pybsp.simulate(random_program.main, 5, 17, 0.0, p=p, checkpoint=first, every=4)
     found = pybsp.simulate(random_program.main, 5, 40, 0.0, p=p, checkpoint=again(first), every="1ms")
     assert found.results[0] == random_program.expected(5, p, 40)
-    numbers = sorted(os.listdir(first / "run-0"))
+    numbers = list((first / "run-0").glob("0*"))
     assert len(numbers) == 2, "the last two are kept"
 
 
@@ -240,6 +313,37 @@ def test_what_was_unread_and_what_was_put_is_there_again(tmp_path: Path) -> None
     assert [found[:4] for found, _, _ in after] == [found[:4] for found, _, _ in before]
     assert [rest for _, *rest in after] == [rest for _, *rest in before]
     assert [found[4] for found, _, _ in after] == [1, 1]
+
+
+UNREAD: dict[str, tuple[Any, Any]] = {
+    "long pickle": ([np.arange(1 << 15), "text"], None),
+    "short pickle": ({"a": 1}, None),
+    "pickled tag": (1.0, (1, 2)),
+    "plain": (np.arange(1 << 15), "tag"),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files are given to another user")
+@pytest.mark.parametrize("kind", UNREAD)
+def test_unread_messages_with_pickles_are_read_from_ones_own_file_alone(tmp_path: Path, kind: str) -> None:
+    payload, tag = UNREAD[kind]
+
+    def main(bsp: pybsp.BSP) -> int:
+        if not bsp.restore(0):
+            bsp.send(0, payload, tag=tag)
+            bsp.sync()
+            bsp.checkpoint(1)
+        return len(list(bsp.inbox))
+
+    assert state_of(main, tmp_path / "a", p=1) == [1]
+    copy = again(tmp_path / "a")
+    for path in copy.rglob("*"):
+        os.chown(path, 12345, 12345)
+    if kind == "plain":
+        assert state_of(main, copy, p=1) == [1]
+    else:
+        with pytest.raises(pybsp.CheckpointError, match=r"0\.part: the inbox in it has a pickle, which is only read"):
+            state_of(main, copy, p=1)
 
 
 def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
@@ -296,15 +400,19 @@ def test_what_is_not_the_same_program_is_refused(tmp_path: Path) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array(3)
         state = bsp.restore(0)
-        bsp.sync()
-        bsp.checkpoint(state + 1)
+        for _ in range(2):  # the older one is not tried: it would be no other program's
+            bsp.sync()
+            bsp.checkpoint(state + 1)
         return x.local.size
 
     def other(bsp: pybsp.BSP) -> Any:
         return bsp.restore(0)
 
     state_of(main, tmp_path / "a")
-    with pytest.raises(pybsp.CheckpointError, match=r"it is of .*main, not of .*other"):
+    with pytest.raises(
+        pybsp.CheckpointError,
+        match=r"^bsp.restore: \S*/000002: it is of .*main, not of \S*other; to begin anew, remove",
+    ):
         state_of(other, again(tmp_path / "a"))
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     with pytest.raises(pybsp.CheckpointError, match=r"2 processors have saved it, and 3 are to go on"):
@@ -432,6 +540,58 @@ def test_the_nearest_folder_that_has_it_whole_is_read(tmp_path: Path) -> None:
     assert pybsp.simulate(main, 5, p=2, checkpoint=(again(near), again(shared)), every=1).results == [5, 5]
 
 
+def counting(bsp: pybsp.BSP, seed: int) -> Any:
+    """Where it went on from, and the sum of so many seeds."""
+    state = bsp.restore({"step": 0, "sum": seed})
+    begun = state["step"]
+    for step in range(begun, 6):
+        bsp.sync()
+        state["sum"] += seed
+        state["step"] = step + 1
+        bsp.checkpoint(state)
+    return begun, state["sum"]
+
+
+def test_what_another_job_has_left_in_a_near_folder_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = tmp_path / "near"
+
+    def at(seed: int, shared: Path) -> list[Any]:
+        monkeypatch.setattr(asked, "_runs", Counter())  # as another job would count them
+        return pybsp.simulate(counting, seed, p=2, checkpoint=(near, shared), every=1).results
+
+    assert at(1, tmp_path / "a") == [(0, 7)] * 2
+    assert at(1000, tmp_path / "b") == [(0, 7000)] * 2
+    assert at(1, tmp_path / "a") == [(6, 7)] * 2, "the near folder has another job's, and the shared one its own"
+    copy = again(tmp_path / "a")
+    shutil.rmtree(tmp_path / "a" / "run-0" / "000006")
+    assert at(1, tmp_path / "a") == [(5, 7)] * 2
+    assert at(1, copy) == [(6, 7)] * 2, "a copy goes on by itself"
+    assert at(1, tmp_path / "a") == [(6, 7)] * 2, "from its own"
+    shutil.rmtree(tmp_path / "a")
+    assert at(2, tmp_path / "a") == [(0, 14)] * 2, "begun anew"
+
+
+def test_a_near_folder_is_one_jobs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    near = tmp_path / "near"
+    near.mkdir()
+    monkeypatch.setenv("PYBSP_GRACE", "0")
+    with (near / f"lock-{socket.gethostname()}").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(pybsp.CheckpointError, match=f"{near}, is in use by another job"):
+            pybsp.simulate(counting, 1, p=2, checkpoint=(near, tmp_path / "shared"))
+
+
+def test_the_way_to_begin_anew_names_all_folders(tmp_path: Path) -> None:
+    folders = tmp_path / "near", tmp_path / "shared"
+    pybsp.simulate(counting, 1, p=1, checkpoint=folders, every=1)
+    for path in tmp_path.glob("*/run-0/*/0.part"):
+        path.unlink()
+    with pytest.raises(pybsp.CheckpointError, match=f"remove {folders[0]}-again/run-0 and .*/shared-again/run-0$"):
+        pybsp.simulate(counting, 1, p=1, checkpoint=[again(one) for one in folders])
+
+
 def test_checkpoints_and_their_costs_are_in_the_ledger(tmp_path: Path) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         bsp.restore(0)
@@ -441,6 +601,54 @@ def test_checkpoints_and_their_costs_are_in_the_ledger(tmp_path: Path) -> None:
         return [(one.superstep, one.bytes > 16000, one.seconds > 0) for one in bsp.ledger.checkpoints]
 
     assert state_of(main, tmp_path / "checkpoints")[0] == [(1, True, True), (2, True, True)]
+
+
+def test_reports_and_pages_have_what_checkpoints_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        for _ in range(3):
+            bsp.sync()
+            bsp.checkpoint(np.zeros(1 << 17))
+
+    ledger = pybsp.simulate(main, p=2, checkpoint=tmp_path / "checkpoints", every=1).ledger
+    path = tmp_path / "ledger.json"
+    append_run(path, ledger.as_json(["here"] * 2, "direct"), first=True)
+    assert cli.main(["report", str(path)]) == 0
+    assert cli.main(["report", str(path), "--html", str(tmp_path / "page.html")]) == 0
+    for text in (capsys.readouterr().out, (tmp_path / "page.html").read_text()):
+        assert re.search(r"3 checkpoints of 6\.\d+ MB in all, for which the program waited \S+ s, \S+ s at most", text)
+    with pytest.raises(pybsp.UsageError, match=r"runs\[0\].checkpoints\[0\].seconds: expected"):
+        read_ledger(damaged(path, '"seconds": ', '"seconds": -'))
+
+
+def damaged(path: Path, what: str, other: str) -> Path:
+    path.write_text(path.read_text().replace(what, other))
+    return path
+
+
+def test_what_was_charged_between_a_sync_and_a_checkpoint_is_in_the_ledger(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, steps: int) -> Any:
+        for step in range(bsp.restore(0), steps):
+            bsp.sync()
+            if step == 1:
+                bsp.label("late")
+            with bsp.split(bsp.pid) as part:
+                part.work(3e8)
+                part.sync()
+            bsp.work(1e8 * (step + 1))
+            bsp.checkpoint(step + 1)
+        bsp.sync()
+        return [(one.work, one.label, round(one.measured, 6)) for one in bsp.ledger], round(bsp.time(), 6)
+
+    whole = pybsp.simulate(main, 4, machine=MACHINE)
+    pybsp.simulate(main, 2, machine=MACHINE, checkpoint=tmp_path / "a", every=1)
+    copy = again(tmp_path / "a")
+    assert pybsp.simulate(main, 4, machine=MACHINE, checkpoint=copy, every=1).results == whole.results
+    assert [work for work, _, _ in whole.results[0][0] if work] == [1e8, 2e8, 3e8, 4e8]
+    failures = pybsp.Failures(mtbf=0.8, seed=1)
+    failing = pybsp.simulate(main, 4, machine=MACHINE, failures=failures, every=1)
+    assert failing.failures
+    assert [one.work for one in failing.ledger] == [one.work for one in whole.ledger]
 
 
 def test_what_parts_did_before_a_checkpoint_is_in_the_ledger(tmp_path: Path) -> None:
@@ -655,25 +863,187 @@ def test_a_job_whose_rank_is_killed_ends_with_the_same_result(tmp_path: Path, sh
     assert json.loads(result.read_text()) == random_program.expected(8, 2, 40)
 
 
+def await_text(path: Path, job: subprocess.Popen[str]) -> str:
+    """What a rank of a job writes into a file."""
+    while not path.exists() or not path.read_text():
+        assert job.poll() is None, finish(job)
+        time.sleep(0.01)
+    return path.read_text()
+
+
+@pytest.mark.whole
+def test_a_job_of_which_one_rank_is_told_to_end_saves_first(tmp_path: Path, program: Program) -> None:
+    path, folder = program(PAUSED), tmp_path / "checkpoints"
+    command = [*mpiexec(2), *python(path, "200", "0.02")]
+    environment = {"PYBSP_CHECKPOINT": str(folder), "PYBSP_CHECKPOINT_EVERY": "1h"}
+    job = start(command, **environment)
+    os.kill(int(await_text(Path(f"{path}-1"), job)), signal.SIGTERM)
+    ended = finish(job)
+    assert ended.code == ENDED, ended
+    assert "was told to end: saved in" in ended.err
+    ended = run(command, **environment)
+    assert "[39800]" in ended_well(ended)
+    assert "goes on from" in ended.err
+
+
+@pytest.mark.whole
+def test_a_job_that_asks_for_no_state_ends_by_the_first_signal(tmp_path: Path, program: Program) -> None:
+    path = program(PAUSED.replace("bsp.restore({", "dict({").replace("bsp.checkpoint(state)", ""))
+    options = ["-n", "2", "--checkpoint", str(tmp_path / "checkpoints"), str(path), "10000", "0.02"]
+    job = start([sys.executable, "-m", "pybsp", "run", *options])
+    await_text(Path(f"{path}-1"), job)
+    job.send_signal(signal.SIGTERM)
+    assert finish(job).code not in (0, None)
+
+
 @pytest.mark.whole
 def test_a_job_that_is_told_to_end_saves_first(tmp_path: Path, program: Program) -> None:
     path, folder = program(PAUSED), tmp_path / "checkpoints"
     options = ["-n", "2", "--checkpoint", str(folder), "--every", "1h", str(path), "200", "0.02"]
     job = start([sys.executable, "-m", "pybsp", "run", *options])
     assert job.stdout is not None
-    while not (folder / "lock").exists():
+    while not list(folder.glob("end-*")):
         assert job.poll() is None
     job.send_signal(signal.SIGTERM)
     ended = finish(job)
     assert ended.code == ENDED, ended
     assert "was told to end: saved in" in ended.err
+    assert not list(folder.glob("end-*"))
     assert "[39800]" in ended_well(run([sys.executable, "-m", "pybsp", "run", *options]))
+
+
+def raising(number: int) -> Callable[[], None]:
+    return lambda: os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", notice.SIGNALS)
+def test_a_signal_has_all_save_and_end(tmp_path: Path, capfd: pytest.CaptureFixture[str], number: int) -> None:
+    def main(bsp: pybsp.BSP, notice: Callable[[], None]) -> int:
+        state: int = bsp.restore(0)
+        for step in range(state, 9):
+            bsp.sync()
+            if step == 4 and bsp.pid == 1:
+                notice()
+            bsp.checkpoint(step + 1)
+        return state
+
+    def at(folder: Path, notice: Callable[[], None]) -> list[int]:
+        return pybsp.simulate(main, notice, p=2, checkpoint=folder, every="1h").results
+
+    with pytest.raises(SystemExit) as ended:
+        at(tmp_path / "a", raising(number))
+    assert ended.value.code == ENDED
+    assert f"was told to end: saved in {tmp_path}/a/run-0/000001" in capfd.readouterr().err
+    notice._come.clear()  # as in another job
+    (state, other) = at(again(tmp_path / "a"), lambda: None)
+    assert state == other >= 5
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_job_that_is_to_end_and_cannot_save_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP, folder: Path, blocked: int) -> None:
+        state = bsp.restore(0)
+        for step in range(state, 9):
+            bsp.sync()
+            if step == 4:
+                (folder / "run-0" / f"00000{blocked}").write_text("in the way")
+                raising(signal.SIGTERM)()
+            bsp.checkpoint(step + 1)
+
+    cases: list[tuple[int, Any, str]] = [
+        (1, "1h", "was told to end, and has saved nothing; started again, the program begins anew"),
+        (5, 1, f"and could not save; started again, the program goes on from {tmp_path}/5/run-0/000004"),
+    ]
+    for blocked, every, text in cases:
+        folder = tmp_path / f"{blocked}"
+        with pytest.raises(SystemExit) as ended:
+            pybsp.simulate(main, folder, blocked, p=1, checkpoint=folder, every=every)
+        assert ended.value.code == ENDED
+        err = capfd.readouterr().err
+        assert f"this checkpoint is lost: {folder}/run-0/00000{blocked}" in err
+        assert text in err
+        notice._come.clear()  # as in another job
+
+
+def test_a_notice_after_the_last_checkpoint_of_a_run_ends_the_next_one(tmp_path: Path) -> None:
+    def one(bsp: pybsp.BSP) -> int:
+        bsp.restore(0)
+        bsp.sync()
+        bsp.checkpoint(1)
+        bsp.sync()
+        raising(signal.SIGTERM)()
+        return 1
+
+    def two(bsp: pybsp.BSP) -> int:
+        state: int = bsp.restore(0)
+        for step in range(state, 200):
+            bsp.sync()
+            bsp.checkpoint(step + 1)
+        return state
+
+    assert pybsp.simulate(one, p=1, checkpoint=tmp_path / "a", every="1h").results == [1]
+    with pytest.raises(SystemExit):
+        pybsp.simulate(two, p=2, checkpoint=tmp_path / "a", every="1h")
+
+
+def test_a_signal_ends_what_never_asks_for_its_state(tmp_path: Path) -> None:
+    """Until bsp.restore, and where there is none, signals do what they always did; so they do after a run."""
+    found = []
+
+    def main(bsp: pybsp.BSP, restores: bool) -> None:
+        found.append(signal.getsignal(signal.SIGTERM))
+        if restores:
+            bsp.restore(0)
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    for number, restores in enumerate((False, True)):
+        pybsp.simulate(main, restores, p=1, checkpoint=tmp_path / f"{number}")
+        found.append(signal.getsignal(signal.SIGTERM))
+    assert [one is signal.SIG_DFL for one in found] == [True, True, True, False, True]
+
+
+def test_a_file_gives_notice_to_who_heeds_it(tmp_path: Path) -> None:
+    path = notice.new_file(tmp_path)
+    (stale := tmp_path / "end-0").touch()
+    sender, processor = notice.NoticeFile(path), notice.NoticeFile(path)
+    assert not sender.give(), "nobody heeds it yet: the signal is to do what it always did"
+    processor.remove_others()
+    assert not stale.exists()
+    processor.heed()
+    assert not processor.has_come()
+    processor.ignore()
+    assert not sender.give(), "the run is over"
+    processor.heed()
+    assert sender.give()
+    assert processor.has_come()
+    processor.ignore()
+    processor.heed()
+    assert processor.has_come(), "in the next run too"
+    sender.remove()
+    assert not list(tmp_path.iterdir())
+    assert not notice.NoticeFile(None).give()
 
 
 def test_restarts_need_a_folder() -> None:
     ended = run([sys.executable, "-m", "pybsp", "run", "-n", "1", "--restarts", "2", __file__])
     assert ended.code == 2
     assert "--checkpoint DIR" in ended.err
+
+
+def test_restarts_need_linux(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cli.main(["run", "-n", "1", "--checkpoint", str(tmp_path), "--restarts", "2", __file__]) == 2
+    assert "--restarts: expected Linux" in capsys.readouterr().err
+
+
+def test_so_many_checkpoints_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # the command sets variables
+    monkeypatch.setattr(cli, "_started", lambda options, command: 0)
+    assert cli.main(["run", "-n", "1", "--checkpoint", str(tmp_path), "--keep", "3", __file__]) == 0
+    pybsp.simulate(counting, 1, p=1, checkpoint=tmp_path / "a", every=1)
+    assert len(list((tmp_path / "a").glob("run-0/0*"))) == 3
 
 
 # -- machines that fail ------------------------------------------------------------------------------------------------
@@ -716,6 +1086,41 @@ def test_the_expected_time_is_least_at_the_interval_of_young_and_daly() -> None:
     assert abs(daly(1, 100) - 13.48) < 0.01
 
 
+def test_a_machine_that_fails_takes_the_arrays_that_ranks_take() -> None:
+    def main(bsp: pybsp.BSP, restores: bool) -> None:
+        if restores:
+            bsp.restore(0)
+            bsp.array(3)
+        bsp.work(1e9)
+        bsp.sync()
+        bsp.checkpoint(0)
+
+    for restores, text in ((True, "expected the arrays and queues that there were"), (False, "expected bsp.restore")):
+        with pytest.raises(pybsp.UsageError, match=rf"^bsp.checkpoint: {text}"):
+            pybsp.simulate(main, restores, machine=MACHINE, failures=pybsp.Failures(mtbf=1e9), every=1)
+
+
+@pytest.mark.parametrize("every", [1, None, 20])
+def test_the_mean_time_of_machines_that_fail_is_the_expected_one(every: int | None) -> None:
+    """Within four standard errors of the mean over seeds; 7 to 12 failures a run."""
+
+    def main(bsp: pybsp.BSP) -> None:
+        for step in range(bsp.restore(0), 40):
+            bsp.work(1e9)
+            bsp.sync()
+            bsp.checkpoint(step + 1)
+
+    machine = pybsp.BSPMachine(p=1, g=1e-9, l=1e-9, r=1e9)
+    times, expected_times = [], set()
+    for seed in range(40):
+        failures = pybsp.Failures(mtbf=20, checkpoint=1, restart=3, seed=seed)
+        found = pybsp.simulate(main, machine=machine, failures=failures, every=every)
+        times.append(found.time)
+        expected_times.add(round(found.expected, 6))
+    (one,) = expected_times
+    assert abs(np.mean(times) - one) < 4 * np.std(times, ddof=1) / np.sqrt(len(times))
+
+
 def test_failures_are_seconds() -> None:
     for wrong in ({"mtbf": 0}, {"mtbf": -1.0}, {"mtbf": 1, "checkpoint": "1"}, {"mtbf": float("inf")}):
         with pytest.raises(pybsp.UsageError, match=r"^pybsp.Failures: argument .*: expected seconds"):
@@ -731,10 +1136,10 @@ REPLAYED = """
     import pybsp
     from pybsp.benchmarks.reliability import random_program
     def main(bsp, supersteps):
-        random_program.main(bsp, 5, supersteps, 0.0)
+        digest = random_program.digest(bsp, 5, supersteps, 0.0)
         if bsp.pid == 1:
-            seen = [(m.source, m.tag, type(m.payload).__name__) for m in bsp.inbox]
-            print("seen", bsp.pid, bsp.p, bsp._superstep.account.superstep, bsp.time() > 0 and seen)
+            seen = [(m.source, m.tag, m.payload) for m in bsp.inbox]
+            print("seen", bsp.pid, bsp.p, bsp._superstep.account.superstep, digest, seen, bsp.machine.l)
         bsp.sync()
         if bsp.pid == 1 and sys.argv[2:]:
             raise ValueError("of processor 1")
@@ -744,16 +1149,25 @@ REPLAYED = """
 
 @pytest.mark.whole
 def test_one_processor_of_a_recorded_job_runs_alone(tmp_path: Path, program: Program) -> None:
+    pybsp.BSPMachine(p=2, g=1e-9, l=0.0125, r=1e9).save(tmp_path / "machine.json")
     path, folder = program(REPLAYED), str(tmp_path / "checkpoints")
     pybsp_ = [sys.executable, "-m", "pybsp"]
     record = [*pybsp_, "run", "-n", "2", "--checkpoint", folder, "--every", "3", "--record", "1", str(path)]
     ended_well(run([*record, "10"]))
-    printed = [line for line in ended_well(run([*record, "25"])).splitlines() if line.startswith("seen 1 2")]
+    recorded = ended_well(run([*record, "25"], PYBSP_MACHINE=str(tmp_path / "machine.json")))
+    printed = [line for line in recorded.splitlines() if line.startswith("seen 1 2")]
     again_ = ended_well(run([*pybsp_, "replay", folder, "--pid", "1"])).splitlines()
     assert printed
-    assert [line.split()[:4] for line in again_] == [line.split()[:4] for line in printed]
+    assert again_ == printed
+    assert printed[0].endswith(" 0.0125"), "the machine is the one that was in force"
     failed = run([*pybsp_, "run", "-n", "2", "--checkpoint", f"{folder}-2", "--record", "1", str(path), "5", "fail"])
     assert failed.code
     replayed = run([*pybsp_, "replay", f"{folder}-2", "--pid", "1"])
     assert "ValueError: of processor 1" in replayed.err
     assert run([*pybsp_, "replay", folder, "--pid", "0"]).code == 2
+    (part,) = Path(folder).glob("run-0/record/1.part")
+    assert part.stat().st_mode & 0o777 == 0o600, "as the part itself"
+    beyond = run([*pybsp_, "run", "-n", "2", "--checkpoint", f"{folder}-3", "--record", "7", str(path), "5"])
+    assert beyond.code
+    assert "(pybsp run --record): expected a processor's number below 2, got 7" in beyond.err
+    assert beyond.err.count("Traceback") == 1

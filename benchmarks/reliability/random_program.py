@@ -24,7 +24,13 @@ from pybsp.files import replacing
 
 
 def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] | None:
-    """Run it; the digests of all processors, on processor 0.
+    """Run it; the digests of all processors, on processor 0. See `digest`."""
+    found: list[str] | None = collectives.gather(bsp, digest(bsp, seed, supersteps, pause))
+    return found
+
+
+def digest(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> str:
+    """Run it; this processor's digest.
 
     Args:
         pause: seconds of a superstep in which nothing is done.
@@ -64,7 +70,9 @@ def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] 
             shared.put(int(draws.integers(bsp.p)), draws.integers(1 << 40, size=8), at=8 * bsp.pid + np.arange(8))
         if 4 in kinds:
             ticket = shared.get(int(draws.integers(bsp.p)), at=slice(0, 100))
+        bsp.work(int(draws.integers(1000)))
         bsp.sync()
+        bsp.work(int(draws.integers(1000)))  # of the next superstep, and before the checkpoint
         if ticket is not None:
             seen.update(ticket.value.tobytes())
         if 5 in kinds:
@@ -81,9 +89,8 @@ def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] 
             time.sleep(pause)
         state["step"], state["digest"] = step + 1, seen.digest()
         bsp.checkpoint(state)
-    counts = [(record.h, record.messages, record.M, record.items) for record in bsp.ledger]
-    state["digest"] = hashlib.blake2b(state["digest"] + repr(counts).encode() + state["values"].tobytes()).digest()
-    return collectives.gather(bsp, state["digest"].hex())
+    counts = [(record.h, record.messages, record.M, record.items, record.work) for record in bsp.ledger]
+    return hashlib.blake2b(state["digest"] + repr(counts).encode() + state["values"].tobytes()).hexdigest()
 
 
 def expected(seed: int, p: int, supersteps: int) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import settings
 from ..errors import UsageError
+from ..machine import BSPMachine
 from .due import Every, parse
 from .folder import Folder, lock
 from .record import Header, Recorder, Recording
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ..transport.router import Router
 
 _runs: Counter[Sequence[Path]] = Counter()  # that this program has made with checkpoints in some folders
-_locks: dict[Path, int] = {}  # file descriptors of the folders that this process holds
 
 
 class Asked(NamedTuple):
@@ -92,9 +92,19 @@ def next_run(wanted: Asked) -> int:
     return _runs[wanted.folders] - 1
 
 
-def recording(router: Router, wanted: Asked, run: int, pid: int, p: int, checked: bool) -> tuple[Router, Recorder]:
-    """The router of a processor of a run in which somebody is recorded, and what records."""
-    header = Header(list(sys.argv), os.getcwd(), pid, p, checked) if pid == wanted.record else None
+def recording(
+    router: Router, wanted: Asked, run: int, pid: int, p: int, checked: bool, machine: BSPMachine
+) -> tuple[Router, Recorder]:
+    """The router of a processor of a run in which somebody is recorded, and what records.
+
+    Raises:
+        UsageError: there is no such processor; on all.
+    """
+    if wanted.record >= p:
+        raise UsageError(
+            f"{settings.RECORD} (pybsp run --record): expected a processor's number below {p}, got {wanted.record}"
+        )
+    header = Header(list(sys.argv), os.getcwd(), pid, p, checked, machine) if pid == wanted.record else None
     recorder = Recorder(wanted.folders[-1] / f"run-{run}" / "record", header)
     return Recording(router, recorder), recorder
 
@@ -115,9 +125,9 @@ def prepare(saver: Saver, wanted: Asked, pid: int) -> None:
         CheckpointError: one cannot be, or is in use by another job.
     """
     saver.prepare()
-    shared = wanted.folders[-1]
-    if pid == 0 and shared not in _locks:
-        _locks[shared] = lock(shared, settings.seconds(settings.GRACE))
+    if pid == 0:
+        lock(wanted.folders[-1], settings.seconds(settings.GRACE))
+        saver.notices.remove_others()  # nobody else has the folder
 
 
 def _name_of(main: Callable[..., Any]) -> str:

@@ -15,7 +15,7 @@ from ..transport.virtual import VirtualTransport
 from . import snapshot
 from .due import Every, expected
 from .part import Part
-from .saver import check_boundary
+from .saver import check_boundary, check_registered
 
 if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
@@ -139,10 +139,9 @@ class FailingSaver(Saving):
         if len(engine.account.log) < self._at and now < fate.begun + fate.interval:
             return
         check_boundary(engine, "bsp.checkpoint")
-        if self._things is None:
-            raise UsageError("bsp.checkpoint: expected bsp.restore(default) before it, which says where a run goes on")
+        check_registered(engine, self._things)
         begun = fate.begun
-        tree, blocks = snapshot.take(engine, self._things, state)
+        tree, blocks = snapshot.take(engine, self._things or (), state, engine.account.computed())
         fate.fresh[engine.pid] = Part(tree, [block.copy() for block in blocks], own=True, name="memory")
         self._meet()
         self._elapse(now + fate.failures.checkpoint)

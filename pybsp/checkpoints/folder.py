@@ -2,10 +2,12 @@
 
     DIR/run-0/000012/3.part          what processor 3 has saved
     DIR/run-0/000012/manifest.json   renamed to be there when all parts are on disk: from then on the checkpoint counts
-    DIR/lock                         held by the job that uses DIR
-    DIR/end                          the job that uses DIR is to save and end
+    DIR/run-0/jobs                   a random id of each job that has gone on here, in the folder that all see
+    DIR/lock                         locked by the job that uses DIR; LOCAL/lock-HOST of a folder that a host has
+    DIR/end-1234abcd                 by which `pybsp run` gives its job notice (notice.py)
 
-A program's runs are numbered from 0; the checkpoints of each count on from one job to the next.
+A program's runs are numbered from 0; the checkpoints of each count on from one job to the next. A folder of one host
+may have checkpoints of jobs with another shared folder, which are known by these ids.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,22 +34,18 @@ class Manifest(NamedTuple):
     """What a checkpoint consists of.
 
     program: that has written it.
+    job: the id of its job.
     superstep: that goes on.
     parts: by processor.
     """
 
     program: str
+    job: str
     superstep: int
     parts: Sequence[Written]
 
 
-def tell_to_end(root: Path, told: bool = True) -> None:
-    """Tell the job that uses a folder to save and end, or take that back."""
-    with suppress(OSError):
-        if told:
-            (root / "end").touch()
-        else:
-            (root / "end").unlink()
+_locks: dict[Path, int] = {}  # file descriptors of the files that this process has locked
 
 
 class Folder:
@@ -78,9 +76,26 @@ class Folder:
                 f"{error.strerror or error}; name another"
             ) from None
 
-    def told_to_end(self) -> bool:
-        """Whether the job is."""
-        return (self.root / "end").exists()
+    def begin_job(self) -> Sequence[str]:
+        """Another job goes on here, with an id of its own; those of all, its own the last.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        path, own = self.path / "jobs", os.urandom(8).hex()
+        try:
+            with path.open("a+") as file:
+                file.seek(0)
+                before = file.read().split()
+                file.write(f"\n{own}")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise CheckpointError(
+                f"bsp.restore: {path}: expected a file that can be written, got: {error.strerror or error}; make room, "
+                "or name another folder"
+            ) from None
+        return [*before, own]
 
     def place(self, number: int) -> Path:
         return self.path / f"{number:06}"
@@ -101,6 +116,22 @@ class Folder:
     def counted(self) -> list[int]:
         """Those that have a manifest, ascending."""
         return [number for number in self.numbers() if (self.place(number) / "manifest.json").exists()]
+
+    def foreign(self, jobs: Container[str]) -> list[int]:
+        """Those that count, and are of none of these jobs, ascending."""
+        found = []
+        for number in self.counted():
+            with suppress(CheckpointError):  # whose a damaged one is nobody knows: it stays, and is refused when read
+                if self.manifest(number).job not in jobs:
+                    found.append(number)
+        return found
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Take some away."""
+        for number in numbers:
+            with suppress(OSError):
+                (self.place(number) / "manifest.json").unlink()  # first: the rest does not count any more
+            shutil.rmtree(self.place(number), ignore_errors=True)
 
     def commit(self, number: int, manifest: Manifest) -> None:
         """From now on the checkpoint counts. All its parts here are on disk.
@@ -132,7 +163,7 @@ class Folder:
             if (content["format"], content["version"]) != (FORMAT, VERSION):
                 raise ValueError(f"version {content['version']} of {content['format']}, expected {VERSION}")
             parts = [Written(*part) for part in content["parts"]]
-            return Manifest(content["program"], content["superstep"], parts)
+            return Manifest(content["program"], content["job"], content["superstep"], parts)
         except OSError as error:
             raise CheckpointError(f"{path}: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError) as error:
@@ -152,29 +183,28 @@ class Folder:
     def prune(self, keep: int) -> None:
         """Take away all but the last ones that count, and what was begun before those."""
         counted = self.counted()[-keep:]
-        for number in self.numbers():
-            if counted and number < counted[-1] and number not in counted:
-                shutil.rmtree(self.place(number), ignore_errors=True)
+        self.remove(number for number in self.numbers() if counted and number < counted[-1] and number not in counted)
 
 
-def lock(root: Path, wait: float) -> int:
-    """Hold a folder for this job, until its process ends.
+def lock(root: Path, wait: float, host: str = "") -> None:
+    """Lock a folder for this job, until its process ends.
 
     Args:
         wait: seconds for another job, which may be about to end.
-
-    Returns:
-        A file descriptor.
+        host: whose folder it is; "": all see it.
 
     Raises:
-        CheckpointError: another job holds it.
+        CheckpointError: another job has it.
     """
-    descriptor = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    path = root / (f"lock-{host}" if host else "lock")
+    if path in _locks:
+        return
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = time.monotonic() + wait
-    while True:
+    while path not in _locks:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
+            _locks[path] = descriptor
         except BlockingIOError:  # noqa: PERF203
             if time.monotonic() > until:
                 os.close(descriptor)
@@ -183,4 +213,4 @@ def lock(root: Path, wait: float) -> int:
                 ) from None
             time.sleep(0.05)
         except OSError:
-            return descriptor  # a file system without locks
+            _locks[path] = descriptor  # a file system without locks

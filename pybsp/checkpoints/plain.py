@@ -29,6 +29,7 @@ from ..transport import Bytes
 Tree = Any  # what JSON has
 
 SHORT = 256  # bytes that stand in the tree
+_BITS = 64  # of an int that stands there as a number
 MAPPED = 1 << 16  # arrays of so many bytes stay in the file's memory, copied where they are written to
 _BIT_GENERATORS = {name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")}
 
@@ -70,8 +71,10 @@ class Encoder:
     def tree(self, value: Any) -> Tree:
         """The tree of what is plain."""
         kind = type(value)
-        if value is None or kind is bool or kind is int or kind is str:
+        if value is None or kind is bool or kind is str:
             return value
+        if kind is int:  # others in hex: Python reads no decimal ones of thousands of digits
+            return value if value.bit_length() <= _BITS else {"": "int", "hex": hex(value)}
         if kind is float:
             if math.isfinite(value):
                 return value
@@ -124,12 +127,13 @@ class Encoder:
     def _array(self, value: NDArray[Any]) -> Tree:
         if id(value) in self._known:
             return {"": "registered", "number": self._known[id(value)]}
+        dtype = _dtype_text(value.dtype)  # raises where it has objects, whose bytes say nothing
         order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
         data = value if order == "F" else np.ascontiguousarray(value)
         raw = data.ravel("K").view(np.uint8) if data.size and data.itemsize else b""
         return {
             "": "array",
-            "dtype": _dtype_text(value.dtype),
+            "dtype": dtype,
             "shape": list(value.shape),
             "order": order,
             "writable": value.flags.writeable,
@@ -203,6 +207,14 @@ class Decoder:
         self._blocks, self._known, self._own, self._name = blocks, known, own, name
         self._seen: list[Any] = []
 
+    def require_own(self, what: str, instead: str) -> None:
+        """Raise CheckpointError where the file may be somebody else's, who could have any code run by a pickle."""
+        if not self._own:
+            raise CheckpointError(
+                f"bsp.restore: {self._name}: {what}, which is only read from a file that is this user's own, and that "
+                f"no other may write; {instead}, or copy the file"
+            )
+
     def value(self, tree: Tree) -> Any:
         """What the tree is of."""
         if type(tree) is list:
@@ -220,6 +232,9 @@ class Decoder:
                 found[key] = self.value(one)
             return found
         return _DECODERS[kind](self, tree)
+
+    def _int(self, tree: Tree) -> int:
+        return int(tree["hex"], 16)
 
     def _float(self, tree: Tree) -> float:
         found: float = struct.unpack("<d", struct.pack("<q", tree["bits"]))[0]
@@ -290,11 +305,7 @@ class Decoder:
         return self._seen[tree["as"]]
 
     def _pickle(self, tree: Tree) -> Any:
-        if not self._own:
-            raise CheckpointError(
-                f"bsp.restore: {self._name}: the state in it is a pickle, which is only read from a file that is this "
-                "user's own, and that no other may write; save a state of plain data and arrays, or copy the file"
-            )
+        self.require_own("the state in it is a pickle", "save a state of plain data and arrays")
         buffers = [self._blocks[number] for number in tree["blocks"]]
         unpickler = _Unpickler(io.BytesIO(self._blocks[tree["block"]]), buffers=buffers)
         unpickler.known = self._known
@@ -302,6 +313,7 @@ class Decoder:
 
 
 _DECODERS: Final[Mapping[str, Callable[[Decoder, Tree], Any]]] = {
+    "int": Decoder._int,
     "float": Decoder._float,
     "complex": Decoder._complex,
     "bytes": Decoder._bytes,
@@ -332,4 +344,6 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 
 def _dtype_of(text: str) -> np.dtype[Any]:
     found: np.dtype[Any] = descr_to_dtype(ast.literal_eval(text))
+    if found.hasobject:  # never written: bytes of a file would be taken for Python's objects
+        raise CheckpointError(f"bsp.restore: expected a dtype of plain data in a checkpoint, got {text}")
     return found

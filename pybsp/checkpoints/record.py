@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import CheckpointError
+from ..machine import BSPMachine
 from ..transport import FREE, KIND, SAVE, Arrival, Charge, Parcels, Section, Transport
 from ..transport.router import Router
-from .part import Part, Written, read
+from .part import Part, Written, copy, read
 
 
 class Header(NamedTuple):
     """What was recorded, and how.
 
-    program: `sys.argv`; folder: where it ran.
+    program: `sys.argv`; folder: where it ran; machine: the one in force, by which collectives choose.
     """
 
     program: Sequence[str]
@@ -32,6 +32,7 @@ class Header(NamedTuple):
     pid: int
     p: int
     checked: bool
+    machine: BSPMachine
 
 
 class Restored(NamedTuple):
@@ -78,7 +79,7 @@ class Recorder:
         """`bsp.restore` has read this part."""
         if self._file is not None and self._header is not None:
             if part is not None:
-                shutil.copyfile(part.name, self._folder / f"{self._header.pid}.part")
+                copy(Path(part.name), self._folder / f"{self._header.pid}.part")
             self._write(Restored(None if part is None else part.written))
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import Array
-from ..errors import CheckpointError
 from ..global_arrays import GlobalArray
 from ..layouts import Layout, of_saved, owned
 from .part import Part
@@ -24,13 +23,11 @@ if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
 
 
-def check(engine: SuperstepEngine, things: Registered, parts: Sequence[Part]) -> None:
-    """Raise CheckpointError where something does not say how it is laid out; all processors find the same."""
+def obstacle(engine: SuperstepEngine, things: Registered, parts: Sequence[Part]) -> str:
+    """What does not say how it is laid out, "" where all does; all processors find the same."""
     wrong = _missing(things, [part.tree for part in parts], parts)
-    if wrong:
-        raise CheckpointError(
-            f"{Path(parts[0].name).parent}: {len(parts)} processors have saved it, and {engine.p} are to go on: {wrong}"
-        )
+    place = Path(parts[0].name).parent
+    return wrong and f"{place}: {len(parts)} processors have saved it, and {engine.p} are to go on: {wrong}"
 
 
 def _missing(things: Registered, trees: Sequence[Tree], parts: Sequence[Part]) -> str:

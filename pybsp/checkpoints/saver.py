@@ -20,16 +20,19 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import settings
 from ..account import clock
 from ..errors import CheckpointError, UsageError
 from ..participant import Saving
 from ..rides import refuse_under_way
 from ..transport import FLAG_MEET, SAVE
-from . import relaid, snapshot
+from . import notice, relaid, snapshot
 from .due import FIRST_COST, Every
-from .folder import Folder, Manifest, tell_to_end
+from .folder import Folder, Manifest, lock
+from .notice import NoticeFile
 from .part import Part, Written, copy, sync, write
 from .record import Recorder
 
@@ -66,6 +69,20 @@ class Report(NamedTuple):
     done: list[Outcome]
     notice: bool
     due: bool
+
+
+class Found(NamedTuple):
+    """What each processor says first in `bsp.restore`.
+
+    highest: number of a checkpoint that was begun.
+    shared: those that count in the folder that all see.
+    jobs: that have gone on there; processor 0's word counts.
+    """
+
+    host: str
+    highest: int
+    shared: list[int]
+    jobs: Sequence[str]
 
 
 class Writing:
@@ -106,6 +123,10 @@ class Writing:
             self.thread.join()
 
 
+class RefusedError(CheckpointError):
+    """A checkpoint is whole, and none to go on from: older ones are not, either."""
+
+
 def check_boundary(engine: SuperstepEngine, operation: str) -> None:
     """Raise UsageError where a superstep goes on, with something sent or under way."""
     engine.gate.check(operation)
@@ -114,6 +135,18 @@ def check_boundary(engine: SuperstepEngine, operation: str) -> None:
         raise UsageError(
             f"{operation}: expected a superstep's boundary, but something was sent since the last sync ({pending}); "
             "call it before sending, or call bsp.sync() first"
+        )
+
+
+def check_registered(engine: SuperstepEngine, things: Sequence[Any] | None) -> None:
+    """Raise UsageError where the arrays and queues are other ones than `restore` found; None: it was not called."""
+    if things is None:
+        raise UsageError("bsp.checkpoint: expected bsp.restore(default) before it, which says where a run goes on")
+    if list(engine.registrations.order) != things:
+        raise UsageError(
+            "bsp.checkpoint: expected the arrays and queues that there were at bsp.restore, by which a run that is "
+            "started again finds them; make all before bsp.restore, and free those that are made later before "
+            "bsp.checkpoint"
         )
 
 
@@ -127,12 +160,16 @@ class Saver(Saving):
         keep: how many are kept.
         program: what it is that saves.
         recorder: of what this processor gets.
+
+    Attributes:
+        notices: by which `pybsp run` says that the job is to end.
     """
 
     __slots__ = (
         "_account",
         "_at",
         "_cost",
+        "_counted",
         "_counts",
         "_due_at",
         "_engine",
@@ -140,6 +177,7 @@ class Saver(Saving):
         "_folders",
         "_host",
         "_hosts",
+        "_jobs",
         "_keep",
         "_left",
         "_log",
@@ -152,6 +190,7 @@ class Saver(Saving):
         "_rides",
         "_things",
         "_writing",
+        "notices",
     )
 
     def __init__(
@@ -166,8 +205,12 @@ class Saver(Saving):
         self._engine, self._folders, self._every, self._keep = engine, folders, every, keep
         self._program, self._account, self._log, self._recorder = program, engine.account, engine.account.log, recorder
         self._host, self._hosts = socket.gethostname(), [""]
+        self._jobs: Sequence[str] = ()  # that have gone on in the shared folder; this one is the last
         self._things: list[Any] | None = None  # that are registered when the program begins; None before `restore`
         self._number, self._notice = 0, False
+        self._counted: Path | None = None  # the last checkpoint that counts, in the farthest folder that has it
+        path = settings.text(settings.NOTICE)
+        self.notices = NoticeFile(Path(path) if path else None)
         self._outgoing, self._rides, self._counts = engine.mail.outgoing, engine.rides, bool(every.supersteps)
         self._left = 0  # calls until all meet
         self._at: float = math.inf  # the superstep in which one is due
@@ -196,9 +239,9 @@ class Saver(Saving):
             if self._account.left >= self._look_at:
                 self._look()
             return
-        engine, entered = self._engine, clock()
-        self._meet(state)
-        engine.account.left += clock() - entered  # its cost is apart from what the ledger measures
+        computed = self._account.computed()
+        self._meet(state, computed)
+        self._account.set_computed(computed)  # without its cost, which the ledger has apart
 
     def heard(self) -> None:
         self._engine.flags = 0
@@ -212,7 +255,7 @@ class Saver(Saving):
     def _look(self) -> None:
         """Have all meet in the first call of the next superstep, if there is a reason to."""
         now, engine = clock(), self._engine
-        if engine.pid == 0 and self._folders[-1].told_to_end():
+        if engine.pid == 0 and self.notices.has_come():
             self._notice = True
         if self._notice or self._has_news() or now >= self._due_at:
             self._look_at = math.inf
@@ -240,17 +283,10 @@ class Saver(Saving):
 
     # -- saving -------------------------------------------------------------------------------------------------------
 
-    def _meet(self, state: Any) -> None:
+    def _meet(self, state: Any, computed: float) -> None:
         engine = self._engine
         check_boundary(engine, "bsp.checkpoint")
-        if self._things is None:
-            raise UsageError("bsp.checkpoint: expected bsp.restore(default) before it, which says where a run goes on")
-        if list(engine.registrations.order) != self._things:
-            raise UsageError(
-                "bsp.checkpoint: expected the arrays and queues that there were at bsp.restore, by which a run that is "
-                "started again finds them; make all before bsp.restore, and free those that are made later before "
-                "bsp.checkpoint"
-            )
+        check_registered(engine, self._things)
         reports = self._reports()
         notice = any(one.notice for one in reports)
         save = notice or reports[0].due
@@ -259,7 +295,7 @@ class Saver(Saving):
             reports = self._reports()
         self._commit(reports)
         if save:
-            self._save(state)
+            self._save(state, computed)
         if notice:
             self._end()
         self._wait()
@@ -289,12 +325,12 @@ class Saver(Saving):
         assert found is not None
         return list(found)
 
-    def _save(self, state: Any) -> None:
+    def _save(self, state: Any, computed: float) -> None:
         """Write this processor's part."""
         engine, pid, folders = self._engine, self._engine.pid, self._folders
         enter, error, written = clock(), "", Written(0, 0)
         self._number += 1
-        tree, blocks = snapshot.take(engine, self._things or (), state)
+        tree, blocks = snapshot.take(engine, self._things or (), state, computed)
         path = folders[0].part(self._number, pid)
         try:
             folders[0].make(self._number)
@@ -314,7 +350,7 @@ class Saver(Saving):
         writing.thread.start()
 
     def _commit(self, reports: Sequence[Report]) -> None:
-        """Where all have a part in a folder the checkpoint counts there."""
+        """Where all have a part in a folder the checkpoint counts there, if its manifest can be written too."""
         writing, pid = self._writing, self._engine.pid
         if writing is None:
             return
@@ -326,16 +362,24 @@ class Saver(Saving):
             wrong = next((one.error for one in outcomes if one.error), "")
             if not wrong and (pid == 0 if number == last else pid == self._hosts.index(self._host)):
                 try:
-                    manifest = Manifest(self._program, writing.superstep, [one.written for one in outcomes])
+                    manifest = Manifest(
+                        self._program, self._jobs[-1], writing.superstep, [one.written for one in outcomes]
+                    )
                     folder.commit(writing.number, manifest)
                     folder.prune(self._keep)
                 except OSError as error:
                     wrong = f"{folder.place(writing.number)}: {error.strerror or error}"
-            if wrong and (pid == 0 or not any(one.error for one in outcomes)):
-                _print(f"this checkpoint is lost: {wrong}; the one before it stays")
+            wrong = next(filter(None, self._exchange(wrong, "called bsp.checkpoint()")), "")
+            if wrong and pid == 0:
+                _print(f"this checkpoint is lost: {wrong}; what was saved before stays")
             if number == 0:
                 self._cost = max(one.blocked for one in outcomes)
-                self._log.note_checkpoint(writing.superstep, sum(one.written.bytes for one in outcomes), self._cost)
+            place = folder.place(writing.number)
+            if not wrong:
+                if self._counted is None or self._counted.name != place.name:
+                    size = sum(one.written.bytes for one in outcomes)
+                    self._log.note_checkpoint(writing.superstep, size, self._cost)
+                self._counted = place
         writing.committed = ready
         if ready > last:
             self._writing = None
@@ -346,35 +390,56 @@ class Saver(Saving):
             self._writing.join()
         self._commit(self._reports())
         if self._engine.pid == 0:
-            tell_to_end(self._folders[-1].root, False)
-            place = self._folders[-1].place(self._number)
-            _print(f"was told to end: saved in {place}; started again, the program goes on from there")
+            place = self._counted
+            if place is None:
+                _print("was told to end, and has saved nothing; started again, the program begins anew")
+            elif place.name == self._folders[0].place(self._number).name:
+                _print(f"was told to end: saved in {place}; started again, the program goes on from there")
+            else:
+                _print(f"was told to end, and could not save; started again, the program goes on from {place}")
         raise SystemExit(ENDED)
 
     def close(self) -> None:
         if self._writing is not None:
             self._writing.join()
             self._commit(self._reports())
+        self._stop_listening()
 
     def give_up(self) -> None:
         if self._writing is not None:
             self._writing.join()
+        self._stop_listening()
+
+    def _listen(self) -> None:
+        """The job may be given notice from now on."""
+        notice.listen(self.warn)
+        if self._engine.pid == 0:
+            self.notices.heed()
+
+    def _stop_listening(self) -> None:
+        notice.leave(self.warn)
+        if self._engine.pid == 0:
+            self.notices.ignore()
 
     # -- going on -----------------------------------------------------------------------------------------------------
 
     def restore(self, default: Any) -> Any:
-        engine, entered = self._engine, clock()
+        engine, computed = self._engine, self._account.computed()
         check_boundary(engine, "bsp.restore")
         if self._things is not None:
             raise UsageError("bsp.restore: expected one call in a run, before the first bsp.checkpoint")
-        counted = {number for folder in self._folders for number in folder.counted()}
+        self._listen()
+        *near, shared = self._folders
         highest = max((number for folder in self._folders for number in folder.numbers()[-1:]), default=0)
-        declared = engine.registrations.declared or None
-        reports = self._exchange((self._host, highest, sorted(counted)), "called bsp.restore()", declared)
-        self._hosts = [host for host, _, _ in reports]
-        self._number = max(number for _, number, _ in reports)
+        own = Found(self._host, highest, shared.counted(), shared.begin_job() if engine.pid == 0 else ())
+        reports: list[Found] = self._exchange(own, "called bsp.restore()", engine.registrations.declared or None)
+        self._hosts, self._jobs = [one.host for one in reports], reports[0].jobs
+        self._number = max(one.highest for one in reports)
         self._things = list(engine.registrations.order)
-        part = self._newest(sorted({number for _, _, numbers in reports for number in numbers}, reverse=True))
+        numbers = {number for one in reports for number in one.shared}
+        if near:
+            numbers.update(*self._exchange(self._nearer(near), "called bsp.restore()"))
+        part = self._newest(sorted(numbers, reverse=True))
         if self._recorder is not None:
             assert part is None or isinstance(part, Part)  # `_read` has seen to it
             self._recorder.restored(part)
@@ -382,12 +447,28 @@ class Saver(Saving):
             state = default
         elif isinstance(part, Part):
             state = snapshot.put_back(engine, self._things, part)
+            computed = self._account.computed()
         else:
             state = relaid.put_back(engine, self._things, part)
         self._schedule()
         self._wait()
-        engine.account.left += clock() - entered
+        self._account.set_computed(computed)
         return state
+
+    def _nearer(self, folders: Sequence[Folder]) -> list[int]:
+        """The checkpoints that count in this host's own folders, which are this job's alone from now on.
+
+        Raises:
+            CheckpointError: another job that goes on has one of them.
+        """
+        found: list[int] = []
+        for folder in folders:
+            foreign = folder.foreign(self._jobs)
+            found += (number for number in folder.counted() if number not in foreign)
+            if self._engine.pid == self._hosts.index(self._host):
+                lock(folder.root, settings.seconds(settings.GRACE), self._host)
+                folder.remove(foreign)
+        return found
 
     def _newest(self, numbers: Sequence[int]) -> Part | Sequence[Part] | None:
         """This processor's part of the newest of these checkpoints that is whole; None where there are none.
@@ -395,31 +476,36 @@ class Saver(Saving):
         All parts of one that another number of processors has saved.
 
         Raises:
-            CheckpointError: there are some, and none is whole; or it is of another program, or of another p and
-                does not say how it is laid out.
+            CheckpointError: there are some, and none is whole; or the newest that is whole is of another program, or
+                of another p and does not say how it is laid out.
         """
         damaged: list[str] = []
         for number in numbers:
             part: Part | Sequence[Part] | None = None
-            complaint = ""
+            complaint, refused = "", False
             try:
                 part = self._read(number)
             except CheckpointError as error:
-                complaint = str(error)
-            complaints = [one for one in self._exchange(complaint, "called bsp.restore()") if one]
+                complaint, refused = str(error), isinstance(error, RefusedError)
+            reports = self._exchange((complaint, refused), "called bsp.restore()")
+            complaints = [complaint for complaint, _ in reports if complaint]
+            refusals = [complaint for complaint, refused in reports if refused]
+            if refusals:
+                raise CheckpointError(f"bsp.restore: {refusals[0]}; {self._begin_anew()}")
             if not complaints:
                 if self._engine.pid == 0:
                     for one in damaged:
                         _print(f"a checkpoint cannot be used, and the one before it is: {one}")
                     _print(f"goes on from {self._folders[-1].place(number)}")
+                self._counted = self._folders[-1].place(number)
                 return part
             damaged.append(complaints[0])
         if not damaged:
             return None
-        raise CheckpointError(
-            f"bsp.restore: no checkpoint can be used: {'; '.join(damaged)}; to begin anew, remove "
-            f"{self._folders[-1].path}"
-        )
+        raise CheckpointError(f"bsp.restore: no checkpoint can be used: {'; '.join(damaged)}; {self._begin_anew()}")
+
+    def _begin_anew(self) -> str:
+        return "to begin anew, remove " + " and ".join(str(folder.path) for folder in self._folders)
 
     def _read(self, number: int) -> Part | Sequence[Part]:
         """This processor's part, or all that others have to share out, from the nearest folder that has it whole."""
@@ -427,21 +513,24 @@ class Saver(Saving):
         for folder in self._folders:
             try:
                 manifest = folder.manifest(number)
+                if folder is not self._folders[-1] and manifest.job not in self._jobs:
+                    raise CheckpointError(f"{folder.place(number)}: it is of a job with another shared folder")
                 if manifest.program != self._program:
-                    raise CheckpointError(
-                        f"{folder.place(number)}: it is of {manifest.program}, not of {self._program}"
-                    )
+                    raise RefusedError(f"{folder.place(number)}: it is of {manifest.program}, not of {self._program}")
                 if len(manifest.parts) == self._engine.p:
                     return folder.read(number, self._engine.pid)
                 if self._recorder is not None:
-                    raise CheckpointError(
+                    raise RefusedError(
                         f"{folder.place(number)}: {len(manifest.parts)} processors have saved it, and {self._engine.p} "
                         "are to go on: expected as many where a processor is recorded"
                     )
                 parts = [folder.read(number, pid) for pid in range(len(manifest.parts))]
-                relaid.check(self._engine, self._things or (), parts)
+                if wrong := relaid.obstacle(self._engine, self._things or (), parts):
+                    raise RefusedError(wrong)
                 return parts
             except CheckpointError as error:  # noqa: PERF203
+                if isinstance(error, RefusedError):
+                    raise
                 complaint = error
         assert complaint is not None
         raise complaint

@@ -1,8 +1,12 @@
-"""What of a processor's machine is saved beside the program's state, and put back: arrays, queues, inbox, ledger."""
+"""What of a processor's machine is saved beside the program's state, and put back: arrays, queues, inbox, ledger.
+
+And the generators of random numbers that a process has for all of its program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +15,7 @@ from ..arrays import Array
 from ..errors import CheckpointError, UsageError
 from ..global_arrays import GlobalArray
 from ..layouts import as_saved
+from ..mail import has_pickles
 from ..part_totals import Stays
 from ..queues import Queue
 from ..transport import Bytes, Section
@@ -23,8 +28,11 @@ if TYPE_CHECKING:
 Registered = Sequence[Array | Queue]
 
 
-def take(engine: SuperstepEngine, things: Registered, state: Any) -> tuple[Tree, Sequence[Bytes]]:
+def take(engine: SuperstepEngine, things: Registered, state: Any, computed: float) -> tuple[Tree, Sequence[Bytes]]:
     """All that one processor saves: a tree and its blocks, which are the memory of the program itself.
+
+    Args:
+        computed: seconds of computing in this superstep, without those of checkpoints.
 
     Raises:
         UsageError: the state cannot be pickled.
@@ -40,10 +48,10 @@ def take(engine: SuperstepEngine, things: Registered, state: Any) -> tuple[Tree,
         ) from error
     tree["inbox"] = _sections(encoder, engine.inbox.arrived)
     tree["registered"] = [_registered(encoder, one) for one in things]
+    tree["generators"] = encoder.state(_generators() if _alone(engine) else None)
     account = engine.account
-    tree["ledger"] = encoder.state(account.log.as_saved())
+    tree["account"] = encoder.state(account.as_saved(computed))
     tree["parts"] = encoder.state(None if account.stays is None else account.stays.as_saved())
-    tree["seconds"] = account.time()
     return tree, encoder.blocks
 
 
@@ -63,7 +71,10 @@ def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
     arrays = [one.local for one in things if isinstance(one, Array)]
     decoder = Decoder(part.blocks, arrays, part.own, part.name)
     state = decoder.value(tree["state"])
-    engine.take_inbox(_read_sections(decoder, part.blocks, tree["inbox"]))
+    inbox = _read_sections(decoder, part.blocks, tree["inbox"])
+    if any(has_pickles(section) for _, section in inbox):
+        decoder.require_own("the inbox in it has a pickle", "send plain data and arrays")
+    engine.take_inbox(inbox)
     for one, (_, content, *_) in zip(things, tree["registered"], strict=True):
         if isinstance(one, Array):
             local = one.local
@@ -71,10 +82,35 @@ def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
         else:
             one.deliver(_read_sections(decoder, part.blocks, content), None)
             engine.participants[one] = None  # until it is forgotten
-    engine.account.resume(decoder.value(tree["ledger"]), tree["seconds"])
+    generators = decoder.value(tree["generators"])
+    if generators is not None and _alone(engine):
+        _set_generators(generators)
+    engine.account.resume(decoder.value(tree["account"]))
     parts = decoder.value(tree["parts"])
     engine.account.stays = None if parts is None else Stays.of_saved(parts)
     return state
+
+
+def _alone(engine: SuperstepEngine) -> bool:
+    """Whether the processor has this process, and its generators, to itself."""
+    return engine.p == 1 or not engine.account.virtual
+
+
+def _generators() -> dict[str, Any]:
+    """The state of the generators that Python and numpy have for whoever makes none: `random`, `numpy.random`."""
+    version, words, gauss = random.getstate()
+    found: dict[str, Any] = {"python": [version, np.array(words, np.uint32), gauss]}
+    numpys = np.random.get_state(legacy=False)
+    if numpys["bit_generator"] == "MT19937":  # else the program has set another one, which it has to save itself
+        found["numpy"] = numpys
+    return found
+
+
+def _set_generators(saved: Mapping[str, Any]) -> None:
+    version, words, gauss = saved["python"]
+    random.setstate((version, tuple(words.tolist()), gauss))
+    if "numpy" in saved:
+        np.random.set_state(saved["numpy"])
 
 
 def _registered(encoder: Encoder, one: Array | Queue) -> list[Any]:
@@ -106,7 +142,8 @@ def _sections(encoder: Encoder, arrived: Sequence[tuple[int, Section]]) -> list[
 
 
 def _read_sections(decoder: Decoder, blocks: Sequence[Bytes], saved: Sequence[Any]) -> list[tuple[int, Section]]:
-    return [
-        (source, Section(decoder.value(descriptors), words, messages, None if block is None else blocks[block]))
-        for source, descriptors, words, messages, block in saved
-    ]
+    found = []
+    for source, descriptors, words, messages, block in saved:
+        section = Section(decoder.value(descriptors), words, messages, None if block is None else blocks[block])
+        found.append((source, section))
+    return found
