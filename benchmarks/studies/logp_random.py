@@ -6,8 +6,9 @@ Every processor sends and receives exactly h messages, the theorem's worst case.
 share in which some X_r(j) is above C = ceil(L/G) (messages are left for Step 3) or some Y_r(j) is (a stall is
 possible), by counting what the processors draw; and the share in which somebody did stall, simulated: of all runs
 under "latest" (but those in which it is not possible), of the first of them under the other schedules. A grid of
-machines with the theorem's own beta: all points within the constant. And what it takes to decompose a million
-messages, for `logp-offline`.
+machines with the theorem's own beta: all points within the constant. Beyond the theorem, h of at least p: batches with
+the beta that is chosen, and with 1, beside sorting and what is expected of them (`--only large`). And what it takes to
+decompose a million messages, for `logp-offline`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,18 @@ from pybsp.logp import Message, Processor, simulate
 from pybsp.logp.schedule import SCHEDULES
 from pybsp.routing import decompose
 from pybsp.routing.logp.phases import Phases
-from pybsp.routing.logp.random import batches_of, cost, failure, rounds, route_random, theorem_beta, worst_case
+from pybsp.routing.logp.random import (
+    batches_of,
+    choose_beta,
+    cost,
+    expected_time,
+    failure,
+    rounds,
+    route_random,
+    theorem_beta,
+    worst_case,
+)
+from pybsp.routing.logp.sorted import route_sorted
 
 from .bsp_and_logp import shifted
 from .frame import Study, heads, table
@@ -162,6 +174,46 @@ def grid(most: int) -> Iterator[Point]:
                 )
 
 
+class Large(NamedTuple):
+    """Random permutations, or 8 messages of each to one, h being counted: steps from begin to end."""
+
+    relation: str
+    p: int
+    L: int
+    h: int
+    beta: str
+    steps: int
+    stalled: int
+    expected: int  # of the batches, without what counting takes
+    sorting: int
+
+    @property
+    def over(self) -> float:
+        return self.sorting / self.steps
+
+
+def large(cases: Sequence[tuple[int, int, int]], G: int = 4, o: int = 1) -> Iterator[Large]:
+    """Relations of h >= p, by batches and by sorting."""
+    for p, L, h in cases:
+        machine = LogPMachine(p=p, L=L, o=o, G=G)
+        one = np.zeros((p, 8), np.int64)
+        for name, dests, degree in (("permutations", balanced(p, h), h), ("to one", one, 8 * (p - 1))):
+
+            def packets(proc: Processor, dests: Ints = dests) -> list[tuple[int, Any]]:
+                return [(dest, 0) for dest in dests[proc.pid].tolist() if dest != proc.pid]
+
+            sorting = simulate(lambda proc, of=packets: route_sorted(Phases(proc), of(proc)), machine=machine).time
+            chosen = choose_beta(machine, degree, None, dests.shape[1])
+            for beta in (None, 1.0) if chosen is not None else (None,):
+                sim = simulate(
+                    lambda proc, of=packets, beta=beta: route_random(Phases(proc), of(proc), beta=beta), machine=machine
+                )
+                used = chosen if beta is None else beta
+                expected = 0 if used is None else expected_time(machine, degree, used)
+                text = f"{beta:g}" if beta else "none: sorts" if used is None else f"none: {used:.2g}"
+                yield Large(name, p, L, degree, text, sim.time, sim.stalled, expected, sorting)
+
+
 def decompositions(messages: int) -> Iterator[tuple[str, int, int, float]]:
     """A relation of so many messages, its p and h, and the seconds of computing that `decompose` takes."""
     rng = np.random.default_rng(1)
@@ -242,11 +294,21 @@ def main() -> None:
     study.add_argument("--runs", type=int, default=1000, help="for each beta")
     study.add_argument("--simulated", type=int, default=50, help="of these, under each schedule but latest")
     study.add_argument("--most", type=int, default=1 << 14, help="messages of a point of the grid")
+    study.add_argument("--only", choices=("large",), help="that table alone")
     study.add_argument("--messages", type=int, default=10**6, help="to decompose")
     options = study.begin()
     if not 0 <= options.simulated <= options.runs or options.runs < 1 or options.messages < 10:
         study.error("expected --runs of at least 1, --simulated of 0 to --runs, --messages of at least 10")
     study.results = {"runs": options.runs, "simulated": options.simulated}
+    study.rows(
+        "large",
+        "h of at least p, counted; G = 4, o = 1: steps",
+        "relation | p | L | h | beta | batches | stalled | expected | sorting | sorting/batches [.2f]",
+        [(*row, row.over) for row in large(((16, 32, 64), (64, 32, 64), (64, 60, 64)))],
+    )
+    if options.only:
+        study.end()
+        return
     title = f"decompose, {options.messages:,} messages"
     times = list(decompositions(options.messages))
     study.rows("decompose", title, "relation | p | h | seconds [.2f]", times)

@@ -10,7 +10,11 @@ a BSP machine (`pybsp.routing.logp_on_bsp`).
     processor.py    the programming interface
     simulation.py   simulate: on a simulated machine
     checking.py     check: many executions of a program
-    orders.py       all orders of receiving, without time
+    local_orders.py all orders of receiving, for one processor after the other
+    orders.py       all of all processors
+    timeless.py     an execution without time
+    realising.py    an order as an execution in time
+    differences.py  where results differ
     engine.py       the simulated machine
     goal.py         GOAL schedules: a trace as a file, a file simulated
     columns.py      the operations of one as columns; the compiled loops over them

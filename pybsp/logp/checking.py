@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from ..errors import UsageError
 from ..machine import LogPMachine
 from .arguments import whole
+from .differences import difference_of_results
 from .engine import Engine, SimulatedProcessor, exit_error
+from .local_orders import LocalOrders
 from .orders import Orders
 from .processor import Program
-from .schedule import NAMES, Choices, of_seed
+from .realising import realised
+from .schedule import NAMES, Choices, of_seed, seed_of
 from .simulation import call, machine_of
+from .timeless import Order, TimelessExecution, TimeLookedAtError
+
+ATTEMPTS = 8  # to execute an order of receiving
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,14 @@ class Check:
         executions: how many were made; none more once one had differed and one had stalled.
         exhaustive: whether these were all that the model admits: then both answers are proved.
         proved: whether equal results are: `exhaustive`, or by all orders of receiving. What is not proved was sampled.
-        orders: how many orders of receiving were run, to prove that; 0 where there was no need to.
+        orders: how many orders of receiving were run, to prove that; 0 where there was no need to, or the program looks
+            at time. Where every processor does the same in all its orders, these add up, else they multiply.
+        differing_order: an order whose results differ, but of which no execution was found, as the machine may not
+            admit it: of each processor the messages that it acquires, by their sources and how many those had sent
+            before. None where there is none, or not `ok`.
         seed: of the first execution whose results differed from the first one's, or that failed; None if `ok`.
         schedule: the name of its schedule; None if `ok`.
-        difference: what differed there; "" if `ok`.
+        difference: what differed there, or in `differing_order`; "" where nothing did.
         error: what that execution raised; None if it ended well, or `ok`.
         stalling_seed: of the first execution that stalled; None if `stall_free`.
         results: of the first execution, by pid; None if it failed.
@@ -70,6 +78,7 @@ class Check:
     results: list[Any] | None
     proved: bool
     orders: int
+    differing_order: list[list[tuple[int, int]]] | None = None
 
     def __str__(self) -> str:
         if self.exhaustive:
@@ -85,7 +94,13 @@ class Check:
         if self.proved and not self.exhaustive:
             orders = f"all {self.orders} orders" if self.orders > 1 else "the only order"
             return f"{orders} of receiving: {equal}; {text}: {stalls}"
-        return f"{text}: {equal}; {stalls}"
+        text = f"{text}: {equal}; {stalls}"
+        if not self.ok or not self.orders or self.exhaustive:
+            return text
+        tried = f"{self.orders} order{'s' if self.orders > 1 else ''} of receiving tried, not all"
+        if self.differing_order is None:
+            return f"{text}; {tried}: equal results"
+        return f"{text}; {tried}: one differs, of which no execution was found: {self.difference}"
 
 
 def check(
@@ -94,6 +109,7 @@ def check(
     machine: LogPMachine | None = None,
     executions: int = 200,
     *,
+    orders: int = 20_000,
     seed: int = 0,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
@@ -108,7 +124,9 @@ def check(
     Args:
         program, p, machine, args, kwargs: as in `simulate`. All executions are given the same args: a program must
             not change them.
-        executions: how many to make at most; and how many orders of receiving to run beside them.
+        executions: how many to make at most; one more, where an order of receiving is found in which they differ.
+        orders: how many orders of receiving to run at most, to prove equal results of a program that does not look at
+            time; 0 for none. Where there are more, `executions` of them are tried.
         seed: of the first random execution; those that follow have the seeds that follow.
 
     Results are equal if they are of the same types and have the same values; NaN is equal to NaN. Other objects are
@@ -138,20 +156,20 @@ def check(
     operation = "pybsp.logp.check"
     machine = machine_of(program, p, machine, operation)
     numbers = []
-    for name, value, least in (("executions", executions, 1), ("seed", seed, 0)):
+    for name, value, least in (("executions", executions, 1), ("orders", orders, 0), ("seed", seed, 0)):
         number = whole(value)
         if number is None or number < least:
             raise UsageError(
                 f"{operation}: argument {name}: expected a whole number of at least {least}, got {value!r}"
             )
         numbers.append(number)
-    executions, seed = numbers
+    executions, orders, seed = numbers
     exploration = _Exploration(machine, functools.partial(call, program, args, kwargs or {}), executions)
     complete = exploration.all()
     if not complete:
         named = range(-2, -1 - len(NAMES), -1)
         exploration.sample(named)
-        exploration.prove()
+        exploration.prove(orders)
         exploration.sample(range(seed, seed + executions))
     return exploration.found(complete)
 
@@ -168,7 +186,8 @@ class _Exploration:
         self._difference = ""
         self._error: Exception | None = None
         self._stalling_seed: int | None = None
-        self._orders = Orders(machine, self._bodies, most)
+        self._explored: LocalOrders | Orders | None = None
+        self._differing_order: Order | None = None
 
     @property
     def over(self) -> bool:
@@ -187,21 +206,17 @@ class _Exploration:
         if self._first is None:
             self._first = outcome
         if self._seed is None:
-            if isinstance(outcome, Exception):
-                self._error = outcome
-                difference: str | None = f"{type(outcome).__name__}: {outcome}"
-            else:
-                assert isinstance(self._first, list)
-                difference = _difference_of_results(self._first, outcome)
+            difference = _difference_of_outcomes(self._first, outcome)
             if difference is not None:
-                self._seed, self._difference = seed, difference
+                self._seed, self._difference, self._differing_order = seed, difference, None
+                self._error = outcome if isinstance(outcome, Exception) else None
 
     def all(self) -> bool:
         """Every execution, the first being `latest`; only that one where they seem to be too many."""
         number: int | None = 0
         while number is not None:
             choices = Choices(number)
-            self.execute(-1 - len(NAMES) - number if number else -1, choices)
+            self.execute(seed_of(number) if number else -1, choices)
             if number == 0 and _product(choices.radices, self._most) > self._most:
                 return False
             number = _following(number, choices.radices)
@@ -216,20 +231,49 @@ class _Exploration:
                 break
             self.execute(seed)
 
-    def prove(self) -> None:
-        """All orders of receiving, if nothing has differed yet: as long as they are equal, and do not look at time."""
-        if self._seed is not None:
+    def prove(self, most: int) -> None:
+        """All orders of receiving, or so many, if nothing has differed yet; those that differ as executions."""
+        if self._seed is not None or not most:
             return
         assert isinstance(self._first, list)
+        attempts = self._most
         try:
-            for results in self._orders:
-                if _difference_of_results(self._first, results) is not None:
-                    break
-        except Exception:  # it looks at time, or what fails may be no execution in time
+            for order, outcome in self._orders(most):
+                difference = _difference_of_outcomes(self._first, outcome)
+                if difference is None:
+                    continue
+                if self._differing_order is None:
+                    self._differing_order, self._difference = order, difference
+                seed = realised(self._machine, self._bodies, order, min(ATTEMPTS, attempts))
+                attempts -= ATTEMPTS
+                if seed is not None:
+                    self.execute(seed)
+                if self._seed is not None or attempts <= 0:
+                    return
+        except TimeLookedAtError:
             return
 
+    def _orders(self, most: int) -> Iterator[tuple[Order, list[Any] | Exception]]:
+        """Orders of receiving, each with its results, or what it raised."""
+        execution = TimelessExecution(self._machine, [[] for _ in self._bodies])
+        try:
+            results = execution.run(self._bodies)
+        except TimeLookedAtError:
+            raise
+        except Exception:
+            most = min(most, self._most)  # found again below
+        else:
+            local = self._explored = LocalOrders(self._machine, self._bodies, execution, results, most, self._most)
+            yield from local
+            if local.local:
+                return
+            if local.largest > most:
+                most = min(most, self._most)
+        self._explored = Orders(self._machine, self._bodies, most)
+        yield from self._explored
+
     def found(self, complete: bool) -> Check:
-        seed = self._seed
+        seed, explored = self._seed, self._explored
         schedule = None if seed is None else NAMES[-1 - seed] if -len(NAMES) <= seed < 0 else "random"
         results = None if isinstance(self._first, Exception) else self._first
         return Check(
@@ -243,9 +287,19 @@ class _Exploration:
             error=self._error,
             stalling_seed=self._stalling_seed,
             results=results,
-            proved=seed is None and (complete or self._orders.complete),
-            orders=self._orders.count,
+            proved=seed is None
+            and (complete or (explored is not None and explored.complete and self._differing_order is None)),
+            orders=0 if explored is None else explored.count,
+            differing_order=self._differing_order,
         )
+
+
+def _difference_of_outcomes(first: list[Any] | Exception, other: list[Any] | Exception) -> str | None:
+    """What is wrong with an execution, if the first one is right; None where nothing is."""
+    if isinstance(other, Exception):
+        return f"{type(other).__name__}: {other}"
+    assert isinstance(first, list)
+    return difference_of_results(first, other)
 
 
 def _without_exits(body: Callable[[Any], Any], proc: SimulatedProcessor) -> Any:
@@ -254,11 +308,6 @@ def _without_exits(body: Callable[[Any], Any], proc: SimulatedProcessor) -> Any:
         return body(proc)
     except SystemExit as error:
         raise exit_error(proc, error) from error
-
-
-def _difference_of_results(first: list[Any], other: list[Any]) -> str | None:
-    parts = (_difference(a, b, f"processor {pid}") for pid, (a, b) in enumerate(zip(first, other, strict=True)))
-    return next(filter(None, parts), None)
 
 
 def _product(radices: Sequence[int], most: int) -> int:
@@ -285,62 +334,3 @@ def _following(number: int, radices: Sequence[int]) -> int | None:
     for radix, digit in zip(reversed(radices[: len(digits)]), reversed(digits), strict=True):
         number = number * radix + digit
     return number
-
-
-def _difference(first: Any, other: Any, place: str, seen: frozenset[tuple[int, int]] = frozenset()) -> str | None:
-    """Where two results are not equal, in words; None where they are."""
-    if first is other or (id(first), id(other)) in seen:
-        return None
-    if type(first) is not type(other):
-        return f"{place}: {type(first).__name__}, then {type(other).__name__}"
-    seen |= {(id(first), id(other))}
-    parts: Iterable[tuple[str, Any, Any]]
-    if isinstance(first, (np.ndarray, np.generic)):
-        return _difference_of_arrays(np.asarray(first), np.asarray(other), place, seen)
-    if isinstance(first, (list, tuple)):
-        if len(first) != len(other):
-            return f"{place}: {len(first)} items, then {len(other)}"
-        parts = ((f"[{k}]", a, b) for k, (a, b) in enumerate(zip(first, other, strict=True)))
-    elif isinstance(first, dict):
-        if first.keys() != other.keys():
-            return f"{place}: keys {list(first)!r:.80}, then {list(other)!r:.80}"
-        parts = ((f"[{key!r}]", value, other[key]) for key, value in first.items())
-    elif isinstance(first, (float, complex)):
-        return None if first == other or (first != first and other != other) else f"{place}: {first!r}, then {other!r}"
-    elif isinstance(first, BaseException):
-        parts = (("", first.args, other.args),)
-    else:
-        if _compare_equal(first, other):
-            return None
-        attributes = _attributes(first)
-        if not attributes or attributes.keys() != _attributes(other).keys():
-            return f"{place}: {first!r:.80}, then {other!r:.80}"
-        parts = ((f".{name}", value, getattr(other, name)) for name, value in attributes.items())
-    return next(filter(None, (_difference(a, b, place + part, seen) for part, a, b in parts)), None)
-
-
-def _difference_of_arrays(first: Any, other: Any, place: str, seen: frozenset[tuple[int, int]]) -> str | None:
-    if first.dtype != other.dtype or first.shape != other.shape:
-        return f"{place}: {first.dtype}{first.shape}, then {other.dtype}{other.shape}"
-    if first.dtype.names is not None:
-        fields = ((f"[{name!r}]", first[name], other[name]) for name in first.dtype.names)
-        return next(filter(None, (_difference_of_arrays(a, b, place + part, seen) for part, a, b in fields)), None)
-    if first.dtype.hasobject:
-        return _difference(first.tolist(), other.tolist(), place, seen)
-    if np.array_equal(first, other, equal_nan=first.dtype.kind in "fcmM"):
-        return None
-    return f"{place}: {np.array2string(first, threshold=8)}, then {np.array2string(other, threshold=8)}"
-
-
-def _compare_equal(first: Any, other: Any) -> bool:
-    try:
-        return bool(first == other)
-    except Exception:  # of an == that gives no truth value
-        return False
-
-
-def _attributes(thing: Any) -> dict[str, Any]:
-    slots = (name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ()))
-    found = {name: getattr(thing, name) for name in slots if hasattr(thing, name)}
-    found.update(getattr(thing, "__dict__", {}))
-    return found

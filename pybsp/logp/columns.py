@@ -14,7 +14,7 @@ from ..compiled import goal as compiled
 from ..errors import UsageError
 from ..machine import LogPMachine
 from .engine import Simulation
-from .operations import CALC, RECV, SEND, Operation
+from .operations import ANY, CALC, RECV, SEND, Channel, Operation, channels_to, receiving
 from .schedule import Adversary, Earliest, Schedule
 from .trace import Times, Trace
 from .words import streaming
@@ -57,8 +57,11 @@ class Columns(Sequence[Sequence[Operation]]):
             order = np.argsort(waiters, kind="stable")
             arrays[5:] = [np.ascontiguousarray(each[order]) for each in arrays[5:]]
         columns = cls(*arrays)
+        if columns._ambiguous:
+            return None
         channel, count = columns.channels
-        return columns if module.ends(columns.kinds, channel, count, *columns._waits) else None
+        ends = module.ends(columns.kinds, columns.sizes, channel, count, *columns._waits)
+        return columns if ends else None
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[Operation]]) -> Columns:
@@ -79,9 +82,11 @@ class Columns(Sequence[Sequence[Operation]]):
                 if one.requires or one.irequires:
                     for others, at_begin in ((one.requires, 0), (one.irequires, 1)):
                         waits += ((first + number, first + other, at_begin) for other in others)
-                fits = one.kind == CALC or (one.kind in (SEND, RECV) and one.peer != pid and 0 <= one.peer < len(lists))
+                least = ANY if one.kind == RECV else 0
+                peer = one.peer != pid and least <= one.peer < len(lists)
+                fits = one.kind == CALC or (one.kind in (SEND, RECV) and peer)
                 within = all(0 <= other < len(operations) for other in (*one.requires, *one.irequires))
-                if not fits or not within or not 0 <= one.size < 1 << 63 or not 0 <= one.tag < 1 << 63:
+                if not fits or not within or not 0 <= one.size < 1 << 63 or not least <= one.tag < 1 << 63:
                     raise UsageError(
                         f"pybsp.logp.Goal: argument lists: expected operations with numbers of at least 0, of another "
                         f"processor below {len(lists)}, and of operations of the same one, got {tuple(one)} as number "
@@ -94,7 +99,13 @@ class Columns(Sequence[Sequence[Operation]]):
         waiters, waited, at_begin_of = (
             np.ascontiguousarray(column, kind) for column, kind in zip(between.T, ("i4", "i4", "u1"), strict=True)
         )
-        return cls(begins, kinds, sizes, peers, tags, waiters, waited, at_begin_of)
+        columns = cls(begins, kinds, sizes, peers, tags, waiters, waited, at_begin_of)
+        if columns._ambiguous:
+            raise UsageError(
+                "pybsp.logp.Goal: argument lists: expected each message to be received by RECVs of one source and one "
+                "tag alone, which may be ANY, got some by more: which it would be is not the model's to say"
+            )
+        return columns
 
     def __len__(self) -> int:
         return len(self.begins) - 1
@@ -134,9 +145,37 @@ class Columns(Sequence[Sequence[Operation]]):
     @cached_property
     def channels(self) -> tuple[NDArray[np.int32], int]:
         """Of each message the number of its (source, dest, tag); and how many there are. For the compiled loops."""
+        if self._numbers_with_any is not None:
+            numbers, _ = self._numbers_with_any
+            return numbers, int(numbers.max(initial=-1)) + 1
         module, channel = compiled(), np.zeros(len(self.kinds), np.int32)
         assert module is not None
         return channel, module.channels(self.begins, self.kinds, self.peers, self.tags, channel)
+
+    @property
+    def _ambiguous(self) -> bool:
+        """Whether a message may come by two channels to its destination."""
+        return self._numbers_with_any is not None and self._numbers_with_any[1]
+
+    @cached_property
+    def _numbers_with_any(self) -> tuple[NDArray[np.int32], bool] | None:
+        """The channels of operations some of which receive from ANY source, or with ANY tag; and if they are ambiguous.
+        None where there are no such."""
+        if min(self.peers.min(initial=0), self.tags.min(initial=0)) > ANY:
+            return None
+        lists, numbers = list(self), np.zeros(len(self.kinds), np.int32)
+        to, channels, ambiguous = list(map(channels_to, lists)), dict[tuple[int, Channel], int](), False
+        for pid, operations in enumerate(lists):
+            for place, one in enumerate(operations, self.begins[pid]):
+                if one.kind == RECV:
+                    channel = pid, (one.peer, one.tag)
+                elif one.kind == SEND:
+                    found = receiving(to[one.peer], pid, one.tag) or [(pid, one.tag)]
+                    channel, ambiguous = (one.peer, found[0]), ambiguous or len(found) > 1
+                else:
+                    continue
+                numbers[place] = channels.setdefault(channel, len(channels))
+        return numbers, ambiguous
 
     def play(self, machine: LogPMachine, schedule: Schedule) -> Simulation | None:
         """What the engine gives for these operations, bit for bit; None where nothing was compiled for that."""

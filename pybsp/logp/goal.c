@@ -1,5 +1,5 @@
 /* GOAL schedules, compiled: their text is read, what has no end is found, and the simulated machine does them. Everything
-   here has a twin in Python, which gives the same and runs where this was not built: `_read` and `_never_done` in goal.py,
+   here has a twin in Python, which gives the same and runs where this was not built: `_read` and `_circle` in goal.py,
    operations.py on engine.py. The twin also says what is wrong with a file: here it is only found that something is.
 
    Arrays come as contiguous buffers from columns.py, which see to it that numbers in them are within range. */
@@ -15,6 +15,9 @@
 #endif
 
 enum { CALC, SEND, RECV };
+enum { ANY = -1 }; /* source, or tag */
+
+#define MOST_TIME (UINT64_C(1) << 62) /* nanoseconds that a rank computes, and steps, are fewer */
 
 /* Memory, in large pages where the system has them: much of it is read here and there. */
 static void *take(size_t bytes)
@@ -66,6 +69,7 @@ typedef struct {
     Unknown *unknown; /* of the rank that is read */
     size_t unknown_end, unknown_room;
     Labels labels;
+    uint64_t computed; /* by the rank that is read: nanoseconds */
 } Reading;
 
 enum { SPACE = 1, LETTER = 2, DIGIT = 4 };
@@ -170,6 +174,15 @@ static inline const char *number(const char *at, int64_t *value)
     return at > begin ? at : NULL;
 }
 
+/* So, too, or -1 where any is one. */
+static inline const char *number_or_any(const char *at, int64_t *value, int any)
+{
+    if (!any || at[0] != '-' || at[1] != '1')
+        return number(at, value);
+    *value = ANY;
+    return at + 2;
+}
+
 static inline const char *word_at(const char *at, Word *word)
 {
     const char *begin = at;
@@ -179,12 +192,17 @@ static inline const char *word_at(const char *at, Word *word)
     return at > begin && at - begin < INT32_MAX ? at : NULL;
 }
 
+static inline int ends_line(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
 /* Behind the end of the line, where nothing but a comment is left of it; else NULL. */
 static inline const char *line_end(const char *at, const char *end)
 {
     at = spaces(at);
     if (*at == '#')
-        while (at < end && *at != '\n' && *at != '\r')
+        while (at < end && !ends_line(*at))
             at++;
     if (*at == '\r')
         return at + (at[1] == '\n' ? 2 : 1);
@@ -194,47 +212,57 @@ static inline const char *line_end(const char *at, const char *end)
 }
 
 /* Behind ` name number`, where that is there; NULL where the number is wrong. */
-static const char *option(const char *at, const char *end, const char *name, int64_t *value)
+static const char *option(const char *at, const char *end, const char *name, int64_t *value, int any)
 {
     const char *after = spaces(at);
     if (after == at || end - after < 4 || memcmp(after, name, 3) || !IS(after[3], SPACE))
         return at;
-    return number(spaces(after + 3), value);
+    return number_or_any(spaces(after + 3), value, any);
 }
 
-static const char *read_operation(Reading *reading, const char *at, const char *end, Word label, int32_t rank)
+/* 0 where another operation of the rank has the label, or there is no memory. */
+static int label_operation(Reading *reading, Word label, const char *end, int32_t rank)
 {
-    int64_t k = reading->operations, peer = 0, tag = 0, unused;
     Labels *labels = &reading->labels;
     if (2 * labels->used > labels->mask && !grow(labels, rank))
-        return NULL;
+        return 0;
     uint64_t head = head_of(label, end);
     Label *cell = cell_of(labels, label, head, rank);
-    if (cell->rank == rank || k == INT32_MAX)
-        return NULL;
-    *cell = (Label){head, label.at, label.length, (int32_t)k, rank};
+    if (cell->rank == rank)
+        return 0;
+    *cell = (Label){head, label.at, label.length, (int32_t)reading->operations, rank};
     labels->used++;
+    return 1;
+}
+
+static const char *read_operation(Reading *reading, const char *at, const char *end, int32_t rank)
+{
+    int64_t k = reading->operations, peer = 0, tag = 0, unused;
     const char *next;
     int kind;
-    at = spaces(at + 1);
+    if (k == INT32_MAX)
+        return NULL;
     if ((next = EXPECT(at, "calc"))) {
         kind = CALC;
         if (!(at = number(next, reading->sizes + k)))
+            return NULL;
+        reading->computed += (uint64_t)reading->sizes[k];
+        if (reading->computed >= MOST_TIME)
             return NULL;
     } else {
         kind = (next = EXPECT(at, "send")) ? SEND : RECV;
         if (!next && !(next = EXPECT(at, "recv")))
             return NULL;
-        if (!(at = number(next, reading->sizes + k)) || *at != 'b' || !IS(at[1], SPACE))
+        if (!(at = number(next, reading->sizes + k)) || *(at = spaces(at)) != 'b' || !IS(at[1], SPACE))
             return NULL;
         at = spaces(at + 1);
         next = kind == SEND ? EXPECT(at, "to") : EXPECT(at, "from");
-        if (!next || !(at = number(next, &peer)) || peer >= reading->p || peer == rank)
+        if (!next || !(at = number_or_any(next, &peer, kind == RECV)) || peer >= reading->p || peer == rank)
             return NULL;
-        if (!(at = option(at, end, "tag", &tag)))
+        if (!(at = option(at, end, "tag", &tag, kind == RECV)))
             return NULL;
     }
-    if (!(at = option(at, end, "cpu", &unused)) || !(at = option(at, end, "nic", &unused)))
+    if (!(at = option(at, end, "cpu", &unused, 0)) || !(at = option(at, end, "nic", &unused, 0)))
         return NULL;
     reading->kinds[k] = (uint8_t)kind;
     reading->peers[k] = (int32_t)peer;
@@ -285,6 +313,7 @@ static const char *read_rank(Reading *reading, const char *at, const char *end, 
 {
     Labels *labels = &reading->labels;
     reading->unknown_end = labels->used = 0; /* the cells are those of other ranks */
+    reading->computed = 0;
     for (;;) {
         at = spaces(at);
         if (*at == '}') {
@@ -294,12 +323,17 @@ static const char *read_rank(Reading *reading, const char *at, const char *end, 
         Word label;
         const char *after = word_at(at, &label);
         if (after) {
-            const char *colon = spaces(after);
-            after = *colon == ':' ? read_operation(reading, colon, end, label, rank)
-                                  : read_wait(reading, after, end, label, rank);
-            if (!after)
+            const char *next = spaces(after);
+            if (*next == ':') {
+                if (!label_operation(reading, label, end, rank))
+                    return NULL;
+                at = read_operation(reading, spaces(next + 1), end, rank);
+            } else if (IS(*next, DIGIT))
+                at = read_operation(reading, at, end, rank);
+            else
+                at = read_wait(reading, after, end, label, rank);
+            if (!at)
                 return NULL;
-            at = after;
         }
         if (at == end || !(at = line_end(at, end)))
             return NULL;
@@ -348,6 +382,34 @@ static int read_text(Reading *reading, const char *at, const char *end)
     return 1;
 }
 
+/* A copy of the text with blanks for its comments; NULL where one has no end, or there is no memory. */
+static char *without_comments(const char *text, size_t length)
+{
+    char *copy = take(length + 1), *at = copy;
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, length + 1);
+    for (char *end = copy + length, *stop; at < end; at = stop > at ? stop : at + 1) {
+        stop = at;
+        if (*at == '#' || (*at == '/' && at[1] == '/'))
+            while (stop < end && !ends_line(*stop))
+                stop++;
+        else if (*at == '/' && at[1] == '*') {
+            for (stop = at + 2; stop < end && (stop[0] != '*' || stop[1] != '/');)
+                stop++;
+            if (stop == end) {
+                PyMem_RawFree(copy);
+                return NULL;
+            }
+            stop += 2;
+        }
+        for (char *c = at; c < stop; c++)
+            if (!ends_line(*c))
+                *c = ' ';
+    }
+    return copy;
+}
+
 /* The columns, rank by rank, as bytes. */
 static PyObject *columns_of(const Reading *reading)
 {
@@ -394,8 +456,12 @@ static PyObject *goal_read(PyObject *module, PyObject *text)
     (void)module;
     if (!PyBytes_Check(text))
         return PyErr_Format(PyExc_TypeError, "expected bytes");
-    const char *at = PyBytes_AS_STRING(text), *end = at + PyBytes_GET_SIZE(text);
-    size_t length = (size_t)(end - at), most = length / 8 + 1, waits = length / 12 + 1; /* `a:calc 1`, `a requires a` */
+    size_t length = (size_t)PyBytes_GET_SIZE(text), most = length / 7 + 1, waits = length / 12 + 1; /* `calc 1`, a line;
+                                                                                                       `a requires a` */
+    char *copy = NULL;
+    if (memchr(PyBytes_AS_STRING(text), '/', length) && !(copy = without_comments(PyBytes_AS_STRING(text), length)))
+        Py_RETURN_NONE;
+    const char *at = copy ? copy : PyBytes_AS_STRING(text), *end = at + length;
     Reading reading = {.kinds = take(most), .sizes = take(8 * most), .tags = take(8 * most), .peers = take(4 * most),
                        .waiters = take(4 * waits), .waited = take(4 * waits), .at_begin = take(waits),
                        .labels = {.end = end}};
@@ -410,7 +476,7 @@ static PyObject *goal_read(PyObject *module, PyObject *text)
     if (right)
         found = columns_of(&reading);
     void *taken[] = {reading.kinds, reading.sizes, reading.tags, reading.peers, reading.waiters, reading.waited,
-                     reading.at_begin, reading.unknown, reading.ranks, reading.labels.cells};
+                     reading.at_begin, reading.unknown, reading.ranks, reading.labels.cells, copy};
     for (size_t k = 0; k < sizeof(taken) / sizeof(*taken); k++)
         PyMem_RawFree(taken[k]);
     if (right)
@@ -625,23 +691,42 @@ static inline void release_all(const Graph *graph, int32_t operation, int when, 
             ready->items[ready->end++] = graph->waits[k].waiter;
 }
 
-/* ends(kinds, channel, channels, waiters, waited, at_begin): whether all is done, in the order of the twin, and no
-   message is left. */
+/* Whether each message fits into the largest receive of its channel; -1 where there is no memory. */
+static int all_fit(int64_t n, int64_t channels, const uint8_t *kinds, const int64_t *sizes, const int32_t *channel)
+{
+    int64_t *room = PyMem_RawCalloc((size_t)channels + 1, 8);
+    int fit = 1;
+    if (!room)
+        return -1;
+    for (int64_t k = 0; k < n; k++)
+        if (kinds[k] == RECV && sizes[k] > room[channel[k]])
+            room[channel[k]] = sizes[k];
+    for (int64_t k = 0; k < n; k++)
+        fit &= kinds[k] != SEND || sizes[k] <= room[channel[k]];
+    PyMem_RawFree(room);
+    return fit;
+}
+
+/* ends(kinds, sizes, channel, channels, waiters, waited, at_begin): whether all is done, in the order of the twin, and
+   no message is left, or too long for its receives. */
 static PyObject *goal_ends(PyObject *module, PyObject *args)
 {
-    Py_buffer of_kinds, of_channel, of_waiters, of_waited, of_begin;
+    Py_buffer of_kinds, of_sizes, of_channel, of_waiters, of_waited, of_begin;
     Py_ssize_t channels;
     (void)module;
-    if (!PyArg_ParseTuple(args, "y*y*ny*y*y*", &of_kinds, &of_channel, &channels, &of_waiters, &of_waited, &of_begin))
+    if (!PyArg_ParseTuple(args, "y*y*y*ny*y*y*", &of_kinds, &of_sizes, &of_channel, &channels, &of_waiters, &of_waited,
+                          &of_begin))
         return NULL;
     const uint8_t *kinds = of_kinds.buf;
     const int32_t *channel = of_channel.buf;
     int64_t n = of_kinds.len, done = 0, left = 0;
+    int fit = -1;
     Graph graph;
     List ready = {take((size_t)n * 4), 0};
     int made = make_graph(&graph, n, of_begin.len, channels, of_waiters.buf, of_waited.buf, of_begin.buf);
     if (made && ready.items) {
         Py_BEGIN_ALLOW_THREADS;
+        fit = all_fit(n, channels, kinds, of_sizes.buf, channel);
         for (int32_t k = 0; k < n; k++)
             if (!graph.nodes[k].waits)
                 ready.items[ready.end++] = k;
@@ -665,10 +750,10 @@ static PyObject *goal_ends(PyObject *module, PyObject *args)
     }
     drop_graph(&graph);
     PyMem_RawFree(ready.items);
-    Py_buffer *views[] = {&of_kinds, &of_channel, &of_waiters, &of_waited, &of_begin};
-    for (int k = 0; k < 5; k++)
+    Py_buffer *views[] = {&of_kinds, &of_sizes, &of_channel, &of_waiters, &of_waited, &of_begin};
+    for (int k = 0; k < 6; k++)
         PyBuffer_Release(views[k]);
-    return made ? PyBool_FromLong(done == n && !left) : PyErr_NoMemory();
+    return fit >= 0 ? PyBool_FromLong(fit && done == n && !left) : PyErr_NoMemory();
 }
 
 /* -- the simulated machine ---------------------------------------------------------------------------------------- */
@@ -1159,7 +1244,7 @@ static PyObject *goal_play(PyObject *module, PyObject *args)
 static PyMethodDef methods[] = {
     {"read", goal_read, METH_O, "See `_read` in goal.py."},
     {"channels", goal_channels, METH_VARARGS, "See `Columns.channels` in columns.py."},
-    {"ends", goal_ends, METH_VARARGS, "See `_never_done` in goal.py."},
+    {"ends", goal_ends, METH_VARARGS, "See `_require_end` in goal.py."},
     {"play", goal_play, METH_VARARGS, "See `play` in columns.py."},
     {NULL, NULL, 0, NULL}};
 

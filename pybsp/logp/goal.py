@@ -11,7 +11,10 @@
     }
 
 `calc` takes nanoseconds, messages have bytes. `x requires y`: y is over before x begins; `x irequires y`: y has begun
-before x begins. What follows `#` is a comment; `cpu` and `nic` are read, and a processor has one of each.
+before x begins. Labels may be left out; `//` and `#` begin comments, `/*` and `*/` are round one; `cpu` and `nic` are
+read, and a processor has one of each. `recv 16b from -1 tag -1` is from any source, with any tag. The messages that a
+receive may match must match no receive of another source or tag: which of them takes a message is LogGOPSim's choice,
+by the order in which they were posted, and not simulated here. A recv has room for its bytes, and may get fewer.
 
 Source: Hoefler, Siebert, Lumsdaine, *Group Operation Assembly Language* (ICPP 2009); Hoefler, Schneider, Lumsdaine,
 *LogGOPSim* (LSAP 2010).
@@ -23,7 +26,7 @@ import io
 import os
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,21 +35,37 @@ from ..files import replacing
 from ..machine import LogPMachine
 from .columns import Columns
 from .engine import Engine, Simulation
-from .operations import CALC, RECV, SEND, ListProcessor, Operation, operations_of
+from .operations import (
+    ANY,
+    CALC,
+    MOST_TIME,
+    RECV,
+    SEND,
+    Channel,
+    ListProcessor,
+    Operation,
+    channels_to,
+    operations_of,
+    receiving,
+)
 from .schedule import Schedule, schedule_of
 from .simulation import machine_of
 from .timeline import Timeline
 from .trace import Trace
 
 _OPERATION = re.compile(
-    r"(?P<label>\w+)\s*:\s*(?:(?P<calc>calc)\s+(?P<length>\d+)"
-    r"|(?P<kind>send|recv)\s+(?P<size>\d+)b\s+(?P<way>to|from)\s+(?P<peer>\d+)(?:\s+tag\s+(?P<tag>\d+))?)"
+    r"(?:(?P<label>\w+)\s*:\s*)?(?:(?P<calc>calc)\s+(?P<length>\d+)"
+    r"|(?P<kind>send|recv)\s+(?P<size>\d+)\s*b\s+(?P<way>to|from)\s+(?P<peer>\d+|-1)(?:\s+tag\s+(?P<tag>\d+|-1))?)"
     r"(?:\s+cpu\s+\d+)?(?:\s+nic\s+\d+)?"
 )
 _REQUIRES = re.compile(r"(\w+)\s+(i?)requires\s+(\w+)")
 _RANK = re.compile(r"rank\s+(\d+)\s*\{")
 _RANKS = re.compile(r"num_ranks\s+(\d+)")
+_COMMENT = re.compile(r"(?:#|//)[^\n]*|/\*.*?\*/", re.DOTALL)
 _WAYS = {"send": "to", "recv": "from"}
+
+
+LINES = 10  # that an error names of those that wait for each other
 
 
 class _Place(NamedTuple):
@@ -100,8 +119,9 @@ class Goal:
         """Read a GOAL file, and see that it comes to its end.
 
         Raises:
-            UsageError: it is malformed, an operation waits for itself, by way of others or of messages, or a message
-                has no receive or send: with file and line.
+            UsageError: it is malformed, operations wait for themselves, by way of others or of messages, a message has
+                no receive or send, none with room for it, or receives of several kinds; or a rank computes for 2^62 ns:
+                with file and line.
             OSError: it cannot be read.
 
         Examples:
@@ -118,7 +138,7 @@ class Goal:
         if columns is not None:
             return cls(columns)
         # Nothing is compiled, or something is wrong, and is found here.
-        lists, places = _read(os.fspath(path), io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", errors="replace"))
+        lists, places = _read(os.fspath(path), io.TextIOWrapper(io.BytesIO(text), "utf-8", "replace").read())
         goal = cls(lists)
         goal._require_end(places)
         return goal
@@ -197,7 +217,8 @@ class Goal:
             schedule, seed: as in `simulate`.
 
         Raises:
-            UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
+            UsageError: wrong arguments; a machine without max{2, o} <= G <= L, or with so short a step that what is
+                computed ends after 2^62.
 
         Examples:
             >>> machine = pybsp.LogPMachine(p=2, L=16, o=1, G=4, step=1e-6)
@@ -221,35 +242,68 @@ class Goal:
         Raises:
             UsageError: some operations never can be.
         """
-        sent: Counter[tuple[int, int, int]] = Counter()
-        received: Counter[tuple[int, int, int]] = Counter()
+        to = list(map(channels_to, self.lists))
+        sent: Counter[tuple[int, Channel]] = Counter()
+        received: Counter[tuple[int, Channel]] = Counter()
+        room: Counter[tuple[int, Channel]] = Counter()
+        channels: list[list[tuple[int, Channel]]] = [[] for _ in self.lists]  # of each operation: to whom, and which
         for pid, operations in enumerate(self.lists):
             for number, one in enumerate(operations):
-                if one.kind != CALC and (one.peer >= self.p or one.peer == pid):
-                    raise places[pid][number].error(f"expected another rank below {self.p}, got {one.peer}")
+                place = places[pid][number]
+                if one.kind != CALC and (
+                    one.peer >= self.p or one.peer == pid or (one.peer == ANY and one.kind == SEND)
+                ):
+                    raise place.error(f"expected another rank below {self.p}, got {one.peer}")
                 if one.kind == SEND:
-                    sent[pid, one.peer, one.tag] += 1
-                elif one.kind == RECV:
-                    received[one.peer, pid, one.tag] += 1
+                    found = receiving(to[one.peer], pid, one.tag) or [(pid, one.tag)]
+                    if len(found) > 1:
+                        raise self._place_of(places, one.peer, found[-1]).error(
+                            f"the message of line {place.line} may be for this receive, or for "
+                            f"'from {found[0][0]} tag {found[0][1]}': which of them is not simulated; name source and "
+                            "tag, or let all that it may be for have the same"
+                        )
+                    channel = one.peer, found[0]
+                    sent[channel] += 1
+                else:
+                    channel = pid, (one.peer, one.tag)
+                    if one.kind == RECV:
+                        received[channel] += 1
+                        room[channel] = max(room[channel], one.size)
+                channels[pid].append(channel)
         for pid, operations in enumerate(self.lists):
             for number, one in enumerate(operations):
                 if one.kind == CALC:
                     continue
-                key = (pid, one.peer, one.tag) if one.kind == SEND else (one.peer, pid, one.tag)
-                if sent[key] != received[key]:
+                dest, (source, tag) = channel = channels[pid][number]
+                if sent[channel] != received[channel]:
                     raise places[pid][number].error(
-                        f"from rank {key[0]} to {key[1]} with tag {key[2]} go {sent[key]} messages, and "
-                        f"{received[key]} are received"
+                        f"from {'any rank' if source == ANY else f'rank {source}'} to {dest} with "
+                        f"{'any tag' if tag == ANY else f'tag {tag}'} go {sent[channel]} messages, and "
+                        f"{received[channel]} are received"
                     )
-        left = self._never_done()
-        if left is not None:
-            pid, number = left
-            raise places[pid][number].error(
-                "the operation waits for itself, by way of what it requires, or of messages"
+                if one.kind == SEND and one.size > room[channel]:
+                    raise places[pid][number].error(
+                        f"{one.size} bytes go to rank {dest}, whose receives have room for {room[channel]}"
+                    )
+        circle = sorted(places[pid][number] for pid, number in self._circle(channels))
+        if circle:
+            lines = [str(place.line) for place in circle]
+            by_way = f": lines {', '.join(lines[:LINES])}" + (", ..." if len(lines) > LINES else "")
+            raise circle[0].error(
+                "the operation waits for itself, by way of what it requires, or of messages" + by_way * (len(lines) > 1)
             )
 
-    def _never_done(self) -> tuple[int, int] | None:
-        """The first operation, by rank and number, that is never done."""
+    def _place_of(self, places: Sequence[Sequence[_Place]], pid: int, channel: Channel) -> _Place:
+        """Where a processor first receives by a channel."""
+        return next(
+            places[pid][number]
+            for number, one in enumerate(self.lists[pid])
+            if one.kind == RECV and (one.peer, one.tag) == channel
+        )
+
+    def _circle(self, channels: Sequence[Sequence[tuple[int, Channel]]]) -> list[tuple[int, int]]:
+        """Operations, by rank and number, each of which waits for the next, and the last for the first; none where all
+        are done."""
         waits = [[len(one.requires) + len(one.irequires) for one in operations] for operations in self.lists]
         after: list[list[list[tuple[int, bool]]]] = [[[] for _ in operations] for operations in self.lists]
         for pid, operations in enumerate(self.lists):
@@ -258,9 +312,10 @@ class Goal:
                     for other in others:
                         after[pid][other].append((number, whole))
         ready = deque((pid, k) for pid, counts in enumerate(waits) for k, count in enumerate(counts) if not count)
+        begun = [[False] * len(operations) for operations in self.lists]
         done = [[False] * len(operations) for operations in self.lists]
-        there: Counter[tuple[int, int, int]] = Counter()
-        posted: dict[tuple[int, int, int], deque[int]] = {}
+        there: Counter[tuple[int, Channel]] = Counter()
+        posted: dict[tuple[int, Channel], deque[int]] = {}
 
         def release(pid: int, number: int, ended: bool) -> None:
             for other, whole in after[pid][number]:
@@ -275,25 +330,43 @@ class Goal:
 
         while ready:
             pid, number = ready.popleft()
-            one = self.lists[pid][number]
+            one, channel = self.lists[pid][number], channels[pid][number]
+            begun[pid][number] = True
             release(pid, number, False)
             if one.kind == RECV:
-                key = one.peer, pid, one.tag
-                if there[key]:
-                    there[key] -= 1
+                if there[channel]:
+                    there[channel] -= 1
                     end(pid, number)
                 else:
-                    posted.setdefault(key, deque()).append(number)
+                    posted.setdefault(channel, deque()).append(number)
                 continue
             end(pid, number)
             if one.kind == SEND:
-                key = pid, one.peer, one.tag
-                waiting = posted.get(key)
+                waiting = posted.get(channel)
                 if waiting:
                     end(one.peer, waiting.popleft())
                 else:
-                    there[key] += 1
-        return next(((pid, flags.index(False)) for pid, flags in enumerate(done) if not all(flags)), None)
+                    there[channel] += 1
+        # Of what is never done each waits for something that is not, too: from one to the next there is a circle.
+        place = next(((pid, flags.index(False)) for pid, flags in enumerate(done) if not all(flags)), None)
+        if place is None:
+            return []
+        unsent: dict[tuple[int, Channel], tuple[int, int]] = {}
+        for pid, operations in enumerate(self.lists):
+            for number, one in enumerate(operations):
+                if one.kind == SEND and not done[pid][number]:
+                    unsent.setdefault(channels[pid][number], (pid, number))
+        path: dict[tuple[int, int], None] = {}
+        while place not in path:
+            path[place] = None
+            pid, number = place
+            if begun[pid][number]:
+                place = unsent[channels[pid][number]]
+            else:
+                one = self.lists[pid][number]
+                undone = [other for other in one.requires if not done[pid][other]]
+                place = pid, (undone or [other for other in one.irequires if not begun[pid][other]])[0]
+        return list(path)[list(path).index(place) :]
 
 
 @dataclass
@@ -304,6 +377,7 @@ class _Rank:
     places: list[_Place] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     waits: list[tuple[_Place, str, bool, str]] = field(default_factory=list)
+    computed: int = 0  # nanoseconds
 
     def finished(self) -> list[Operation]:
         """With what the operations wait for, which may have come before them.
@@ -325,11 +399,15 @@ class _Rank:
         ]
 
 
-def _read(path: str, lines: Iterator[str]) -> tuple[list[list[Operation]], list[list[_Place]]]:
+def _read(path: str, text: str) -> tuple[list[list[Operation]], list[list[_Place]]]:
     ranks: dict[int, _Rank] = {}
     p, rank, place = 0, None, _Place(path, 1)
-    for number, text in enumerate(lines, 1):
-        line, place = text.split("#", 1)[0].strip(), _Place(path, number)
+    text = _COMMENT.sub(lambda comment: " " + "\n" * comment[0].count("\n"), text)
+    lines = text.removesuffix("\n").split("\n")
+    for number, line in enumerate(map(str.strip, lines), 1):
+        place = _Place(path, number)
+        if "/*" in line:
+            raise place.error("the comment that begins here has no end: expected '*/'")
         if not line:
             continue
         if not p:
@@ -345,14 +423,23 @@ def _read(path: str, lines: Iterator[str]) -> tuple[list[list[Operation]], list[
         elif line == "}":
             rank = None
         elif found := _OPERATION.fullmatch(line):
-            if found["label"] in rank.labels:
+            if found["label"] and found["label"] in rank.labels:
                 raise place.error(f"the label {found['label']!r} is that of another operation of this rank")
             if found["kind"] and found["way"] != _WAYS[found["kind"]]:
                 raise place.error(f"expected {_WAYS[found['kind']]!r} after {found['kind']!r}, got {line!r:.80}")
             numbers = [int(found[name]) for name in ("length", "size", "tag") if found[name]]
             if max(numbers) >= 1 << 63:
                 raise place.error(f"expected numbers below 2**63, got {line!r:.80}")
-            rank.labels[found["label"]] = len(rank.operations)
+            if found["kind"] == "send" and found["tag"] == "-1":
+                raise place.error(f"expected a send with a tag of at least 0, got {line!r:.80}")
+            if found["calc"]:
+                rank.computed += int(found["length"])
+                if rank.computed >= MOST_TIME:
+                    raise place.error(
+                        f"expected a rank to compute for less than 2**62 ns, got {rank.computed} by this line"
+                    )
+            if found["label"]:
+                rank.labels[found["label"]] = len(rank.operations)
             rank.places.append(place)
             rank.operations.append(
                 Operation(CALC, int(found["length"]))

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
+from ..errors import UsageError
 from ..machine import LogPMachine
 from .engine import Engine, SimulatedProcessor
 from .trace import Trace
 from .words import streaming
 
 CALC, SEND, RECV = range(3)
+ANY = -1  # source, or tag, of a RECV
+MOST_TIME = 1 << 62  # times are less
+
+Channel = tuple[int, int]  # to one processor: source and tag, or ANY
 
 
 class Operation(NamedTuple):
     """What a processor does.
 
     size: nanoseconds of CALC, bytes of a message. requires, irequires: numbers of the operations of the same processor
-    that are over, and that have begun, before this one begins.
+    that are over, and that have begun, before this one begins. peer and tag of a RECV may be ANY.
     """
 
     kind: int
@@ -37,6 +42,16 @@ class Operation(NamedTuple):
         )
 
 
+def channels_to(operations: Iterable[Operation]) -> set[Channel]:
+    """What a processor receives from."""
+    return {(one.peer, one.tag) for one in operations if one.kind == RECV}
+
+
+def receiving(channels: Set[Channel], source: int, tag: int) -> list[Channel]:
+    """Those of a processor's channels that such a message may come by."""
+    return [one for one in ((source, tag), (source, ANY), (ANY, tag), (ANY, ANY)) if one in channels]
+
+
 class ListProcessor(SimulatedProcessor):
     """Does its operations, as its engine lets it go on; it is its own task."""
 
@@ -52,9 +67,11 @@ class ListProcessor(SimulatedProcessor):
             for other in one.irequires:
                 self._beginners[other].append(number)
         self._ready = [number for number, count in enumerate(self._waits_for) if not count]  # a heap
-        self._posted: dict[tuple[int, int], deque[int]] = {}  # receives that have begun, by source and tag
+        self._channels = channels_to(operations)
+        self._any = any(ANY in channel for channel in self._channels)
+        self._posted: dict[Channel, deque[int]] = {}  # receives that have begun
         self._receives = 0  # of these
-        self._early: dict[tuple[int, int], int] = {}  # acquired before their receive began: how many
+        self._early: dict[Channel, int] = {}  # acquired before their receive began: how many
         self._sending: tuple[int, int, int] | None = None  # operation, submission, words
 
     def switch(self, now: int) -> None:
@@ -70,7 +87,11 @@ class ListProcessor(SimulatedProcessor):
                     return
             elif self._buffer:
                 message = self._acquire()
-                self._match((message.source, message.payload))
+                channel = message.source, message.payload
+                if self._any:
+                    # A message that nothing receives is that of a channel of its own.
+                    channel = next(iter(receiving(self._channels, *channel)), channel)
+                self._match(channel)
             else:
                 self._waiting = True
                 return
@@ -84,6 +105,11 @@ class ListProcessor(SimulatedProcessor):
             steps = round(one.size * 1e-9 / self.machine.step)
             self._clock += steps
             self._busy += steps
+            if self._clock >= MOST_TIME:
+                raise UsageError(
+                    f"pybsp.logp.Goal.simulate: operation {number + 1} of rank {self.pid} ({one}) would end at 2**62 "
+                    f"steps or later: argument machine: expected a longer step than {self.machine.step} s"
+                )
             self._end(number)
         elif one.kind == SEND:
             count = max(1, (one.size + 7) >> 3) if self._long else 1
@@ -102,7 +128,7 @@ class ListProcessor(SimulatedProcessor):
                 self._receives += 1
         return False
 
-    def _match(self, key: tuple[int, int]) -> None:
+    def _match(self, key: Channel) -> None:
         waiting = self._posted.get(key)
         if waiting:
             self._receives -= 1

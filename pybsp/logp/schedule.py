@@ -288,3 +288,8 @@ def of_seed(seed: int) -> Schedule:
     if seed >= 0:
         return Random(seed)
     return _NAMED[NAMES[-1 - seed]]() if seed >= -len(NAMES) else Choices(-1 - len(NAMES) - seed)
+
+
+def seed_of(number: int) -> int:
+    """The seed of given choices."""
+    return -1 - len(NAMES) - number

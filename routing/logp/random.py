@@ -82,12 +82,43 @@ def worst_case(machine: LogPMachine, h: int, beta: float | None = None) -> int:
     return cost(machine, h, beta) + G * h * h + 2 * G * h + L + 2 * o
 
 
+def left_over(machine: LogPMachine, h: int, beta: float) -> tuple[float, float]:
+    """Messages that are expected to be left for Step 3 to, or from, the processor that has most; and a bound on the
+    probability that some are.
+
+    Of h messages to a processor, Binomial(h, 1/R) are in a batch, of which those above ceil(L/G) are left. Batches are
+    taken as independent, so that what is left of all is a sum of R such excesses; and of 2p of these, each processor's
+    sent and received, the greatest is above k with a probability of at most 2p times that of one.
+
+    Where h is above 4096, as many of all are left as of 4096: a little more than of more.
+    """
+    counted = min(h, 4096)
+    R, capacity = rounds(machine, counted, beta), machine.capacity
+    if R == 1:
+        return (float(max(0, h - capacity)), float(h > capacity))
+    k = np.arange(1, counted + 1)
+    ways = np.concatenate(([0.0], np.cumsum(np.log((counted + 1 - k) / k))))
+    each = np.exp(ways + np.arange(counted + 1) * -math.log(R) + np.arange(counted, -1, -1) * math.log1p(-1 / R))
+    excess = np.zeros(2 << (2 * counted).bit_length())
+    excess[0] = each[: capacity + 1].sum()
+    excess[1 : counted - capacity + 1] = each[capacity + 1 :]
+    total = np.fft.irfft(np.fft.rfft(excess) ** R, len(excess))[: counted + 1].clip(0)
+    above = np.minimum(1.0, 2 * machine.p * np.cumsum(total[:0:-1])[::-1])  # by k: that more than k are left
+    return float(above.sum()) * h / counted, float(above[0])
+
+
+def expected_time(machine: LogPMachine, h: int, beta: float) -> int:
+    """Steps that Steps 2 and 3 are expected to take: `cost`, and for what is left G each and L + 2o."""
+    most, some = left_over(machine, h, beta)
+    return cost(machine, h, beta) + round(machine.G * most + some * (machine.L + 2 * machine.o))
+
+
 @lru_cache(maxsize=4096)
 def choose_beta(machine: LogPMachine, h: int, beta: float | None = None, r: int | None = None) -> float | None:
     """The beta of batches that are expected to take less than sorting does at most; None where none are.
 
-    A given one is kept, as stalls are its giver's choice: it is judged by `cost`. Else that of the betas 2^(k/4) is
-    taken for which `cost`, and with the probability `failure` the rest of `worst_case`, take least. To both come two
+    A given one is kept: it is judged by `cost`. Else that of the betas 2^(k/4) is taken whose `expected_time` is least:
+    a small one, with which some messages are left over and some processors stall for a while. To both come two
     combine-and-broadcasts (see `route_random`); sorting takes `sorted.bound`.
 
     Args:
@@ -97,14 +128,9 @@ def choose_beta(machine: LogPMachine, h: int, beta: float | None = None, r: int 
         r: messages that a processor sends at most: so many of each are sorted, where h is of what one receives. None:
             not known; it may be h.
     """
-
-    def expected(beta: float) -> float:
-        surely = cost(machine, h, beta)
-        return surely + min(1.0, failure(machine, h, beta)) * (worst_case(machine, h, beta) - surely)
-
     if beta is None:
-        best = min((2 ** (k / 4) for k in range(-16, 33)), key=expected)
-        steps = expected(best)
+        best = min((2 ** (k / 4) for k in range(-16, 33)), key=lambda each: expected_time(machine, h, each))
+        steps = expected_time(machine, h, best)
     else:
         best, steps = beta, cost(machine, h, beta)
     sorting = sorting_bound(machine, h if r is None else r, h)

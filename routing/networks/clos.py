@@ -17,12 +17,13 @@ class KaryFatTree(Network):
 
     Args:
         p: processors, k^3/4 for an even k: 2, 16, 54, 128, 250, 432, 1024, ...
-        spread: "ecmp" (equal-cost multi-path: a hash of source, destination and a number drawn for the run chooses the
-            way up, so that all packets of a pair go one way and in order) or "packets" (each packet draws its own).
+        spread: "ecmp" (equal-cost multi-path: a hash of source, destination and `salt` chooses the way up, so that all
+            packets of a pair go one way and in order) or "packets" (each packet draws its own).
+        salt: a number from 0 on; another one spreads the pairs in another way.
 
     Raises:
         RoutingError: another p.
-        UsageError: another spread.
+        UsageError: another spread; a salt that is none.
 
     Nodes are processors, then edge switches by pod, then aggregation switches by pod, then core switches: core switch
     (k/2) i + j is joined to aggregation switch i of each pod.
@@ -40,10 +41,13 @@ class KaryFatTree(Network):
 
     ordered = True
 
-    def __init__(self, p: int, spread: str = "ecmp") -> None:
+    def __init__(self, p: int, spread: str = "ecmp", salt: int = 0) -> None:
         self.half = half = fit("k-ary fat tree", p, "k^3/4 for an even k", lambda n: 2 * n**3, 1)
         if spread not in SPREADS:
             raise UsageError(f"k-ary fat tree: spread: expected one of {', '.join(SPREADS)}, got {spread!r}")
+        if isinstance(salt, bool) or not isinstance(salt, (int, np.integer)) or not 0 <= salt < 1 << 63:
+            raise UsageError(f"k-ary fat tree: salt: expected a whole number from 0 to 2**63 - 1, got {salt!r}")
+        self._salt = mixed(np.array([salt], np.uint64))
         self.k, self.p, self.spread = 2 * half, int(p), spread
         self.name = f"{self.k}-ary fat tree of {p}"
         self.places = np.arange(self.p)
@@ -64,8 +68,9 @@ class KaryFatTree(Network):
         ways = self.half * self.half
         if self.spread == "packets":
             return rng.integers(ways, size=len(at))
-        salt = rng.integers(1 << 62, dtype=np.uint64)
-        return np.asarray(mixed(mixed(at.astype(np.uint64) + salt) + to.astype(np.uint64)) % np.uint64(ways), np.int64)
+        return np.asarray(
+            mixed(mixed(at.astype(np.uint64) + self._salt) + to.astype(np.uint64)) % np.uint64(ways), np.int64
+        )
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         half, level, p = self.half, self._level(at), self.p

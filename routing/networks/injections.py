@@ -130,8 +130,11 @@ class Injections(NamedTuple):
         sizes = sorted({relation.p for relation in relations})
         if len(sizes) > 1:
             raise UsageError(f"Injections.supersteps: relations: expected all of one p, got p = {sizes}")
+        for start in starts:
+            if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or start < 0:
+                raise UsageError(f"Injections.supersteps: starts: expected steps from 0 on, got {start!r}")
         return cls.at(
-            np.repeat(np.asarray(starts), [relation.M for relation in relations]),
+            np.repeat(np.asarray(starts, np.int64), [relation.M for relation in relations]),
             np.concatenate([relation.sources for relation in relations]),
             np.concatenate([relation.destinations for relation in relations]),
             sizes[0],
@@ -155,5 +158,5 @@ def _destinations(
     """The destination of each packet."""
     if destinations is None:
         return rng.integers(p, size=len(sources))
-    of_each = checked_relation(f"{operation}: destinations", np.arange(p), destinations, p)[1]
+    of_each = checked_relation(operation, np.arange(p), destinations, p)[1]
     return of_each[sources]

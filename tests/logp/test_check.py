@@ -16,7 +16,8 @@ import pytest
 from pybsp import LogPMachine
 from pybsp.errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
 from pybsp.logp import Check, Processor, Schedule, check, simulate
-from pybsp.logp.checking import _difference, _following
+from pybsp.logp.checking import _following
+from pybsp.logp.differences import difference
 from pybsp.logp.schedule import Choices
 
 MACHINE = LogPMachine(6, L=12, o=1, G=3)  # four in transit to a processor
@@ -476,18 +477,18 @@ VALUES: list[Callable[[], Any]] = [
 
 @pytest.mark.parametrize("k", range(len(VALUES)))
 def test_values_are_equal_to_themselves_made_again_and_to_no_other(k: int) -> None:
-    assert _difference(VALUES[k](), VALUES[k](), "x") is None
+    assert difference(VALUES[k](), VALUES[k](), "x") is None
     for j, other in enumerate(VALUES):
         if j != k:
-            assert _difference(VALUES[k](), other(), "x") is not None, (VALUES[k](), other())
+            assert difference(VALUES[k](), other(), "x") is not None, (VALUES[k](), other())
 
 
 def test_a_difference_says_where() -> None:
-    assert _difference([1, {"a": (2, 3)}], [1, {"a": (2, 4)}], "processor 0") == "processor 0[1]['a'][1]: 3, then 4"
-    assert _difference(Plain([1]), Plain([2]), "x") == "x.value[0]: 1, then 2"
-    assert _difference([1], [1, 2], "x") == "x: 1 items, then 2"
-    assert _difference(1, 1.0, "x") == "x: int, then float"
-    assert _difference(np.zeros(3), np.zeros(4), "x") == "x: float64(3,), then float64(4,)"
+    assert difference([1, {"a": (2, 3)}], [1, {"a": (2, 4)}], "processor 0") == "processor 0[1]['a'][1]: 3, then 4"
+    assert difference(Plain([1]), Plain([2]), "x") == "x.value[0]: 1, then 2"
+    assert difference([1], [1, 2], "x") == "x: 1 items, then 2"
+    assert difference(1, 1.0, "x") == "x: int, then float"
+    assert difference(np.zeros(3), np.zeros(4), "x") == "x: float64(3,), then float64(4,)"
 
 
 def test_results_that_contain_themselves_are_compared() -> None:
@@ -496,8 +497,8 @@ def test_results_that_contain_themselves_are_compared() -> None:
         endless.append(endless)
         return endless
 
-    assert _difference(loop(1), loop(1), "x") is None
-    assert _difference(loop(1), loop(2), "x") is not None
+    assert difference(loop(1), loop(1), "x") is None
+    assert difference(loop(1), loop(2), "x") is not None
 
 
 # Arguments

@@ -11,6 +11,7 @@ import pytest
 from pybsp import LogPMachine, logp
 from pybsp.errors import UsageError
 from pybsp.logp import Goal, Processor, simulate
+from pybsp.logp.operations import ANY, RECV, SEND, Operation
 
 from .random_programs import Replay, wanderer
 
@@ -148,6 +149,37 @@ BAD = [
         3,
         "by way of what it requires, or of messages",
     ),
+    ("num_ranks 1\n/* no end\nrank 0 {\n}\n", 2, "the comment that begins here has no end"),
+    ("num_ranks 2\nrank 0 {\nsend 8b to -1\n}\nrank 1 {\n}\n", 3, "expected another rank below 2, got -1"),
+    ("num_ranks 2\nrank 0 {\nsend 8b to 1 tag -1\n}\nrank 1 {\n}\n", 3, "expected a send with a tag of at least 0"),
+    (
+        "num_ranks 2\nrank 0 {\nsend 8b to 1\nsend 8b to 1 tag 1\n}\n"
+        "rank 1 {\nrecv 8b from 0\nrecv 8b from -1 tag -1\n}\n",
+        8,
+        "the message of line 3 may be for this receive, or for 'from 0 tag 0'",
+    ),
+    (
+        "num_ranks 2\nrank 0 {\nsend 8b to 1\nsend 8b to 1\n}\nrank 1 {\nrecv 8b from -1\n}\n",
+        3,
+        "from any rank to 1 with tag 0 go 2 messages, and 1 are received",
+    ),
+    (
+        "num_ranks 2\nrank 0 {\nsend 16b to 1\n}\nrank 1 {\nrecv 8b from 0\n}\n",
+        3,
+        "16 bytes go to rank 1, whose receives",
+    ),
+    ("num_ranks 1\nrank 0 {\ncalc 4611686018427387904\n}\n", 3, "to compute for less than 2**62 ns"),
+    (
+        "num_ranks 1\nrank 0 {\ncalc 4611686018427387903\ncalc 1\n}\n",
+        4,
+        "for less than 2**62 ns, got 4611686018427387904 by this line",
+    ),
+    (  # what waits for a circle is in none
+        "num_ranks 2\nrank 0 {\na: recv 8b from 1\n}\n"
+        "rank 1 {\na: send 8b to 0\nb: calc 1\nc: calc 1\na requires b\nb requires c\nc requires b\n}\n",
+        7,
+        "or of messages: lines 7, 8",
+    ),
 ]
 
 
@@ -175,3 +207,64 @@ def test_arguments_are_those_of_simulate(tmp_path: Path) -> None:
     for given in ({"machine": 3}, {"schedule": "late"}, {"machine": LogPMachine(2, L=8, o=1, G=1)}):
         with pytest.raises(UsageError, match=r"^pybsp\.logp\.Goal\.simulate: "):
             goal.simulate(**given)
+
+
+def test_what_loggopsim_reads_is_read(tmp_path: Path) -> None:
+    goal = read(
+        tmp_path,
+        """/* comments, of lines
+        and round them */
+        num_ranks 2 // two
+        rank 0 {
+        calc 5 // without a label
+        send 8 b to 1 tag 3
+        a: send 8b to 1 /* a label */ tag 3
+        }
+        rank 1 {
+        recv 8b from -1 tag 3
+        calc: recv 16b from -1 tag 3
+        a: calc 10 # /* neither begin nor end
+        a requires calc
+        }
+        """,
+    )
+    assert [str(one) for one in goal.lists[1]] == ["recv 8b from -1 tag 3", "recv 16b from -1 tag 3", "calc 10"]
+    assert goal.lists[1][2].requires == (1,)
+    goal.save(tmp_path / "again.goal")
+    assert Goal.load(tmp_path / "again.goal") == goal
+    assert goal.simulate(LogPMachine(2, L=16, o=1, G=4, step=1e-9)).time == 37
+
+
+def test_receives_from_any_rank_take_messages_as_they_come(tmp_path: Path) -> None:
+    """In the order of their sources or against it: each of the two goes on with its own work."""
+    text = """num_ranks 3
+    rank 0 {
+    a: recv 8b from -1 tag -1
+    b: recv 8b from -1 tag -1
+    c: calc 100
+    c requires a
+    b requires c
+    }
+    rank 1 {
+    a: calc 40
+    b: send 8b to 0 tag 1
+    b requires a
+    }
+    rank 2 {
+    send 8b to 0 tag 2
+    }
+    """
+    trace = read(tmp_path, text).simulate(LogPMachine(3, L=16, o=1, G=4, step=1e-9)).trace
+    assert (trace.source.tolist(), trace.acquisition.tolist()) == ([2, 1], [18, 119])
+
+
+def test_a_step_so_short_that_times_cannot_be_counted_is_an_error(tmp_path: Path) -> None:
+    goal = read(tmp_path, "num_ranks 1\nrank 0 {\ncalc 1\ncalc 1000000000000\n}\n")
+    with pytest.raises(UsageError, match=r"operation 2 of rank 0 \(calc 1000000000000\) would end at 2\*\*62 steps"):
+        goal.simulate(LogPMachine(1, L=16, o=1, G=4, step=1e-18))
+
+
+def test_receives_of_several_kinds_for_one_message_are_refused_in_lists_too() -> None:
+    goal = Goal([[Operation(SEND, 8, 1)], [Operation(RECV, 8, 0), Operation(RECV, 8, ANY)]])
+    with pytest.raises(UsageError, match="argument lists: expected each message to be received by RECVs of one source"):
+        goal.simulate(LogPMachine(2, L=16, o=1, G=4))

@@ -17,7 +17,7 @@ from pybsp import LogPMachine, compiled
 from pybsp.benchmarks.studies import goal_schedules
 from pybsp.errors import UsageError
 from pybsp.logp import Goal, Schedule, Simulation, columns, simulate
-from pybsp.logp.operations import CALC, RECV, SEND, Operation
+from pybsp.logp.operations import ANY, CALC, RECV, SEND, Operation
 
 from ..tiers import some
 from .random_programs import wanderer
@@ -69,8 +69,9 @@ def both(goal: Goal, machine: LogPMachine) -> None:
 
 
 @st.composite
-def schedules(draw: st.DrawFn) -> list[list[Operation]]:
-    """Operations of a few processors, in any order, that wait for others, for themselves and for messages."""
+def schedules(draw: st.DrawFn, mixed: bool = False) -> list[list[Operation]]:
+    """Operations of a few processors, in any order, that wait for others, for themselves and for messages; `mixed`:
+    where messages may be for receives of several kinds, too."""
     p = draw(st.integers(1, 5))
     lists: list[list[Operation]] = [[] for _ in range(p)]
     for _ in range(draw(st.integers(0, 25))):
@@ -96,6 +97,13 @@ def schedules(draw: st.DrawFn) -> list[list[Operation]]:
                 for _ in range(2)
             ]
             operations[number] = one._replace(requires=waits[0], irequires=waits[1])
+        receives = draw(st.sampled_from(["as they are", "as they are", "any source", "any tag", "any", "some"]))
+        for number, one in enumerate(operations):
+            # All of a processor alike, so that each message comes by one channel; or some alone, which may be wrong.
+            if one.kind == RECV and (receives != "some" or (mixed and number % 2)):
+                peer = ANY if receives in ("any source", "any", "some") else one.peer
+                tag = ANY if receives in ("any tag", "any") else one.tag
+                operations[number] = one._replace(peer=peer, tag=tag)
     return lists
 
 
@@ -118,20 +126,21 @@ def test_schedules_have_the_same_executions(
     both(Goal(lists), LogPMachine(len(lists), L, o, G, step=1e-9, G_word=None if word is None else word * 1e-9))
 
 
-@given(lists=schedules(), order=st.randoms(use_true_random=False))
+@given(lists=schedules(mixed=True), order=st.randoms(use_true_random=False))
 @settings(max_examples=some(200), deadline=None)
 def test_files_are_read_the_same(lists: list[list[Operation]], order: Any) -> None:
     """Whatever the order of ranks and lines is; and those that have no end are wrong by the same line."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a.goal")
         Goal(lists).save(path)
+        assert loaded(path) == twin(lambda: loaded(path))
         head, *blocks = path.read_text().split("\nrank ")
         order.shuffle(blocks)
         text = head
         for block in blocks:
             first, *lines, end = block.rstrip("\n").split("\n")
             order.shuffle(lines)  # labels before their operations; who waits, in any order
-            blanks = ["", "  # } a comment: send", "\t"]
+            blanks = ["", "  # } a comment: send", "\t", "// }", "/* {\n} // */", "/*/ # */ calc 3"]
             text += "\n".join(["", f"rank {first}", *lines[:3], order.choice(blanks), *lines[3:], end])
         path.write_bytes(text.replace("\n", order.choice(["\n", "\r\n", "\r"])).encode())
         assert loaded(path) == twin(lambda: loaded(path))
@@ -171,13 +180,33 @@ def test_what_is_wrong_is_found_by_both(text: str) -> None:
         "a: calc 1\0",
         "a: send 8 to 1",
         "a: send 8b to",
+        "calc 1 // one",
+        "calc 1 / one",
+        "a: /**/calc/**/1",
+        "a: ca/**/lc 1",
+        "/* calc 1\n*/ calc 2",
+        "/*/ calc 1",
+        "calc 1 */",
+        "// /* é\ncalc 1",
+        "calc:calc 1\ncalc requires calc",
+        "send 8 b  to 1\n}\nrank 1 {\nrecv 8b from -1 tag 0",
+        "send 8b to 1 tag 4\n}\nrank 1 {\nrecv 8b from 0 tag -1 cpu 1",
+        "send 8b to 1 tag 4\n}\nrank 1 {\nrecv 8b from -12",
+        "send 8b to 1 tag 4\n}\nrank 1 {\nrecv 8b from -1tag 4",
+        "send 8b to 1 tag 4\n}\nrank 1 {\nrecv 7b from 0 tag 4",
+        "send 8b to 1 tag 4\n}\nrank 1 {\nrecv 9b from 0 tag 4",
+        "send 8b to 1\nsend 8b to 1\n}\nrank 1 {\nrecv 8b from 0\nrecv 8b from -1",
+        "calc 4611686018427387903",
+        "calc 4611686018427387904",
+        "calc 4611686018427387903\ncalc 1",
         "} # end\nrank 1 {",
         "} }",
     ],
 )
 def test_lines_are_read_the_same(line: str, tmp_path: Path) -> None:
     path = tmp_path / "a.goal"
-    path.write_text(f"\n# a schedule\n num_ranks  2 # of two\n\nrank 0{{\n{line}\n}}\nrank 1 {{\n}}", encoding="utf-8")
+    second = "" if "rank 1" in line else "rank 1 {\n}"
+    path.write_text(f"\n# a schedule\n num_ranks  2 # of two\n\nrank 0{{\n{line}\n}}\n{second}", encoding="utf-8")
     assert loaded(path) == twin(lambda: loaded(path))
 
 

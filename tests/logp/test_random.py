@@ -254,25 +254,60 @@ def test_batches_that_cost_less_are_taken_for_large_relations_too(beta: float | 
     batches = simulate(alone, machine=machine, args=(packets, h, beta, 0))
     sorting = simulate(lambda proc: route_sorted(Phases(proc), packets[proc.pid]), machine=machine)
     assert batches.time < sorting.time
-    assert batches.stalled == 0 or beta is not None
+
+
+@pytest.mark.parametrize(
+    ("p", "h", "L"),
+    [(16, 16, 32), (16, 32, 64), pytest.param(64, 64, 32, marks=pytest.mark.whole)],
+)
+def test_by_default_batches_take_a_fraction_of_what_sorting_takes(p: int, h: int, L: int) -> None:
+    """As every program has it, h being counted."""
+    machine, packets = LogPMachine(p, L, o=1, G=4), relation(p, h)
+    batches = simulate(lambda proc: route_random(Phases(proc), packets[proc.pid]), machine=machine)
+    sorting = simulate(lambda proc: route_sorted(Phases(proc), packets[proc.pid]), machine=machine)
+    assert 3 * batches.time < sorting.time
+
+
+@pytest.mark.parametrize("beta", [0.1, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize(("p", "h", "L", "G"), [(16, 64, 32, 4), (32, 64, 16, 4), (16, 128, 64, 4), (13, 14, 20, 5)])
+def test_the_time_of_batches_is_what_is_expected_of_them(p: int, h: int, L: int, G: int, beta: float) -> None:
+    machine, packets = LogPMachine(p, L, o=1, G=G), relation(p, h)
+    expected = theorem_3.expected_time(machine, h, beta)
+    for schedule in ("latest", "adversary"):
+        for seed in range(2):
+            took = simulate(alone, machine=machine, schedule=schedule, args=(packets, h, beta, seed)).time
+            assert cost(machine, h, beta) <= took
+            assert took == pytest.approx(expected, rel=0.1)
+
+
+def test_what_is_left_of_batches_is_counted_exactly_where_it_can_be() -> None:
+    """Two rounds of two messages and a capacity of one: half of the processors have one left, of 2p at most p."""
+    machine = LogPMachine(2, L=2, o=0, G=2)
+    most, some = theorem_3.left_over(machine, 2, 1e-9)
+    R, both = rounds(machine, 2, 1e-9), 1 / 3  # of two messages in three rounds, in the same one: about a third
+    assert R == 3
+    each = 1 - (1 - both**2) ** R  # rounds taken as independent
+    assert some == pytest.approx(min(1, 2 * 2 * each))
+    assert most >= some
+    large, small = (theorem_3.left_over(machine, h, 0.5)[0] / h for h in (40960, 4096))
+    assert large == pytest.approx(small)
+    assert theorem_3.left_over(LogPMachine(4, L=16, o=1, G=4), 3, 0.1) == (0.0, 0.0)
 
 
 def test_sorting_is_taken_where_its_bound_is_below_the_batches_cost() -> None:
     machine = LogPMachine(4, L=16, o=1, G=4)
-    assert theorem_3.choose_beta(machine, 500) is None
+    assert theorem_3.choose_beta(machine, 500, None, 1) is None
     assert theorem_3.cost(machine, 500, 20.0) > sorted_bound(machine, 500, 500)
     assert theorem_3.choose_beta(machine, 500, 20.0) is None
 
 
 def test_few_packets_of_each_that_make_a_large_h_are_sorted() -> None:
     """Sorting takes what each sends; h is of what one receives: known, as both are counted."""
-    p, machine = 16, LogPMachine(16, L=60, o=1, G=4)
-    packets: list[list[tuple[int, Any]]] = [[(0, k), *((dest, k) for dest in (1, 2))] for k in range(p)]
-    for pid, own in enumerate(packets):
-        packets[pid] = [(dest, k) for dest, k in own if dest != pid] * 3
-    r, h = max(map(len, packets)), 3 * (p - 1)
+    p, machine = 64, LogPMachine(64, L=32, o=1, G=4)
+    packets: list[list[tuple[int, Any]]] = [[(0, k) for k in range(8)] if pid else [] for pid in range(p)]
+    h = 8 * (p - 1)
     assert theorem_3.choose_beta(machine, h) is not None
-    assert theorem_3.choose_beta(machine, h, None, r) is None
+    assert theorem_3.choose_beta(machine, h, None, 8) is None
 
     def counted(proc: Processor) -> list[Message]:
         return route_random(Phases(proc), packets[proc.pid])

@@ -267,6 +267,35 @@ def test_beyond_saturation_latency_has_no_end_and_throughput_stays() -> None:
     assert points[3].busiest > 0.99
 
 
+def test_ecmp_keeps_a_pair_on_one_way_at_all_times_so_that_the_bound_is_one() -> None:
+    tree = networks.KaryFatTree(16)
+    pair = Injections.at(np.arange(40) * 3, np.zeros(40, np.int64), np.full(40, 15), p=16)
+    ways = {tuple(np.flatnonzero(flow(tree, pair, seed=seed).link_load)) for seed in range(3)}
+    assert [len(way) for way in ways] == [6]
+    others = {tuple(np.flatnonzero(flow(networks.KaryFatTree(16, salt=salt), pair).link_load)) for salt in range(20)}
+    assert len(others) == 4  # ways from pod to pod
+    bound = networks.saturation_bound(tree)
+    assert bound == networks.saturation_bound(tree, seed=5)
+    busiest = flow(tree, Injections.open(16, 0.9 * bound, 600), seed=1).utilization.max()
+    assert busiest == pytest.approx(0.9, rel=0.08)
+    with pytest.raises(UsageError, match=r"salt: expected a whole number from 0 to 2\*\*63 - 1, got -1"):
+        networks.KaryFatTree(16, salt=-1)
+
+
+def test_a_network_that_carries_nothing_does_not_saturate() -> None:
+    assert networks.saturation(Torus((4, 4)), destinations=np.arange(16), steps=30) == float("inf")
+
+
+@pytest.mark.whole
+def test_a_load_whose_latency_grows_is_above_saturation() -> None:
+    # Of 16 sources two have a link in common; nearly all packets come in time when it carries too many.
+    into = np.arange(16) ^ 1
+    into[:4] = 3
+    load = networks.saturation(Hypercube(16), destinations=into, steps=1500, tolerance=0.03)
+    assert networks.saturation_bound(Hypercube(16), into) == 0.5
+    assert load == pytest.approx(0.5, rel=0.1)
+
+
 # -- routing that sees queues
 
 
@@ -391,6 +420,14 @@ def test_what_cannot_be_is_an_error() -> None:
         Injections.open(4, 0.1, 0)
     with pytest.raises(UsageError, match="length: expected a whole number from 1 on, got 0"):
         Injections.bursts(4, 0.1, 10, length=0)
+    with pytest.raises(UsageError, match=r"Injections\.supersteps: starts: expected steps from 0 on, got -3"):
+        Injections.supersteps([relations.permutation(4)], [-3])
+    with pytest.raises(UsageError, match=r"^Injections\.open: destinations: expected processors 0 to 3, got -1"):
+        Injections.open(4, 0.1, 10, destinations=[0, 1, 2, -1])
+    with pytest.raises(UsageError, match=r"latency_against_load: loads: expected numbers, got 0\.5"):
+        networks.latency_against_load(cube, 0.5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="latency_against_load: until: is `steps`"):
+        networks.latency_against_load(cube, [0.1], until=5)
     with pytest.raises(UsageError, match="expected one or more relations and a start for each, got 1 and 2"):
         Injections.supersteps([relations.permutation(4)], [0, 1])
     with pytest.raises(UsageError, match=r"relations: expected all of one p, got p = \[4, 8\]"):
