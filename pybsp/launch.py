@@ -25,6 +25,7 @@ from .ledger import Ledger, Recording, mpi_library, require_place
 from .machine import BSPMachine, machine_in_force
 from .machine_cache import Place
 from .managed import managed
+from .part_totals import exchange_totals
 from .routing.choice import Routing, named, resolved
 from .routing.choice import router as make_router
 from .session import Circumstances, Session
@@ -318,9 +319,10 @@ class _BSPSession(Session[BSP]):
         recorded = path and self._of_job()
         if recorded or self._keeps or superstep.tracer is not None:
             exchange_ledger(superstep, everybody=False)
+            parts = exchange_totals(superstep, processor.machine)
             more = {} if superstep.tracer is None else self._traced(superstep.tracer)
             if superstep.pid == 0:
-                self.ledger = Ledger(processor.machine, superstep.account.log)
+                self.ledger = Ledger(processor.machine, superstep.account.log, parts=parts)
                 if recorded:
                     here = zip(*self.circumstances, strict=True)
                     circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))

@@ -29,7 +29,7 @@ from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
 from .files import replacing
-from .ledger import Record, read
+from .ledger import PartTotals, Record, read
 from .machine import BSPMachine, resized
 from .page import framed
 from .pictures import note, safe, shown_label
@@ -88,14 +88,22 @@ def predicted(records: Iterable[Record], machine: BSPMachine, faster: float = 1.
     sums = [0, 0.0, 0.0, 0.0, 0.0]
     for record in records:
         computing = record.seconds / faster
-        counted = record.h, record.messages, record.M, record.items
-        if machine.cost == "max":
-            exchange = machine.elapsed(computing, *counted) - computing
-        else:
-            exchange = machine.exchanging(*counted, record.ways, computing)
-        of_one = (1, computing, record.waiting / faster, exchange, min(empty, exchange))
+        exchange, latency = _exchange(record, machine, computing), empty
+        if record.parts is not None and record.parts.supersteps:
+            # A part's supersteps as if all were alike: of them the ledger of the whole has sums.
+            exchange += record.parts.supersteps * _exchange(record.parts, machine, 0.0, record.parts.supersteps)
+            latency += record.parts.supersteps * empty
+        of_one = (1, computing, record.waiting / faster, exchange, min(latency, exchange))
         sums = [a + b for a, b in zip(sums, of_one, strict=True)]
     return Prediction(label, machine.p, int(sums[0]), *sums[1:])
+
+
+def _exchange(counts: Record | PartTotals, machine: BSPMachine, computing: float, supersteps: int = 1) -> float:
+    """Seconds that an exchange takes: each of so many supersteps, of which these are the counts."""
+    h, messages, words, items = (count / supersteps for count in (counts.h, counts.messages, counts.M, counts.items))
+    if machine.cost == "max":
+        return machine.elapsed(computing, h, messages, words, items) - computing
+    return machine.exchanging(h, messages, words, items, counts.ways, computing)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

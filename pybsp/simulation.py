@@ -330,8 +330,11 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
         rows = log.combined, min(log.combined + Log.ROWS, len(log))
         log.put([combine(one.table(*rows) for one in logs)])
     log.put_rides(ridden(rode for one in logs for rode in one.fresh_rides(len(log))))
-    stays = [account.stays.all for account in (one.account for one in supersteps) if account.stays is not None]
-    return Ledger(machine, log, True, largest(sums(stays, machine)))
+    stays = [account.stays for account in (one.account for one in supersteps) if account.stays is not None]
+    parts = largest(sums((one.all for one in stays), machine, virtual=True))
+    for one in stays:
+        one.totals = dict(parts)
+    return Ledger(machine, log, True, parts)
 
 
 def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMachine | EBSPMachine, str | None]:

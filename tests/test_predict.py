@@ -11,7 +11,7 @@ import pytest
 
 import pybsp
 from pybsp.cli import main as command
-from pybsp.ledger import append_run
+from pybsp.ledger import Supersteps, append_run, read
 from pybsp.machine import BSPMachine
 from pybsp.predict import Prediction, predicted
 
@@ -159,3 +159,29 @@ def test_what_is_wrong_is_named(
     named = {"PROGRAM": files[0], "MACHINE": files[1], "QUIET": str(tmp_path / "QUIET"), "EXIT": str(tmp_path / "EXIT")}
     assert command(["predict", *(named.get(option, option) for option in options)]) == 2
     assert re.search(f"pybsp predict: .*{said}", capsys.readouterr().err)
+
+
+def test_what_parts_exchange_is_predicted_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.split(0) as part:
+            for _ in range(3):
+                part.work(1e9)
+                part.send((part.pid + 1) % part.p, np.zeros(10))
+                part.sync()
+        bsp.sync()
+
+    here = BSPMachine(2, g=1.0, l=10.0, r=1e9)
+    ledger = pybsp.simulate(main, machine=here).ledger
+    there = BSPMachine(2, g=2.0, l=5.0, r=1e9)
+    for records in (ledger, _read_again(ledger, tmp_path)):
+        found = predicted(records, there, faster=2.0)
+        assert found.computing == pytest.approx(1.5)
+        assert found.exchange == pytest.approx(2 * 5.0 + 3 * (2.0 * 10 + 5.0))
+        assert found.latency == pytest.approx(5 * 5.0)
+
+
+def _read_again(ledger: pybsp.Ledger, folder: Path) -> Supersteps:
+    append_run(folder / "l.json", ledger.as_json(["a", "a"], "direct"), first=True)
+    records = read(folder / "l.json")["runs"][0]["supersteps"]
+    assert isinstance(records, Supersteps)
+    return records
