@@ -26,7 +26,7 @@ from .machine import BSPMachine, machine_in_force
 from .machine_cache import Place
 from .managed import managed
 from .part_totals import exchange_totals
-from .routing.choice import Routing, named, resolved
+from .routing.choice import Routing, name_of, named, resolved
 from .routing.choice import router as make_router
 from .session import Circumstances, Session
 from .superstep import SuperstepEngine
@@ -190,11 +190,11 @@ def attach(
         yield bsp
 
 
-def place_of(transport: MPITransport) -> Place:
-    """Where the processors of a transport are."""
+def place_of(transport: MPITransport, router: str) -> Place:
+    """Where the processors of a transport are, whose messages go by the router of that name."""
     from mpi4py import MPI
 
-    return Place(transport.hosts, transport.nodes, mpi_library(MPI.Get_library_version()))
+    return Place(transport.hosts, transport.nodes, mpi_library(MPI.Get_library_version()), router)
 
 
 class _Decided(NamedTuple):
@@ -253,9 +253,10 @@ class _BSPSession(Session[BSP]):
         return settings.text(settings.ROUTER) if self._router == "direct" else self._router
 
     def decide(self) -> _Decided:
-        self._machine, self._warning = machine_in_force(
-            self._machine, self.transport.p, lambda: machine_cache.find(place_of(self.transport))
-        )
+        def cached() -> tuple[BSPMachine | None, str | None]:
+            return machine_cache.find(place_of(self.transport, name_of(self._chosen())))
+
+        self._machine, self._warning = machine_in_force(self._machine, self.transport.p, cached)
         return _Decided(self._machine, resolved(self._chosen(), self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

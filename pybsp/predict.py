@@ -205,10 +205,11 @@ def _left_out(machine: BSPMachine, path: str, factors: dict[str, float]) -> Iter
     if factors:
         whose += "; " + ", ".join(f"{name} times {factor:g}" for name, factor in factors.items())
     yield f"Exchange by {harmless(whose)}; g, l and the o's are taken to be the same for every p."
-    if machine.error_median is not None and machine.error_p95 is not None:
+    by = _by(machine)
+    if by.error_median is not None and by.error_p95 is not None:
         yield (
-            f"+- is {100 * machine.error_p95:.3g} % of the exchange: of supersteps that nothing was fitted from "
-            f"95 % were as near (half of them within {100 * machine.error_median:.3g} %)."
+            f"+- is {100 * by.error_p95:.3g} % of the exchange: of supersteps that nothing was fitted from "
+            f"95 % were as near (half of them within {100 * by.error_median:.3g} %)."
         )
     elif machine.calibrated:
         yield "There is no error bar: the machine file has none."
@@ -260,7 +261,13 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
 
 
 def _bar(one: Prediction, machine: BSPMachine) -> str:
-    return "-" if machine.error_p95 is None else f"{machine.error_p95 * one.exchange:.2g}"
+    error = _by(machine).error_p95
+    return "-" if error is None else f"{error * one.exchange:.2g}"
+
+
+def _by(machine: BSPMachine) -> BSPMachine:
+    """The machine whose parameters predict exchanges; see `_exchange`."""
+    return machine if machine.exchange is None or machine.cost == "max" else machine.exchange
 
 
 def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[Iterable[Record]]:

@@ -185,3 +185,19 @@ def _read_again(ledger: pybsp.Ledger, folder: Path) -> Supersteps:
     records = read(folder / "l.json")["runs"][0]["supersteps"]
     assert isinstance(records, Supersteps)
     return records
+
+
+def test_the_error_bar_is_that_of_the_parameters_that_predict_the_exchange(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, machine = files
+    exchange = BSPMachine(4, g=1e-3, l=1.0, r=1e9, error_median=0.01, error_p95=0.02)
+    dataclasses.replace(MACHINE, exchange=exchange).save(machine)
+    assert command(["predict", program, "0", "-p", "2", "--machine", machine]) == 0
+    printed = capsys.readouterr().out
+    assert "+- is 2 % of the exchange" in printed
+    assert "half of them within 1 %" in printed
+    assert float(rows(printed)[0][3]) == pytest.approx(0.02 * 2.0, rel=0.05)
+    dataclasses.replace(MACHINE, exchange=exchange, cost="max").save(machine)  # which its own parameters predict
+    assert command(["predict", program, "0", "-p", "2", "--machine", machine]) == 0
+    assert "+- is 20 % of the exchange" in capsys.readouterr().out
