@@ -35,7 +35,8 @@ from .page import framed
 from .pictures import note, safe, shown_label
 
 SCALED = ("g", "l", "o_msg", "o_item", "r")
-_WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p\}")
+_WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p(?: ?\* ?(\d+))?\}")  # {p}, {100*p}, {p*100}
+_OTHERWISE_WITH_P = re.compile(r"\{[\d\s.+*/()-]*p[\d\s.+*/()p-]*\}")
 
 
 class Prediction(NamedTuple):
@@ -114,7 +115,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = commands.add_parser("predict", help="what a program, or a run, would take on another machine")
     parser.add_argument("target", metavar="PROGRAM|LEDGER", help="a program, or a ledger file (.json)")
     parser.add_argument(
-        "arguments", nargs="*", help="the program's, where {p} is the number of processors, {100*p} as often 100"
+        "arguments",
+        nargs="*",
+        help="the program's, where {p} is the number of processors, {100*p} or {p*100} as often 100",
     )
     parser.add_argument("-p", nargs="+", type=_count, metavar="P", help="numbers of processors; of programs")
     parser.add_argument("--machine", metavar="FILE", help="a machine file of the other machine (PYBSP_MACHINE)")
@@ -235,7 +238,7 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
     weak = any(map(_WITH_P.search, options.arguments))
     found = []
     for p in sorted(set(options.p)):
-        arguments = [_WITH_P.sub(lambda match: str(int(match[1] or 1) * p), text) for text in options.arguments]  # noqa: B023
+        arguments = [_for_p(text, p) for text in options.arguments]
         there = resized(machine, p)
         ledgers = _runs([options.target, *arguments], p, there)
         if not ledgers:
@@ -258,6 +261,14 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
         )
     scaling = "weak scaling" if weak else "the same input for each p"
     return Shown(f"{' '.join([options.target, *options.arguments])}: {scaling}", head, rows, found)
+
+
+def _for_p(text: str, p: int) -> str:
+    """An argument of the program, for p processors."""
+    found = _WITH_P.sub(lambda match: str(int(match[1] or 1) * p * int(match[2] or 1)), text)
+    if _OTHERWISE_WITH_P.search(found):
+        raise UsageError(f"argument {text!r}: expected {{p}}, {{100*p}} or {{p*100}}, with whole numbers")
+    return found
 
 
 def _bar(one: Prediction, machine: BSPMachine) -> str:

@@ -201,3 +201,23 @@ def test_the_error_bar_is_that_of_the_parameters_that_predict_the_exchange(
     dataclasses.replace(MACHINE, exchange=exchange, cost="max").save(machine)  # which its own parameters predict
     assert command(["predict", program, "0", "-p", "2", "--machine", machine]) == 0
     assert "+- is 20 % of the exchange" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["{p}", "{1*p}", "{p*1}", "{p * 1}", "{1 * p}"])
+def test_an_argument_goes_with_p_on_either_side(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    program, machine = files
+    assert command(["predict", program, text, "-p", "4", "--machine", machine]) == 0
+    printed = capsys.readouterr().out
+    assert "weak scaling" in printed
+    assert float(rows(printed)[0][2]) == pytest.approx(2 + 0.25 + 0.004, abs=0.1)
+
+
+@pytest.mark.parametrize("text", ["{p/2}", "{1.5*p}", "{p+1}", "{2*p*3+p}", "{p p}"])
+def test_a_formula_of_p_that_is_none_is_an_error(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    program, machine = files
+    assert command(["predict", program, text, "-p", "4", "--machine", machine]) == 2
+    assert f"argument '{text}': expected {{p}}, {{100*p}} or {{p*100}}" in capsys.readouterr().err
