@@ -84,7 +84,7 @@ class Split(Generic[Machine]):
             context,
             [of_all[m] if of_all else m for m in members],
         )
-        part.contexts, part.root = whole.contexts, whole.root
+        part.contexts, part.root, part.as_shown = whole.contexts, whole.root, whole.as_shown
         part.contexts.add(context)
         whole.living_parts.append(part)
         part.gate.close(_OUTSIDE)

@@ -287,7 +287,7 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[Itera
     Raises:
         UsageError: it fails.
     """
-    chosen = simulation.SimulateOptions(p, measure=True, ledgers=[])
+    chosen = simulation.SimulateOptions(p, measure=True, ledgers=[], one_node=len(set(machine.hosts)) == 1)
     before, path = sys.argv, list(sys.path)
     with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, contextlib.ExitStack() as stack:
         file = os.path.join(folder, "machine.json")

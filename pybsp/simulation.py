@@ -28,8 +28,11 @@ from .replaying import replay
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text
+from .shown import AsShown
 from .superstep import SuperstepEngine
+from .transport.router import Direct
 from .transport.virtual import Carry, MachineFailed, Meeting, Scheduler, VirtualTransport
+from .transport.wire import AREA
 
 if TYPE_CHECKING:
     from .routing.networks.network import Network
@@ -89,6 +92,7 @@ class SimulateOptions:
     replay: Replay | None = None
     trace: str | None = None
     ledgers: list[Ledger] | None = None  # where they are to be kept
+    one_node: bool = False  # whether ways are those of ranks of one node
     trace_file: TraceFile | None = None
     about_trace: Mapping[str, Any] = field(default_factory=dict)  # of the last run, for its ledger
 
@@ -284,6 +288,15 @@ def _simulated(
         return run_processor
 
     prepare(meeting, supersteps)
+    if (
+        _options is not None
+        and _options.one_node
+        and p > 1
+        and not checked
+        and isinstance(supersteps[0].router, Direct)
+    ):
+        for superstep in supersteps:
+            superstep.as_shown = AsShown(AREA)
     tracers = _tracers(supersteps) if _options is not None and _options.trace else []
     scheduler.run([body(superstep) for superstep in supersteps])
     if meeting.failed:

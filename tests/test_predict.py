@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,12 @@ import pytest
 
 import pybsp
 from pybsp.cli import main as command
-from pybsp.ledger import Supersteps, append_run, read
+from pybsp.ledger import Record, Supersteps, append_run, read
 from pybsp.machine import BSPMachine
-from pybsp.predict import Prediction, predicted
+from pybsp.predict import Prediction, _runs, predicted
+from pybsp.ways import named
+
+from .launching import ended_well, run
 
 MACHINE = BSPMachine(4, g=1e-3, l=1.0, r=1e9, o_msg=0.25, o_item=0.125, error_median=0.05, error_p95=0.2)
 PROGRAM = """
@@ -221,3 +226,53 @@ def test_a_formula_of_p_that_is_none_is_an_error(
     program, machine = files
     assert command(["predict", program, text, "-p", "4", "--machine", machine]) == 2
     assert f"argument '{text}': expected {{p}}, {{100*p}} or {{p*100}}" in capsys.readouterr().err
+
+
+SMALL = """
+import numpy as np
+import pybsp
+from pybsp import collectives
+def main(bsp):
+    big, small = np.zeros(8192), np.zeros(4)
+    with bsp.label("small"):
+        collectives.allreduce(bsp, 1.0, np.add)
+        collectives.broadcast(bsp, small)
+        collectives.allgather(bsp, small)
+        bsp.sync()  # the program's own supersteps are none
+    with bsp.label("large"):
+        collectives.allreduce(bsp, big, np.add, degree=2)
+        collectives.broadcast(bsp, big, degree=2)
+        collectives.allgather(bsp, big)
+    with bsp.label("started"):
+        ticket = collectives.allreduce.start(bsp, 1.0, np.add)
+        bsp.sync()
+        ticket.finish()
+    grid = bsp.grid(1, bsp.p)
+    with bsp.label("group"):
+        collectives.allreduce(grid.row, 1.0, np.add)
+    with bsp.split(0) as part, part.label("part"):
+        collectives.allreduce(part, 1.0, np.add)
+    bsp.sync()
+pybsp.run(main)
+"""
+
+
+def ways_of(records: Sequence[Record]) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    return [(one.label, named(one.ways), named(one.parts.ways) if one.parts else ()) for one in records]
+
+
+def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_path: Path) -> None:
+    source, machine, ledger = tmp_path / "small.py", tmp_path / "m.json", tmp_path / "l.json"
+    source.write_text(SMALL)
+    MACHINE.save(machine)
+    line = [sys.executable, "-m", "pybsp", "run", "-n", "2", "--ledger", str(ledger)]
+    ended_well(run([*line, "--machine", str(machine), str(source)]))
+    on_ranks = ways_of(read(ledger)["runs"][0]["supersteps"])
+    here = dataclasses.replace(MACHINE, p=2)
+    (virtual,) = _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "a")))
+    assert ways_of(list(virtual)) == on_ranks
+    assert ("small", ("record",), ()) in on_ranks
+    (apart,) = _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "b")))
+    assert not any("record" in ways for _, ways, _ in ways_of(list(apart)))
+    by_board = BSPMachine(2, g=0.0, l=1.0, r=1.0, o_msg=64.0)
+    assert predicted(virtual, by_board).exchange < predicted(apart, by_board).exchange
