@@ -34,7 +34,9 @@ from .machine import BSPMachine, resized
 from .page import framed
 from .pictures import note, safe, shown_label
 
-SCALED = ("g", "l", "o_msg", "o_item", "r")
+SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it
+SCALED_TABLES = ("o_way", "late")
+_NAMES = (*SCALED, *SCALED_TABLES)
 _WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p(?: ?\* ?(\d+))?\}")  # {p}, {100*p}, {p*100}
 _OTHERWISE_WITH_P = re.compile(r"\{[\d\s.+*/()-]*p[\d\s.+*/()p-]*\}")
 
@@ -122,7 +124,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("-p", nargs="+", type=_count, metavar="P", help="numbers of processors; of programs")
     parser.add_argument("--machine", metavar="FILE", help="a machine file of the other machine (PYBSP_MACHINE)")
     parser.add_argument(
-        "--scale", nargs="+", default=[], metavar="NAME=FACTOR", help=f"what if: of {', '.join(SCALED)} so many times"
+        "--scale", nargs="+", default=[], metavar="NAME=FACTOR", help=f"what if: of {', '.join(_NAMES)} so many times"
     )
     parser.add_argument("--html", metavar="FILE", help="write a page of it, with pictures")
     parser.set_defaults(action=_predict)
@@ -184,8 +186,8 @@ def _factors(texts: Sequence[str]) -> dict[str, float]:
             factor = float(figure)
         except ValueError:
             factor = 0.0
-        if name not in SCALED or not 0 < factor < float("inf"):
-            raise UsageError(f"--scale: expected one of {', '.join(SCALED)}, = and a factor above 0, got {text!r}")
+        if name not in _NAMES or not 0 < factor < float("inf"):
+            raise UsageError(f"--scale: expected one of {', '.join(_NAMES)}, = and a factor above 0, got {text!r}")
         found[name] = factor
     return found
 
@@ -199,6 +201,8 @@ def _scaled(machine: BSPMachine, factors: dict[str, float]) -> BSPMachine:
     )
     exchange = None if machine.exchange is None else _scaled(machine.exchange, factors)
     figures: dict[str, Any] = {name: getattr(machine, name) * factor for name, factor in times.items()}
+    for name in SCALED_TABLES:
+        figures[name] = tuple((way, seconds * factors.get(name, 1.0)) for way, seconds in getattr(machine, name))
     return dataclasses.replace(machine, segments=rows, exchange=exchange, **figures)
 
 
@@ -229,6 +233,7 @@ class Shown(NamedTuple):
     head: list[str]
     rows: list[list[str]]
     predictions: list[Prediction]
+    weak: bool = False  # whether work grows with p
 
 
 # -- of a program ------------------------------------------------------------------------------------------------------
@@ -250,8 +255,7 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
     rows = []
     for one in found:
         more = one.p / first.p
-        # Of weak scaling the work grows with p: as much in the same time is a speed-up of p.
-        speedup = first.time / one.time * (more if weak else 1.0) if one.time else 1.0
+        speedup = speedup_of(one, first, weak)
         rows.append(
             [
                 *(f"{one.p}", f"{one.supersteps}", f"{one.time:.4g}", _bar(one, machine)),
@@ -260,7 +264,12 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
             ]
         )
     scaling = "weak scaling" if weak else "the same input for each p"
-    return Shown(f"{' '.join([options.target, *options.arguments])}: {scaling}", head, rows, found)
+    return Shown(f"{' '.join([options.target, *options.arguments])}: {scaling}", head, rows, found, weak)
+
+
+def speedup_of(one: Prediction, first: Prediction, weak: bool) -> float:
+    """How many times as fast as the first; of weak scaling, where work grows with p, as much in the same time is p."""
+    return first.time / one.time * (one.p / first.p if weak else 1.0) if one.time else 1.0
 
 
 def _for_p(text: str, p: int) -> str:
@@ -356,7 +365,7 @@ def _write(options: argparse.Namespace, tables: Sequence[Shown], remarks: Sequen
     parts = []
     for one in tables:
         parts.append(f"<h2>{safe(one.title, 2000)}</h2>")
-        parts += _pictures(one.predictions) if one.head[0] == "p" else ()
+        parts += _pictures(one.predictions, one.weak) if one.head[0] == "p" else ()
         parts.append(html_table(one.head, one.rows, last=one.head[0] == "label"))
     text = framed(f"Prediction of {Path(options.target).name}", [*parts, *map(note, remarks)])
     try:
@@ -366,17 +375,26 @@ def _write(options: argparse.Namespace, tables: Sequence[Shown], remarks: Sequen
         raise UsageError(f"--html: {options.html}: cannot be written ({error.strerror})") from error
 
 
-def _pictures(found: Sequence[Prediction]) -> Iterator[str]:
-    """Time over p, and what it goes to."""
+def _pictures(found: Sequence[Prediction], weak: bool) -> Iterator[str]:
+    """Time, speed-up, efficiency and imbalance over p, and what the time goes to."""
     p = np.array([float(one.p) for one in found])
     time = np.array([one.time for one in found])
     if len(found) > 1 and (time > 0).all():
-        ideal = time[0] * p[0] / p
+        along = Axis.over(p, "p", log=True)
+        ideal = np.full_like(time, time[0]) if weak else time[0] * p[0] / p
         up = Axis.over(np.concatenate([time, ideal]), "seconds", log=True)
+        best = f"that of p = {found[0].p}" + ", divided" * (not weak)
         yield "<h3>Time</h3>"
-        yield lines(
-            p, [time, ideal], ["predicted", f"that of p = {found[0].p}, divided"], Axis.over(p, "p", log=True), up
-        )
+        yield lines(p, [time, ideal], ["predicted", best], along, up)
+        speedup, more = np.array([speedup_of(one, found[0], weak) for one in found]), p / p[0]
+        yield f"<h3>Speed-up over p = {found[0].p}</h3>"
+        up = Axis.over(np.concatenate([speedup, more]), "speed-up", log=True)
+        yield lines(p, [speedup, more], ["predicted", "as many times as processors"], along, up)
+        yield "<h3>Efficiency</h3>"
+        yield lines(p, [speedup / more], [""], along, Axis.over(speedup / more, "speed-up a processor"))
+        imbalance = np.array([one.imbalance for one in found])
+        yield "<h3>Imbalance of computing (largest over mean)</h3>"
+        yield lines(p, [imbalance], [""], along, Axis.over(imbalance, "largest/mean"))
     yield "<h3>What it goes to</h3>"
     layers = np.array([one.parts for one in found]).T
     names = ["computing", "exchange", "latency"]

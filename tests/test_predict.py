@@ -122,6 +122,19 @@ def test_a_ledger_on_another_machine(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "<th>here/there</th>" in page.read_text()
 
 
+def test_what_if_scales_what_ways_and_long_computing_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, machine = tmp_path / "ledger.json", tmp_path / "machine.json"
+    ledger = pybsp.simulate(main_of_ledger, machine=BSPMachine(2, g=1.0, l=10.0, r=1.0)).ledger
+    append_run(path, ledger.as_json(["a", "a"], "direct"), first=True)
+    ways = {"o_way": {"queue": 8.0}, "late": {"sending": 16.0}, "after": ((1.0, 0.5),)}
+    exchange = BSPMachine(2, g=2.0, l=3.0, r=1.0, **ways)  # type: ignore[arg-type]
+    dataclasses.replace(BSPMachine(2, g=7.0, l=7.0, r=1.0), exchange=exchange).save(machine)
+    for scale, more in (([], 16.0), (["o_way=0.5"], 12.0), (["late=0.5"], 12.0), (["o_way=2", "late=3"], 40.0)):
+        options = ["--scale", *scale] if scale else []
+        assert command(["predict", str(path), "--machine", str(machine), *options]) == 0
+        assert float(rows(capsys.readouterr().out)[0][2]) == pytest.approx(10 + 3 + 16 + more)
+
+
 def test_valiants_cost_is_the_largest_part() -> None:
     ledger = pybsp.simulate(main_of_ledger, machine=BSPMachine(2, g=1.0, l=10.0, r=1.0)).ledger
     found = predicted(ledger, BSPMachine(2, g=2.0, l=3.0, r=1.0, cost="max"))
@@ -134,7 +147,9 @@ def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Pa
     page = tmp_path / "page.html"
     assert command(["predict", program, "10", "-p", "1", "2", "--machine", machine, "--html", str(page)]) == 0
     text = page.read_text()
-    assert text.count("<svg") == 2
+    assert text.count("<svg") == 5
+    for heading in "Time", "Speed-up over p = 1", "Efficiency", "Imbalance of computing", "What it goes to":
+        assert f"<h3>{heading}" in text
     assert "Prediction of program.py" in text
     assert "<script" not in text
 
