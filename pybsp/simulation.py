@@ -359,7 +359,7 @@ def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMach
             f"pybsp.simulate: argument machine: expected an EBSPMachine without a network, got {argument.network!r}: "
             "the ledger does not count how far messages go"
         )
-    return for_p(argument, p, "the argument machine")
+    return for_p(argument, p, "the argument machine: p")
 
 
 def run_simulated(
