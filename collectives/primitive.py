@@ -97,10 +97,15 @@ def primitive(
 
         @wraps(steps)
         def collective(bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            if small is not None and bsp.shown is not None:
-                found = small(bsp, *args, **kwargs)
-                if found is not NOT_SMALL:
-                    return cast("Result", found)
+            if small is not None:
+                if bsp.shown is not None:
+                    found = small(bsp, *args, **kwargs)
+                    if found is not NOT_SMALL:
+                        return cast("Result", found)
+                elif bsp.as_shown is not None and not bsp.as_shown.now and (riding is not None or isinstance(bsp, BSP)):
+                    # On a group of ranks those alone that climb or spread are shown.
+                    with bsp.as_shown:
+                        return collective(bsp, *args, **kwargs)
             if riding is not None and bsp.p > 1 and isinstance(bsp, BSP):  # on a group it has supersteps of its own
                 ticket = riding(bsp, *args, **kwargs)
                 if ticket is not None:

@@ -186,11 +186,19 @@ class Account:
         """A part is in use from now on; returns what `leave_part` wants."""
         return clock() - self.left
 
-    def leave_part(self, computed: float, spent: float) -> None:
-        """A part, in which so many seconds were spent by its own clock, is no longer in use.
+    def leave_part(self, before: float, spent: float, computed: float) -> None:
+        """A part is no longer in use: what was spent there, but for computing, is no computing of this superstep.
 
-        On ranks they are in the superstep around it already.
+        Args:
+            before: what `enter_part` returned.
+            spent: seconds in it, by its own clock.
+            computed: seconds of computing in it.
         """
+        self.log.note_away(clock() - self.left - before - computed)
+
+    def break_off(self) -> float:
+        """A part is left in the superstep that goes on; returns its seconds of computing, which are the whole's now."""
+        return clock() - self.left - self.log.take_away()
 
 
 class VirtualAccount(Account):
@@ -221,8 +229,15 @@ class VirtualAccount(Account):
         super().resume(saved)
 
     def time(self) -> float:
-        running = clock() - self.left if self._measure else self.work / self._machine.r
-        return super().time() + (self._part_seconds + running)
+        return super().time() + (self._part_seconds + self._running())
+
+    def _running(self) -> float:
+        return clock() - self.left if self._measure else self.work / self._machine.r
+
+    def break_off(self) -> float:
+        computed = self._part_seconds + self._running() - self.log.take_away()
+        self._part_seconds = 0.0
+        return computed
 
     def charge(self, enter: float) -> Charge:
         computed = enter - self.left if self._measure else self.work / self._machine.r
@@ -245,6 +260,7 @@ class VirtualAccount(Account):
             cached[key] = result, clock() - begin
         return cast("Result", result)
 
-    def leave_part(self, computed: float, spent: float) -> None:
+    def leave_part(self, before: float, spent: float, computed: float) -> None:
         self._part_seconds += spent
-        self.left = clock() - computed
+        self.log.note_away(spent - computed)
+        self.left = clock() - before

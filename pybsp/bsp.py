@@ -61,7 +61,7 @@ class BSP:
         self._superstep, self._gate, self._account = superstep, superstep.gate, superstep.account
         self._mail, self._runs, self._outgoing = superstep.mail, superstep.mail.runs, superstep.mail.outgoing
         self._pack = superstep.mail.pack_payload
-        self.shown, self.notes = superstep.shown, superstep.rides.notes
+        self.shown, self.as_shown, self.notes = superstep.shown, superstep.as_shown, superstep.rides.notes
         self.prepared: dict[Any, Any] = {}
         self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts and groups, by their size
         # In place of the method below, which calls it and does nothing else: an empty superstep is to take no longer.

@@ -117,6 +117,8 @@ def _superstep(
     args |= dict(zip(("words out", "words in", "messages out"), map(int, counts), strict=True))
     if trace.size == 1 and span in trace.riding:
         args["riding"] = trace.riding[span]
+    if trace.size == 1 and span in trace.parts:
+        args["parts"] = trace.parts[span]
     label = trace.labels[span]
 
     def piece(name: str, category: str, begin: int, length: int, **more: Any) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Group:
         self.pid = numbering.own
         self._calls, self._gate = engine.group_rides, engine.gate
         self._send, self.work = send, work
-        self.shown = GroupShown.on(engine, numbering)
+        self.shown, self.as_shown = GroupShown.on(engine, numbering), engine.as_shown
         self.notes = GroupNotes(self._calls, numbering)
         self.prepared: dict[Any, Any] = {}
 

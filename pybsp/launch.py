@@ -24,7 +24,8 @@ from .ledger import Ledger, LedgerFile, mpi_library, require_place
 from .machine import BSPMachine, machine_in_force
 from .machine_cache import Place
 from .managed import managed
-from .routing.choice import Routing, named, resolved
+from .part_totals import exchange_totals
+from .routing.choice import Routing, name_of, named, resolved
 from .routing.choice import router as make_router
 from .session import Circumstances, Session
 from .superstep import SuperstepEngine
@@ -188,11 +189,11 @@ def attach(
         yield bsp
 
 
-def place_of(transport: MPITransport) -> Place:
-    """Where the processors of a transport are."""
+def place_of(transport: MPITransport, router: str) -> Place:
+    """Where the processors of a transport are, whose messages go by the router of that name."""
     from mpi4py import MPI
 
-    return Place(transport.hosts, transport.nodes, mpi_library(MPI.Get_library_version()))
+    return Place(transport.hosts, transport.nodes, mpi_library(MPI.Get_library_version()), router)
 
 
 class _Decided(NamedTuple):
@@ -251,9 +252,10 @@ class _BSPSession(Session[BSP]):
         return settings.text(settings.ROUTER) if self._router == "direct" else self._router
 
     def decide(self) -> _Decided:
-        self._machine, self._warning = machine_in_force(
-            self._machine, self.transport.p, lambda: machine_cache.find(place_of(self.transport))
-        )
+        def cached() -> tuple[BSPMachine | None, str | None]:
+            return machine_cache.find(place_of(self.transport, name_of(self._chosen())))
+
+        self._machine, self._warning = machine_in_force(self._machine, self.transport.p, cached)
         return _Decided(self._machine, resolved(self._chosen(), self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -316,9 +318,10 @@ class _BSPSession(Session[BSP]):
         recorded = path and self._of_job()
         if recorded or self._keeps or superstep.tracer is not None:
             exchange_ledger(superstep, everybody=False)
+            parts = exchange_totals(superstep, processor.machine)
             more = {} if superstep.tracer is None else self._traced(superstep.tracer)
             if superstep.pid == 0:
-                self.ledger = Ledger(processor.machine, superstep.account.log)
+                self.ledger = Ledger(processor.machine, superstep.account.log, parts=parts)
                 if recorded:
                     here = zip(*self.circumstances, strict=True)
                     circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))

@@ -23,10 +23,11 @@ from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import reduce
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, overload
+from typing import Any, NamedTuple, TextIO, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,16 +53,76 @@ from .errors import UsageError
 from .files import replacing
 from .machine import BSPMachine, EBSPMachine
 
-if TYPE_CHECKING:
-    from .part_totals import PartTotals
-
 NOTHING_KNOWN: Mapping[str, Sequence[float]] = types.MappingProxyType({})  # of where a run was
-
-NO_PARTS: Mapping[int, PartTotals] = types.MappingProxyType({})
 
 FORMAT = "pybsp-ledger"
 UNITS = {"work": "flop", **dict.fromkeys(("h", "h_out", "h_in", "M"), "words of 8 bytes"), "all times": "s"}
 VERSION = 2
+
+
+class PartTotals(NamedTuple):
+    """What parts did in a superstep of the whole: the sums of a processor's, maximum over the processors.
+
+    supersteps: of parts.
+    work: flop charged in them.
+    h: words, of each superstep the largest that a processor of the part sent or received.
+    messages: likewise.
+    M: words that all processors of the part sent.
+    predicted: seconds: computing as in `seconds`, each exchange by the machine in force, with as many processors as
+        the part has.
+    measured: seconds.
+    seconds: of computing, of each superstep the largest of the part.
+    items: of queues, as messages.
+    ways: in which data went, as of a `Record`.
+
+    Examples:
+        >>> def main(bsp):
+        ...     with bsp.split(bsp.pid % 2) as part:
+        ...         for _ in range(3):
+        ...             part.send(0, np.zeros(10))
+        ...             part.sync()
+        ...     bsp.sync()
+        >>> machine = pybsp.BSPMachine(p=4, g=1e-8, l=1e-5, r=1e9)
+        >>> totals = pybsp.simulate(main, machine=machine).ledger.parts[1]
+        >>> totals.supersteps, totals.h, totals.messages, totals.M
+        (3, 30, 3, 30)
+        >>> f"{totals.exchange:.3g} s, predicted {totals.exchange_predicted:.3g}"
+        '3.03e-05 s, predicted 3.03e-05'
+    """
+
+    supersteps: int
+    work: float
+    h: int
+    messages: int
+    M: int
+    predicted: float
+    measured: float
+    seconds: float = 0.0
+    items: int = 0
+    ways: int = 0
+
+    @property
+    def exchange(self) -> float:
+        """Seconds of the exchanges as measured: those of all of it, less computing."""
+        return self.measured - self.seconds
+
+    @property
+    def exchange_predicted(self) -> float:
+        """Seconds of the exchanges by the machine in force."""
+        return self.predicted - self.seconds
+
+    def in_short(self) -> dict[str, float]:
+        """The figures of a trace's superstep, by name."""
+        names = ("supersteps", "h", "M", "seconds", "exchange", "exchange_predicted")
+        return {name: getattr(self, name) for name in names}
+
+    def plus(self, other: PartTotals) -> PartTotals:
+        """The sums of both."""
+        both: list[Any] = [a + b for a, b in zip(self, other, strict=True)]
+        return PartTotals(*both)._replace(ways=self.ways | other.ways)
+
+
+NO_PARTS: Mapping[int, PartTotals] = types.MappingProxyType({})
 
 
 class Record(NamedTuple):
@@ -69,7 +130,8 @@ class Record(NamedTuple):
 
     label: as given to `bsp.superstep`, or "".
     work: flop charged by `bsp.work`, maximum over processors.
-    seconds: of computing, maximum over processors (virtual processors: work / r, unless measured).
+    seconds: of computing, maximum over processors (virtual processors: work / r, unless measured); that in parts of
+        the machine too, whose exchanges are in `exchange` and `exchange_predicted`.
     messages: that one processor sends or receives, maximum over processors; what a queue sends to one destination is
         one message.
     h_out, h_in: words that one processor sends, and receives, maximum over processors.
@@ -84,7 +146,8 @@ class Record(NamedTuple):
     charged: seconds that `work` takes by the machine's r; 0 where none was charged.
     ways: in which its data went, a bit for each of `pybsp.ways.WAYS`; of sums, those of any.
     supersteps: how many these are the sums of; 1 but in `Ledger.total` and `Ledger.totals`.
-    parts: what parts of the machine did in it (`bsp.split`), None where that is nothing; also in `Ledger.parts`.
+    parts: what parts of the machine did in it (`bsp.split`), None where that is nothing; of single supersteps also in
+        `Ledger.parts`.
 
     Examples:
         >>> def main(bsp):
@@ -233,6 +296,7 @@ class Log:
         self.checkpoints: list[tuple[int, int, float]] = []
         self.riding: dict[int, dict[str, int]] = {}
         self._rode: list[Rode] = []  # of this processor, not yet in `riding`
+        self._away: dict[int, float] = {}  # by row, seconds that are still to be taken off its computing
 
     def _open(self) -> None:
         self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
@@ -274,6 +338,23 @@ class Log:
         if at == self.CHUNK:
             self.turn()
 
+    def note_away(self, seconds: float) -> None:
+        """So long was this processor in exchanges of parts, in the superstep that goes on: that is no computing."""
+        if seconds > 0:
+            self._away[len(self)] = self._away.get(len(self), 0.0) + seconds
+
+    def take_away(self) -> float:
+        """Seconds that the superstep that goes on has been in exchanges of parts: they are no longer noted."""
+        return self._away.pop(len(self), 0.0)
+
+    def _take_off(self) -> None:
+        """The seconds away are no longer in the rows of supersteps that have ended."""
+        for row in [row for row in self._away if row < len(self)]:
+            number, at = divmod(row, self.ROWS)
+            chunk = self._full[number] if number < len(self._full) else self.numbers
+            at = at * COLUMNS + SECONDS
+            chunk[at] = max(chunk[at] - self._away.pop(row), 0.0)
+
     def turn(self) -> None:
         """The open chunk is full: begin another."""
         self._full.append(self.numbers)
@@ -303,6 +384,8 @@ class Log:
 
     def pieces(self, first: int, last: int) -> Iterator[NDArray[np.float64]]:
         """The rows from `first` to before `last` where they are, chunk by chunk: arrays of shape (some, COLUMNS)."""
+        if self._away:
+            self._take_off()
         while first < last:
             number, row = divmod(first, self.ROWS)
             chunk = self._full[number] if number < len(self._full) else self.numbers
@@ -325,6 +408,7 @@ class Log:
             "checkpoints": list(self.checkpoints),
             "riding": self.riding,
             "rode": self._rode,
+            "away": self._away.get(len(self), 0.0),
         }
 
     def resume(self, saved: Mapping[str, Any]) -> None:
@@ -337,6 +421,8 @@ class Log:
         self.labels.update((label, number) for number, label in enumerate(saved["labels"]))
         self.combined, self.names, self.checkpoints = saved["combined"], saved["names"], saved["checkpoints"]
         self.riding, self._rode = saved["riding"], saved["rode"]
+        self._away.clear()
+        self.note_away(saved.get("away", 0.0))
         for counts in self._counting:
             counts.begin()
 
@@ -458,6 +544,26 @@ class _Records(Sequence[Record]):
         return self._at(chosen)
 
 
+def predicted_exchange(
+    machine: BSPMachine | EBSPMachine, virtual: bool, computing: float, counted: tuple[float, ...], ways: int
+) -> float:
+    """Seconds that the exchange of a superstep takes by a machine.
+
+    Args:
+        machine: by which.
+        virtual: whether the run's times are.
+        computing: seconds of it before the exchange.
+        counted: h, messages, M and items.
+        ways: in which its data goes.
+    """
+    if isinstance(machine, BSPMachine) and machine.cost == "max":
+        return machine.elapsed(computing, *counted) - computing  # what it adds to computing
+    if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
+        h, messages, words, items = counted
+        return machine.exchanging(h, messages, words, items, ways, computing)
+    return machine.elapsed(0.0, *counted)
+
+
 class Ledger(_Records):
     """The records of all supersteps so far, combined over the processors.
 
@@ -514,17 +620,14 @@ class Ledger(_Records):
 
     def _record(self, row: Sequence[float], parts: PartTotals | None) -> Record:
         """The record of a combined row."""
-        machine, work, computing = self.machine, row[WORK], row[SECONDS]
+        work, computing = row[WORK], row[SECONDS]
         h = max(row[WORDS_OUT], row[WORDS_IN])
         counted, ways = (h, row[MESSAGES], row[WORDS], row[ITEMS]), int(row[WAYS])
-        whole = machine.elapsed(computing, *counted)
-        if isinstance(machine, BSPMachine) and machine.cost == "max":
-            exchange = whole - computing  # what it adds to computing
-        elif isinstance(machine, BSPMachine) and machine.exchange is not None and not self.virtual:
-            exchange = machine.exchanging(*counted, ways, computing)
-            whole = computing + exchange
-        else:
-            exchange = machine.elapsed(0.0, *counted)
+        exchange = predicted_exchange(self.machine, self.virtual, computing, counted, ways)
+        if parts is not None:
+            # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
+            computing = max(computing, parts.seconds)
+            exchange += parts.exchange_predicted
         return Record(
             label=self._names[int(row[LABEL])],
             work=work,
@@ -534,12 +637,12 @@ class Ledger(_Records):
             h_in=int(row[WORDS_IN]),
             h=int(h),
             M=int(row[WORDS]),
-            predicted=whole,
+            predicted=computing + exchange,
             measured=row[MEASURED],
             items=int(row[ITEMS]),
             seconds_mean=row[MEAN],
             exchange_predicted=exchange,
-            charged=work / machine.r,
+            charged=work / self.machine.r,
             ways=ways,
             parts=parts,
         )
@@ -716,6 +819,7 @@ class Supersteps(_Records):
     """The records of a run, in a ledger file or of a ledger: 120 bytes of each, and its label once.
 
     names: the labels, in the order in which they first come.
+    parts: what parts did, by the number of the record.
     columns: of `numbers`.
     """
 
@@ -725,6 +829,7 @@ class Supersteps(_Records):
         self._numbers = array("d")
         self._labels: dict[str, int] = {}
         self.names: list[str] = []
+        self.parts: Mapping[int, PartTotals] = records.parts if isinstance(records, Ledger) else NO_PARTS
         for record in records:
             self._add(record.label, record[1:-2])
 
@@ -735,6 +840,10 @@ class Supersteps(_Records):
             MisfitError: it is none.
         """
         found = {**_LATER, **_RECORD(value)}
+        if found["h"] != max(found["h_out"], found["h_in"]):
+            misfit = MisfitError(f"the larger of h_out and h_in, {max(found['h_out'], found['h_in'])}", f"{found['h']}")
+            misfit.steps.append(".h")
+            raise misfit
         self._add(found["label"], _figures(found))
 
     def _add(self, label: str, figures: Iterable[float]) -> None:
@@ -754,7 +863,7 @@ class Supersteps(_Records):
     def _at(self, number: int) -> Record:
         width = 1 + len(_STORED)
         label, *figures = self._numbers[number * width : (number + 1) * width]
-        return _sum_record(self.names[int(label)], figures, 1)
+        return _sum_record(self.names[int(label)], figures, 1, self.parts.get(number))
 
     @property
     def total(self) -> Record:
@@ -762,7 +871,7 @@ class Supersteps(_Records):
         with np.errstate(over="ignore"):
             sums = self.numbers().sum(axis=0)
         sums[_WAYS] = np.bitwise_or.reduce(self.numbers()[:, _WAYS].astype(np.int64), initial=0)
-        return _sum_record("total", sums[1:].tolist(), len(self))
+        return _sum_record("total", sums[1:].tolist(), len(self), _sum(self.parts.values()))
 
     def totals(self) -> list[Record]:
         """The sums by label; see `Ledger.totals`."""
@@ -773,13 +882,22 @@ class Supersteps(_Records):
         np.bitwise_or.at(ways, labels, rows[:, _WAYS].astype(np.int64))
         sums[:, _WAYS - 1] = ways
         of_each = np.bincount(labels, minlength=count).tolist()
-        return list(map(_sum_record, self.names, sums.tolist(), of_each))
+        parts: list[list[PartTotals]] = [[] for _ in range(count)]
+        for at, one in self.parts.items():
+            parts[labels[at]].append(one)
+        return list(map(_sum_record, self.names, sums.tolist(), of_each, map(_sum, parts)))
 
 
-def _sum_record(label: str, figures: Iterable[float], supersteps: int) -> Record:
+def _sum_record(label: str, figures: Iterable[float], supersteps: int, parts: PartTotals | None) -> Record:
     """The record of these figures, which are as `_STORED`."""
     found = (int(figure) if count else figure for figure, count in zip(figures, _whole, strict=True))
-    return Record._make((label, *found, supersteps, None))
+    return Record._make((label, *found, supersteps, parts))
+
+
+def _sum(parts: Iterable[PartTotals]) -> PartTotals | None:
+    """The sums of what parts did in some supersteps; None where that is nothing."""
+    all_parts = list(parts)
+    return reduce(PartTotals.plus, all_parts) if all_parts else None
 
 
 def _supersteps(value: Any) -> Supersteps:
@@ -834,6 +952,18 @@ def _trace(value: Any) -> dict[str, Any]:
 
 
 _CHECKPOINTS = each(fields({"superstep": whole(), "bytes": _COUNT, "seconds": _FIGURE}, others=untouched))
+_PARTS_OF_ONE = fields(
+    {"work": _FIGURE, "predicted": _FIGURE, "measured": _FIGURE}
+    | dict.fromkeys(("supersteps", "h", "messages", "M"), _COUNT),
+    {"seconds": _FIGURE, "items": _COUNT, "ways": _COUNT},  # which earlier files have not
+)
+
+
+def _parts_of_one(value: Any) -> PartTotals:
+    """The decoder of what parts did in a superstep."""
+    return PartTotals(**_PARTS_OF_ONE(value))
+
+
 CIRCUMSTANCES = ("cores", "threads", "load")  # of each processor's host; threads that its libraries take
 _FIELDS = fields(
     {
@@ -846,7 +976,12 @@ _FIELDS = fields(
         "versions": table(any_text),
         "supersteps": _supersteps,
     },
-    {**{name: _OF_EACH[name] for name in CIRCUMSTANCES}, "trace": _trace, "checkpoints": _CHECKPOINTS},
+    {
+        **{name: _OF_EACH[name] for name in CIRCUMSTANCES},
+        "trace": _trace,
+        "checkpoints": _CHECKPOINTS,
+        "parts": table(_parts_of_one),
+    },
     others=untouched,
 )
 
@@ -859,6 +994,13 @@ def _run(value: Any) -> dict[str, Any]:
             misfit = MisfitError(f"a list of p = {found['p']}, one of each processor", f"a list of {len(found[name])}")
             misfit.steps.append(f".{name}")
             raise misfit
+    count = len(found["supersteps"])
+    for name in found.get("parts", ()):
+        if not (name.isascii() and name.isdigit() and len(name) < 20 and int(name) < count):
+            misfit = MisfitError(f"the number of a superstep, below {count}", f"{name:.20}")
+            misfit.steps.append(".parts")
+            raise misfit
+    found["supersteps"].parts = {int(name): one for name, one in found.get("parts", {}).items()}
     return found
 
 

@@ -930,12 +930,12 @@ def machine_in_force(
         p: processors.
         cached: finds the machine that was measured here, and a warning.
     """
-    machine, origin = argument, "the argument machine"
+    machine, origin = argument, "the argument machine: p"
     if machine is not None and not isinstance(machine, BSPMachine):
         raise UsageError(f"machine: expected a pybsp.BSPMachine, got {type(machine).__name__}")
     if machine is None and settings.text(settings.MACHINE):
-        origin = settings.text(settings.MACHINE)
-        machine = BSPMachine.load(origin)
+        path = settings.text(settings.MACHINE)
+        machine, origin = BSPMachine.load(path), f"machine file {path}: {BSPMachine._PART}.p"
     if machine is None:
         machine, warning = cached()
         return machine or BSPMachine.nominal(p), warning
@@ -946,7 +946,7 @@ def for_p(machine: AnyMachine, p: int, origin: str) -> tuple[AnyMachine, str | N
     """The machine with p processors, and a warning where it was made for another p."""
     if machine.p == p:
         return machine, None
-    warning = f"{origin} is for p = {machine.p}, this run has p = {p}: its predictions are for another machine"
+    warning = f"{origin}: expected {p}, as this run has, got {machine.p}: its predictions are for another machine"
     return resized(machine, p), warning
 
 

@@ -1,7 +1,7 @@
 """Machine files that are found without being named: in the user's cache, by where a run is.
 
-What a figure depends on is in a file's name: p, which processors share which hosts, the MPI library, pybsp's version
-and how its processors meet. `pybsp run --calibrate` writes them; a run reads one where there is one.
+What a figure depends on is in a file's name: p, which processors share which hosts, the MPI library, pybsp's version,
+the router and how its processors meet. `pybsp run --calibrate` writes them; a run reads one where there is one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ class Place(NamedTuple):
     hosts: of each processor.
     nodes: of each processor a number, equal for those that meet in shared memory.
     library: the MPI library and its version.
+    router: the name of what carries messages.
     """
 
     hosts: Sequence[str]
     nodes: Sequence[int]
     library: str
+    router: str = "direct"
 
     def path(self) -> Path:
         """Where the machine file of this place is, if there is one.
@@ -46,6 +48,7 @@ class Place(NamedTuple):
             "hosts": list(self.hosts),
             "nodes": [first.setdefault(node, len(first)) for node in self.nodes],
             "library": self.library,
+            "router": self.router,
             "cores": process.cores(),
             "settings": {name: settings.text(name) for name in settings.OF_TRANSPORT},
             "versions": [__version__, platform.python_version(), core is not None],

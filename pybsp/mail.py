@@ -25,7 +25,7 @@ from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
 from .transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
 from .transport.memory import NOTHING, BufferPool
-from .ways import BY_MAIL
+from .ways import BY_COLLECTIVE, BY_MAIL
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag. Numbers without tags that are sent
 # one after the other are one record.
@@ -74,6 +74,7 @@ class Mail:
 
     def __init__(self, pool: BufferPool, operation: str = "bsp.send", short: int = SHORT, stream: int = MAIL) -> None:
         self._pool, self._operation, self._short, self._stream = pool, operation, short, stream
+        self._way = BY_MAIL if stream == MAIL else BY_COLLECTIVE
         self.outgoing: dict[int, Outgoing | bytearray] = {}
         self.runs: dict[int, list[Any]] = {}
         # Adds a payload without a tag to packed mail, and says whether it did; None: nothing is packed.
@@ -263,7 +264,7 @@ class Mail:
                 messages += count
         self.outgoing.clear()
         self.runs.clear()
-        return parcels, (words, messages, 0, BY_MAIL if parcels else 0)
+        return parcels, (words, messages, 0, self._way if parcels else 0)
 
     def _close_in_place(self) -> None:
         for out, memory, offset, room in self._in_place:

@@ -14,7 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .account import clock
-from .ledger import COLUMNS, ITEMS, MEASURED, MESSAGES, SECONDS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
+from .ledger import (
+    COLUMNS,
+    ITEMS,
+    MEASURED,
+    MESSAGES,
+    SECONDS,
+    WAYS,
+    WORDS,
+    WORDS_IN,
+    WORDS_OUT,
+    WORK,
+    PartTotals,
+    combine,
+    predicted_exchange,
+)
 from .machine import BSPMachine, EBSPMachine, resized
 from .transport import LEDGER, REPLIES, Parcel, Section
 
@@ -22,38 +36,6 @@ if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
 Rows = NDArray[np.float64]
-
-
-class PartTotals(NamedTuple):
-    """What parts did in a superstep of the whole: the sums of a processor's, maximum over the processors.
-
-    supersteps: of parts.
-    work: flop charged in them.
-    h: words, of each superstep the largest that a processor of the part sent or received.
-    messages: likewise.
-    M: words that all processors of the part sent.
-    predicted: seconds, each superstep by the machine in force, with as many processors as the part has.
-    measured: seconds; they are a part of those of computing in the record of the whole.
-
-    Examples:
-        >>> def main(bsp):
-        ...     with bsp.split(bsp.pid % 2) as part:
-        ...         for _ in range(3):
-        ...             part.send(0, np.zeros(10))
-        ...             part.sync()
-        ...     bsp.sync()
-        >>> totals = pybsp.simulate(main, p=4).ledger.parts[1]
-        >>> totals.supersteps, totals.h, totals.messages, totals.M
-        (3, 30, 3, 30)
-    """
-
-    supersteps: int
-    work: float
-    h: int
-    messages: int
-    M: int
-    predicted: float
-    measured: float
 
 
 NOTHING = PartTotals(0, 0.0, 0, 0, 0, 0.0, 0.0)
@@ -108,7 +90,7 @@ class Stays:
         return stays
 
 
-def sums(stays: Iterable[Sequence[Stay]], machine: BSPMachine | EBSPMachine) -> Found:
+def sums(stays: Iterable[Sequence[Stay]], machine: BSPMachine | EBSPMachine, virtual: bool) -> Found:
     """What parts did in each of some stays, from those of all their members, the first member's first."""
     together: defaultdict[tuple[int, tuple[int, ...], int], list[Stay]] = defaultdict(list)
     for of_one in stays:
@@ -121,34 +103,43 @@ def sums(stays: Iterable[Sequence[Stay]], machine: BSPMachine | EBSPMachine) -> 
     for (superstep, members, _), of_all in together.items():
         done = of_all[0].combined
         rows = np.concatenate((of_all[0].rows[:done], combine(stay.rows[done:] for stay in of_all)))
-        found.append((superstep, members, _totals(rows, resized(machine, len(members)))))
+        found.append((superstep, members, _totals(rows, resized(machine, len(members)), virtual)))
     return found
 
 
-def _totals(rows: Rows, machine: BSPMachine | EBSPMachine) -> PartTotals:
-    h = np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN])
-    counted = zip(rows[:, SECONDS], h, rows[:, MESSAGES], rows[:, WORDS], rows[:, ITEMS], strict=True)
+def _totals(rows: Rows, machine: BSPMachine | EBSPMachine, virtual: bool) -> PartTotals:
+    h, seconds, ways = np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN]), rows[:, SECONDS], rows[:, WAYS].astype(int)
+    counted = zip(h, rows[:, MESSAGES], rows[:, WORDS], rows[:, ITEMS], strict=True)
+    exchanges = (
+        predicted_exchange(machine, virtual, computing, tuple(map(float, one)), way)
+        for computing, one, way in zip(seconds.tolist(), counted, ways.tolist(), strict=True)
+    )
     return PartTotals(
         len(rows),
         float(rows[:, WORK].sum()),
         int(h.sum()),
         int(rows[:, MESSAGES].sum()),
         int(rows[:, WORDS].sum()),
-        float(sum(machine.elapsed(*map(float, one)) for one in counted)),
+        float(seconds.sum()) + sum(exchanges),
         float(rows[:, MEASURED].sum()),
+        float(seconds.sum()),
+        int(rows[:, ITEMS].sum()),
+        int(np.bitwise_or.reduce(ways, initial=0)),
     )
 
 
 def largest(found: Iterable[tuple[int, tuple[int, ...], PartTotals]]) -> Mapping[int, PartTotals]:
-    """By superstep: the sums of each processor, and of these the largest."""
+    """By superstep: the sums of each processor, and of these the largest; the ways of all."""
     of_each: defaultdict[int, defaultdict[int, PartTotals]] = defaultdict(lambda: defaultdict(lambda: NOTHING))
+    ways: defaultdict[int, int] = defaultdict(int)
     for superstep, members, totals in found:
+        ways[superstep] |= totals.ways
         for pid in members:
-            before = of_each[superstep][pid]
-            both: list[Any] = [a + b for a, b in zip(before, totals, strict=True)]
-            of_each[superstep][pid] = PartTotals(*both)
+            of_each[superstep][pid] = of_each[superstep][pid].plus(totals)
     return {
-        superstep: PartTotals(*(max(column) for column in zip(*totals.values(), strict=True)))
+        superstep: PartTotals(*(max(column) for column in zip(*totals.values(), strict=True)))._replace(
+            ways=ways[superstep]
+        )
         for superstep, totals in of_each.items()
     }
 
@@ -168,7 +159,7 @@ def exchange_totals(engine: SuperstepEngine, machine: BSPMachine | EBSPMachine) 
     engine.settle(arrival, LEDGER, what)
     # The first member's own come first: rows that are combined already are the same on all.
     of_all = sorted(arrival.parcels, key=lambda one: one[0] != engine.pid)
-    mine = sums([_stays(parcel) for _, parcel in of_all], machine)
+    mine = sums([_stays(parcel) for _, parcel in of_all], machine, engine.account.virtual)
     notes = engine.settle(engine.meet(LEDGER, (mine, None, None), {}), LEDGER, what)
     assert notes is not None
     stays.totals.update(largest(one for of_one in notes for one in of_one))

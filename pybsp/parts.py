@@ -12,7 +12,8 @@ from .account import clock
 from .agreement import parts
 from .errors import UsageError
 from .failures import killed
-from .part_totals import Stay, Stays
+from .ledger import SECONDS
+from .part_totals import Rows, Stay, Stays
 from .superstep import SuperstepEngine
 from .transport import SPLIT
 
@@ -50,7 +51,7 @@ class Split(Generic[Machine]):
         self._whole, self._make = whole, make
         self._part: SuperstepEngine | None = None
         self._machine: Machine | None = None
-        self._computed = self._began = 0.0
+        self._before = self._began = 0.0
         self._first = self._inner = 0
         whole.give_back()
         if not whole.account.label:
@@ -83,7 +84,7 @@ class Split(Generic[Machine]):
             context,
             [of_all[m] if of_all else m for m in members],
         )
-        part.contexts, part.root = whole.contexts, whole.root
+        part.contexts, part.root, part.as_shown = whole.contexts, whole.root, whole.as_shown
         part.contexts.add(context)
         whole.living_parts.append(part)
         part.gate.close(_OUTSIDE)
@@ -103,7 +104,7 @@ class Split(Generic[Machine]):
         self._began = part.account.time()
         inner = part.account.stays
         self._first, self._inner = len(part.account.log), 0 if inner is None else len(inner.all)
-        self._computed = whole.account.enter_part()
+        self._before = whole.account.enter_part()
         whole.part = part
         whole.gate.close("a part made by bsp.split is in use; leave its with block first")
         return self._machine
@@ -128,6 +129,8 @@ class Split(Generic[Machine]):
         whole.account.work += part.account.work
         part.account.work = 0.0
         spent = part.account.time() - self._began  # before others are waited for
+        rows = part.account.log.table(self._first)
+        computed = float(rows[:, SECONDS].sum()) + part.account.break_off()
         try:
             if isinstance(error, KeyboardInterrupt) or killed(error) or not process.takes_part():
                 usable = False
@@ -143,17 +146,16 @@ class Split(Generic[Machine]):
         finally:
             whole.part = None
             whole.gate.open()
-            whole.account.leave_part(self._computed, spent)
-            self._note(part)
+            whole.account.leave_part(self._before, spent, computed)
+            self._note(part, rows)
             if not usable:
                 whole.living_parts.remove(part)  # nothing can be given back any more
 
-    def _note(self, part: SuperstepEngine) -> None:
+    def _note(self, part: SuperstepEngine, rows: Rows) -> None:
         """What was done in the part is noted in the whole, what was done in parts of it too."""
         account, log, inner = self._whole.account, part.account.log, part.account.stays
         assert account.stays is not None
         combined = min(max(log.combined - self._first, 0), len(log) - self._first)
-        rows = log.table(self._first)
         account.stays.all.append(Stay(account.superstep, tuple(part.agreement.members), rows, combined))
         if inner is not None:
             account.stays.all += [one._replace(superstep=account.superstep) for one in inner.all[self._inner :]]

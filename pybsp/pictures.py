@@ -99,7 +99,9 @@ class BinnedSupersteps:
 
         yield "<h3>Imbalance of computing (largest over mean)</h3>"
         largest, mean = self.binned(self.computing), self.binned(self.mean)
-        ratio = np.divide(largest, mean, out=np.ones_like(largest), where=mean > 0)
+        with np.errstate(over="ignore"):
+            ratio = np.divide(largest, mean, out=np.ones_like(largest), where=mean > 0)
+        ratio = np.nan_to_num(ratio, posinf=np.finfo(float).max)
         middle = (self.edges[:-1] + self.edges[1:]) / 2
         yield lines(middle, [ratio], [""], along, Axis.over(ratio, "largest/mean"))
 

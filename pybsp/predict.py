@@ -29,13 +29,16 @@ from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
 from .files import replacing
-from .ledger import Record, read
+from .ledger import PartTotals, Record, read
 from .machine import BSPMachine, resized
 from .page import framed
 from .pictures import note, safe, shown_label
 
-SCALED = ("g", "l", "o_msg", "o_item", "r")
-_WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p\}")
+SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it
+SCALED_TABLES = ("o_way", "late")
+_NAMES = (*SCALED, *SCALED_TABLES)
+_WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p(?: ?\* ?(\d+))?\}")  # {p}, {100*p}, {p*100}
+_OTHERWISE_WITH_P = re.compile(r"\{[\d\s.+*/()-]*p[\d\s.+*/()p-]*\}")
 
 
 class Prediction(NamedTuple):
@@ -88,14 +91,22 @@ def predicted(records: Iterable[Record], machine: BSPMachine, faster: float = 1.
     sums = [0, 0.0, 0.0, 0.0, 0.0]
     for record in records:
         computing = record.seconds / faster
-        counted = record.h, record.messages, record.M, record.items
-        if machine.cost == "max":
-            exchange = machine.elapsed(computing, *counted) - computing
-        else:
-            exchange = machine.exchanging(*counted, record.ways, computing)
-        of_one = (1, computing, record.waiting / faster, exchange, min(empty, exchange))
+        exchange, latency = _exchange(record, machine, computing), empty
+        if record.parts is not None and record.parts.supersteps:
+            # A part's supersteps as if all were alike: of them the ledger of the whole has sums.
+            exchange += record.parts.supersteps * _exchange(record.parts, machine, 0.0, record.parts.supersteps)
+            latency += record.parts.supersteps * empty
+        of_one = (1, computing, record.waiting / faster, exchange, min(latency, exchange))
         sums = [a + b for a, b in zip(sums, of_one, strict=True)]
     return Prediction(label, machine.p, int(sums[0]), *sums[1:])
+
+
+def _exchange(counts: Record | PartTotals, machine: BSPMachine, computing: float, supersteps: int = 1) -> float:
+    """Seconds that an exchange takes: each of so many supersteps, of which these are the counts."""
+    h, messages, words, items = (count / supersteps for count in (counts.h, counts.messages, counts.M, counts.items))
+    if machine.cost == "max":
+        return machine.elapsed(computing, h, messages, words, items) - computing
+    return machine.exchanging(h, messages, words, items, counts.ways, computing)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -106,12 +117,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = commands.add_parser("predict", help="what a program, or a run, would take on another machine")
     parser.add_argument("target", metavar="PROGRAM|LEDGER", help="a program, or a ledger file (.json)")
     parser.add_argument(
-        "arguments", nargs="*", help="the program's, where {p} is the number of processors, {100*p} as often 100"
+        "arguments",
+        nargs="*",
+        help="the program's, where {p} is the number of processors, {100*p} or {p*100} as often 100",
     )
     parser.add_argument("-p", nargs="+", type=_count, metavar="P", help="numbers of processors; of programs")
     parser.add_argument("--machine", metavar="FILE", help="a machine file of the other machine (PYBSP_MACHINE)")
     parser.add_argument(
-        "--scale", nargs="+", default=[], metavar="NAME=FACTOR", help=f"what if: of {', '.join(SCALED)} so many times"
+        "--scale", nargs="+", default=[], metavar="NAME=FACTOR", help=f"what if: of {', '.join(_NAMES)} so many times"
     )
     parser.add_argument("--html", metavar="FILE", help="write a page of it, with pictures")
     parser.set_defaults(action=_predict)
@@ -173,8 +186,8 @@ def _factors(texts: Sequence[str]) -> dict[str, float]:
             factor = float(figure)
         except ValueError:
             factor = 0.0
-        if name not in SCALED or not 0 < factor < float("inf"):
-            raise UsageError(f"--scale: expected one of {', '.join(SCALED)}, = and a factor above 0, got {text!r}")
+        if name not in _NAMES or not 0 < factor < float("inf"):
+            raise UsageError(f"--scale: expected one of {', '.join(_NAMES)}, = and a factor above 0, got {text!r}")
         found[name] = factor
     return found
 
@@ -188,6 +201,8 @@ def _scaled(machine: BSPMachine, factors: dict[str, float]) -> BSPMachine:
     )
     exchange = None if machine.exchange is None else _scaled(machine.exchange, factors)
     figures: dict[str, Any] = {name: getattr(machine, name) * factor for name, factor in times.items()}
+    for name in SCALED_TABLES:
+        figures[name] = tuple((way, seconds * factors.get(name, 1.0)) for way, seconds in getattr(machine, name))
     return dataclasses.replace(machine, segments=rows, exchange=exchange, **figures)
 
 
@@ -197,10 +212,11 @@ def _left_out(machine: BSPMachine, path: str, factors: dict[str, float]) -> Iter
     if factors:
         whose += "; " + ", ".join(f"{name} times {factor:g}" for name, factor in factors.items())
     yield f"Exchange by {harmless(whose)}; g, l and the o's are taken to be the same for every p."
-    if machine.error_median is not None and machine.error_p95 is not None:
+    by = _by(machine)
+    if by.error_median is not None and by.error_p95 is not None:
         yield (
-            f"+- is {100 * machine.error_p95:.3g} % of the exchange: of supersteps that nothing was fitted from "
-            f"95 % were as near (half of them within {100 * machine.error_median:.3g} %)."
+            f"+- is {100 * by.error_p95:.3g} % of the exchange: of supersteps that nothing was fitted from "
+            f"95 % were as near (half of them within {100 * by.error_median:.3g} %)."
         )
     elif machine.calibrated:
         yield "There is no error bar: the machine file has none."
@@ -217,6 +233,7 @@ class PredictionTable(NamedTuple):
     head: list[str]
     rows: list[list[str]]
     predictions: list[Prediction]
+    weak: bool = False  # whether work grows with p
 
 
 # -- of a program ------------------------------------------------------------------------------------------------------
@@ -226,7 +243,7 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
     weak = any(map(_WITH_P.search, options.arguments))
     found = []
     for p in sorted(set(options.p)):
-        arguments = [_WITH_P.sub(lambda match: str(int(match[1] or 1) * p), text) for text in options.arguments]  # noqa: B023
+        arguments = [_for_p(text, p) for text in options.arguments]
         there = resized(machine, p)
         ledgers = _runs([options.target, *arguments], p, there)
         if not ledgers:
@@ -238,8 +255,7 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
     rows = []
     for one in found:
         more = one.p / first.p
-        # Of weak scaling the work grows with p: as much in the same time is a speed-up of p.
-        speedup = first.time / one.time * (more if weak else 1.0) if one.time else 1.0
+        speedup = speedup_of(one, first, weak)
         rows.append(
             [
                 *(f"{one.p}", f"{one.supersteps}", f"{one.time:.4g}", _bar(one, machine)),
@@ -248,11 +264,30 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
             ]
         )
     scaling = "weak scaling" if weak else "the same input for each p"
-    return PredictionTable(f"{' '.join([options.target, *options.arguments])}: {scaling}", head, rows, found)
+    return PredictionTable(f"{' '.join([options.target, *options.arguments])}: {scaling}", head, rows, found, weak)
+
+
+def speedup_of(one: Prediction, first: Prediction, weak: bool) -> float:
+    """How many times as fast as the first; of weak scaling, where work grows with p, as much in the same time is p."""
+    return first.time / one.time * (one.p / first.p if weak else 1.0) if one.time else 1.0
+
+
+def _for_p(text: str, p: int) -> str:
+    """An argument of the program, for p processors."""
+    found = _WITH_P.sub(lambda match: str(int(match[1] or 1) * p * int(match[2] or 1)), text)
+    if _OTHERWISE_WITH_P.search(found):
+        raise UsageError(f"argument {text!r}: expected {{p}}, {{100*p}} or {{p*100}}, with whole numbers")
+    return found
 
 
 def _bar(one: Prediction, machine: BSPMachine) -> str:
-    return "-" if machine.error_p95 is None else f"{machine.error_p95 * one.exchange:.2g}"
+    error = _by(machine).error_p95
+    return "-" if error is None else f"{error * one.exchange:.2g}"
+
+
+def _by(machine: BSPMachine) -> BSPMachine:
+    """The machine whose parameters predict exchanges; see `_exchange`."""
+    return machine if machine.exchange is None or machine.cost == "max" else machine.exchange
 
 
 def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[Iterable[Record]]:
@@ -261,7 +296,7 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[Itera
     Raises:
         UsageError: it fails.
     """
-    chosen = simulation.SimulateOptions(p, measure=True, ledgers=[])
+    chosen = simulation.SimulateOptions(p, measure=True, ledgers=[], one_node=len(set(machine.hosts)) == 1)
     before, path = sys.argv, list(sys.path)
     with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, contextlib.ExitStack() as stack:
         file = os.path.join(folder, "machine.json")
@@ -330,7 +365,7 @@ def _write(options: argparse.Namespace, tables: Sequence[PredictionTable], remar
     parts = []
     for one in tables:
         parts.append(f"<h2>{safe(one.title, 2000)}</h2>")
-        parts += _pictures(one.predictions) if one.head[0] == "p" else ()
+        parts += _pictures(one.predictions, one.weak) if one.head[0] == "p" else ()
         parts.append(html_table(one.head, one.rows, last=one.head[0] == "label"))
     text = framed(f"Prediction of {Path(options.target).name}", [*parts, *map(note, remarks)])
     try:
@@ -340,17 +375,26 @@ def _write(options: argparse.Namespace, tables: Sequence[PredictionTable], remar
         raise UsageError(f"--html: {options.html}: cannot be written ({error.strerror})") from error
 
 
-def _pictures(found: Sequence[Prediction]) -> Iterator[str]:
-    """Time over p, and what it goes to."""
+def _pictures(found: Sequence[Prediction], weak: bool) -> Iterator[str]:
+    """Time, speed-up, efficiency and imbalance over p, and what the time goes to."""
     p = np.array([float(one.p) for one in found])
     time = np.array([one.time for one in found])
     if len(found) > 1 and (time > 0).all():
-        ideal = time[0] * p[0] / p
+        along = Axis.over(p, "p", log=True)
+        ideal = np.full_like(time, time[0]) if weak else time[0] * p[0] / p
         up = Axis.over(np.concatenate([time, ideal]), "seconds", log=True)
+        best = f"that of p = {found[0].p}" + ", divided" * (not weak)
         yield "<h3>Time</h3>"
-        yield lines(
-            p, [time, ideal], ["predicted", f"that of p = {found[0].p}, divided"], Axis.over(p, "p", log=True), up
-        )
+        yield lines(p, [time, ideal], ["predicted", best], along, up)
+        speedup, more = np.array([speedup_of(one, found[0], weak) for one in found]), p / p[0]
+        yield f"<h3>Speed-up over p = {found[0].p}</h3>"
+        up = Axis.over(np.concatenate([speedup, more]), "speed-up", log=True)
+        yield lines(p, [speedup, more], ["predicted", "as many times as processors"], along, up)
+        yield "<h3>Efficiency</h3>"
+        yield lines(p, [speedup / more], [""], along, Axis.over(speedup / more, "speed-up a processor"))
+        imbalance = np.array([one.imbalance for one in found])
+        yield "<h3>Imbalance of computing (largest over mean)</h3>"
+        yield lines(p, [imbalance], [""], along, Axis.over(imbalance, "largest/mean"))
     yield "<h3>What it goes to</h3>"
     layers = np.array([one.parts for one in found]).T
     names = ["computing", "exchange", "latency"]

@@ -66,6 +66,14 @@ def counted(number: int, noun: str) -> str:
 def notes(run: dict[str, Any]) -> Iterator[str]:
     """What is to be said below a run's table."""
     yield from placed(run)
+    parts = run["supersteps"].total.parts
+    if parts is not None:
+        by = f", predicted {parts.exchange_predicted:.4g} s" if run["machine"]["calibrated"] else ""
+        yield (
+            f"parts of the machine: {counted(parts.supersteps, 'superstep')} of their own in "
+            f"{counted(len(run['supersteps'].parts), 'superstep')} of the whole, which contain them: computing "
+            f"{parts.seconds:.4g} s, exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}"
+        )
     if any(run["machine"].get(key) is not None for key in BARS.values()):
         yield (
             "+- is the median and the 95th percentile of the errors of the machine file's predictions of supersteps "

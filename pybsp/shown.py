@@ -7,7 +7,7 @@ elsewhere. Not in checked mode, on virtual processors, or with a router that for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,12 +16,12 @@ from .failures import note_label
 from .ledger import COLUMNS, Log, pack_row
 from .mail import Message, unpack
 from .rides import Letter, Ride, Stream, Supersteps, signature
-from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, new_tuple
+from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel, new_tuple
 from .transport.arena import SMALLEST, SharedPool
 from .transport.media.near import Near
 from .transport.router import Direct
 from .transport.wire import BY_MESSAGE
-from .ways import BY_RECORD
+from .ways import BY_COLLECTIVE, BY_RECORD
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -380,6 +380,32 @@ class Shown:
     def _leave(self, error: BaseException, name: str) -> None:
         note_label(error, self._engine.account.label or name)
         self._engine.agreement.leave(error)
+
+
+class AsShown:
+    """What ranks of one node would note of small collectives, on virtual processors: `with` it around a call of one.
+
+    Args:
+        room: bytes that a rank may show.
+
+    Attributes:
+        now: whether such a call goes on.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room, self.now = room, False
+
+    def __enter__(self) -> None:
+        self.now = True
+
+    def __exit__(self, *_: object) -> None:
+        self.now = False
+
+    def counted(self, parcels: Mapping[int, Parcel], counts: Counted) -> Counted:
+        """What a superstep counts here, where that is sent."""
+        words, messages, items, ways = counts
+        fits = all(8 * section[1] <= self._room for parcel in parcels.values() for section in parcel.values())
+        return (words, messages, items, BY_RECORD) if self.now and fits and ways == BY_COLLECTIVE else counts
 
 
 def _letters(arrival: Arrival, found: list[Message]) -> Counted | None:

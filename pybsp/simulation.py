@@ -28,8 +28,11 @@ from .replaying import replay
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text
+from .shown import AsShown
 from .superstep import SuperstepEngine
+from .transport.router import Direct
 from .transport.virtual import Carry, MachineFailed, Scheduler, VirtualMeeting, VirtualTransport
+from .transport.wire import AREA
 
 if TYPE_CHECKING:
     from .routing.networks.network import Network
@@ -89,6 +92,7 @@ class SimulateOptions:
     replay: Replay | None = None
     trace: str | None = None
     ledgers: list[Ledger] | None = None  # where they are to be kept
+    one_node: bool = False  # whether ways are those of ranks of one node
     trace_file: TraceFile | None = None
     about_trace: Mapping[str, Any] = field(default_factory=dict)  # of the last run, for its ledger
 
@@ -284,6 +288,15 @@ def _simulated(
         return run_processor
 
     prepare(meeting, supersteps)
+    if (
+        _options is not None
+        and _options.one_node
+        and p > 1
+        and not checked
+        and isinstance(supersteps[0].router, Direct)
+    ):
+        for superstep in supersteps:
+            superstep.as_shown = AsShown(AREA)
     tracers = _tracers(supersteps) if _options is not None and _options.trace else []
     try:
         scheduler.run([body(superstep) for superstep in supersteps])
@@ -335,8 +348,11 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
         rows = log.combined, min(log.combined + Log.ROWS, len(log))
         log.put([combine(one.table(*rows) for one in logs)])
     log.put_rides(ridden(rode for one in logs for rode in one.fresh_rides(len(log))))
-    stays = [account.stays.all for account in (one.account for one in supersteps) if account.stays is not None]
-    return Ledger(machine, log, True, largest(sums(stays, machine)))
+    stays = [account.stays for account in (one.account for one in supersteps) if account.stays is not None]
+    parts = largest(sums((one.all for one in stays), machine, virtual=True))
+    for one in stays:
+        one.totals = dict(parts)
+    return Ledger(machine, log, True, parts)
 
 
 def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMachine | EBSPMachine, str | None]:
@@ -348,7 +364,7 @@ def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMach
             f"pybsp.simulate: argument machine: expected an EBSPMachine without a network, got {argument.network!r}: "
             "the ledger does not count how far messages go"
         )
-    return for_p(argument, p, "the argument machine")
+    return for_p(argument, p, "the argument machine: p")
 
 
 def run_simulated(

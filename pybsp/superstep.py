@@ -39,7 +39,7 @@ from .queues import Queue
 from .registrations import Registrations
 from .rides import Rides, refuse_under_way
 from .settings import GRACE, seconds
-from .shown import ELSEWHERE, Shown
+from .shown import ELSEWHERE, AsShown, Shown
 from .transport import (
     END,
     FLAG_GETS,
@@ -131,6 +131,7 @@ class SuperstepEngine:
         patterns: of arrays.
         rides: functions that ride in its supersteps.
         shown: the way of short records; None where there is none.
+        as_shown: on virtual processors, what ranks would note of it; None where they are not to be of one node.
         saver: of checkpoints; None where there are none.
         tracer: keeps what a trace is made of; None where none is asked for.
         flags: that the next end of a superstep tells the others.
@@ -155,6 +156,7 @@ class SuperstepEngine:
         "accesses",
         "account",
         "agreement",
+        "as_shown",
         "checked",
         "context",
         "contexts",
@@ -209,6 +211,7 @@ class SuperstepEngine:
         self._letters: list[tuple[int, Section]] = []  # for the rides
         self._noted: list[tuple[int, Section]] = []
         self.shown = Shown.of(self)
+        self.as_shown: AsShown | None = None
         self.inbox = self._empty = Inbox((), self._outgoing)
         # When checked: what arrived last, to be poisoned, and the arrays of it whose dtype is known.
         self._fresh: list[tuple[Bytes, Sequence[NDArray[Any]]]] = []
@@ -491,7 +494,8 @@ class SuperstepEngine:
         self.rides.pack(parcels)
         if self.tracer is not None:
             self.tracer.count(parcels)
-        return parcels, _count(parcels.items(), self.pid)
+        counts = _count(parcels.items(), self.pid)
+        return parcels, counts if self.as_shown is None else self.as_shown.counted(parcels, counts)
 
     def take_rides(
         self, name: str, arrival: Arrival, seconds: float, sent: Counted, got: Counted = NOTHING, differs: str = ""

@@ -97,7 +97,16 @@ class Tracer:
         spans = [number // size for number in self.collectives]
         names = dict(zip(spans, self.collectives.values(), strict=True)) if size == 1 else {}
         return ProcessorTrace(
-            size, len(rows), labels, rows[firsts, LABEL], sums, self._largest(firsts), self.words, names, self._riding()
+            size,
+            len(rows),
+            labels,
+            rows[firsts, LABEL],
+            sums,
+            self._largest(firsts),
+            self.words,
+            names,
+            self._riding(),
+            self._parts(),
         )
 
     def _largest(self, firsts: NDArray[np.int64]) -> Rows:
@@ -108,6 +117,12 @@ class Tracer:
 
     def _riding(self) -> dict[int, dict[str, int]]:
         return self.log.riding if len(self.log) <= SPANS else {}
+
+    def _parts(self) -> dict[int, dict[str, float]]:
+        stays = self._account.stays
+        if stays is None or len(self.log) > SPANS:
+            return {}
+        return {number: one.in_short() for number, one in stays.totals.items()}
 
 
 class ProcessorTrace(NamedTuple):
@@ -122,6 +137,7 @@ class ProcessorTrace(NamedTuple):
     words: sent, by label and destination.
     collectives: names, by span.
     riding: words by name, by superstep.
+    parts: what parts did, by superstep, as `PartTotals.in_short` says it.
     """
 
     size: int
@@ -133,6 +149,7 @@ class ProcessorTrace(NamedTuple):
     words: dict[tuple[str, int], int]
     collectives: dict[int, str]
     riding: dict[int, dict[str, int]]
+    parts: dict[int, dict[str, float]]
 
 
 def gather(tracer: Tracer) -> Trace | None:
@@ -154,16 +171,16 @@ def gather(tracer: Tracer) -> Trace | None:
         counted = {(label, dest): count for (label, dest), count in words}
         of_all.append(
             ProcessorTrace(
-                size, supersteps, labels, table[:, 0], table[:, 1:], np.empty(0), counted, dict(collectives), {}
+                size, supersteps, labels, table[:, 0], table[:, 1:], np.empty(0), counted, dict(collectives), {}, {}
             )
         )
-    return Trace(of_all, traced.largest, traced.riding, engine.account.virtual)
+    return Trace(of_all, traced, engine.account.virtual)
 
 
 def of_virtual(tracers: Sequence[Tracer]) -> Trace:
     """What all virtual processors have kept, when their ledger has been combined."""
     traced = [tracer.traced() for tracer in tracers]
-    return Trace(traced, traced[0].largest, traced[0].riding, virtual=True)
+    return Trace(traced, traced[0], virtual=True)
 
 
 class Trace:
@@ -171,8 +188,7 @@ class Trace:
 
     Args:
         traced: of each processor.
-        largest: seconds of the largest computing, by span.
-        riding: words by name, by superstep.
+        known: what processor 0 knows of all: the largest computing, what rode, parts.
         virtual: whether its times are.
 
     Attributes:
@@ -182,11 +198,10 @@ class Trace:
         labels: of each span.
         computing, waiting, exchange: seconds, of each processor and span, shape (p, spans).
         counts: words out and in, messages out, shape (p, spans, 3).
+        collectives: names, by span; riding, parts: as of a `ProcessorTrace`.
     """
 
-    def __init__(
-        self, traced: Sequence[ProcessorTrace], largest: Rows, riding: dict[int, dict[str, int]], virtual: bool
-    ) -> None:
+    def __init__(self, traced: Sequence[ProcessorTrace], known: ProcessorTrace, virtual: bool) -> None:
         first = traced[0]
         self.p, self.size, self.supersteps, self.virtual = len(traced), first.size, first.supersteps, virtual
         self.labels = [first.labels[int(kind)] for kind in first.kinds]
@@ -194,9 +209,9 @@ class Trace:
         self.computing, self.counts = sums[:, :, 0], sums[:, :, 2:]
         # As measured, waiting cannot be longer than the rest of the superstep.
         rest = np.maximum(sums[:, :, 1] - self.computing, 0.0)
-        self.waiting = np.minimum(np.maximum(largest - self.computing, 0.0), rest)
+        self.waiting = np.minimum(np.maximum(known.largest - self.computing, 0.0), rest)
         self.exchange = rest - self.waiting
-        self.collectives, self.riding = first.collectives, riding
+        self.collectives, self.riding, self.parts = first.collectives, known.riding, known.parts
         self._traced = traced
 
     @property

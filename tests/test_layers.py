@@ -78,7 +78,6 @@ TYPES_ONLY = {
     *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
     *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals", "trace")),
     ("notes", "rides"),
-    ("ledger", "part_totals"),
     ("pictures", "ledger"),
     ("account", "part_totals"),
     ("arrays", "patterns"),

@@ -11,10 +11,10 @@ from threading import Thread
 
 import pytest
 
-from pybsp import BSPMachine, process
+from pybsp import BSPMachine, process, settings
 from pybsp.benchmarks.calibration import analysis
 from pybsp.benchmarks.calibration.first import keep
-from pybsp.benchmarks.calibration.harness import LaunchSpec, finish, launch_on_virtual
+from pybsp.benchmarks.calibration.harness import LaunchSpec, finish, ignore_settings, launch_on_virtual
 from pybsp.benchmarks.calibration.results import Errors
 from pybsp.benchmarks.calibration.samples import read
 from pybsp.cli import main as command
@@ -58,6 +58,7 @@ def test_a_machine_file_is_found_by_p_placement_library_and_host(monkeypatch: py
         HERE._replace(hosts=["here", "there"]),
         HERE._replace(nodes=[0, 1]),
         HERE._replace(library="Open MPI v5.0.6"),
+        HERE._replace(router="two-phase"),
     ):
         assert find(other) == (None, None), other
     for setting in ("PYBSP_SHARED", "PYBSP_WAIT", "PYBSP_AGGREGATE"):
@@ -66,6 +67,32 @@ def test_a_machine_file_is_found_by_p_placement_library_and_host(monkeypatch: py
             assert find(HERE) == (None, None), setting
     monkeypatch.setattr(process, "cores", lambda: 4096)
     assert find(HERE) == (None, None)
+
+
+def test_what_is_measured_obeys_no_option_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = {settings.GRACE, settings.WARN_AFTER, settings.REPORT_SIGNAL}
+    for but in (set(), {settings.ROUTER}):
+        for name in settings.OF_RUN:
+            monkeypatch.setenv(name, "set")
+        ignore_settings(but=[*but])
+        assert {name for name in settings.OF_RUN if name in os.environ} == waiting | but
+        for name in settings.OF_RUN:
+            monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.whole
+def test_a_run_by_another_router_measures_that_and_no_option_of_the_program_is_obeyed(
+    program: Program, cache: Path, tmp_path: Path
+) -> None:
+    path, saved = program(PROGRAM), tmp_path / "saved"
+    options = ["--checkpoint", str(saved), "--trace", str(tmp_path / "trace.json"), "--router", "two-phase"]
+    first = run([*PYBSP, "run", "-n", "2", "--calibrate", *options, str(path)])
+    assert first.out.startswith("True"), first
+    assert "measuring g, l" in first.err
+    assert [folder.name for folder in saved.glob("run-*")] == ["run-0"]  # the program's
+    assert json.loads((tmp_path / "trace.json").read_text())["otherData"]["runs"] == 1
+    again = run([*PYBSP, "run", "-n", "2", "--router", "direct", str(path)])
+    assert again.out.startswith("False"), again
 
 
 def test_a_machine_file_that_is_written_again_is_read_again() -> None:
@@ -186,7 +213,7 @@ PROGRAM = """
         if bsp.pid == 0:
             print(machine.calibrated, machine.g, machine.l)
         if bsp.pid == 0 and not bsp._superstep.account.virtual:
-            print(place_of(bsp._superstep.transport).path())
+            print(place_of(bsp._superstep.transport, "direct").path())
     pybsp.run(main)
     """
 

@@ -20,7 +20,7 @@ from pybsp import BSPMachine, Cost, EBSPMachine, UsageError
 from pybsp.collectives import broadcast, prefix
 from pybsp.cost import Superstep
 from pybsp.ledger import Ledger, Log, append_run, combine
-from pybsp.machine import for_p
+from pybsp.machine import for_p, machine_in_force
 from pybsp.report import report
 from pybsp.ways import BY_MAIL, BY_QUEUE, BY_RECORD, named
 
@@ -441,6 +441,20 @@ def test_a_machine_file_keeps_the_exchange_and_refuses_a_wrong_one_by_its_field(
     found, warning = for_p(machine, 4, "it")
     assert found.exchange is not None
     assert (found.exchange.p, found.exchange.g, warning is None) == (4, 0.5, False)
+
+
+def test_a_machine_of_another_p_is_a_warning_that_names_file_and_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "machine.json"
+    BSPMachine(2, 1.0, 10.0, 2.0).save(path)
+    monkeypatch.setenv("PYBSP_MACHINE", str(path))
+    found, warning = machine_in_force(None, 4)
+    assert found.p == 4
+    assert warning == (
+        f"machine file {path}: bsp.p: expected 4, as this run has, got 2: its predictions are for another machine"
+    )
+    assert machine_in_force(None, 2)[1] is None
 
 
 def test_costs_add_one_after_the_other() -> None:

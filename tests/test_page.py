@@ -186,6 +186,17 @@ def test_damaged_ledgers_are_refused_or_drawn(ledger: Path, tmp_path: Path) -> N
     assert drawn
 
 
+@pytest.mark.parametrize("name", ["seconds", "seconds_mean", "measured", "exchange_predicted", "charged"])
+def test_figures_near_the_largest_number_are_drawn(ledger: Path, tmp_path: Path, name: str) -> None:
+    whole, out = json.loads(ledger.read_text()), tmp_path / "page.html"
+    records = whole["runs"][0]["supersteps"]
+    for some_of_them in records[3:4], records[3:5], records:
+        for record in some_of_them:
+            record[name] = 1e308
+        ledger.write_text(json.dumps(whole))
+        assert page.write([str(ledger)], str(out)) == 0  # a warning would be an error
+
+
 def large(path: Path, runs: int, supersteps: int, p: int) -> None:
     """A ledger file of very many supersteps, with the longest labels, that need to be escaped."""
     rng = np.random.default_rng(0)

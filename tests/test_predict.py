@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,12 @@ import pytest
 
 import pybsp
 from pybsp.cli import main as command
-from pybsp.ledger import append_run
+from pybsp.ledger import Record, Supersteps, append_run, read
 from pybsp.machine import BSPMachine
-from pybsp.predict import Prediction, predicted
+from pybsp.predict import Prediction, _runs, predicted
+from pybsp.ways import named
+
+from .launching import ended_well, run
 
 MACHINE = BSPMachine(4, g=1e-3, l=1.0, r=1e9, o_msg=0.25, o_item=0.125, error_median=0.05, error_p95=0.2)
 PROGRAM = """
@@ -117,6 +122,19 @@ def test_a_ledger_on_another_machine(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "<th>here/there</th>" in page.read_text()
 
 
+def test_what_if_scales_what_ways_and_long_computing_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, machine = tmp_path / "ledger.json", tmp_path / "machine.json"
+    ledger = pybsp.simulate(main_of_ledger, machine=BSPMachine(2, g=1.0, l=10.0, r=1.0)).ledger
+    append_run(path, ledger.as_json(["a", "a"], "direct"), first=True)
+    ways = {"o_way": {"queue": 8.0}, "late": {"sending": 16.0}, "after": ((1.0, 0.5),)}
+    exchange = BSPMachine(2, g=2.0, l=3.0, r=1.0, **ways)  # type: ignore[arg-type]
+    dataclasses.replace(BSPMachine(2, g=7.0, l=7.0, r=1.0), exchange=exchange).save(machine)
+    for scale, more in (([], 16.0), (["o_way=0.5"], 12.0), (["late=0.5"], 12.0), (["o_way=2", "late=3"], 40.0)):
+        options = ["--scale", *scale] if scale else []
+        assert command(["predict", str(path), "--machine", str(machine), *options]) == 0
+        assert float(rows(capsys.readouterr().out)[0][2]) == pytest.approx(10 + 3 + 16 + more)
+
+
 def test_valiants_cost_is_the_largest_part() -> None:
     ledger = pybsp.simulate(main_of_ledger, machine=BSPMachine(2, g=1.0, l=10.0, r=1.0)).ledger
     found = predicted(ledger, BSPMachine(2, g=2.0, l=3.0, r=1.0, cost="max"))
@@ -129,7 +147,9 @@ def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Pa
     page = tmp_path / "page.html"
     assert command(["predict", program, "10", "-p", "1", "2", "--machine", machine, "--html", str(page)]) == 0
     text = page.read_text()
-    assert text.count("<svg") == 2
+    assert text.count("<svg") == 5
+    for heading in "Time", "Speed-up over p = 1", "Efficiency", "Imbalance of computing", "What it goes to":
+        assert f"<h3>{heading}" in text
     assert "Prediction of program.py" in text
     assert "<script" not in text
 
@@ -159,3 +179,115 @@ def test_what_is_wrong_is_named(
     named = {"PROGRAM": files[0], "MACHINE": files[1], "QUIET": str(tmp_path / "QUIET"), "EXIT": str(tmp_path / "EXIT")}
     assert command(["predict", *(named.get(option, option) for option in options)]) == 2
     assert re.search(f"pybsp predict: .*{said}", capsys.readouterr().err)
+
+
+def test_what_parts_exchange_is_predicted_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.split(0) as part:
+            for _ in range(3):
+                part.work(1e9)
+                part.send((part.pid + 1) % part.p, np.zeros(10))
+                part.sync()
+        bsp.sync()
+
+    here = BSPMachine(2, g=1.0, l=10.0, r=1e9)
+    ledger = pybsp.simulate(main, machine=here).ledger
+    there = BSPMachine(2, g=2.0, l=5.0, r=1e9)
+    for records in (ledger, _read_again(ledger, tmp_path)):
+        found = predicted(records, there, faster=2.0)
+        assert found.computing == pytest.approx(1.5)
+        assert found.exchange == pytest.approx(2 * 5.0 + 3 * (2.0 * 10 + 5.0))
+        assert found.latency == pytest.approx(5 * 5.0)
+
+
+def _read_again(ledger: pybsp.Ledger, folder: Path) -> Supersteps:
+    append_run(folder / "l.json", ledger.as_json(["a", "a"], "direct"), first=True)
+    records = read(folder / "l.json")["runs"][0]["supersteps"]
+    assert isinstance(records, Supersteps)
+    return records
+
+
+def test_the_error_bar_is_that_of_the_parameters_that_predict_the_exchange(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, machine = files
+    exchange = BSPMachine(4, g=1e-3, l=1.0, r=1e9, error_median=0.01, error_p95=0.02)
+    dataclasses.replace(MACHINE, exchange=exchange).save(machine)
+    assert command(["predict", program, "0", "-p", "2", "--machine", machine]) == 0
+    printed = capsys.readouterr().out
+    assert "+- is 2 % of the exchange" in printed
+    assert "half of them within 1 %" in printed
+    assert float(rows(printed)[0][3]) == pytest.approx(0.02 * 2.0, rel=0.05)
+    dataclasses.replace(MACHINE, exchange=exchange, cost="max").save(machine)  # which its own parameters predict
+    assert command(["predict", program, "0", "-p", "2", "--machine", machine]) == 0
+    assert "+- is 20 % of the exchange" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["{p}", "{1*p}", "{p*1}", "{p * 1}", "{1 * p}"])
+def test_an_argument_goes_with_p_on_either_side(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    program, machine = files
+    assert command(["predict", program, text, "-p", "4", "--machine", machine]) == 0
+    printed = capsys.readouterr().out
+    assert "weak scaling" in printed
+    assert float(rows(printed)[0][2]) == pytest.approx(2 + 0.25 + 0.004, abs=0.1)
+
+
+@pytest.mark.parametrize("text", ["{p/2}", "{1.5*p}", "{p+1}", "{2*p*3+p}", "{p p}"])
+def test_a_formula_of_p_that_is_none_is_an_error(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    program, machine = files
+    assert command(["predict", program, text, "-p", "4", "--machine", machine]) == 2
+    assert f"argument '{text}': expected {{p}}, {{100*p}} or {{p*100}}" in capsys.readouterr().err
+
+
+SMALL = """
+import numpy as np
+import pybsp
+from pybsp import collectives
+def main(bsp):
+    big, small = np.zeros(8192), np.zeros(4)
+    with bsp.label("small"):
+        collectives.allreduce(bsp, 1.0, np.add)
+        collectives.broadcast(bsp, small)
+        collectives.allgather(bsp, small)
+        bsp.sync()  # the program's own supersteps are none
+    with bsp.label("large"):
+        collectives.allreduce(bsp, big, np.add, degree=2)
+        collectives.broadcast(bsp, big, degree=2)
+        collectives.allgather(bsp, big)
+    with bsp.label("started"):
+        ticket = collectives.allreduce.start(bsp, 1.0, np.add)
+        bsp.sync()
+        ticket.finish()
+    grid = bsp.grid(1, bsp.p)
+    with bsp.label("group"):
+        collectives.allreduce(grid.row, 1.0, np.add)
+    with bsp.split(0) as part, part.label("part"):
+        collectives.allreduce(part, 1.0, np.add)
+    bsp.sync()
+pybsp.run(main)
+"""
+
+
+def ways_of(records: Sequence[Record]) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    return [(one.label, named(one.ways), named(one.parts.ways) if one.parts else ()) for one in records]
+
+
+def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_path: Path) -> None:
+    source, machine, ledger = tmp_path / "small.py", tmp_path / "m.json", tmp_path / "l.json"
+    source.write_text(SMALL)
+    MACHINE.save(machine)
+    line = [sys.executable, "-m", "pybsp", "run", "-n", "2", "--ledger", str(ledger)]
+    ended_well(run([*line, "--machine", str(machine), str(source)]))
+    on_ranks = ways_of(read(ledger)["runs"][0]["supersteps"])
+    here = dataclasses.replace(MACHINE, p=2)
+    (virtual,) = _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "a")))
+    assert ways_of(list(virtual)) == on_ranks
+    assert ("small", ("record",), ()) in on_ranks
+    (apart,) = _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "b")))
+    assert not any("record" in ways for _, ways, _ in ways_of(list(apart)))
+    by_board = BSPMachine(2, g=0.0, l=1.0, r=1.0, o_msg=64.0)
+    assert predicted(virtual, by_board).exchange < predicted(apart, by_board).exchange

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -176,3 +177,79 @@ def test_nothing_is_kept_where_nobody_asks() -> None:
     engine = SuperstepEngine(transport, router, Account(transport), checked=False)
     assert engine.tracer is None
     assert type(engine.account.log) is Log
+
+
+WITH_PARTS = """
+import time
+import numpy as np
+import pybsp
+def main(bsp):
+    halves = bsp.split(0)
+    with halves as part:
+        for _ in range(3):
+            part.send((part.pid + 1) % part.p, np.zeros(20000))
+            time.sleep(0.05 * (part.pid == 0))
+            part.sync()
+    bsp.sync()
+pybsp.run(main)
+"""
+
+
+@pytest.mark.parametrize("command_line", [["simulate", "-p"], ["run", "-n"]])
+def test_report_page_and_trace_show_what_parts_did(
+    program: Program, tmp_path: Path, command_line: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger, trace, page, machine = (tmp_path / name for name in ("l.json", "t.json", "p.html", "m.json"))
+    BSPMachine(2, g=1e-8, l=1e-5, r=1e9).save(machine)
+    line = [sys.executable, "-m", "pybsp", *command_line, "2", "--ledger", str(ledger), "--trace", str(trace)]
+    ended_well(run([*line, "--machine", str(machine), str(program(WITH_PARTS))]))
+    record = read(ledger)["runs"][0]["supersteps"][1]
+    assert (record.parts.supersteps, record.parts.h) == (3, 60000)
+    assert 3e-4 < record.parts.exchange_predicted < record.exchange_predicted  # 3 * 20000 * 1e-8 and latencies
+    if command_line[0] == "run":  # it waits for processor 0
+        assert 0.15 <= record.seconds <= record.measured
+    for pid in range(2):
+        found = [
+            e["args"]["parts"]["h"]
+            for e in slices(json.loads(trace.read_text())["traceEvents"], "superstep", pid)
+            if "parts" in e["args"]
+        ]
+        assert found == [60000]
+    capsys.readouterr()
+    assert command(["report", str(ledger), "--html", str(page)]) == 0
+    assert command(["report", str(ledger)]) == 0
+    for text in (page.read_text(), capsys.readouterr().out):
+        assert "parts of the machine: 3 supersteps of their own in 1 superstep of the whole" in text
+
+
+def test_damaged_parts_of_a_ledger_are_errors_that_name_file_and_field(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.split(0) as part:
+            part.sync()
+        bsp.sync()
+
+    whole = pybsp.simulate(main, p=2).ledger.as_json(["a", "a"], "direct")
+    path = tmp_path / "l.json"
+    good = json.loads(json.dumps(whole))["parts"]["1"]
+    for parts, wrong in (
+        ({"x": good}, "parts: expected the number of a superstep, below 2, got x"),
+        ({"2": good}, "parts: expected the number of a superstep, below 2, got 2"),
+        ({"1": 1}, "parts.1: expected an object of "),
+        ({"1": {**good, "measured": -1.0}}, "parts.1.measured: expected a finite number of at least 0"),
+        ({"1": {**good, "h": 0.5}}, "parts.1.h: expected a whole number"),
+    ):
+        path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [{**whole, "parts": parts}]}))
+        with pytest.raises(pybsp.UsageError, match=re.escape(f"l.json: runs[0].{wrong}")):
+            read(path)
+    del good["seconds"], good["items"], good["ways"]  # as earlier files are
+    path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [{**whole, "parts": {"1": good}}]}))
+    assert read(path)["runs"][0]["supersteps"][1].parts.seconds == 0
+
+
+def test_a_record_whose_h_is_not_the_larger_of_out_and_in_is_an_error(tmp_path: Path) -> None:
+    whole = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.as_json(["a", "a"], "direct")
+    whole["supersteps"][0]["h"] = 5
+    path = tmp_path / "l.json"
+    path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [whole]}))
+    with pytest.raises(pybsp.UsageError, match=r"supersteps\[0\].h: expected the larger of h_out and h_in, 0, got 5"):
+        read(path)

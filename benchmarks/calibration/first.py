@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pybsp
-from pybsp import process
+from pybsp import process, settings
 from pybsp.errors import BSPError, UsageError
 from pybsp.failures import quiet
 from pybsp.launch import place_of
@@ -50,11 +50,12 @@ def ready(command: Sequence[str], folder: str) -> tuple[int, str | None]:
 
 def on_ranks(job: LaunchSpec) -> None:
     """Measure what fits no cached file; collective."""
-    ignore_settings()
+    ignore_settings(but=[settings.ROUTER])  # the program's messages go by it
 
     def look(bsp: pybsp.BSP) -> tuple[bool, int, Place]:
         assert isinstance(bsp.machine, pybsp.BSPMachine)
-        return bsp.machine.calibrated, bsp.pid, place_of(bsp._superstep.transport)  # type: ignore[arg-type]
+        place = place_of(bsp._superstep.transport, settings.text(settings.ROUTER))  # type: ignore[arg-type]
+        return bsp.machine.calibrated, bsp.pid, place
 
     fits, pid, place = pybsp.run(look)
     if fits:
@@ -65,7 +66,7 @@ def on_ranks(job: LaunchSpec) -> None:
             "(at most 10 s)",
             file=sys.stderr,
         )
-    launch_on_ranks(job)
+    launch_on_ranks(dataclasses.replace(job, router=place.router))
     if pid == 0:
         finish(job.raw)
         keep(job.raw, place)

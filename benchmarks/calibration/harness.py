@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pybsp
+from pybsp import settings
 from pybsp.errors import LauncherError, UsageError
 from pybsp.logp.processor import Processor
 from pybsp.machine import BSPMachine, EBSPMachine, LogPMachine
@@ -73,6 +74,7 @@ class LaunchSpec:
         budget: seconds for all launches, as asked for; None: the level's.
         seconds: for this launch.
         goes_on: with a raw file that is there, instead of beginning one.
+        router: which carries the supersteps.
     """
 
     raw: str
@@ -85,6 +87,7 @@ class LaunchSpec:
     budget: float | None = None
     seconds: float = math.inf
     goes_on: bool = False
+    router: str = "direct"
 
     def __post_init__(self) -> None:
         for name, value, good, expected in (
@@ -388,19 +391,22 @@ def launch_on_ranks(job: LaunchSpec, tell: Tell | None = None) -> None:
         logp(LogPLayer(proc, nodes), job, keeper)
 
     with _recording(keeper):
-        pybsp.run(supersteps, job, nodes, keeper, machine=unknown)
+        pybsp.run(supersteps, job, nodes, keeper, machine=unknown, router=job.router)
         if "raw" in job.layers:
             logp(RawLayer(comm, nodes), job, keeper)
         if "logp" in job.layers and about["p"] > 1:
             # Without flow control: it would be by parameters that are only being looked for.
             pybsp.logp.run(program, machine=LogPMachine.nominal(about["p"]), capacity=None)
-        pybsp.run(supersteps, job, nodes, keeper, True, machine=unknown)
+        pybsp.run(supersteps, job, nodes, keeper, True, machine=unknown, router=job.router)
     comm.Free()
 
 
-def ignore_settings() -> None:
-    """Machine files, ledgers and checks are for programs, not for what is measured here."""
-    for variable in ("PYBSP_MACHINE", "PYBSP_LEDGER", "PYBSP_CHECKED"):
+def ignore_settings(but: Sequence[str] = ()) -> None:
+    """What the environment says of runs is for programs, not for what is measured here: no ledger, checkpoint or trace.
+
+    How long to wait for others, and what to say meanwhile, holds here too; so do the variables `but`.
+    """
+    for variable in {*settings.OF_RUN} - {settings.GRACE, settings.WARN_AFTER, settings.REPORT_SIGNAL, *but}:
         os.environ.pop(variable, None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import numpy as np
@@ -474,3 +475,59 @@ def test_parts_groups_and_the_parents_record_take_a_machine_that_has_an_exchange
         return tuple(one.exchange.g for one in machines if isinstance(one, pybsp.BSPMachine) and one.exchange)
 
     assert pybsp.simulate(main, p=4, machine=machine).results == [(1e-9, 1e-9)] * 4
+
+
+def test_the_exchanges_of_parts_are_no_computing_of_the_superstep_around_them(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        halves = bsp.split(bsp.pid % 2)
+        with halves as part:
+            for _ in range(3):
+                part.work(1e6)
+                time.sleep(0.02 * (part.pid == 0))  # computing of one, for which the others of its part wait
+                part.send((part.pid + 1) % part.p, np.zeros(10))
+                part.sync()
+            with part.split(0) as nested:
+                nested.sync()
+        bsp.sync()
+        bsp.sync()
+        return bsp.ledger[1], bsp.ledger.total
+
+    for record, total in spmd(main):
+        parts = record.parts
+        assert parts is not None
+        assert total.parts == parts
+        assert record.exchange >= 0
+        assert parts.exchange >= 0
+        assert record.seconds >= parts.seconds
+        assert parts.exchange_predicted > 0
+        assert record.exchange_predicted > parts.exchange_predicted
+        assert record.predicted == pytest.approx(record.seconds + record.exchange_predicted)
+
+
+def test_waiting_and_exchanges_in_parts_are_exchange_of_the_whole() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        halves = bsp.split(bsp.pid % 2)
+        bsp.work(5e8)
+        for stay in range(2):
+            with halves as part:
+                for _ in range(2):
+                    part.work(1e9 * (part.pid == stay))  # each computes while the other waits
+                    part.send(0, np.zeros(10 * part.pid))
+                    part.sync()
+                with part.split(0) as nested:
+                    nested.sync()
+                part.work(1e8)
+        bsp.sync()
+
+    machine = pybsp.BSPMachine(p=4, g=0.125, l=2.0, r=1e9)
+    record = pybsp.simulate(main, machine=machine).ledger[1]
+    parts = record.parts
+    assert parts is not None
+    assert parts.supersteps == 8
+    assert parts.seconds == pytest.approx(4.0)
+    assert parts.exchange == pytest.approx(parts.exchange_predicted)
+    assert parts.exchange == pytest.approx(8 * 2.0 + 4 * 1.25)
+    # One's computing is 0.5, twice 1.0 and twice 0.1; the parts' longest 4.0 in all.
+    assert record.seconds == pytest.approx(4.0)
+    assert record.measured == pytest.approx(0.5 + parts.measured + 0.2 + 2.0)
+    assert record.exchange_predicted == pytest.approx(parts.exchange + 2.0)
