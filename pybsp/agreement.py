@@ -364,7 +364,7 @@ class Agreement:
             if self._transport.settled is not None:
                 return None
             raise
-        self._gate.close("the run has failed")
+        self._gate.close(f"the {self._gate.of} has failed")
         return arrival
 
     def _fail(self, error: BSPError) -> None:

@@ -6,6 +6,7 @@ Calls are checked here; what they say is copied at the call, and travels by acce
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -168,7 +169,7 @@ class Array:
             items = np.broadcast_to(items, shape) if items.shape != shape else items
         except ValueError:
             raise UsageError(
-                f"array.put: argument values: expected shape {shape}, as at={_show(at)} has on processor {dest}, "
+                f"array.put: argument values: expected shape {shape}, as at={show(at)} has on processor {dest}, "
                 f"or what broadcasts to it, got {items.shape}"
             ) from None
         size = items.dtype.itemsize * items.size
@@ -282,7 +283,7 @@ class Array:
             owner = self._processor(owners, "array.pattern", "owners")
             shape = self._check_index(owner, at, "array.pattern")
             of_owner = self._shapes[owner]
-            items = np.arange(math.prod(of_owner)).reshape(of_owner)[() if at is None else _plain(at)].reshape(-1)
+            items = np.arange(math.prod(of_owner)).reshape(of_owner)[() if at is None else plain(at)].reshape(-1)
             return self._superstep.patterns.make(self, np.full(items.size, owner), items, shape)
         target, *axes = self._checked_places(owners, at)
         items = np.zeros(target.size, np.int64)
@@ -316,7 +317,7 @@ class Array:
         if len(found) != 1 + self._local.ndim:
             raise UsageError(
                 f"array.pattern: argument at: expected integers for each of {self._local.ndim} axes, in a tuple where "
-                f"there are several, got {_show(at)}"
+                f"there are several, got {show(at)}"
             )
         try:
             found = list(np.broadcast_arrays(*found))
@@ -448,42 +449,10 @@ class Array:
             if at.min() >= -shape[0] and at.max() < shape[0]:
                 return (at.size,)
             raise self._outside(operation, at, pid, f"indices from {at.min()} to {at.max()}")
-        parts = at if isinstance(at, tuple) else (at,)
-        for k, part in enumerate(parts):
-            if part is Ellipsis:  # as many whole axes as the others leave
-                named = sum(q is not None and q is not Ellipsis for q in parts)
-                parts = (*parts[:k], *[slice(None)] * (len(shape) - named), *parts[k + 1 :])
-                break
-        axes = iter(range(len(shape)))
-        for part in parts:
-            if isinstance(part, slice):
-                axis = next(axes, None)
-                ends = (part.start, part.stop)
-                if part.step == 0 or not all(q is None or isinstance(q, (int, np.integer)) for q in (*ends, part.step)):
-                    raise UsageError(
-                        f"{operation}: argument at: expected a slice of ints whose step is not 0, got {_show(part)}"
-                    )
-                if axis is not None:
-                    for end in ends:
-                        if end is not None and not -shape[axis] <= end <= shape[axis]:
-                            raise self._outside(operation, at, pid, f"the slice's end {end} on axis {axis}")
-            elif isinstance(part, (list, np.ndarray)):
-                array = np.asarray(part)
-                if array.dtype.kind not in "iu" and (array.size or array is part):  # [] is an index
-                    raise UsageError(
-                        f"{operation}: argument at: expected None, ints, slices or integer arrays, got {what(array)}; "
-                        "turn a mask into indices with np.nonzero"
-                    )
-                next(axes, None)
-            elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
-                next(axes, None)
-            elif part is not None and part is not Ellipsis:
-                raise UsageError(
-                    f"{operation}: argument at: expected None, ints, slices or integer arrays, got {what(part)}"
-                )
+        check_index(f"{operation}: argument at", at, shape, lambda why: self._outside(operation, at, pid, why))
         try:
             # An array of the remote shape that takes no memory: numpy itself says what the index selects.
-            selected: NDArray[Any] = np.broadcast_to(np.empty((), bool), shape)[_plain(at)]
+            selected: NDArray[Any] = np.broadcast_to(np.empty((), bool), shape)[plain(at)]
             return selected.shape
         except IndexError as error:
             raise self._outside(operation, at, pid, str(error)) from None
@@ -492,11 +461,49 @@ class Array:
         assert self._shapes is not None
         return BoundsError(
             f"{operation}: argument at: expected an index within shape {self._shapes[pid]}, processor {pid}'s "
-            f"part of the array made at {self._created}, got {_show(at)} ({why}); `array.shapes` has all shapes"
+            f"part of the array made at {self._created}, got {show(at)} ({why}); `array.shapes` has all shapes"
         )
 
     def __repr__(self) -> str:
         return f"<array of {self._local.dtype}, shape {self._local.shape} here, made at {self._created}>"
+
+
+def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callable[[str], BoundsError]) -> None:
+    """Refuse an index that numpy would take for something else, and slices whose ends are outside of that shape.
+
+    Args:
+        argument: with its operation, for errors.
+        outside: makes the error, of why.
+    """
+    parts = at if isinstance(at, tuple) else (at,)
+    for k, part in enumerate(parts):
+        if part is Ellipsis:  # as many whole axes as the others leave
+            named = sum(q is not None and q is not Ellipsis for q in parts)
+            parts = (*parts[:k], *[slice(None)] * (len(shape) - named), *parts[k + 1 :])
+            break
+    axes = iter(range(len(shape)))
+    for part in parts:
+        if isinstance(part, slice):
+            axis = next(axes, None)
+            ends = (part.start, part.stop)
+            if part.step == 0 or not all(q is None or isinstance(q, (int, np.integer)) for q in (*ends, part.step)):
+                raise UsageError(f"{argument}: expected a slice of ints whose step is not 0, got {show(part)}")
+            if axis is not None:
+                for end in ends:
+                    if end is not None and not -shape[axis] <= end <= shape[axis]:
+                        raise outside(f"the slice's end {end} on axis {axis}")
+        elif isinstance(part, (list, np.ndarray)):
+            array = np.asarray(part)
+            if array.dtype.kind not in "iu" and (array.size or array is part):  # [] is an index
+                raise UsageError(
+                    f"{argument}: expected None, ints, slices or integer arrays, got {what(array)}; turn a mask into "
+                    "indices with np.nonzero"
+                )
+            next(axes, None)
+        elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+            next(axes, None)
+        elif part is not None and part is not Ellipsis:
+            raise UsageError(f"{argument}: expected None, ints, slices or integer arrays, got {what(part)}")
 
 
 class Remote:
@@ -523,7 +530,7 @@ class Remote:
     def __getitem__(self, at: Any) -> Remote:
         if self._at is not None:
             raise UsageError(
-                f"x[pid][...]: expected one index, got another one behind {_show(self._at)}; give all of it at once, "
+                f"x[pid][...]: expected one index, got another one behind {show(self._at)}; give all of it at once, "
                 "a tuple for several axes"
             )
         return Remote(self._array, self._pid, at)
@@ -542,7 +549,7 @@ class Remote:
         return self._array.get(self._pid, at=self._at, into=into)
 
     def __repr__(self) -> str:
-        return f"<{'all' if self._at is None else _show(self._at)} of processor {self._pid}'s part of {self._array!r}>"
+        return f"<{'all' if self._at is None else show(self._at)} of processor {self._pid}'s part of {self._array!r}>"
 
 
 def _start(at: Any, size: int) -> int:
@@ -555,12 +562,12 @@ def _start(at: Any, size: int) -> int:
     return (at if at >= 0 else at + size) if type(at) is int else -1
 
 
-def _plain(at: Any) -> Any:
+def plain(at: Any) -> Any:
     """An index that numpy takes as it is: empty lists become integer arrays."""
     if isinstance(at, tuple):
-        return tuple(_plain(part) for part in at)
+        return tuple(plain(part) for part in at)
     return np.asarray(at, np.intp) if isinstance(at, list) else at
 
 
-def _show(at: Any) -> str:
+def show(at: Any) -> str:
     return what(at) if isinstance(at, np.ndarray) else f"{at!r:.80}"

@@ -15,15 +15,20 @@ class Gate:
     Whatever names a processor asks for `0 <= dest < gate.limit` itself, as that is all in one comparison, and comes
     here with what does not pass.
 
+    Args:
+        p: processors.
+        of: what may be called or not, for errors: a run, or a part of a machine.
+
     Attributes:
         limit: numbers below it are processors; 0 where the gate is closed.
         failed: the error that all processors know of; nothing opens the gate any more.
     """
 
-    __slots__ = ("_p", "_why", "failed", "limit")
+    __slots__ = ("_p", "_why", "failed", "limit", "of")
 
-    def __init__(self, p: int) -> None:
+    def __init__(self, p: int, of: str = "run") -> None:
         self._p = self.limit = p
+        self.of = of
         self._why = ""
         self.failed: BSPError | None = None
 
@@ -39,7 +44,7 @@ class Gate:
     def fail(self, error: BSPError) -> None:
         """All processors know of this error: nothing more is exchanged."""
         self.failed = error
-        self.close(f"the run has failed: {error}")
+        self.close(f"the {self.of} has failed: {error}")
 
     def check(self, operation: str) -> None:
         """Raise UsageError where nothing may be called now."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, Ticket
+from .arrays import Array, Ticket, check_index, plain, show
 from .convert import as_array
-from .errors import UsageError
-from .layouts import Layout
+from .errors import BoundsError, UsageError
+from .layouts import Ints, Layout, places_in_array
 from .places import Places, as_places, by_group
 from .transport import Bytes
 
@@ -63,15 +63,15 @@ class GlobalArray(Array):
         """Ask for items by their global indices, as they are when the superstep ends.
 
         Args:
-            indices: of one axis, an int, a slice, or integers of any shape; of several, a tuple with integers for each,
-                which broadcast (as np.ix_ makes them).
+            indices: None (all of it), a basic index, integers of any shape, or a tuple with one of these per axis; as
+                in numpy, integers broadcast, negative ones count from the end, and axes that are not named are whole.
             into: as of `Array.get`.
 
         Returns:
             A ticket; `ticket.value`, of the shape of the indices, is there after the next sync.
 
         Raises:
-            BoundsError: an index outside of the array.
+            BoundsError: an index, or a slice's end, outside of the array.
             UsageError: as `Array.get`.
 
         BSP cost: one message of ceil(bytes / 8) words from each owner, counted at its source.
@@ -95,7 +95,7 @@ class GlobalArray(Array):
             values: what casts to the array's dtype (`same_kind`) and broadcasts to the shape of the indices.
 
         Raises:
-            BoundsError: an index outside of the array.
+            BoundsError: an index, or a slice's end, outside of the array.
             UsageError: as `Array.put`.
 
         BSP cost: one message of ceil(bytes / 8) words to each owner.
@@ -119,7 +119,7 @@ class GlobalArray(Array):
             indices: as of `global_get`; other ones on each processor.
 
         Raises:
-            BoundsError: an index outside of the array.
+            BoundsError: an index, or a slice's end, outside of the array.
             UsageError, SyncError: as `Array.pattern`.
 
         BSP cost: none.
@@ -140,9 +140,7 @@ class GlobalArray(Array):
         self._gate.check("array.global_pattern")
         if self._shapes is not None:  # until then its layout says where everything is
             self.check("array.global_pattern")
-        indices = self._indices(indices)
-        owners, items = self.layout.places(indices)
-        owners = np.asarray(owners)
+        owners, items = self._places("array.global_pattern", indices)
         if isinstance(items, tuple):
             number: Any = 0
             for axis, lengths in zip(items, self._lengths.T, strict=True):
@@ -155,11 +153,29 @@ class GlobalArray(Array):
         """Of each processor's part, shape (p of the layout, axes)."""
         return np.array([self.layout.local_shape(pid) for pid in range(self.layout.p)], np.int64)
 
-    def _indices(self, indices: Any) -> Any:
-        """Global indices as layouts take them."""
-        if isinstance(indices, slice) and len(self.layout.shape) == 1:
-            return np.arange(self.layout.shape[0])[indices]
-        return indices
+    def _places(self, operation: str, indices: Any) -> tuple[Ints, Any]:
+        """The owners of items, and where they have them."""
+        shape = self.layout.shape
+        parts = indices if isinstance(indices, tuple) else (indices,)
+        if len(parts) < len(shape) or any(
+            part is None or part is Ellipsis or isinstance(part, slice) for part in parts
+        ):
+
+            def outside(why: str) -> BoundsError:
+                return BoundsError(
+                    f"{operation}: argument indices: expected an index within shape {shape} of {self.layout}, got "
+                    f"{show(indices)} ({why})"
+                )
+
+            check_index(f"{operation}: argument indices", indices, shape, outside)
+            # Each axis numbered, in arrays of the whole shape that take no memory: numpy itself says what is selected.
+            axes = [np.broadcast_to(axis, shape) for axis in np.ix_(*map(np.arange, shape))]
+            try:
+                indices = tuple(axis[() if indices is None else plain(indices)] for axis in axes)
+            except IndexError as error:
+                raise outside(str(error)) from None
+        owners, local = places_in_array(operation, self.layout, indices)
+        return np.asarray(owners), local
 
     def _pieces(
         self, operation: str, indices: Any
@@ -167,9 +183,7 @@ class GlobalArray(Array):
         """The shape of the indices; and for each owner which of them are its own, and where it has them."""
         self._gate.check(operation)
         self.check(operation)
-        indices = self._indices(indices)
-        owners, local = self.layout.places(indices)
-        owners = np.asarray(owners)
+        owners, local = self._places(operation, indices)
         axes = [
             axis.ravel() for axis in np.broadcast_arrays(owners, *(local if isinstance(local, tuple) else (local,)))
         ]

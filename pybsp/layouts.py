@@ -164,7 +164,7 @@ class Layout:
             BoundsError: an index outside of the array.
             UsageError: no integers, or not one for each axis.
         """
-        return self._owner(self._checked("owner", indices))
+        return self._owner(self._checked("layout.owner", indices))
 
     def local(self, indices: Any) -> Any:
         """Where their owners keep these items: indices of the owner's part, in the form that `indices` have.
@@ -175,7 +175,7 @@ class Layout:
         Raises:
             BoundsError, UsageError: as `owner`.
         """
-        return self._local(self._checked("local", indices))
+        return self._local(self._checked("layout.local", indices))
 
     def places(self, indices: Any) -> tuple[Ints, Any]:
         """`owner` and `local` of these items, in less time than one after the other.
@@ -192,10 +192,12 @@ class Layout:
             >>> pids.tolist(), numbers.tolist()
             ([0, 1, 0], [0, 1, 3])
         """
-        checked = self._checked("places", indices)
-        if len(checked) == 1:
-            return self._axes[0].places(checked[0])
-        return self._owner(checked), self._local(checked)
+        return self._places(self._checked("layout.places", indices))
+
+    def _places(self, indices: Sequence[Ints]) -> tuple[Ints, Any]:
+        if len(indices) == 1:
+            return self._axes[0].places(indices[0])
+        return self._owner(indices), self._local(indices)
 
     def _owner(self, indices: Sequence[Ints]) -> Ints:
         found: Any = None
@@ -219,12 +221,15 @@ class Layout:
             BoundsError: an index outside of a processor's part.
             UsageError: no integers, or no such processor.
         """
-        pids = _integers("to_global", "pid", pid)
+        pids = _integers("layout.to_global", "pid", pid)
         if pids.size and not 0 <= pids.min() <= pids.max() < self.p:
             raise UsageError(f"layout.to_global: argument pid: expected processors from 0 to {self.p - 1}, got {pid}")
         found = []
         for axis, part, index in zip(
-            self._axes, np.unravel_index(pids, self.grid), self._separate("to_global", "local", local), strict=True
+            self._axes,
+            np.unravel_index(pids, self.grid),
+            self._separate("layout.to_global", "local", local),
+            strict=True,
         ):
             if index.size and pids.size and not ((index >= 0) & (index < axis.sizes[part])).all():
                 raise BoundsError(
@@ -326,30 +331,32 @@ class Layout:
             place.append(k)
         return tuple(reversed(place))
 
-    def _checked(self, name: str, indices: Any) -> Sequence[Ints]:
-        """Indices of each axis, all within the array."""
-        found = self._separate(name, "indices", indices)
+    def _checked(self, operation: str, indices: Any, first: int = 0) -> Sequence[Ints]:
+        """Indices of each axis, all within the array; first: -1 where negative ones count from the end."""
+        found = self._separate(operation, "indices", indices)
         for k, index in enumerate(found):
             n = self.shape[k]
             # As unsigned numbers negative ones are huge: one pass tells, and argmax takes less time than max.
             if index.size and not 0 <= index.item(index.view(np.uint64).argmax()) < n:
-                raise BoundsError(
-                    f"layout.{name}: argument indices: expected indices from 0 to {n - 1}"
-                    f"{f' on axis {k}' if len(found) > 1 else ''}, got indices from {index.min()} to {index.max()}; "
-                    f"{self} has shape {self.shape}"
-                )
+                if not first * n <= index.min() <= index.max() < n:
+                    raise BoundsError(
+                        f"{operation}: argument indices: expected indices from {first * n} to {n - 1}"
+                        f"{f' on axis {k}' if len(found) > 1 else ''}, got indices from {index.min()} to "
+                        f"{index.max()}; {self} has shape {self.shape}"
+                    )
+                found[k] = np.where(index < 0, index + n, index)
         return found
 
-    def _separate(self, name: str, argument: str, indices: Any) -> list[Ints]:
+    def _separate(self, operation: str, argument: str, indices: Any) -> list[Ints]:
         """Indices of each axis."""
         if len(self.shape) == 1 and not isinstance(indices, tuple):
-            return [_integers(name, argument, indices)]
+            return [_integers(operation, argument, indices)]
         if not isinstance(indices, tuple) or len(indices) != len(self.shape):
             raise UsageError(
-                f"layout.{name}: argument {argument}: expected a tuple with integers for each of {len(self.shape)} "
+                f"{operation}: argument {argument}: expected a tuple with integers for each of {len(self.shape)} "
                 f"axes, got {type(indices).__name__} {indices!r:.60}"
             )
-        return [_integers(name, argument, one) for one in indices]
+        return [_integers(operation, argument, one) for one in indices]
 
     def __repr__(self) -> str:
         return self._text
@@ -477,6 +484,11 @@ def owned(layout: Layout, pid: int) -> list[Ints]:
     ]
 
 
+def places_in_array(operation: str, layout: Layout, indices: Any) -> tuple[Ints, Any]:
+    """`layout.places` for an operation on an array: negative indices count from the end."""
+    return layout._places(layout._checked(operation, indices, first=-1))
+
+
 def owners_by_axis(layout: Layout, indices: Sequence[Ints]) -> list[Ints]:
     """For each axis the row, column, ... of the grid that owns these indices of it."""
     return [axis.owner(index) for axis, index in zip(layout._axes, indices, strict=True)]
@@ -524,7 +536,7 @@ def _sizes(given: Any, n: int, parts: int) -> tuple[int, ...]:
     return tuple(sizes.tolist())
 
 
-def _integers(name: str, argument: str, given: Any) -> Ints:
+def _integers(operation: str, argument: str, given: Any) -> Ints:
     """An argument that is an integer or integers."""
     try:
         found = np.asarray(given)
@@ -534,7 +546,7 @@ def _integers(name: str, argument: str, given: Any) -> Ints:
         found = found.astype(np.intp)  # of no dtype of its own
     if found.dtype.kind not in "iu":
         raise UsageError(
-            f"layout.{name}: argument {argument}: expected an int or integers, got {type(given).__name__} {given!r:.60}"
+            f"{operation}: argument {argument}: expected an int or integers, got {type(given).__name__} {given!r:.60}"
         )
     return found.astype(np.intp, copy=False)
 

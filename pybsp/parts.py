@@ -25,6 +25,7 @@ class Split(Generic[Machine]):
     """A part that this processor is in, made by `bsp.split`: `with part as machine:` enters it, as often as wanted.
 
     To make it is a superstep of all; to enter it again is none. What is sent and started there is over when it is left.
+    A part that is left by an exception has failed, on all its processors: it is not entered again.
 
     Args:
         whole: of the machine that is split.
@@ -50,6 +51,7 @@ class Split(Generic[Machine]):
     ) -> None:
         self._whole, self._make = whole, make
         self._part: SuperstepEngine | None = None
+        self._failure = ""  # the exception by which it was left, in words
         self._machine: Machine | None = None
         self._before = self._began = 0.0
         self._first = self._inner = 0
@@ -97,6 +99,10 @@ class Split(Generic[Machine]):
         whole.gate.check("bsp.split")
         if part is None:
             return None
+        if self._failure:
+            raise UsageError(
+                f"bsp.split: this part failed ({self._failure}) and is not entered again; make another by bsp.split"
+            )
         if part not in whole.living_parts:
             raise UsageError("bsp.split: the machine that the part is of has ended; a part is entered before that")
         part.gate.open()
@@ -115,9 +121,11 @@ class Split(Generic[Machine]):
         part, whole = self._part, self._whole
         if part is None:
             return
+        self._failure = _gist(error)
         try:
             self._leave(part, error)
         except BaseException as late:
+            self._failure = _gist(late)
             if part.gate.failed is None and not isinstance(late, UsageError):
                 whole.agreement.leave(late)
             raise
@@ -159,6 +167,10 @@ class Split(Generic[Machine]):
         account.stays.all.append(Stay(account.superstep, tuple(part.agreement.members), rows, combined))
         if inner is not None:
             account.stays.all += [one._replace(superstep=account.superstep) for one in inner.all[self._inner :]]
+
+
+def _gist(error: BaseException | None) -> str:
+    return "" if error is None else f"{type(error).__name__}: {error}"[:200]
 
 
 def _tell(part: SuperstepEngine, error: BaseException) -> bool:

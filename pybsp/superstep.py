@@ -196,7 +196,7 @@ class SuperstepEngine:
         self.p, self.pid, self.pool = transport.p, transport.pid, transport.pool
         self.transport, self.router, self.route = transport, router, router.route
         self.account, self.checked, self.context = account, checked, context
-        self.gate = Gate(self.p)
+        self.gate = Gate(self.p, "part" if members else "run")
         self.agreement = Agreement(transport, router.route, self.gate, account, members)
         # When checked no array lies in a record: views of those could not be poisoned.
         self.mail = Mail(self.pool, short=-1 if checked else SHORT)
@@ -809,8 +809,7 @@ class SuperstepEngine:
                 "and would never arrive; call bsp.sync() before the program ends"
             )
         self.settle(self.meet(END, None, {}), END, "ended", line)
-        what = "part" if self.agreement.members else "run"
-        self.gate.close(f"the {what} has ended; nothing can be sent or synced after it")
+        self.gate.close(f"the {self.gate.of} has ended; nothing can be sent or synced after it")
 
     def report_failure(self, error: BaseException) -> Arrival | None:
         """Tell the others that this processor failed; returns what all were doing, and said.

@@ -85,6 +85,15 @@ def test_runs_on_more_processors_than_the_input_has_items(name: str) -> None:
     assert ended.out.count("agrees with") == 1
 
 
+@pytest.mark.parametrize("size", [0, -1])
+@pytest.mark.parametrize(
+    ("program", "argument"), [(lu, "size"), (fft, "size"), (sparse_cg, "side"), (graph, "at least 1 vertex")]
+)
+def test_a_size_below_1_is_refused_by_name(program: Any, argument: str, size: int) -> None:
+    with pytest.raises(ValueError, match=f"{program.__name__.rpartition('.')[2]}: expected .*{argument}.* got {size}"):
+        pybsp.simulate(program.main, size, p=3)
+
+
 @pytest.mark.parametrize("p", [1, 2, 5])
 def test_inner_product_costs_an_allreduce(p: int) -> None:
     done = pybsp.simulate(inner_product.main, 52, p=p)

@@ -82,6 +82,8 @@ def factors(n: int, count: int) -> tuple[int, ...]:
 
 def main(bsp: pybsp.BSP, n: int = 256) -> Complex | None:
     """The transform of n random numbers, on processor 0."""
+    if n < 1:
+        raise ValueError(f"fft: expected a size of at least 1, got {n}")
     layouts = layouts_for(n, bsp.p)
     first, last = layouts[0], layouts[-1]
     generator = np.random.default_rng(n)

@@ -140,6 +140,8 @@ def main(
     bsp: pybsp.BSP, vertices: int | None = None, edges: int = 0, root: str = "python3"
 ) -> tuple[Ints, Ints] | None:
     """Distances from a package, or vertex 0, and components by their smallest vertex, on processor 0."""
+    if (vertices is not None and vertices < 1) or edges < 0:
+        raise ValueError(f"graph: expected at least 1 vertex and 0 edges, got {vertices} and {edges}")
     found, number = np.empty(0, EDGE), 0
     if vertices is not None:
         found = random_edges(vertices, edges, bsp.pid, bsp.p)

@@ -88,6 +88,8 @@ def lu(bsp: pybsp.BSP, grid: pybsp.Grid, part: Matrix, n: int) -> Ints:
 
 def main(bsp: pybsp.BSP, n: int = 50, rows: int | None = None) -> Ints:
     """The order of the rows of a random matrix in P A, on a grid of so many rows (None: as square as can be)."""
+    if n < 1:
+        raise ValueError(f"lu: expected a size of at least 1, got {n}")
     rows = rows or next(rows for rows in range(isqrt(bsp.p), 0, -1) if bsp.p % rows == 0)
     grid = bsp.grid(rows, bsp.p // rows)
     layout = Cyclic((n, n), (grid.rows, grid.columns))

@@ -123,6 +123,8 @@ def main(
     bsp: pybsp.BSP, side: int = 8, matrix: str | None = None, iterations: int = 1000, tolerance: float = 1e-8
 ) -> Vector | None:
     """The solution of A x = b for a known x, on processor 0."""
+    if side < 1:
+        raise ValueError(f"sparse_cg: expected a side of at least 1 point, got {side}")
     n, entries = side**3, np.empty(0, ENTRY)
     if matrix is None:
         entries = poisson(side, Block(n, bsp.p).part(bsp.pid)[0])

@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ..errors import ProcessorError
+from ..errors import BSPError
 from .memory import BufferPool
 from .memory import Bytes as Bytes
 
@@ -187,7 +187,7 @@ class Transport(Protocol):
         """Whether that has happened, here or elsewhere."""
 
     @property
-    def settled(self) -> ProcessorError | None:
+    def settled(self) -> BSPError | None:
         """Of what was revoked: the error that all processors know of, once they have met."""
 
     def free(self) -> None:

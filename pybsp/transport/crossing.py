@@ -124,7 +124,7 @@ class Crossing:
         # It has come back. The circle is closed if this processor still is in the wait that it asked about.
         if waits[0].rank == mine.rank:
             if not same and waits[0][:3] == mine[:3]:
-                raise SyncError(_described(waits))
+                raise crossed([(wait.rank, wait.where) for wait in waits])
         # Each passes a probe on once: it might enter a circle that its sender is not in, and never leave it. Those in
         # the circle find it by probes of their own.
         elif all(wait.rank != mine.rank for wait in waits):
@@ -152,12 +152,13 @@ class Crossing:
         self._revocation.probes.send(rank, pickle.dumps([tuple(wait) for wait in waits], 5))
 
 
-def _described(waits: Sequence[Wait]) -> str:
-    circle = "; ".join(
-        f"processor {one.rank} for processor {other.rank} in {one.where}"
-        for one, other in zip(waits, [*waits[1:], waits[0]], strict=True)
+def crossed(circle: Sequence[tuple[int, str]]) -> SyncError:
+    """The error of processors each of which waits for the next one, the last for the first, and where, in words."""
+    text = "; ".join(
+        f"processor {pid} for processor {other} in {where}"
+        for (pid, where), (other, _) in zip(circle, [*circle[1:], circle[0]], strict=True)
     )
-    return (
-        f"the processors did not do the same: they wait for each other in different machines: {circle}; all processors "
+    return SyncError(
+        f"the processors did not do the same: they wait for each other in different machines: {text}; all processors "
         "of a part enter and leave it together, between the same supersteps of the whole"
     )

@@ -10,10 +10,11 @@ from __future__ import annotations
 import gc
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
+from weakref import WeakSet
 
 import greenlet
 
@@ -43,7 +44,11 @@ def is_virtual() -> bool:
 
 def current_pid() -> int | None:
     """The number of the virtual processor that this is called on; None: on none."""
-    one: greenlet.greenlet | None = greenlet.getcurrent()
+    return _pid_of(greenlet.getcurrent())
+
+
+def _pid_of(one: greenlet.greenlet | None) -> int | None:
+    """Of the virtual processor that a greenlet is, or is one of."""
     while one is not None and not isinstance(one, VirtualProcessor):
         one = one.parent
     return None if one is None else one.pid
@@ -58,10 +63,23 @@ class MachineFailed(BaseException):
 
 
 class Scheduler:
-    """Runs each greenlet in turn until it waits."""
+    """Runs each greenlet in turn until it waits.
+
+    Where nobody can go on, processors wait for each other in different machines: the circle of them is an error on all
+    that wait, as on ranks (crossing.py), and in whatever exchange they enter after it.
+
+    Attributes:
+        ready: those that can go on.
+        meetings: all that there are.
+        where: each processor is, in words, by pid: only where they may be in different machines.
+        lost: the text of that error; empty before.
+    """
 
     def __init__(self) -> None:
         self.ready: deque[greenlet.greenlet] = deque()
+        self.meetings: WeakSet[VirtualMeeting] = WeakSet()
+        self.where: dict[int, Callable[[], str]] = {}
+        self.lost = ""
         self._hub = greenlet.getcurrent()
 
     def wait(self) -> None:
@@ -69,6 +87,8 @@ class Scheduler:
         ready = self.ready
         if ready and ready[0]:
             ready.popleft().switch()
+        elif self.lost:
+            raise SyncError(self.lost)
         else:
             # Nobody is ready, or one that has not begun: the hub begins it, for a new greenlet starts at the recursion
             # depth of the one that switches to it.
@@ -93,6 +113,10 @@ class Scheduler:
             while self.ready:
                 self.ready.popleft().switch()
             # Nobody is ready, so each of those left waits for one that has ended, or that waits too.
+            if self.where and (circle := self._circle()):
+                from .crossing import crossed  # nobody else needs it
+
+                self._lose(crossed(circle))
             if not all(task.dead for task in tasks):
                 waiting = [pid for pid, task in enumerate(tasks) if not task.dead]
                 raise SyncError(f"processors {waiting[:10]} wait for others that will not come")
@@ -101,6 +125,23 @@ class Scheduler:
             for task in tasks:
                 if not task.dead:
                     task.throw(greenlet.GreenletExit)
+
+    def _circle(self) -> Sequence[tuple[int, str]]:
+        """Processors each of which waits for the next one, and where; none where one waits for one that is gone."""
+        awaited = {pid: other for meeting in self.meetings for pid, other in meeting.waits()}
+        found: list[int] = []
+        one = min(awaited, default=-1)
+        while one in awaited and one not in found:
+            found.append(one)
+            one = awaited[one]
+        return [(pid, self.where[pid]()) for pid in found[found.index(one) :]] if one in awaited else ()
+
+    def _lose(self, error: SyncError) -> None:
+        """All that wait learn that nobody can go on."""
+        self.lost = str(error)
+        everybody = [one for meeting in self.meetings for one in meeting.leave()]
+        for waiting in sorted(everybody, key=lambda one: _pid_of(one) or 0):
+            waiting.throw(SyncError(self.lost))
 
 
 class VirtualMeeting:
@@ -135,7 +176,9 @@ class VirtualMeeting:
         # Of swaps: what lies ready, by (from, to), and who waits, for whom.
         self.handed: defaultdict[tuple[int, int], deque[Any]] = defaultdict(deque)
         self.expecting: dict[tuple[int, int], greenlet.greenlet] = {}
+        self.arrived: float = 0
         self._clear()
+        scheduler.meetings.add(self)
 
     def together(self, pid: int, brought: Any, act: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
         """See `VirtualTransport.together`."""
@@ -169,6 +212,24 @@ class VirtualMeeting:
             self.expecting[pid, partner] = greenlet.getcurrent()
             self.scheduler.wait()
         return mine.popleft()
+
+    def waits(self) -> Iterator[tuple[int, int]]:
+        """Who waits here, and for whom, the first where there are several; numbers in the whole machine."""
+        came = {_pid_of(one) for one in self.waiting}
+        missing = min((pid for pid in self.pids if pid not in came), default=-1)
+        for pid in came:
+            assert pid is not None
+            yield pid, missing
+        for pid, partner in self.expecting:
+            yield self.pids[pid], self.pids[partner]
+
+    def leave(self) -> Sequence[greenlet.greenlet]:
+        """Nobody goes on here any more, whoever comes; returns those that wait."""
+        waiting = [*self.waiting, *self.expecting.values()]
+        self._clear()
+        self.expecting.clear()
+        self.arrived = -math.inf
+        return waiting
 
     def _clear(self) -> None:
         self.kinds = [0] * self.p
@@ -323,7 +384,7 @@ class VirtualTransport:
         return VirtualTransport(part, members.index(self.pid), self)
 
     def watch_crossing(self, where: Callable[[], str]) -> None:
-        """The scheduler sees it: nobody can go on."""
+        self._meeting.scheduler.where[self._meeting.pids[self.pid]] = where
 
     def time(self) -> float:
         return self._meeting.clock
@@ -336,11 +397,12 @@ class VirtualTransport:
 
     @property
     def revoked(self) -> bool:
-        return False
+        return bool(self._meeting.scheduler.lost)
 
     @property
-    def settled(self) -> None:
-        return None
+    def settled(self) -> SyncError | None:
+        lost = self._meeting.scheduler.lost
+        return SyncError(lost) if lost else None
 
     def free(self) -> None:
         pass

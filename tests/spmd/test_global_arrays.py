@@ -84,6 +84,42 @@ def test_slices_numbers_and_nothing_are_indices_too(spmd: Spmd) -> None:
         assert local == after[Cyclic(9, spmd.p).part(pid)].tolist()
 
 
+def test_global_indices_are_those_of_numpy_on_every_axis(spmd: Spmd) -> None:
+    whole = np.arange(7 * 9.0).reshape(7, 9)
+    chosen: list[Any] = [
+        (slice(1, 6, 2), -1),
+        (-2, slice(None, None, -4)),
+        (slice(5), [0, -3]),
+        ([[1], [-1]], [0, 8]),
+        3,
+        slice(-3, None),
+        (..., 2),
+        None,
+    ]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        layout = BlockCyclic((7, 9), (1, bsp.p), (2, 2))
+        x = bsp.register(whole[layout.part(bsp.pid)].copy(), layout)
+        bsp.sync()
+        patterns = [x.global_pattern(at) for at in chosen]
+        bsp.sync()
+        tickets = [x.global_get(at) for at in chosen] + [pattern.get() for pattern in patterns]
+        bsp.sync()
+        values = [plain(ticket.value) for ticket in tickets]
+        if bsp.pid == 0:
+            x.global_put((slice(2, 4), slice(-2, None)), [[1], [2]])
+        bsp.sync()
+        return values, plain(x.local)
+
+    expected = [plain(whole[() if at is None else at]) for at in chosen]
+    after = whole.copy()
+    after[2:4, -2:] = [[1], [2]]
+    layout = BlockCyclic((7, 9), (1, spmd.p), (2, 2))
+    for pid, (values, local) in enumerate(spmd(main)):
+        assert values == expected * 2
+        assert local == plain(after[layout.part(pid)])
+
+
 def test_layouts_that_do_not_fit_are_refused_on_all(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array(Block(4, bsp.p))
@@ -96,7 +132,10 @@ def test_layouts_that_do_not_fit_are_refused_on_all(spmd: Spmd) -> None:
             caught(bsp.register, np.zeros(5), Block(4, bsp.p)),
             caught(bsp.register, np.zeros(5), 4),
             caught(x.global_put, [0, 4], 1.0),
-            caught(x.global_get, -1),
+            caught(x.global_get, -5),
+            caught(x.global_get, slice(2, 5)),
+            caught(x.global_pattern, [9]),
+            caught(x.global_get, (0, 1)),
             caught(x.global_get, 0.5),
             caught(x.global_put, [0, 1], [1.0, 2.0, 3.0]),
             caught(x.global_get, [0, 1], np.zeros(3)),
@@ -108,8 +147,11 @@ def test_layouts_that_do_not_fit_are_refused_on_all(spmd: Spmd) -> None:
         f"argument layout: expected a layout of at most {spmd.p} processors",
         "argument array: expected shape",
         "argument layout: expected a layout",
-        "argument indices: expected indices from 0 to 3",
-        "argument indices: expected indices from 0 to 3",
+        "array.global_put: argument indices: expected indices from -4 to 3",
+        "array.global_get: argument indices: expected indices from -4 to 3",
+        "array.global_get: argument indices: expected an index within shape (4,) of Block(4, ",
+        "array.global_pattern: argument indices: expected indices from -4 to 3",
+        "array.global_get: argument indices: expected a tuple with integers for each of 1 axes",
         "argument indices: expected an int or integers",
         "argument values: expected shape (2,)",
         "argument into: expected a numpy array of shape (2,)",

@@ -263,7 +263,10 @@ CALLS: dict[str, tuple[Any, str]] = {
     "slice": (lambda x, p: x.pattern([0], slice(0, 1)), "one owner, an int"),
     "axes": (lambda x, p: x.pattern([0], ([0], [0])), "argument at: expected integers for each of 1 axes"),
     "shapes": (lambda x, p: x.pattern([0, 0], [0, 1, 2]), "argument at: expected what broadcasts with owners"),
-    "global": (lambda x, p: x.global_pattern([0, 3 * p]), "argument indices: expected indices from 0"),
+    "global": (
+        lambda x, p: x.global_pattern([0, 3 * p]),
+        "array.global_pattern: argument indices: expected indices from -",
+    ),
 }
 
 

@@ -362,6 +362,38 @@ def test_kept_parts_that_overlap_are_entered_in_turns(spmd: Spmd) -> None:
         assert found == expected * 3
 
 
+@pytest.mark.parametrize("how", ["raised in it", "sent last"])
+def test_a_kept_part_that_failed_is_not_entered_again(spmd: Spmd, how: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        kept, machine = bsp.split(0), bsp
+
+        def use(fails: bool) -> None:
+            nonlocal machine
+            with kept as machine:
+                if fails and how == "sent last":
+                    machine.send(0, "never synced")
+                elif fails:
+                    raise ValueError("mine")
+                else:
+                    machine.sync()
+
+        first = caught(use, bsp.pid == 0)
+        bsp.sync()
+        again = caught(use, False), caught(machine.sync)
+        with bsp.split(0) as another:
+            another.send(0, bsp.pid)
+            another.sync()
+            return first, again, len(another.inbox)
+
+    for pid, (first, again, received) in enumerate(spmd(main)):
+        kinds = [ValueError if how == "raised in it" else pybsp.UsageError, pybsp.ProcessorError]
+        assert first.kind is kinds[pid > 0]
+        assert again[0].text.startswith(f"bsp.split: this part failed ({first.kind.__name__}: ")
+        assert again[0].text.endswith(") and is not entered again; make another by bsp.split")
+        assert again[1].text.startswith("bsp.sync: the part has failed")
+        assert received == (0 if pid else spmd.p)
+
+
 @pytest.mark.parametrize("how", ["in the part", "in another part", "left already", "ended already"])
 def test_one_in_a_kept_part_and_another_elsewhere_is_an_error_on_all(spmd: Spmd, how: str) -> None:
     if spmd.p == 1:
@@ -383,13 +415,9 @@ def test_one_in_a_kept_part_and_another_elsewhere_is_an_error_on_all(spmd: Spmd,
             return
         bsp.sync()
 
-    if spmd.mpi:
-        errors = spmd.errors(main)
-        assert all(isinstance(error, pybsp.SyncError) for error in errors)
-        assert all("wait for each other in different machines" in str(error) for error in errors)
-    else:
-        with pytest.raises(pybsp.SyncError, match="wait for others that will not come"):
-            pybsp.simulate(main, p=spmd.p, checked=spmd.checked)
+    errors = spmd.errors(main)
+    assert all(isinstance(error, pybsp.SyncError) for error in errors)
+    assert all("wait for each other in different machines" in str(error) for error in errors)
 
 
 def test_what_parts_did_stands_in_the_ledger_of_the_whole(spmd: Spmd) -> None:
