@@ -441,6 +441,8 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
 def has_pickles(section: Section) -> bool:
     """Whether reading the messages of a section reads pickles, or takes bytes for Python's objects (no send has it do
     that): who has written it may then have any code run."""
+    if type(section.descriptors) is bytes:
+        return False  # packed mail has numbers and plain arrays alone
     return any(
         record[0] < 0
         or record[0] in (SHORT_PICKLE, PICKLE)
