@@ -29,8 +29,9 @@ def install() -> None:
 
 def _leave() -> None:
     """At exit: others may be about to wait for this rank, in their first run."""
-    world = sys.modules.get(f"{__package__}.world")
-    if world is not None:
+    if process.siblings.elsewhere or f"{__package__}.world" in sys.modules:
+        from . import world
+
         world.leave_without_run()
     elif process.takes_part():
         process.leave()

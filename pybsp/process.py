@@ -61,6 +61,11 @@ class Siblings:
         """Whether there are others, of which is known when they end."""
         return bool(self._launcher) and max(self._expected, len(set(self._ranks.values()))) > 1
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether there are ranks on other hosts too; the same on all of them."""
+        return bool(self._launcher) and 0 < self._expected < launched()[0]
+
     def ended(self, grace: float) -> list[int]:
         """The ranks on this host that will make no run any more: their process has ended, or is about to.
 

@@ -8,9 +8,11 @@ that cannot be met within the grace period are ended with the job.
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -303,6 +305,14 @@ def grace_or_default() -> float:
         return float(settings.DEFAULTS[settings.GRACE])
 
 
+def _warn_after() -> float:
+    """PYBSP_WARN_AFTER, in seconds, where nothing can be said any more of a wrong one."""
+    try:
+        return settings.seconds(settings.WARN_AFTER)
+    except UsageError:
+        return float(settings.DEFAULTS[settings.WARN_AFTER])
+
+
 def _add_place(error: BaseException, transport: MPITransport, at: SuperstepEngine | None) -> None:
     """Say in the traceback where in the job it was."""
     unsynced = "" if at is None else at.unsynced(error)
@@ -402,7 +412,7 @@ def _tell(error: BaseException) -> bool:
     if _world is not None and not _world_open:
         return False
     try:
-        transport = _meeting_place(error) if _world is None else _renewed(_world, grace_or_default())
+        transport = _place_of_failure(error) if _world is None else _renewed(_world, grace_or_default())
     except Exception:
         return False
     _close_world()
@@ -410,18 +420,24 @@ def _tell(error: BaseException) -> bool:
     return True
 
 
-def _meeting_place(error: BaseException) -> MPITransport:
-    """The transport that the others make in their first run; TimeoutError if they do not come."""
-    for setting in settings.OF_TRANSPORT:
-        os.environ.pop(setting, None)  # may be what is wrong
+def _place_of_failure(error: BaseException) -> MPITransport:
+    """`_meeting_place`, within the grace period; TimeoutError if the others do not come."""
+    global _world
     module = sys.modules.get("mpi4py.MPI")
     if module is None or not module.Is_initialized():
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         until = time.monotonic() + grace_or_default()
         with _guard(lambda: text if time.monotonic() > until else None):
-            module = load()
-    assert module is not None
-    return duplicate(module.COMM_WORLD, "pybsp.run", grace_or_default(), graceful=grace_or_default)
+            load()
+    _world = _meeting_place(grace_or_default())
+    return _world
+
+
+def _meeting_place(waits: float) -> MPITransport:
+    """The transport that the others make in their first run; TimeoutError if they do not come in so many seconds."""
+    for setting in settings.OF_TRANSPORT:
+        os.environ.pop(setting, None)  # may be what is wrong
+    return duplicate(load().COMM_WORLD, "pybsp.run", waits, graceful=grace_or_default)
 
 
 @contextmanager
@@ -529,7 +545,58 @@ def _first_line(error: BaseException) -> str:
 
 def leave_without_run() -> None:
     """At exit, where there was no run: others may be about to wait for this rank, in their first one."""
-    if _abandoned and process.takes_part():
+    if not process.takes_part():
+        return
+    if _abandoned:
         abort_job()
-    if _world is None and process.takes_part():
+    if _world is None and not (process.siblings.elsewhere and _met_at_exit()):
         process.leave()
+
+
+def _met_at_exit() -> bool:
+    """Meet all ranks, of all hosts, each in its first run or at its end; False where that cannot be.
+
+    No rank is waited for that ends by itself, which only its own host can see; and a program's own MPI is left alone.
+    """
+    module = sys.modules.get("mpi4py.MPI")
+    if (module is not None and (module.Is_initialized() or module.Is_finalized())) or process.siblings.ended(
+        grace_or_default()
+    ):
+        return False
+    try:
+        if library().Is_initialized():
+            return False
+        with _reporting_wait():
+            transport = _meeting_place(math.inf)
+    except (ImportError, RuntimeError, OSError, LauncherError):  # so it is on all, and in their first run
+        return False
+    try:
+        with suppress(BSPError):  # ranks that have come to a run raise SyncError
+            arrival = transport.exchange(EXIT, None, {})
+            settle(transport.exchange, arrival, EXIT, "left the job", 0, "")
+            transport.free()
+    except (KeyboardInterrupt, SystemExit):
+        abort_job()
+    return True
+
+
+@contextmanager
+def _reporting_wait() -> Iterator[None]:
+    """Say once, after PYBSP_WARN_AFTER, that this rank waits in MPI_Init, where Python cannot run.
+
+    Another process says it, which ends with this one: Python starts no threads at exit, and does not fork.
+    """
+    after = _warn_after()
+    if after == 0:
+        yield
+        return
+    size, rank = launched()
+    text = (
+        f"pybsp: processor {rank} has ended without a run, and has waited {after:g} s for the others of {size} to "
+        "end or to begin one (MPI_Init); where one has ended before it imported pybsp, they never will: end the job\n"
+    )
+    sys.stdout.flush()
+    waits = "import select, sys; select.select([0], [], [], float(sys.argv[1]))[0] or sys.stderr.write(sys.argv[2])"
+    command = [sys.executable, "-I", "-S", "-c", waits, f"{after}", text]
+    with subprocess.Popen(command, stdin=subprocess.PIPE):  # which its end waits for
+        yield

@@ -24,7 +24,7 @@ from pybsp.benchmarks.emulation.switch import BURST, LAUNCHER, Lines, Switch
 from pybsp.errors import LauncherError, UsageError
 
 from .clusters import emulate_lacks
-from .launching import finish, python, run, start
+from .launching import Ended, finish, python, run, start
 
 MS = 1_000_000  # ns
 
@@ -372,6 +372,66 @@ def test_a_failure_on_one_host_ends_the_job_on_all(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(FAILS)
     ended = run([*COMMAND, "-n", "3", "--", *python(path)])
+    assert ended.code not in (0, 2), ended
+    assert ended.err.count("Traceback") == 1, ended.err
+    assert "ValueError: boom" in ended.err
+
+
+def on_two_hosts(tmp_path: Path, program: str, each: int = 1, **environment: str) -> Ended:
+    path = tmp_path / "program.py"
+    path.write_text("import os, sys, time\nimport pybsp\nRANK = int(os.environ['PMI_RANK'])\n" + dedent(program))
+    return run([*COMMAND, "-n", "2", "--ranks-per-host", str(each), "--", *python(path)], **environment)
+
+
+@pytest.mark.whole
+@on_hosts
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize(("each", "end"), [(1, "0"), (1, "'no such file'"), (2, "3")])
+def test_a_rank_of_another_host_that_ends_without_a_run_is_missed(tmp_path: Path, each: int, end: str) -> None:
+    program = f"""
+        if RANK == 1:
+            sys.exit({end})
+        time.sleep(0.5)
+        pybsp.run(lambda bsp: bsp.sync())
+        print("ran")
+    """
+    ended = on_two_hosts(tmp_path, program, each, PYBSP_GRACE="1000")
+    assert ended.code not in (0, 2), ended
+    assert "ran" not in ended.out
+    assert ended.err.count("Traceback") == 1, ended.err
+    who = "processor 0" if each == 1 else "processors 0, 2-3"
+    assert f"SyncError: the processors did not do the same: {who} called pybsp.run, at " in ended.err
+    assert "processor 1 left the job" in ended.err
+
+
+@pytest.mark.whole
+@on_hosts
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("warns", [True, False])
+def test_ranks_of_several_hosts_that_end_without_a_run_wait_for_each_other(tmp_path: Path, warns: bool) -> None:
+    program = """
+        pybsp.simulate(lambda bsp: bsp.sync(), p=2)
+        time.sleep(3 * RANK)
+        assert "mpi4py.MPI" not in sys.modules
+        print("ends", flush=True)
+    """
+    ended = on_two_hosts(tmp_path, program, PYBSP_GRACE="0.1", PYBSP_WARN_AFTER="0.2" if warns else "1000")
+    assert (ended.code, ended.out.count("ends")) == (0, 2), ended
+    said = "pybsp: processor 0 has ended without a run, and has waited 0.2 s for the others of 2 to end or to begin one"
+    assert ended.err.startswith(said) if warns else not ended.err, ended.err
+    assert ended.err.count("\n") == warns, ended.err
+
+
+@pytest.mark.whole
+@on_hosts
+@pytest.mark.timeout(150)
+def test_a_rank_of_another_host_raises_before_its_first_run(tmp_path: Path) -> None:
+    program = """
+        if RANK == 1:
+            raise ValueError("boom")
+        pybsp.run(lambda bsp: bsp.sync())
+    """
+    ended = on_two_hosts(tmp_path, program, PYBSP_GRACE="1000")
     assert ended.code not in (0, 2), ended
     assert ended.err.count("Traceback") == 1, ended.err
     assert "ValueError: boom" in ended.err
