@@ -64,7 +64,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def notes(run: dict[str, Any]) -> Iterator[str]:
-    """What is to be said below a run's table."""
+    """Remarks below a run's table."""
     yield from placed(run)
     if any(run["machine"].get(key) is not None for key in BARS.values()):
         yield (

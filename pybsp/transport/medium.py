@@ -382,7 +382,7 @@ class MPITransport(ABC):
         if revocation is None:
             raise error
         # It comes from here: what was under way can be neither completed nor told from what comes next, so the others
-        # are told that nothing of it counts.
+        # learn that nothing of it counts.
         if not isinstance(error, RevokedError):
             revocation.revoke(error)
             raise error
