@@ -9,14 +9,13 @@ from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
-from ..rides import Ride, Supersteps
+from ..rides import Supersteps
 from . import by_blocks, fixed_order, groups, tree
 from .algorithms import divisible, named, only_trees
 from .counted.blocks import counted as counted_blocks
 from .counted.groups import counted as counted_groups
 from .plan import Plan
 from .primitive import (
-    NOT_SMALL,
     Call,
     Fold,
     Operator,
@@ -37,8 +36,8 @@ from .primitive import (
     primitive,
     taken,
 )
-from .riding import start
-from .small import Array, PreparedClimb, climb
+from .riding import starts
+from .small import Array, PreparedClimb, climbs
 
 ALGORITHMS = ("trees", "blocks")
 
@@ -153,37 +152,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     return PreparedClimb(agreed, trees(bsp.p, degree, order).steps, _fold(bsp.p, order), words)
 
 
-def _small(
-    bsp: BSP,
-    value: Any,
-    op: Operator,
-    degree: int | None = None,
-    order: Order = "any",
-    algorithm: str | None = None,
-    *,
-    out: Array | None = None,
-) -> Any:
-    if algorithm is not None:
-        return NOT_SMALL
-    return climb(bsp, "allreduce", value, op, order, degree, _prepare, out=out)
-
-
-def _riding(
-    bsp: BSP,
-    value: Any,
-    op: Operator,
-    degree: int | None = None,
-    order: Order = "any",
-    algorithm: str | None = None,
-    *,
-    out: Array | None = None,
-) -> Ride[Any] | None:
-    if algorithm is not None:
-        return None
-    return start(bsp, "allreduce", value, op, order, degree, _prepare, out=out)
-
-
-@primitive(cost, plan, _small, _riding)
+@primitive(cost, plan, climbs("allreduce", _prepare), starts("allreduce", _prepare))
 def allreduce(
     bsp: BSP,
     value: Any,

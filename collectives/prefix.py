@@ -8,7 +8,7 @@ from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
-from ..rides import Ride, Supersteps
+from ..rides import Supersteps
 from . import prefix_fixed, prefix_trees, tree
 from .algorithms import divisible, named
 from .counted.prefix_trees import counted as counted_trees
@@ -19,7 +19,6 @@ from .prefix_2d import cost as cost_2d
 from .prefix_2d import plan as plan_2d
 from .prefix_2d import run as run_2d
 from .primitive import (
-    NOT_SMALL,
     Call,
     Operator,
     Order,
@@ -39,8 +38,8 @@ from .primitive import (
     primitive,
     taken,
 )
-from .riding import start
-from .small import Array, PreparedClimb, climb
+from .riding import starts
+from .small import Array, PreparedClimb, climbs
 
 ALGORITHMS = ("trees", "2d")
 
@@ -159,37 +158,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     return PreparedClimb(agreed, prefix_trees.plan((bsp.p,), degree).steps, in_turn, words)
 
 
-def _small(
-    bsp: BSP,
-    value: Any,
-    op: Operator,
-    degree: int | None = None,
-    order: Order = "any",
-    algorithm: str | None = None,
-    *,
-    out: Array | None = None,
-) -> Any:
-    if algorithm is not None:
-        return NOT_SMALL
-    return climb(bsp, "prefix", value, op, order, degree, _prepare, out=out)
-
-
-def _riding(
-    bsp: BSP,
-    value: Any,
-    op: Operator,
-    degree: int | None = None,
-    order: Order = "any",
-    algorithm: str | None = None,
-    *,
-    out: Array | None = None,
-) -> Ride[Any] | None:
-    if algorithm is not None:
-        return None
-    return start(bsp, "prefix", value, op, order, degree, _prepare, out=out)
-
-
-@primitive(cost, plan, _small, _riding)
+@primitive(cost, plan, climbs("prefix", _prepare), starts("prefix", _prepare))
 def prefix(
     bsp: BSP,
     value: Any,

@@ -284,7 +284,7 @@ def climbed_before(call: Call, trees: Sequence[Step], total: Any, op: Operator, 
             continue
         came = [unpacked(letter.payload) for letter in letters]
         ahead = call.own(partial(reduce, op, came), "op")
-        rising = step is not trees[-1]  # behind the last level nobody is told the inclusive sum
+        rising = step is not trees[-1]  # behind the last level nobody needs the inclusive sum
         call.bsp.work((len(came) - 1 + rising + (before is not None)) * words)
         if rising:
             total = own_result(call.own(partial(op, ahead, total), "op"))

@@ -23,6 +23,26 @@ MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often
 Start = Callable[[Any, "Array | None"], Ride[Any]]  # everything of a call but its value, and the argument out
 
 
+def starts(name: str, prepare: Prepare) -> Callable[..., Ride[Any] | None]:
+    """`start`, with the arguments of allreduce and prefix, for `primitive`."""
+
+    def riding(
+        bsp: BSP,
+        value: Any,
+        op: Operator,
+        degree: int | None = None,
+        order: Order = "any",
+        algorithm: str | None = None,
+        *,
+        out: Array | None = None,
+    ) -> Ride[Any] | None:
+        if algorithm is not None:
+            return None
+        return start(bsp, name, value, op, order, degree, prepare, out=out)
+
+    return riding
+
+
 def start(
     bsp: BSP,
     name: str,

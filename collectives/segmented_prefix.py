@@ -122,7 +122,7 @@ def segmented_prefix(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Superst
 def _begun(
     bsp: BSP, block: NDArray[Any], marks: NDArray[np.bool_], op: np.ufunc
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The prefix sums of a block as if nothing were before it; those up to its first flag; what others are told."""
+    """The prefix sums of a block as if nothing were before it; those up to its first flag; what goes to others."""
     n = len(block)
     sums = applied(NAME, bsp.pid, partial(_accumulated, op=op), block, marks)
     begins = bool(marks.any())

@@ -275,6 +275,26 @@ def read(part: memoryview, at: int) -> Any:
 Prepare = Callable[[BSP, Any, Operator, Order, int | None, int], PreparedClimb | None]  # None: it is not to climb
 
 
+def climbs(name: str, prepare: Prepare) -> Callable[..., Any]:
+    """`climb`, with the arguments of allreduce and prefix, for `primitive`."""
+
+    def small(
+        bsp: BSP,
+        value: Any,
+        op: Operator,
+        degree: int | None = None,
+        order: Order = "any",
+        algorithm: str | None = None,
+        *,
+        out: Array | None = None,
+    ) -> Any:
+        if algorithm is not None:
+            return NOT_SMALL
+        return climb(bsp, name, value, op, order, degree, prepare, out=out)
+
+    return small
+
+
 def climb(
     bsp: BSP,
     name: str,

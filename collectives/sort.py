@@ -191,7 +191,7 @@ def cost(
     stable: bool = False,
     moved: ArrayLike | None = None,
 ) -> Cost:
-    """What it costs: exactly, but for "sample" where it is not said which keys move; that is then an upper bound.
+    """What it costs: exactly, but for "sample" where it is not given which keys move; that is then an upper bound.
 
     Args:
         machine: its p is that of the processors.

@@ -36,7 +36,7 @@ What is where:
     benchmarks/     measurements and comparisons
     replaying.py    one processor of a recorded job, alone
     cli.py          the command `pybsp`; mpiexec.py finds what starts ranks, supervise.py waits for them
-    starting.py     how `pybsp run` starts ranks here, under Slurm too (slurm.py); configured.py: what it is told, and
+    starting.py     how `pybsp run` starts ranks here, under Slurm too (slurm.py); configured.py: its settings, and
                     where; labelled.py: --label-output
     doctor.py       `pybsp doctor`: what will not work, and what to type; probe.py: the ranks that it starts
     lazy.py         how package files load only what is used

@@ -55,7 +55,7 @@ def flags_of(words: Sequence[int]) -> int:
 def settle(
     exchange: Callable[..., Arrival], arrival: Arrival, kind: int, what: str, superstep: int, label: str, line: str = ""
 ) -> Sequence[Any] | None:
-    """Check that all processors were doing the same; returns what each said to all.
+    """Check that all processors were doing the same; returns the note of each to all.
 
     Args:
         exchange: `Transport.exchange` or `Router.route`, whichever brought the arrival.
@@ -189,7 +189,7 @@ def pids(numbers: Sequence[int]) -> str:
 class Registered(NamedTuple):
     """What all processors registered and noted with a sync or a split, checked.
 
-    own: what each said besides, by pid (a split's color and key).
+    own: what each added, by pid (a split's color and key).
     shapes: for each array that was registered, its shape on each processor, and for each pattern what each tells; None
         where nothing was registered.
     """

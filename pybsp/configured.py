@@ -1,4 +1,4 @@
-"""What `pybsp run` is told: by its options, else by the environment, else by pybsp.toml; and from where."""
+"""The settings of `pybsp run`: by its options, else by the environment, else by pybsp.toml; and from where."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ VARIABLES = {
 
 
 class Choice(NamedTuple):
-    """What was said, and where: for `--explain`."""
+    """A setting, and where it comes from: for `--explain`."""
 
     value: Any
     source: str
 
 
 def configured(given: Mapping[str, Any], program: str) -> dict[str, Choice]:
-    """What holds for a run, by the keys of TYPES; keys of which nothing is said are not in it.
+    """What holds for a run, by the keys of TYPES; keys that nothing sets are not in it.
 
     Args:
         given: what the options say; None or False: nothing.

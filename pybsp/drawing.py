@@ -76,7 +76,7 @@ def bars(
         names: of the layers.
         along: the axis below, from the left of the first bar to the right of the last.
         up: the name of the axis that goes up.
-        hints: what is said of each bar where the mouse is on it.
+        hints: the text of each bar where the mouse is on it.
         last: of the colours the last layer has this one.
     """
     with np.errstate(over="ignore"):

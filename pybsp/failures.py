@@ -69,7 +69,7 @@ def processor_error(notes: Sequence[Any]) -> ProcessorError:
 
 
 def learned(error: ProcessorError, known: ProcessorError) -> None:
-    """Let an error say what all know, in place of what one failing processor has told."""
+    """Let an error say what all know, in place of the report of one failing processor."""
     error.args, error.pid = known.args, known.pid
     outcome(error).failure = outcome(known).failure
 
@@ -85,7 +85,7 @@ class Outcome:
         agreed: the number of the session in which all processors have come to know of it; -1: none.
         quiet: whether this processor leaves printing it to another.
         alone: whether the job has ranks that do not know of it, and would wait for ever.
-        failure: of a ProcessorError, what the processor that failed has told.
+        failure: of a ProcessorError, the report of the processor that failed.
         speaker: the processor that prints it, where all raise the same.
         place: where in the job it was.
         pid: the processor that it comes from, where the run that it has left says so.

@@ -1,6 +1,6 @@
 """Layouts: which processor owns which item of an array, and where it keeps it. Pure index maps, without communication.
 
-    Block           consecutive items, equally many on each processor, or as many as is said
+    Block           consecutive items, equally many on each processor, or of given sizes
     Cyclic          item i belongs to processor i mod p
     BlockCyclic     blocks of equal size are dealt out like single items
 

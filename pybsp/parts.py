@@ -174,7 +174,7 @@ def _gist(error: BaseException | None) -> str:
 
 
 def _tell(part: SuperstepEngine, error: BaseException) -> bool:
-    """Tell the part of a failure; whether the part could be told. All processors are told next."""
+    """Report a failure to the part; whether that was possible. All processors learn of it next."""
     if part.transport.revoked:
         return False
     try:

@@ -78,12 +78,12 @@ class Pattern(Participant):
         # Who sends what: owner or asker, the places of its values here or of its items, their number, and words.
         self._asks = [(owner, places, *self._size(indices.size)) for owner, places, indices in asks]
         self._serves: list[tuple[int, Places, int, int]] = []
-        self._asked, self._served = {owner: places for owner, places, _ in asks}, dict[int, Places]()
+        self._requested, self._served = {owner: places for owner, places, _ in asks}, dict[int, Places]()
         self.index_bytes = sum(indices.nbytes for owner, _, indices in asks if owner != engine.pid)
         self.stream = PATTERNED - 2 * self.number  # of gets; that of puts is the next one
         # Whether all values come from one processor, in their order.
         self._one_piece = len(asks) == 1 and isinstance(asks[0][1], slice)
-        self._told: Sequence[bytes] | None = None
+        self._declared: Sequence[bytes] | None = None
         # Puts that are out: the operator, and a piece for each owner. Of a get: its ticket; whether it has gone out;
         # where the values go, and who has sent some.
         self._puts: list[tuple[str, list[Bytes]]] = []
@@ -190,9 +190,9 @@ class Pattern(Participant):
         """
         if operation not in ("get", "put"):
             raise UsageError(f'pattern.cost: argument operation: expected "get" or "put", got {operation!r:.60}')
-        if self._told is None:
+        if self._declared is None:
             raise UsageError(self._early("pattern.cost"))
-        p = len(self._told)
+        p = len(self._declared)
         if machine.p != p:
             raise UsageError(
                 f"pattern.cost: argument machine: expected one of p = {p}, the number of processors, got p = "
@@ -221,14 +221,14 @@ class Pattern(Participant):
     # -- registration -------------------------------------------------------------------------------------------------
 
     @property
-    def told(self) -> bytes:
+    def declared(self) -> bytes:
         """Whom this processor asks, for how many items: what all get to know."""
         itemsize = self._dtype.itemsize
         return np.array([(owner, size // itemsize) for owner, _, size, _ in self._asks], np.int64).tobytes()
 
-    def accept(self, told: Sequence[bytes], arrays: dict[int, Array]) -> None:
-        """All processors have made it; what each has told, by pid."""
-        self._told = told
+    def accept(self, declared: Sequence[bytes], arrays: dict[int, Array]) -> None:
+        """All processors have made it; what each has declared, by pid."""
+        self._declared = declared
 
     def serve(self, source: int, indices: NDArray[np.int64]) -> None:
         """A processor will ask this one for these items; they come by source."""
@@ -286,7 +286,7 @@ class Pattern(Participant):
         if self._result is None:
             self._result = values  # read where it lies
         else:
-            self._result[self._asked[source]] = values
+            self._result[self._requested[source]] = values
         return True
 
     def complete(self) -> int:
@@ -353,8 +353,8 @@ class Pattern(Participant):
     @cached_property
     def _counted(self) -> Superstep:
         """What a get is charged for."""
-        assert self._told is not None
-        rows = [np.frombuffer(told, np.int64).reshape(-1, 2) for told in self._told]
+        assert self._declared is not None
+        rows = [np.frombuffer(row, np.int64).reshape(-1, 2) for row in self._declared]
         dest = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
         source, count = np.concatenate(rows).T
         far = source != dest

@@ -121,7 +121,7 @@ class BinnedSupersteps:
             )
 
     def _hints(self, layers: NDArray[np.float64], names: Sequence[str]) -> list[str]:
-        """What is said of each bin, a line for each layer that is in it."""
+        """The text of each bin, a line for each layer that is in it."""
         found = []
         for first, end, column in zip(self.edges, self.edges[1:], layers.T, strict=False):
             head = f"superstep {first}" if end - first == 1 else f"supersteps {first} to {end - 1}, mean"

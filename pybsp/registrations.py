@@ -63,7 +63,7 @@ class Registrations(Participant):
     def add_pattern(self, pattern: Pattern, line: str) -> None:
         """Register a pattern, made at that line."""
         self._new.append(pattern)
-        self.declared.append(("pattern of", f"array {pattern.array.number}", pattern.told, line))
+        self.declared.append(("pattern of", f"array {pattern.array.number}", pattern.declared, line))
 
     def next_queue(self) -> int:
         """The number of the next queue: the last one that has become free, equal on all as all free alike."""

@@ -64,7 +64,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def notes(run: dict[str, Any]) -> Iterator[str]:
-    """What is to be said below a run's table."""
+    """Remarks below a run's table."""
     yield from placed(run)
     parts = run["supersteps"].total.parts
     if parts is not None:

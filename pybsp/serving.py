@@ -151,7 +151,7 @@ class _Server:
                 _define(function)
                 return function(bsp, *args, **kwargs)
             except BaseException as error:
-                # The run may end with the job: what has failed first is said at once.
+                # The run may end with the job: the first failure is printed at once.
                 self.line.send(_raised(error), _parcel(error))
                 raise
 
@@ -210,12 +210,12 @@ def _define(function: Any) -> None:
 
 
 def main() -> None:
-    """Meet who has started this rank, and serve until told to end."""
+    """Meet who has started this rank, and serve until that one ends it."""
     address, _, progress = os.environ.pop(ADDRESS).rpartition(" ")
     line = connect(address)
     own = f"{socket.gethostname()} {os.getpid()}"
     lines = []
-    for number in (0, 1, 2):  # what is said, and both outputs
+    for number in (0, 1, 2):  # the conversation, and both outputs
         lines.append(line())
         lines[number].send((own, number))
         if number:

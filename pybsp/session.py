@@ -155,7 +155,7 @@ class Session(ABC, Generic[Processor]):
         """Of `Watch.begin`: what says in which superstep this processor is, when others were heard of; the timeout."""
 
     def ready(self) -> None:
-        """The run is about to begin: an error of this processor alone is told as one of the program is."""
+        """The run is about to begin: an error of this processor alone is reported as one of the program is."""
 
     @abstractmethod
     def end(self, processor: Processor) -> None:

@@ -10,7 +10,7 @@ A number says which of them a superstep used, a bit for each:
     pattern      gets and puts of a pattern
     collective   messages of collectives
     agreement    what all compare: arrays, queues, patterns that are made or freed; parts; each superstep when checked
-    making       of patterns: who needs what is told
+    making       of patterns: all learn who needs what
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ranks of this job: where they all meet, and how the job ends, well or badly.
 
-All runs of a job use one transport of all ranks. An exception that nobody catches is told to the others there, so that
-they raise too, and printed once; and a rank that ends its program meets the others there once more. Only those
+All runs of a job use one transport of all ranks. An exception that nobody catches is reported to the others there, so
+that they raise too, and printed once; and a rank that ends its program meets the others there once more. Only those
 that cannot be met within the grace period are ended with the job.
 """
 
@@ -240,7 +240,7 @@ def report_failure(
     """A failure that only this processor knows of: tell the others, or end the job if they do not come.
 
     Args:
-        transport: of those who are told.
+        transport: of those who learn of it.
         at: where it happened; None outside of a BSP run.
         error: the exception.
         ends: this process ends with it.
@@ -288,7 +288,7 @@ def report_failure(
 
 
 def _end_late(transport: MPITransport, at: SuperstepEngine | None, error: BaseException) -> None:
-    """End the job, as the others do not come to where they would be told of a failure."""
+    """End the job, as the others do not come to where they would learn of a failure."""
     _add_place(error, transport, at)
     _print_at_once(error)
     transport.abort(

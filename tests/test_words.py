@@ -28,8 +28,6 @@ LATER = (
     "pybsp/checkpoints/",
     "pybsp/logp/",
     "pybsp/logp_report.py",
-    "pybsp/patterns.py",
-    "pybsp/registrations.py",
     "routing/",
 )
 NOT_IN_THE_WHEEL = ("against_mpi", "programs", "reliability", "studies")

@@ -1,12 +1,13 @@
 """What a calibration says in words: all sentences that flags have, in one place; fits give the figures.
 
 A sentence is found by the flag's code, and a word more where one code has several. Fields are formatted as by
-`str.format`, and by units that a person reads: {x:three} (three digits), {x:seconds}, {x:bytes}, {x:giga}, and
-{x:interval a word} for an estimate with its interval, in seconds "a word".
+`str.format`, and by UNITS that a person reads: {x:three} (three digits), {x:seconds}, {x:bytes}, {x:giga} and so on,
+and {x:interval a word} for an estimate with its interval, in seconds "a word".
 """
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,15 +31,15 @@ SENTENCES = {
     "lack-of-fit": "supersteps depart from the fit by {misfit:.1%} (root mean square), their medians differ by "
     "{noise:.1%} by chance: lack of fit (F-test, p = {probability:.1g}), of which the intervals tell nothing",
     "not-positive": "medians that are not above 0, and were left out: {names}",
-    "negative": "{name}{where} comes out negative, {found:interval {per}}: predictions take it as 0 and the rest "
-    "fitted so",
+    "negative": "{name}{begin:onward} comes out negative, {found:interval {name:per}}: predictions take it as 0 and "
+    "the rest fitted so",
     "negative unused": "{name} came out as {found:seconds}: predictions use 0",
-    "wide": "{name}{where} is known poorly: {found:interval {per}}",
+    "wide": "{name}{begin:onward} is known poorly: {found:interval {name:per}}",
     "empty": "an empty superstep takes {empty:seconds}, one that sends something {sending:seconds} beside its messages "
     "and words: l is the former, predictions of supersteps that send use the latter",
     "regimes": "g is not constant beyond messages of {where}: {count} regimes ({lines})",
-    "pattern": "g of pattern {name} is {found:seconds} a word, {times} times the g of all patterns ({g:seconds}), "
-    "which predictions use",
+    "pattern": "g of pattern {name} is {found:seconds} a word, {times:times} times the g of all patterns "
+    "({g:seconds}), which predictions use",
     "not-linear bsp": "{name} from differences is {other:seconds}, from least squares {found:seconds}, over 10 % "
     "apart: not a straight line",
     "not-robust": "{name} from Theil-Sen is {other:seconds}, from least squares {found:seconds}, over 10 % apart: a "
@@ -58,11 +59,13 @@ SENTENCES = {
     "ebsp-kept": "E-BSP is kept: held-out supersteps are off by {ebsp:.1%} (median) under E-BSP and {bsp:.1%} under "
     "BSP",
     "ebsp-dropped": "BSP is kept, not E-BSP: held-out supersteps are off by {ebsp:.1%} (median) under E-BSP and "
-    "{bsp:.1%} under BSP{zero}",
+    "{bsp:.1%} under BSP",
+    "ebsp-dropped zero": "BSP is kept, not E-BSP: held-out supersteps are off by {ebsp:.1%} (median) under E-BSP and "
+    "{bsp:.1%} under BSP and g1 is zero within its interval",
     "ebsp-dropped unseen": "nothing was held out to compare E-BSP with BSP by: BSP is kept",
     # Predictions.
-    "held-out": "predictions of supersteps that nothing was fitted from{which} are off by {found.median:.0%} (median), "
-    "{found.p95:.0%} (95th percentile); mostly too {way}",
+    "held-out": "predictions of supersteps that nothing was fitted from{pattern:alone} are off by {found.median:.0%} "
+    "(median), {found.p95:.0%} (95th percentile); mostly too {found.bias:way}",
     # LogP.
     "eager-limit": "messages of {waits} bytes wait for their receiver, larger ones up to {eager} bytes do not: there "
     "is no one eager limit",
@@ -87,7 +90,9 @@ SENTENCES = {
     "G-word-disagrees": "a further word takes {train:seconds} in a train, {single:seconds} in a single message, more "
     "than 10 % apart: what a train overlaps, a single message does in turn, or the reverse",
     "gap-above-latency": "G <= L does not hold: G = {G:seconds}, L = {L:seconds}",
-    "negative logp": "{name} = {found.value:seconds}, [{found.low:seconds}, {found.high:seconds}], is negative{why}",
+    "negative logp": "{name} = {found.value:seconds}, [{found.low:seconds}, {found.high:seconds}], is negative",
+    "negative logp L": "L = {found.value:seconds}, [{found.low:seconds}, {found.high:seconds}], is negative: overheads "
+    "overlap with the flight, so that subtracting them is wrong",
     "wide logp": "{name} = {found.value:seconds}: its interval [{found.low:seconds}, {found.high:seconds}] is wider "
     "than itself",
     "no-logp": "L, o or G came out as nothing a machine can have: the file has no LogP machine",
@@ -97,10 +102,10 @@ SENTENCES = {
     "probably not ours alone",
     "not-converged": "{unconverged} of {points} points are known to no better than 5 %: more samples (a larger budget, "
     "or a quieter machine) would tell",
-    "drift": "the machine changed: {what} took {ratio:three} times as long at the end of launch {launch} as at its "
-    "start",
-    "few-launches": "{launches}: intervals do not contain what differs from one start of the program to the next, "
-    "which {enough} launches would tell",
+    "drift": "the machine changed: {pattern:reference} took {ratio:three} times as long at the end of launch "
+    "{launch} as at its start",
+    "few-launches": "{launches:launches}: intervals do not contain what differs from one start of the program to "
+    "the next, which {enough} launches would tell",
     "launches-differ": "launches differ: supersteps of launch {slow} took {ratio:three} times as long as those of "
     "launch {fast} (median over the points)",
     "oversubscribed": "{ranks} processors share {cores} core(s) on node {node}: they wait for their turns",
@@ -128,6 +133,13 @@ UNITS: dict[str, Callable[[Any], str]] = {
     "seconds": seconds,
     "bytes": size,
     "giga": lambda rate: number(rate / 1e9),
+    "times": lambda ratio: number(ratio) if math.isfinite(ratio) else "many",
+    "launches": lambda count: f"{count} launch{'es' * (count > 1)}",
+    "onward": lambda begin: f" of messages from {size(begin)} on" if begin else "",
+    "alone": lambda pattern: f", {pattern}," if pattern else "",
+    "way": lambda bias: "long" if bias > 0 else "short",
+    "reference": lambda pattern: f"the reference superstep ({pattern})" if pattern else "supersteps of many words",
+    "per": lambda name: {"l": "", "o_msg": "a message", "g": "a word", "o_item": "an item"}[name],
 }
 
 
@@ -140,15 +152,21 @@ class _Units(string.Formatter):
         return UNITS[spec](value) if spec in UNITS else format(value, spec)
 
 
-def flag(sentence: str, about: str = "", **figures: Any) -> Flag:
+def flag(sentence: str, about: str | int = "", **figures: Any) -> Flag:
     """A flag.
 
     Args:
         sentence: of SENTENCES.
-        about: the parameter or the pattern concerned, "" for the whole calibration.
+        about: the parameter, the pattern or the processor concerned, "" for the whole calibration.
         figures: what the sentence names.
     """
-    return Flag(sentence.split(" ")[0], _Units().vformat(SENTENCES[sentence], (), figures), about)
+    text = _Units().vformat(SENTENCES[sentence], (), figures)
+    return Flag(sentence.split(" ")[0], text, f"processor {about}" if isinstance(about, int) else about)
+
+
+def of_class(found: Flag, where: str) -> Flag:
+    """A flag of the fit of one class of pairs."""
+    return Flag(found.code, f"{where}: {found.text}", f"{where} {found.about}".rstrip())
 
 
 def left_out(found: Sequence[tuple[Point, int]]) -> list[Flag]:

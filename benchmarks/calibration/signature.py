@@ -49,7 +49,7 @@ SHORT = 64 * KI  # bytes up to which overheads are looked for; above, MPI librar
 WARM_UPS = 5  # samples of a visit that do not count, at most; they settle how many operations one has
 LONG = 5e-3  # seconds: where a sample takes longer, one warms up enough
 LEAST = 1e-3  # seconds of a sample at least, so that a time slice lost is in few of them
-LEAD = 3.0  # round trips, from when all senders of a burst have been told to its begin
+LEAD = 3.0  # round trips, from when all senders of a burst know its begin
 
 # where -> bytes -> seconds of a round trip; in place of 0 bytes the gap of the smallest messages
 RoundTrips = Mapping[str, Mapping[int, float]]

@@ -6,8 +6,7 @@ theorems.py     the papers' bounds, by exact counts
 router_experiment.py        random h-relations, a*h + b, beside the paper's tables
 calibration_on_cluster.py   calibrations against emulated networks that are known
 calibration_faults.py       faults on purpose, and whether a calibration says so
-calibration_coverage.py     whether 95 % intervals of l, o_msg and g cover the truth in 95 % of synthetic data sets
-calibration_logp_coverage.py    the same of LogP's parameters
+calibration_coverage.py     whether 95 % intervals (BSP, LogP) cover the truth in 95 % of synthetic data sets
 calibration_methods.py      our fit, bspbench's and BSPonMPI's on the same samples
 emulator.py                 an emulated cluster against its own figures, and against another emulator
 

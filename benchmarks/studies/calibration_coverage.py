@@ -2,20 +2,26 @@
 
     python -m pybsp.benchmarks.studies.calibration_coverage                 2,000 data sets of each kind; minutes
     python -m pybsp.benchmarks.studies.calibration_coverage --sets 200      a rough look
+    python -m pybsp.benchmarks.studies.calibration_coverage --of logp       LogP's parameters alone
 
-Each data set is a whole calibration of a machine of 4 processors, with the points of the quick level: so many launches
-of so many batches of 5 samples. Times are the model's, times log-normal noise of 5 % a sample and 3 % a batch; 1 % of
-the samples are late by 5 times the superstep (exponential); and launches differ in l, o_msg and g, each by itself, by
-0, 1 or 5 %. Then l, o_msg and g are fitted as `pybsp calibrate` fits them, the search for segments included, and the
-share of the data sets is counted whose interval contains the truth.
+l, o_msg and g: each data set is a whole calibration of a machine of 4 processors, with the points of the quick level:
+so many launches of so many batches of 5 samples. Times are the model's, times log-normal noise of 5 % a sample and 3 %
+a batch; 1 % of the samples are late by 5 times the superstep (exponential); and launches differ in l, o_msg and g, each
+by itself, by 0, 1 or 5 %. Then l, o_msg and g are fitted as `pybsp calibrate` fits them, the search for segments
+included, and the share of the data sets is counted whose interval contains the truth. Beside it: the same by drawing
+launches, then batches, with replacement, and taking the 2.5th to 97.5th percentile, which is what one would do with
+many launches.
 
-Beside it: the same by drawing launches, then batches, with replacement, and taking the 2.5th to 97.5th percentile,
-which is what one would do with many launches.
+LogP's parameters: each data set is the signature of a machine with an eager limit: launches of so many batches of 5
+samples, with log-normal noise of 5 % a sample and 2 % a batch, 1 % of spikes that take 5 times as long, and launches
+that differ by 0 or 2 %, all their points alike.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +32,11 @@ from ..calibration.estimates import Estimate
 from ..calibration.fits.bootstrap import Table
 from ..calibration.fits.bsp import design_of, fit_supersteps
 from ..calibration.fits.least_squares import relative
+from ..calibration.fits.logp import fit_logp
 from ..calibration.samples import Point
 from .frame import Study, cells, table
+from .theory import synthetic
+from .theory.synthetic import LogGP
 
 Array = npt.NDArray[np.float64]
 
@@ -61,6 +70,20 @@ KINDS = (
     Kind(3, 5, Noise(launch=0.01)),
     Kind(3, 5, Noise(launch=0.05)),
     Kind(5, 8, Noise(launch=0.01)),
+)
+
+
+# LogP.
+LOGP_MACHINE = LogGP(L=50e-6, o_s=2e-6, o_r=3e-6, g=5e-6, G_word=1e-8, eager_limit=65536)
+LOGP_SIZES = (8, 4096, 65536, 131072, 1048576)
+LOGP_TRUTH = {"L": 50e-6, "L_high": 55e-6, "o_s": 2e-6, "o_r": 3e-6, "o": 2.5e-6, "G": 5e-6, "G_word": 1e-8}
+_noise = partial(synthetic.Noise, sigma=0.05, batch=0.02, spikes=0.01, samples=5)
+LOGP_KINDS = (
+    _noise(batches=6),
+    _noise(batches=20),
+    _noise(launches=3, batches=6),
+    _noise(launches=3, batches=6, launch=0.02),
+    _noise(launches=5, batches=6, launch=0.02),
 )
 
 
@@ -116,24 +139,46 @@ def drawn_launches(design: Array, table: Table, rng: np.random.Generator, replic
     return low, high
 
 
+def logp_coverage(noise: synthetic.Noise, sets: int, seed: int = 0) -> tuple[dict[str, float], dict[str, float]]:
+    """Shares of the data sets whose interval has the truth, and the intervals' median width relative to the truth."""
+    times = {point: synthetic.played(LOGP_MACHINE, point) for point in synthetic.logp_points(LOGP_MACHINE, LOGP_SIZES)}
+    hits: Counter[str] = Counter()
+    widths: dict[str, list[float]] = {name: [] for name in LOGP_TRUTH}
+    for number in range(sets):
+        fit = fit_logp(synthetic.noisy(times, noise, seed + number), "raw", seed=seed + number)
+        if fit is None:
+            continue
+        for name, truth in LOGP_TRUTH.items():
+            estimate = getattr(fit, name)
+            hits[name] += estimate is not None and contains(estimate, truth)
+            widths[name].append(estimate.width)
+    return {name: hits[name] / sets for name in LOGP_TRUTH}, {name: float(np.median(w)) for name, w in widths.items()}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
+    """Print the tables."""
     study = Study(__doc__)
     study.add_argument("--sets", type=int, default=2000, help="data sets of each kind")
     study.add_argument("--seed", type=int, default=0)
+    study.add_argument("--of", choices=("bsp", "logp"), help="one of the two models; both where it is not given")
     options = study.begin(arguments)
-    rows = []
-    for kind in study.each(KINDS):
-        both = coverage(kind, options.sets, options.seed)
-        shares = cells(f"{100 * share:.1f} %" for found in both for share in found.values())
-        rows.append(f"{kind.launches} | {kind.batches} | {kind.noise.launch:.0%} | {shares}")
-    study.show(
-        table(
-            f"95 % intervals that contain the truth, of {options.sets} data sets",
-            cells(("launches", "batches", "launches differ by", *TRUTH, *(f"{name}, drawn" for name in TRUTH))),
-            rows,
-        )
-    )
+    head = ("launches", "batches", "launches differ by")
+    if options.of != "logp":
+        rows = []
+        for kind in study.each(KINDS):
+            both = coverage(kind, options.sets, options.seed)
+            shares = cells(f"{100 * share:.1f} %" for found in both for share in found.values())
+            rows.append(f"{kind.launches} | {kind.batches} | {kind.noise.launch:.0%} | {shares}")
+        title = f"95 % intervals that contain the truth, of {options.sets} data sets"
+        study.show(table(title, cells((*head, *TRUTH, *(f"{name}, drawn" for name in TRUTH))), rows))
+    if options.of != "bsp":
+        rows = []
+        for noise in study.each(LOGP_KINDS):
+            shares_of, widths = logp_coverage(noise, options.sets, options.seed)
+            found = cells(f"{shares_of[name]:.1%} ({widths[name]:.1%})" for name in LOGP_TRUTH)
+            rows.append(f"{noise.launches} | {noise.batches} | {noise.launch:.0%} | {found}")
+        title = f"95 % intervals that contain the truth (and their width), of {options.sets} data sets"
+        study.show(table(title, cells((*head, *LOGP_TRUTH)), rows))
 
 
 if __name__ == "__main__":

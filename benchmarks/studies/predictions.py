@@ -9,7 +9,6 @@ the errors at most 10 %, 90 % of the labels within 25 %.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -20,6 +19,8 @@ from statistics import median
 from typing import NamedTuple
 
 from pybsp.ledger import read
+
+from .frame import Study
 
 BARS = (0.10, 0.25, 0.90)  # the median error; an error, and the part of the labels that are to be within it
 
@@ -78,22 +79,26 @@ def measure(programs: Sequence[str], n: int, rounds: int, environment: dict[str,
     return figures(ledgers)
 
 
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description="Exchange predicted over measured, by label.")
-    parser.add_argument("-n", type=int, default=2, help="ranks (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each program (default: %(default)s)")
-    parser.add_argument("--machine", help="the machine file to predict by (default: as runs find it)")
-    parser.add_argument("programs", nargs="+", help="programs, each with its arguments in one word")
-    options = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the programs, and print the table."""
+    study = Study(__doc__, keep="--json")
+    study.add_argument("-n", type=int, default=2, help="ranks")
+    study.add_argument("--rounds", type=int, default=5, help="runs of each program")
+    study.add_argument("--machine", help="the machine file to predict by; as runs find it where none is given")
+    study.add_argument("programs", nargs="+", help="programs, each with its arguments in one word")
+    options = study.begin(arguments)
     environment = {"PYBSP_MACHINE": options.machine} if options.machine else {}
     with tempfile.TemporaryDirectory() as folder:
         found = measure(options.programs, options.n, options.rounds, environment, folder)
-    print(f"{'program':24} {'label':12} supersteps  exchange [ms]  predicted/measured")
-    for figure in found:
-        name = Path(figure.program.split()[0]).stem
-        print(f"{name:24} {figure.label:12} {figure.supersteps:10} {figure.measured * 1e3:14.3f} {figure.ratio:19.2f}")
-    print(verdict(found))
+    study.rows(
+        "predictions",
+        "exchanges, by label",
+        "program | label | supersteps | exchange, ms [.3f] | predicted over measured [.2f]",
+        found,
+        lambda one: (Path(one.program.split()[0]).stem, one.label, one.supersteps, one.measured * 1e3, one.ratio),
+    )
+    study.show(verdict(found))
+    study.end()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The messages of exchanges, apart from heads: posted, received, and seen off.
 
 What is sent follows the heads, or the board, at once, without waiting for an answer: the receiver knows from them how
-much comes from whom, and receives it where it is to be read. A message has to have the size that was said there.
+much comes from whom, and receives it where it is to be read. A message has to have the size that was announced there.
 
 All requests are in lists where a revocation finds them when an exception comes in between (revocation.py). They are
 made by `extend` of a `map`, in one step of the interpreter: no handler of a signal runs between a request and its place
@@ -126,7 +126,7 @@ class InFlight:
     # -- received ----------------------------------------------------------------------------------------------------
 
     def receive(self, places: Sequence[tuple[int, memoryview | Bytes]], use: int) -> None:
-        """Post receives: of each (rank, memory of the size that was said), with the tag of that use."""
+        """Post receives: of each (rank, memory of the announced size), with the tag of that use."""
         chunks = [(rank, chunk) for rank, place in places for chunk in wire.chunks(place)]
         specs = [[chunk, len(chunk), self._byte] for _, chunk in chunks]
         tag = wire.tag(self._context, use)
@@ -137,7 +137,7 @@ class InFlight:
         """Wait for what has been posted to be received.
 
         Raises:
-            DeliveryError: it has not the size that was said.
+            DeliveryError: it has not the announced size.
         """
         requests = self.arriving
         if not requests:
@@ -158,7 +158,7 @@ class InFlight:
         """All that was posted has been received, with these statuses.
 
         Raises:
-            DeliveryError: it has not the size that was said.
+            DeliveryError: it has not the announced size.
         """
         expected, byte = self._expected, self._byte
         self.arriving, self._expected = [], []

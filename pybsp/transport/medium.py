@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..errors import AbortError, BSPError, ProcessorError
 from ..failures import Failure
-from . import FAIL, FREE, SYNC, Arrival, Charge, Parcel, Parcels, wire
+from . import FAIL, FREE, KIND, QUIET, SYNC, Arrival, Charge, Parcel, Parcels, wire
 from .crossing import Crossing
 from .delivery import Delivery
 from .flight import InFlight
@@ -92,6 +92,13 @@ class Persistent(Protocol):
 
     def free(self) -> None:
         """None is active any more."""
+
+
+class Quiet(Protocol):
+    """What most exchanges of a program take alone."""
+
+    def meet(self, kind: int, waiter: Waiter) -> bool:
+        """An exchange in which this processor says nothing; returns whether all did the same, and nobody did."""
 
 
 class SparseExchanges(Protocol):
@@ -375,7 +382,7 @@ class MPITransport(ABC):
         if revocation is None:
             raise error
         # It comes from here: what was under way can be neither completed nor told from what comes next, so the others
-        # are told that nothing of it counts.
+        # learn that nothing of it counts.
         if not isinstance(error, RevokedError):
             revocation.revoke(error)
             raise error
@@ -506,3 +513,28 @@ class MPITransport(ABC):
             self.board.retire()
         if self is self._on.whole:
             self._on.free()
+
+
+class ByRequests(MPITransport):
+    """A medium with persistent requests, which has a shorter way where this processor says nothing: `Quiet.meet`."""
+
+    _quiet: Quiet
+
+    def exchange(
+        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
+    ) -> Arrival:
+        try:
+            if self._unfinished:
+                self._flight.see_off(1, self.waiter)
+            if parcels or note is not None or grace is not None or kind & ~KIND:
+                self._post(kind, note, parcels)
+                return self._complete(kind, note, parcels, grace)
+            if self._quiet.meet(kind, self.waiter):
+                return QUIET
+            return self._receive(kind, None, parcels)
+        except BaseException as error:
+            return self.left(error, kind, note)
+
+    @abstractmethod
+    def _receive(self, kind: int, note: object, parcels: Parcels) -> Arrival:
+        """Receive, with all others here."""

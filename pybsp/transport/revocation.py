@@ -146,7 +146,7 @@ class Revocation:
 
         Raises:
             ProcessorError: what all know of.
-            BSPError: what happened here, of which the others are told when the run ends.
+            BSPError: what happened here, of which the others learn when the run ends.
         """
         if self.settled is not None:
             raise self.settled

@@ -227,7 +227,7 @@ def test_nothing_comes_of_nothing() -> None:
     ids=["one launch", "three launches"],
 )
 def test_intervals_cover_the_truth_as_often_as_they_say(noise: Noise) -> None:
-    # Of 100 data sets 95 +- 2.2 are expected; benchmarks/studies/calibration_logp_coverage.py takes 2,000.
+    # Of 100 data sets 95 +- 2.2 are expected; benchmarks/studies/calibration_coverage.py takes 2,000.
     machine = MACHINES["an eager limit"]
     times = {point: played(machine, point) for point in logp_points(machine, (8, 4096, 65536, 131072, 524288, 1048576))}
     truth = {"L": machine.L, "o_s": machine.o_s, "o_r": machine.o_r, "G": machine.g, "G_word": machine.G_word}

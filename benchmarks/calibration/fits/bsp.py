@@ -24,7 +24,6 @@ from ..estimates import Estimate, Flag
 from ..flags import flag, left_out, regimes
 from ..results import BSPFit, Errors, Rate, Segment
 from ..samples import Point, Sample
-from ..words import number, size
 from .bootstrap import Table, uncertain
 from .intervals import f_tail
 from .least_squares import condition, nonnegative, relative
@@ -290,12 +289,11 @@ def errors(predicted: Sequence[float] | Array, measured: Sequence[float] | Array
 
 def _sign(name: str, estimate: Estimate, index: int, begins: Sequence[float]) -> list[Flag]:
     """Flags of an unconstrained estimate: below 0, or no better known than that it is small."""
-    where = f" of messages from {size(8 * math.ceil(begins[index]))} on" if index else ""
-    per = {"l": "", "o_msg": "a message", "g": "a word", "o_item": "an item"}[name]
+    begin = 8 * math.ceil(begins[index]) if index else 0
     if estimate.value < 0:
-        return [flag("negative", name, name=name, where=where, found=estimate, per=per)]
+        return [flag("negative", name, name=name, begin=begin, found=estimate)]
     if estimate.value > 0 and estimate.width > 1:
-        return [flag("wide", name, name=name, where=where, found=estimate, per=per)]
+        return [flag("wide", name, name=name, begin=begin, found=estimate)]
     return []
 
 
@@ -311,7 +309,7 @@ def _patterns(patterns: dict[str, Estimate], g: Estimate) -> list[Flag]:
     worst = max(patterns, key=lambda name: patterns[name].value, default="")
     if not worst or patterns[worst].value <= (1 + RESIDUAL) * g.value:
         return []
-    times = number(patterns[worst].value / g.value) if g.value else "many"
+    times = patterns[worst].value / g.value if g.value else math.inf
     return [flag("pattern", "g", name=worst, found=patterns[worst].value, times=times, g=g.value)]
 
 
@@ -326,7 +324,12 @@ def _half(segments: Sequence[Segment], sizes: Array) -> int | None:
 
 
 def _theil_sen(design: Array, times: Array, free: Sequence[int], seed: int) -> Array:
-    """Medians of the solutions of as many equations as there are parameters, of triples of points drawn at random."""
+    """Medians of the solutions of as many equations as there are parameters, of triples of points drawn at random.
+
+    `scipy.stats.theilslopes` has one regressor: slopes between pairs of points. Here are two (messages and words), and
+    an intercept, which it takes three points to determine (Dang, Peng, Wang and Zhang, *Theil-Sen estimators in a
+    multiple linear regression model*).
+    """
     found = np.full(3, np.nan)
     there = np.isfinite(times)
     design, times = design[there][:, free], times[there]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..estimates import Estimate, Flag
+from ..estimates import Estimate
+from ..flags import of_class
 from ..patterns import traffic
 from ..results import BSPFit, Classes, ClassFit, Errors
 from ..samples import Point, Sample
@@ -45,7 +46,7 @@ def fit_classes(
             continue
         found[where] = fit
         # What a class lacks of patterns and sizes is in the whole fit's flags already.
-        flags = tuple(Flag(flag.code, f"{where}: {flag.text}", f"{where} {flag.about}".rstrip()) for flag in fit.flags)
+        flags = tuple(of_class(flag, where) for flag in fit.flags)
         fits[where] = ClassFit(where, fit.l, fit.o_msg, fit.g, flags)
     if not fits:
         return None

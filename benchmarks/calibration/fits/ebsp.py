@@ -141,5 +141,4 @@ def _verdict(adopted: bool, wrong: dict[str, Errors], g1: Estimate) -> Flag:
     compared = {"ebsp": wrong["ebsp"].median, "bsp": wrong["bsp"].median}
     if adopted:
         return flag("ebsp-kept", "g1", **compared)
-    zero = " and g1 is zero within its interval" if g1.low <= 0 else ""
-    return flag("ebsp-dropped", "g1", zero=zero, **compared)
+    return flag("ebsp-dropped zero" if g1.low <= 0 else "ebsp-dropped", "g1", **compared)

@@ -43,6 +43,5 @@ def held_out(samples: Sequence[Sample], predict: Callable[[Point], float]) -> He
     flags = left_out(table.left_out)
     for name, found in (("", everything), *patterns.items()):
         if found.median > MEDIAN or found.p95 > WORST:
-            way = "long" if found.bias > 0 else "short"
-            flags.append(flag("held-out", name, which=f", {name}," if name else "", found=found, way=way))
+            flags.append(flag("held-out", name, pattern=name, found=found))
     return HeldOut(everything, patterns, tuple(points), tuple(flags))

@@ -459,8 +459,7 @@ def _doubts(name: str, estimate: Estimate | None) -> list[Flag]:
     if estimate is None:
         return []
     if estimate.value < 0:
-        why = ": overheads overlap with the flight, so that subtracting them is wrong" if name == "L" else ""
-        return [flag("negative logp", name, name=name, found=estimate, why=why)]
+        return [flag("negative logp L" if name == "L" else "negative logp", name, name=name, found=estimate)]
     if estimate.high - estimate.low > abs(estimate.value) > 0:
         return [flag("wide logp", name, name=name, found=estimate)]
     return []

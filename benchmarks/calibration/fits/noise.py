@@ -90,8 +90,7 @@ def _drift(samples: Sequence[Sample]) -> tuple[float | None, list[Flag]]:
         if pattern and (worst is None or abs(math.log(ratio)) > abs(math.log(worst))):
             worst = ratio
         if abs(ratio - 1) > DRIFT and abs(math.log(ratio)) > SURE * error:
-            what = f"the reference superstep ({pattern})" if pattern else "supersteps of many words"
-            flags.append(flag("drift", what=what, ratio=ratio, launch=launch))
+            flags.append(flag("drift", pattern=pattern, ratio=ratio, launch=launch))
     return worst, flags
 
 
@@ -130,7 +129,7 @@ def _launches(samples: Sequence[Sample]) -> list[Flag]:
     medians = Table.of(samples).medians()
     launches = medians.shape[1]
     if launches < COMPARED:
-        return [flag("few-launches", launches=f"{launches} launch{'es' * (launches > 1)}", enough=COMPARED)]
+        return [flag("few-launches", launches=launches, enough=COMPARED)]
     whole = medians[np.isfinite(medians).all(axis=1)]
     if not len(whole):
         return []
@@ -176,8 +175,8 @@ def _processors(samples: Sequence[Sample]) -> list[Flag]:
     for pid in pids:
         ratio = float(np.median(ratios[pid])) if ratios[pid] else 1.0
         if ratio > UNEVEN:
-            flags.append(flag("slow-processor", f"processor {pid}", pid=pid, ratio=ratio))
+            flags.append(flag("slow-processor", pid, pid=pid, ratio=ratio))
         skew = float(np.median(skews[pid])) if skews[pid] else 1.0
         if skew > NOISY:
-            flags.append(flag("shared-core", f"processor {pid}", pid=pid, skew=skew))
+            flags.append(flag("shared-core", pid, pid=pid, skew=skew))
     return flags

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from .. import FREE, KIND, QUIET, Arrival, Charge, Parcels, wire
+from .. import Arrival, Parcels, wire
 from ..flight import InFlight
 from ..leaders import Leaders
-from ..medium import Communicator, MPITransport
+from ..medium import ByRequests, Communicator
 from ..memory import Bytes
 from ..neighbours import Neighbours
 from ..wire import DATA, MANIFESTS
 
 
-class Aggregated(MPITransport):
+class Aggregated(ByRequests):
     """Processors of several nodes, some of which have more than one.
 
     Args:
@@ -34,22 +34,7 @@ class Aggregated(MPITransport):
     ) -> None:
         super().__init__(on, ranks, pid, context, flight, neighbours)
         self._neighbours = neighbours
-        self._leaders = self._persistent = Leaders(ranks, pid, context, groups, self.board, flight)
-
-    def exchange(
-        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
-    ) -> Arrival:
-        try:
-            if self._unfinished:
-                self._flight.see_off(1, self.waiter)
-            if parcels or note is not None or grace is not None or kind & ~KIND:
-                self._post(kind, note, parcels)
-                return self._complete(kind, note, parcels, grace)
-            if self._leaders.meet(kind, self.waiter):
-                return QUIET
-            return self._receive(kind, None, parcels)
-        except BaseException as error:
-            return self.left(error, kind, note)
+        self._leaders = self._persistent = self._quiet = Leaders(ranks, pid, context, groups, self.board, flight)
 
     def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight, ranks, neighbours = self._flight, self._ranks, self._neighbours

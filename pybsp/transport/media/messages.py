@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import time
 
-from .. import FREE, KIND, QUIET, Arrival, Charge, Parcels, new_tuple, wire
+from .. import KIND, Arrival, Parcels, new_tuple, wire
 from ..delivery import NOT_JOINED
 from ..flight import InFlight
 from ..heads import Heads
-from ..medium import Communicator, MPITransport
+from ..medium import ByRequests, Communicator
 from ..wire import DATA, HEADS, MANIFESTS
 
 
-class ByMessages(MPITransport):
+class ByMessages(ByRequests):
     """Processors of different nodes, or of one where no shared memory is to be had."""
 
     def __init__(self, on: Communicator, ranks: list[int], pid: int, context: int, flight: InFlight) -> None:
         super().__init__(on, ranks, pid, context, flight)
         # Each begins with the next one, so that not all send to the same processor at once.
         peers = [(pid + k) % self.p for k in range(1, self.p)]
-        self._heads = self._persistent = Heads(on.comm, ranks, pid, wire.tag(context, HEADS), peers)
-
-    def exchange(
-        self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
-    ) -> Arrival:
-        try:
-            if self._unfinished:
-                self._flight.see_off(1, self.waiter)
-            if parcels or note is not None or grace is not None or kind & ~KIND:
-                self._post(kind, note, parcels)
-                return self._complete(kind, note, parcels, grace)
-            if self._heads.meet(kind, self.waiter):
-                return QUIET
-            return self._receive(kind, None, parcels)
-        except BaseException as error:
-            return self.left(error, kind, note)
+        self._heads = self._persistent = self._quiet = Heads(on.comm, ranks, pid, wire.tag(context, HEADS), peers)
 
     def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight = self._flight
