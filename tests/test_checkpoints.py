@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import mmap
 import os
 import random
 import re
@@ -12,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +26,7 @@ import pytest
 
 import pybsp
 from pybsp import cli, collectives
-from pybsp.benchmarks.reliability import random_program
+from pybsp.benchmarks.reliability import kills, random_program
 from pybsp.checkpoints import asked, notice, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
@@ -1044,6 +1046,35 @@ def test_so_many_checkpoints_are_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     assert cli.main(["run", "-n", "1", "--checkpoint", str(tmp_path), "--keep", "3", __file__]) == 0
     pybsp.simulate(counting, 1, p=1, checkpoint=tmp_path / "a", every=1)
     assert len(list((tmp_path / "a").glob("run-0/0*"))) == 3
+
+
+def test_what_a_job_leaves_is_told_from_what_others_leave() -> None:
+    """What kills.py finds of a job: the shared memory that its ranks have had mapped."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as own, tempfile.NamedTemporaryFile(dir="/dev/shm") as others:
+        own.truncate(4096)
+        others.truncate(4096)
+        with mmap.mmap(own.fileno(), 4096):
+            belongings = kills.Belongings()
+            belongings.look([os.getpid(), 1 << 30])
+        assert own.name in belongings.left()
+        assert others.name not in belongings.left()
+    assert own.name not in belongings.left()
+
+
+def test_where_a_rank_was_killed_is_known_from_what_it_says(tmp_path: Path) -> None:
+    mark = random_program.marked(tmp_path)
+    (place,) = kills.places(tmp_path)
+    assert (place.pid, place.phase) == (os.getpid(), random_program.STARTING)
+    mark(random_program.PROGRAM, 7)
+    (place,) = kills.places(tmp_path)
+    assert (place.phase, place.superstep) == (random_program.PROGRAM, 7)
+    checkpoint = tmp_path / "run-0" / "000003"
+    checkpoint.mkdir(parents=True)
+    since = checkpoint.stat().st_mtime
+    assert kills.is_writing(tmp_path, since)
+    assert not kills.is_writing(tmp_path, since + 1), "begun by a job that was killed"
+    (checkpoint / "manifest.json").touch()
+    assert not kills.is_writing(tmp_path, since)
 
 
 # -- machines that fail ------------------------------------------------------------------------------------------------
