@@ -26,7 +26,7 @@ import pytest
 
 import pybsp
 from pybsp import cli, collectives
-from pybsp.benchmarks.reliability import kills, random_program
+from pybsp.benchmarks.reliability import intervals, kills, random_program
 from pybsp.checkpoints import asked, notice, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
@@ -1150,6 +1150,12 @@ def test_the_mean_time_of_machines_that_fail_is_the_expected_one(every: int | No
         expected_times.add(round(found.expected, 6))
     (one,) = expected_times
     assert abs(np.mean(times) - one) < 4 * np.std(times, ddof=1) / np.sqrt(len(times))
+
+
+@pytest.mark.whole
+def test_the_page_has_the_table_of_intervals() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "howto" / "checkpoints.md").read_text()
+    assert intervals.table() in page
 
 
 def test_failures_are_seconds() -> None:
