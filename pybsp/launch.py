@@ -230,7 +230,7 @@ class _BSPSession(Session[BSP]):
         self._router, self._machine, self._checked, self.timeout = router, machine, checked, timeout
         self._warning: str | None = None
         self._superstep: SuperstepEngine
-        self._asked: checkpoints.Asked | None = None
+        self._asked: checkpoints.CheckpointOptions | None = None
         self._saver: Saver | None = None
         self._closing = ExitStack()
         self._over = False  # whether nobody waits for another one of this run any more
@@ -257,10 +257,10 @@ class _BSPSession(Session[BSP]):
         return _Decided(self._machine, resolved(self._chosen(), self._machine, self.transport.all_remote))
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        wanted = None
+        checkpointing = None
         if self.main is not None:
-            wanted = checkpoints.asked(self.operation, arguments["checkpoint"], arguments["every"])
-        return {**arguments, "checked": settings.checks_enabled(arguments["checked"]), "checkpoint": wanted}
+            checkpointing = checkpoints.asked(self.operation, arguments["checkpoint"], arguments["every"])
+        return {**arguments, "checked": settings.checks_enabled(arguments["checked"]), "checkpoint": checkpointing}
 
     def warnings(self) -> Sequence[str]:
         assert self._machine is not None

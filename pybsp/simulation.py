@@ -206,20 +206,20 @@ def simulate(
     program = partial(_call, main, args, kwargs)
     line = where()  # a virtual processor's own frames end inside pybsp
     folders, often = checkpoints.given("pybsp.simulate", checkpoint, every)
-    wanted = checkpoints.asked("pybsp.simulate", folders or (), often)
+    checkpointing = checkpoints.asked("pybsp.simulate", folders or (), often)
     if failures is None:
-        number = 0 if wanted is None else checkpoints.next_run(wanted)
+        number = 0 if checkpointing is None else checkpoints.next_run(checkpointing)
 
         def prepare(meeting: Meeting, supersteps: Sequence[SuperstepEngine]) -> None:
-            if wanted is not None:
+            if checkpointing is not None:
                 for superstep in supersteps:
-                    saver = checkpoints.make(superstep, wanted, number, main)
-                    checkpoints.prepare(saver, wanted, superstep.pid)
+                    saver = checkpoints.make(superstep, checkpointing, number, main)
+                    checkpoints.prepare(saver, checkpointing, superstep.pid)
 
         done = _simulated(program, p, found, routing, measure, checked, 0.0, line, prepare, carry)
         assert done is not None
         return done
-    if wanted is not None or not isinstance(failures, Failures):
+    if checkpointing is not None or not isinstance(failures, Failures):
         raise UsageError(
             "pybsp.simulate: argument failures: expected None or a pybsp.Failures, and no argument checkpoint: what is "
             f"saved stays in memory; got failures={failures!r}, checkpoint={checkpoint!r}"

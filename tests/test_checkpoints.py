@@ -30,7 +30,7 @@ from pybsp.benchmarks.reliability import intervals, kills, random_program
 from pybsp.checkpoints import asked, notice, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
-from pybsp.checkpoints.plain import Decoder, Encoder
+from pybsp.checkpoints.plain import StateDecoder, StateEncoder
 from pybsp.checkpoints.saver import ENDED
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
 from pybsp.ledger import append_run
@@ -74,11 +74,11 @@ def again(folder: Path) -> Path:
 # -- states ------------------------------------------------------------------------------------------------------------
 
 
-def kept(state: Any) -> Any:
+def round_trip(state: Any) -> Any:
     """A state, as it comes back."""
-    encoder = Encoder({})
+    encoder = StateEncoder({})
     tree = json.loads(json.dumps(encoder.state(state)))
-    return Decoder([block.copy() for block in encoder.blocks], [], True, "file").value(tree)
+    return StateDecoder([block.copy() for block in encoder.blocks], [], True, "file").value(tree)
 
 
 class Thing:
@@ -114,9 +114,9 @@ PLAIN: list[Any] = [
 
 @pytest.mark.parametrize("state", PLAIN, ids=str)
 def test_plain_states_come_back_without_a_pickle(state: Any) -> None:
-    encoder = Encoder({})
+    encoder = StateEncoder({})
     assert "pickle" not in str(encoder.state(state)) + b"".join(b.tobytes() for b in encoder.blocks).decode("latin1")
-    found = kept(state)
+    found = round_trip(state)
     assert type(found) is type(state)
     assert repr(found) == repr(state)
     if isinstance(state, np.ndarray):
@@ -128,8 +128,8 @@ def test_plain_states_come_back_without_a_pickle(state: Any) -> None:
 
 def test_an_int_has_as_many_digits_as_it_likes() -> None:
     state = {"huge": (1 << 20_000) + 1, -(1 << 20_000): [1 << 63, (1 << 64) - 1]}
-    assert kept(state) == state
-    thing = kept([Thing(), 1 << 20_000])  # in a pickle too
+    assert round_trip(state) == state
+    thing = round_trip([Thing(), 1 << 20_000])  # in a pickle too
     assert thing[1] == 1 << 20_000
 
 
@@ -142,7 +142,7 @@ OBJECTS: list[Any] = [
 
 @pytest.mark.parametrize("state", OBJECTS, ids=range(len(OBJECTS)))
 def test_arrays_of_objects_come_back_by_a_pickle(state: Any) -> None:
-    found = kept({"objects": state, "plain": 1})["objects"]
+    found = round_trip({"objects": state, "plain": 1})["objects"]
     assert found.dtype == state.dtype
     assert found.tolist() == state.tolist()
     assert found.shape == state.shape
@@ -151,17 +151,17 @@ def test_arrays_of_objects_come_back_by_a_pickle(state: Any) -> None:
 def test_a_float_keeps_its_bits() -> None:
     bits = np.array([0x7FF8000000000123, -0x7FFFFFFFFFFFFFFF], np.int64)
     values = bits.view(np.float64).tolist()
-    assert np.array(kept(values)).view(np.int64).tolist() == bits.tolist()
+    assert np.array(round_trip(values)).view(np.int64).tolist() == bits.tolist()
 
 
 def test_what_is_in_a_state_twice_is_one_thing_again() -> None:
     array = np.zeros(3)
-    found = kept({"a": array, "b": [array], "inside": (inner := [1]), "again": inner})
+    found = round_trip({"a": array, "b": [array], "inside": (inner := [1]), "again": inner})
     assert found["a"] is found["b"][0]
     assert found["inside"] is found["again"]
     circle: list[Any] = []
     circle.append(circle)
-    back = kept(circle)
+    back = round_trip(circle)
     assert back[0] is back
 
 
@@ -169,7 +169,7 @@ def test_what_is_in_a_state_twice_is_one_thing_again() -> None:
 def test_generators_go_on(bits: Any) -> None:
     draws, other = np.random.Generator(bits(7)), random.Random(7)
     draws.standard_normal(3), other.gauss(0, 1)
-    back, back_other, same = kept([draws, other, draws])
+    back, back_other, same = round_trip([draws, other, draws])
     assert back is same
     assert back.random(5).tolist() == draws.random(5).tolist()
     assert back.spawn(1)[0].random() == draws.spawn(1)[0].random()
@@ -193,20 +193,20 @@ def test_the_generators_of_the_process_go_on(tmp_path: Path) -> None:
 
 
 def test_a_pickle_is_read_from_ones_own_file_alone() -> None:
-    encoder = Encoder({})
+    encoder = StateEncoder({})
     thing = Thing()
     tree = encoder.state({"thing": thing, "array": thing.array})
-    back = Decoder(encoder.blocks, [], True, "file").value(tree)
+    back = StateDecoder(encoder.blocks, [], True, "file").value(tree)
     assert back["array"] is back["thing"].array
     with pytest.raises(pybsp.CheckpointError, match=r"^bsp.restore: file: the state in it is a pickle"):
-        Decoder(encoder.blocks, [], False, "file").value(tree)
+        StateDecoder(encoder.blocks, [], False, "file").value(tree)
 
 
 def test_bytes_of_a_file_are_never_taken_for_objects() -> None:
-    encoder = Encoder({})
+    encoder = StateEncoder({})
     tree = encoder.state(np.zeros(3)) | {"dtype": "'|O'"}
     with pytest.raises(pybsp.CheckpointError, match=r"expected a dtype of plain data in a checkpoint, got '\|O'"):
-        Decoder(encoder.blocks, [], True, "file").value(tree)
+        StateDecoder(encoder.blocks, [], True, "file").value(tree)
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------

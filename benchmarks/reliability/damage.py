@@ -42,7 +42,7 @@ def small_disk(bytes_: int) -> Iterator[Path]:
         os.rmdir(place)
 
 
-class Case:
+class DamageCase:
     """The jobs of one case: a folder for checkpoints, and results.
 
     Attributes:
@@ -83,7 +83,7 @@ class Case:
         return max(self.folder.glob("run-0/*/manifest.json"), key=lambda one: int(one.parent.name)).parent
 
 
-def full(case: Case, draws: random.Random) -> bool:
+def full(case: DamageCase, draws: random.Random) -> bool:
     """The disk fills up as the job runs: checkpoints are lost, and the result is right."""
     ballast = case.folder.parent / "ballast"
     job = case.start()
@@ -96,7 +96,7 @@ def full(case: Case, draws: random.Random) -> bool:
     return case.finish(job) == 0 and case.right() and "this checkpoint is lost" in case.printed
 
 
-def gone(case: Case, draws: random.Random) -> bool:
+def gone(case: DamageCase, draws: random.Random) -> bool:
     """The folder vanishes as the job runs: it goes on, with new ones."""
     job = case.start()
     while job.poll() is None and not list(case.folder.glob("run-0/*/manifest.json")):
@@ -105,13 +105,13 @@ def gone(case: Case, draws: random.Random) -> bool:
     return case.finish(job) == 0 and case.right()
 
 
-def unwritable(case: Case, draws: random.Random) -> bool:
+def unwritable(case: DamageCase, draws: random.Random) -> bool:
     """The folder is none: an error that names it, before the program."""
     case.folder.write_text("a file")
     return case.run() != 0 and str(case.folder) in case.printed and not case.result.exists()
 
 
-def killed(case: Case, draws: random.Random) -> bool:
+def killed(case: DamageCase, draws: random.Random) -> bool:
     """Ranks are killed while parts of a checkpoint are there and its manifest is not."""
     for _ in range(5):
         job = case.start(pause=2)
@@ -134,7 +134,7 @@ def flip(path: Path, draws: random.Random) -> None:
     path.write_bytes(content)
 
 
-def flipped(case: Case, draws: random.Random) -> bool:
+def flipped(case: DamageCase, draws: random.Random) -> bool:
     """One bit of the newest checkpoint is another: it is noticed, or lies in none of what is read."""
     case.run(SUPERSTEPS // 2)
     case.result.unlink()
@@ -144,7 +144,7 @@ def flipped(case: Case, draws: random.Random) -> bool:
     return noticed and (str(path) in case.printed or f"goes on from {path.parent}" in case.printed)
 
 
-def missing(case: Case, draws: random.Random) -> bool:
+def missing(case: DamageCase, draws: random.Random) -> bool:
     """A part of the newest checkpoint is missing: the one before is used, and the file is named."""
     case.run(SUPERSTEPS // 2)
     case.result.unlink()
@@ -153,7 +153,7 @@ def missing(case: Case, draws: random.Random) -> bool:
     return case.run() == 0 and case.right() and str(path) in case.printed
 
 
-def cut(case: Case, draws: random.Random) -> bool:
+def cut(case: DamageCase, draws: random.Random) -> bool:
     """A part of every checkpoint is cut off: an error that names it."""
     case.run(SUPERSTEPS // 2)
     case.result.unlink()
@@ -162,7 +162,7 @@ def cut(case: Case, draws: random.Random) -> bool:
     return case.run() != 0 and "1.part: expected" in case.printed and not case.result.exists()
 
 
-def near_stale(case: Case, draws: random.Random) -> bool:
+def near_stale(case: DamageCase, draws: random.Random) -> bool:
     """The near folder has another job's checkpoints, of the same program: they are not used."""
     case.with_near = True
     seed, folder = case.seed, case.folder
@@ -177,7 +177,7 @@ def near_stale(case: Case, draws: random.Random) -> bool:
     return case.run() == 0 and case.right()
 
 
-def near_flipped(case: Case, draws: random.Random) -> bool:
+def near_flipped(case: DamageCase, draws: random.Random) -> bool:
     """One bit of the near folder's newest checkpoint is another: the shared one has it whole."""
     case.with_near = True
     case.run(SUPERSTEPS // 2)
@@ -188,7 +188,7 @@ def near_flipped(case: Case, draws: random.Random) -> bool:
     return case.run() == 0 and case.right() and f"goes on from {newest}" in case.printed
 
 
-def near_gone(case: Case, draws: random.Random) -> bool:
+def near_gone(case: DamageCase, draws: random.Random) -> bool:
     """The near folder is gone, as on a new host: the shared one has all."""
     case.with_near = True
     case.run(SUPERSTEPS // 2)
@@ -197,7 +197,7 @@ def near_gone(case: Case, draws: random.Random) -> bool:
     return case.run() == 0 and case.right() and f"goes on from {case.newest().parent}" in case.printed
 
 
-CASES: list[Callable[[Case, random.Random], bool]] = [
+CASES: list[Callable[[DamageCase, random.Random], bool]] = [
     full,
     gone,
     unwritable,
@@ -234,7 +234,7 @@ def main() -> int:
         right, rounds = 0, all_rounds.get(case.__name__, 0)
         for seed in range(1, rounds + 1):
             with small_disk(1 << 21) as place, tempfile.TemporaryDirectory() as results:
-                jobs = Case(seed, place, Path(results))
+                jobs = DamageCase(seed, place, Path(results))
                 ok = case(jobs, random.Random(f"{case.__name__} {seed}"))
                 right += ok
                 if not ok:

@@ -1,4 +1,4 @@
-"""What the interval between checkpoints is worth where failures come: the expected time, and the mean of simulated ones.
+"""What the interval between checkpoints is worth where failures come: expected times, and the mean of simulated ones.
 
     python -m pybsp.benchmarks.reliability.intervals
 

@@ -44,7 +44,7 @@ DELAYS = (0.5, 0.04, 0.004, 0.05)  # seconds after its begin, at most
 NAMESPACES = Path("/run/netns")  # that `ip netns list` lists
 
 
-class Job(NamedTuple):
+class KilledJob(NamedTuple):
     """What has become of a job.
 
     kills: by the phase in which they fell.
@@ -56,7 +56,7 @@ class Job(NamedTuple):
     wrong: str
 
 
-class Place(NamedTuple):
+class RankPlace(NamedTuple):
     """Where a rank is in the program, as it says."""
 
     pid: int
@@ -113,14 +113,14 @@ def processes(mark: str, ranks: bool) -> list[int]:
     return found
 
 
-def places(marks: Path) -> list[Place]:
+def places(marks: Path) -> list[RankPlace]:
     """Where the ranks are that are alive and have said so."""
     found = []
     for path in marks.iterdir():
         with suppress(OSError, ValueError):
             phase, superstep, started = path.read_text().split()
             if Path(f"/proc/{path.name}/environ").read_bytes():  # none of one that is dead, and not yet waited for
-                found.append(Place(int(path.name), phase, int(superstep), float(started)))
+                found.append(RankPlace(int(path.name), phase, int(superstep), float(started)))
                 continue
             path.unlink()
     return found
@@ -182,7 +182,7 @@ class Killer:
         victim = self._draws.choice(alive)
         time.sleep(self._delay)
         self.belongings.look(one.pid for one in places(self._marks))
-        fell = next((one for one in places(self._marks) if one.pid == victim), Place(victim, STARTING, 0, 0.0))
+        fell = next((one for one in places(self._marks) if one.pid == victim), RankPlace(victim, STARTING, 0, 0.0))
         phase = WRITING if fell.phase == PROGRAM and is_writing(self._folder, fell.started) else fell.phase
         with suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
@@ -192,7 +192,7 @@ class Killer:
             while time.monotonic() < until and any(one.pid == victim for one in places(self._marks)):
                 time.sleep(LOOK)
 
-    def _reached(self, place: Place) -> bool:
+    def _reached(self, place: RankPlace) -> bool:
         if self._phase == ENDING:
             return place.phase == ENDING
         if place.phase != PROGRAM or place.superstep < self._superstep:
@@ -209,7 +209,7 @@ def command(medium: str, p: int, folder: Path, rest: Sequence[str], python: str,
     return [python, "-m", "pybsp", "run", *options, str(SOURCE), *rest]
 
 
-def one(medium: str, seed: int, number: int, supersteps: int, python: str, cluster: str | None) -> Job:
+def one(medium: str, seed: int, number: int, supersteps: int, python: str, cluster: str | None) -> KilledJob:
     """Run a job, and kill its ranks.
 
     Args:
@@ -263,7 +263,7 @@ def one(medium: str, seed: int, number: int, supersteps: int, python: str, clust
                 os.kill(pid, signal.SIGKILL)
     if things := killer.belongings.left():
         wrong += f" {', '.join(things)} of it are left"
-    return Job(killer.kills, time.monotonic() - began, wrong)
+    return KilledJob(killer.kills, time.monotonic() - began, wrong)
 
 
 def phases(kills: Counter[str]) -> str:
