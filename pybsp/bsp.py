@@ -555,7 +555,8 @@ class BSP:
         A job that has died goes on from the last checkpoint when it is started again (`pybsp run --restarts`), and ends
         with the same result: `restore`, which has an example, gives this state. Saved with it are the registered
         arrays, what is in the inbox and in queues, and the ledger. Where no checkpoints are asked for
-        (`run(..., checkpoint=DIR)`, PYBSP_CHECKPOINT, `pybsp run --checkpoint DIR`) nothing is done.
+        (`run(..., checkpoint=DIR)`, PYBSP_CHECKPOINT, `pybsp run --checkpoint DIR`) nothing is done, nor refused but
+        in a part.
 
         Args:
             state: anything that can be pickled. Arrays are written as they are; with None, numbers, str, bytes, lists,

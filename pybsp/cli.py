@@ -17,7 +17,7 @@ from ._version import __version__
 from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
 from .checkpoints.notice import NoticeFile, new_file
-from .checkpoints.record import Record
+from .checkpoints.record import RecordReader
 from .configured import TYPES, configured
 from .errors import BSPError, LauncherError, UsageError
 from .ledger import require_place
@@ -318,7 +318,7 @@ def _simulate(options: argparse.Namespace) -> int:
 
 def _replay(options: argparse.Namespace) -> int:
     folder = Path(options.folder.split(os.pathsep)[-1]).resolve()
-    header = Record(folder / "run-0" / "record", options.pid).header
+    header = RecordReader(folder / "run-0" / "record", options.pid).header
     os.chdir(header.folder)
     replay = simulation.Replay(folder, options.pid, options.debug)
     return _run_here(header.program, simulation.SimulateOptions(header.p, replay=replay))

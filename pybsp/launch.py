@@ -231,7 +231,7 @@ class _BSPSession(Session[BSP]):
         self._router, self._machine, self._checked, self.timeout = router, machine, checked, timeout
         self._warning: str | None = None
         self._superstep: SuperstepEngine
-        self._checkpointing: checkpoints.Asked | None = None
+        self._checkpointing: checkpoints.CheckpointOptions | None = None
         self._saver: Saver | None = None
         self._closing = ExitStack()
         self._over = False  # whether nobody waits for another one of this run any more

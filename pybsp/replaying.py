@@ -10,7 +10,7 @@ from typing import Any
 from .account import Account
 from .bsp import BSP
 from .checkpoints import snapshot
-from .checkpoints.record import Record
+from .checkpoints.record import RecordReader
 from .errors import AbortError
 from .participant import Saving
 from .superstep import SuperstepEngine
@@ -23,7 +23,7 @@ class Recorded:
 
     name = "direct"
 
-    def __init__(self, record: Record, p: int, pid: int) -> None:
+    def __init__(self, record: RecordReader, p: int, pid: int) -> None:
         self.p, self.pid, self.pool = p, pid, BufferPool()
         self._record = record
         self.where: Callable[[], str] = str
@@ -77,7 +77,7 @@ class _ReplayedSaver(Saving):
 
     __slots__ = ("_engine", "_record")
 
-    def __init__(self, engine: SuperstepEngine, record: Record) -> None:
+    def __init__(self, engine: SuperstepEngine, record: RecordReader) -> None:
         self._engine, self._record = engine, record
 
     def restore(self, default: Any) -> Any:
@@ -104,7 +104,7 @@ def replay(
     Raises:
         CheckpointError: there is no record, or it ends before the program.
     """
-    record = Record(folder, pid)
+    record = RecordReader(folder, pid)
     header = record.header
     transport = Recorded(record, header.p, header.pid)
     engine = SuperstepEngine(transport, transport, Account(transport), header.checked)

@@ -210,20 +210,20 @@ def simulate(
     program = partial(_call, main, args, kwargs)
     line = where()  # a virtual processor's own frames end inside pybsp
     folders, often = checkpoints.given("pybsp.simulate", checkpoint, every)
-    saving = checkpoints.asked("pybsp.simulate", folders or (), often)
+    checkpointing = checkpoints.asked("pybsp.simulate", folders or (), often)
     if failures is None:
-        number = 0 if saving is None else checkpoints.next_run(saving)
+        number = 0 if checkpointing is None else checkpoints.next_run(checkpointing)
 
         def prepare(meeting: VirtualMeeting, supersteps: Sequence[SuperstepEngine]) -> None:
-            if saving is not None:
+            if checkpointing is not None:
                 for superstep in supersteps:
-                    saver = checkpoints.make(superstep, saving, number, main)
-                    checkpoints.prepare(saver, saving, superstep.pid)
+                    saver = checkpoints.make(superstep, checkpointing, number, main)
+                    checkpoints.prepare(saver, checkpointing, superstep.pid)
 
         done = _simulated(program, p, found, routing, measure, checked, 0.0, line, prepare, carry)
         assert done is not None
         return done
-    if saving is not None or not isinstance(failures, Failures):
+    if checkpointing is not None or not isinstance(failures, Failures):
         raise UsageError(
             "pybsp.simulate: argument failures: expected None or a pybsp.Failures, and no argument checkpoint: what is "
             f"saved stays in memory; got failures={failures!r}, checkpoint={checkpoint!r}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import mmap
 import os
 import random
 import re
@@ -12,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -24,11 +26,11 @@ import pytest
 
 import pybsp
 from pybsp import cli, collectives
-from pybsp.benchmarks.reliability import random_program
+from pybsp.benchmarks.reliability import intervals, kills, random_program
 from pybsp.checkpoints import asked, notice, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
-from pybsp.checkpoints.plain import Decoder, Encoder
+from pybsp.checkpoints.plain import StateDecoder, StateEncoder
 from pybsp.checkpoints.saver import ENDED
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
 from pybsp.ledger import append_run
@@ -72,11 +74,11 @@ def again(folder: Path) -> Path:
 # -- states ------------------------------------------------------------------------------------------------------------
 
 
-def kept(state: Any) -> Any:
+def round_trip(state: Any) -> Any:
     """A state, as it comes back."""
-    encoder = Encoder({})
+    encoder = StateEncoder({})
     tree = json.loads(json.dumps(encoder.state(state)))
-    return Decoder([block.copy() for block in encoder.blocks], [], True, "file").value(tree)
+    return StateDecoder([block.copy() for block in encoder.blocks], [], True, "file").value(tree)
 
 
 class Thing:
@@ -112,9 +114,9 @@ PLAIN: list[Any] = [
 
 @pytest.mark.parametrize("state", PLAIN, ids=str)
 def test_plain_states_come_back_without_a_pickle(state: Any) -> None:
-    encoder = Encoder({})
+    encoder = StateEncoder({})
     assert "pickle" not in str(encoder.state(state)) + b"".join(b.tobytes() for b in encoder.blocks).decode("latin1")
-    found = kept(state)
+    found = round_trip(state)
     assert type(found) is type(state)
     assert repr(found) == repr(state)
     if isinstance(state, np.ndarray):
@@ -126,8 +128,8 @@ def test_plain_states_come_back_without_a_pickle(state: Any) -> None:
 
 def test_an_int_has_as_many_digits_as_it_likes() -> None:
     state = {"huge": (1 << 20_000) + 1, -(1 << 20_000): [1 << 63, (1 << 64) - 1]}
-    assert kept(state) == state
-    thing = kept([Thing(), 1 << 20_000])  # in a pickle too
+    assert round_trip(state) == state
+    thing = round_trip([Thing(), 1 << 20_000])  # in a pickle too
     assert thing[1] == 1 << 20_000
 
 
@@ -140,7 +142,7 @@ OBJECTS: list[Any] = [
 
 @pytest.mark.parametrize("state", OBJECTS, ids=range(len(OBJECTS)))
 def test_arrays_of_objects_come_back_by_a_pickle(state: Any) -> None:
-    found = kept({"objects": state, "plain": 1})["objects"]
+    found = round_trip({"objects": state, "plain": 1})["objects"]
     assert found.dtype == state.dtype
     assert found.tolist() == state.tolist()
     assert found.shape == state.shape
@@ -149,17 +151,17 @@ def test_arrays_of_objects_come_back_by_a_pickle(state: Any) -> None:
 def test_a_float_keeps_its_bits() -> None:
     bits = np.array([0x7FF8000000000123, -0x7FFFFFFFFFFFFFFF], np.int64)
     values = bits.view(np.float64).tolist()
-    assert np.array(kept(values)).view(np.int64).tolist() == bits.tolist()
+    assert np.array(round_trip(values)).view(np.int64).tolist() == bits.tolist()
 
 
 def test_what_is_in_a_state_twice_is_one_thing_again() -> None:
     array = np.zeros(3)
-    found = kept({"a": array, "b": [array], "inside": (inner := [1]), "again": inner})
+    found = round_trip({"a": array, "b": [array], "inside": (inner := [1]), "again": inner})
     assert found["a"] is found["b"][0]
     assert found["inside"] is found["again"]
     circle: list[Any] = []
     circle.append(circle)
-    back = kept(circle)
+    back = round_trip(circle)
     assert back[0] is back
 
 
@@ -167,7 +169,7 @@ def test_what_is_in_a_state_twice_is_one_thing_again() -> None:
 def test_generators_go_on(bits: Any) -> None:
     draws, other = np.random.Generator(bits(7)), random.Random(7)
     draws.standard_normal(3), other.gauss(0, 1)
-    back, back_other, same = kept([draws, other, draws])
+    back, back_other, same = round_trip([draws, other, draws])
     assert back is same
     assert back.random(5).tolist() == draws.random(5).tolist()
     assert back.spawn(1)[0].random() == draws.spawn(1)[0].random()
@@ -191,20 +193,20 @@ def test_the_generators_of_the_process_go_on(tmp_path: Path) -> None:
 
 
 def test_a_pickle_is_read_from_ones_own_file_alone() -> None:
-    encoder = Encoder({})
+    encoder = StateEncoder({})
     thing = Thing()
     tree = encoder.state({"thing": thing, "array": thing.array})
-    back = Decoder(encoder.blocks, [], True, "file").value(tree)
+    back = StateDecoder(encoder.blocks, [], True, "file").value(tree)
     assert back["array"] is back["thing"].array
     with pytest.raises(pybsp.CheckpointError, match=r"^bsp.restore: file: the state in it is a pickle"):
-        Decoder(encoder.blocks, [], False, "file").value(tree)
+        StateDecoder(encoder.blocks, [], False, "file").value(tree)
 
 
 def test_bytes_of_a_file_are_never_taken_for_objects() -> None:
-    encoder = Encoder({})
+    encoder = StateEncoder({})
     tree = encoder.state(np.zeros(3)) | {"dtype": "'|O'"}
     with pytest.raises(pybsp.CheckpointError, match=r"expected a dtype of plain data in a checkpoint, got '\|O'"):
-        Decoder(encoder.blocks, [], True, "file").value(tree)
+        StateDecoder(encoder.blocks, [], True, "file").value(tree)
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -1046,6 +1048,35 @@ def test_so_many_checkpoints_are_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(list((tmp_path / "a").glob("run-0/0*"))) == 3
 
 
+def test_what_a_job_leaves_is_told_from_what_others_leave() -> None:
+    """What kills.py finds of a job: the shared memory that its ranks have had mapped."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as own, tempfile.NamedTemporaryFile(dir="/dev/shm") as others:
+        own.truncate(4096)
+        others.truncate(4096)
+        with mmap.mmap(own.fileno(), 4096):
+            belongings = kills.Belongings()
+            belongings.look([os.getpid(), 1 << 30])
+        assert own.name in belongings.left()
+        assert others.name not in belongings.left()
+    assert own.name not in belongings.left()
+
+
+def test_where_a_rank_was_killed_is_known_from_what_it_says(tmp_path: Path) -> None:
+    mark = random_program.marked(tmp_path)
+    (place,) = kills.places(tmp_path)
+    assert (place.pid, place.phase) == (os.getpid(), random_program.STARTING)
+    mark(random_program.PROGRAM, 7)
+    (place,) = kills.places(tmp_path)
+    assert (place.phase, place.superstep) == (random_program.PROGRAM, 7)
+    checkpoint = tmp_path / "run-0" / "000003"
+    checkpoint.mkdir(parents=True)
+    since = checkpoint.stat().st_mtime
+    assert kills.is_writing(tmp_path, since)
+    assert not kills.is_writing(tmp_path, since + 1), "begun by a job that was killed"
+    (checkpoint / "manifest.json").touch()
+    assert not kills.is_writing(tmp_path, since)
+
+
 # -- machines that fail ------------------------------------------------------------------------------------------------
 
 
@@ -1119,6 +1150,12 @@ def test_the_mean_time_of_machines_that_fail_is_the_expected_one(every: int | No
         expected_times.add(round(found.expected, 6))
     (one,) = expected_times
     assert abs(np.mean(times) - one) < 4 * np.std(times, ddof=1) / np.sqrt(len(times))
+
+
+@pytest.mark.whole
+def test_the_page_has_the_table_of_intervals() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "howto" / "checkpoints.md").read_text()
+    assert intervals.table() in page
 
 
 def test_failures_are_seconds() -> None:

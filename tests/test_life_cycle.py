@@ -139,6 +139,7 @@ VALUES = {
     settings.CHECKPOINT_EVERY: ("5", "6"),
     settings.CHECKPOINT_KEEP: ("2", "3"),
     settings.RECORD: ("0", "1"),
+    settings.NOTICE: ("one", "other"),
     settings.COMPILED: ("0", "1"),
 }
 

@@ -3,16 +3,19 @@
     python -m pybsp.benchmarks.reliability.random_program SEED SUPERSTEPS MILLISECONDS [RESULT]
 
 Each processor's result is a digest of all that it has seen, with the counts of the ledger. Processor 0 writes those of
-all to RESULT, whole or not at all.
+all to RESULT, whole or not at all. Where PYBSP_KILLS_MARKS names a folder, each rank says there where it is: in the
+file of its process, its phase, its superstep, and when it was started (kills.py).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +25,40 @@ import pybsp
 from pybsp import collectives
 from pybsp.files import replacing
 
+MARKS = "PYBSP_KILLS_MARKS"
+STARTING, PROGRAM, ENDING = "starting", "in-the-program", "ending"
 
-def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> list[str] | None:
+Mark = Callable[[str, int], None]  # with phase and superstep
+
+
+def unmarked(phase: str, superstep: int) -> None:
+    """Nobody wants to know."""
+
+
+def marked(folder: Path) -> Mark:
+    """Says where this process is, in a file of that folder."""
+    file = os.open(folder / str(os.getpid()), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
+    started = time.time()
+
+    def mark(phase: str, superstep: int) -> None:
+        os.pwrite(file, f"{phase} {superstep} {started}".ljust(64).encode(), 0)
+
+    mark(STARTING, 0)
+    return mark
+
+
+def main(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float, mark: Mark = unmarked) -> list[str] | None:
     """Run it; the digests of all processors, on processor 0. See `digest`."""
-    found: list[str] | None = collectives.gather(bsp, digest(bsp, seed, supersteps, pause))
+    found: list[str] | None = collectives.gather(bsp, digest(bsp, seed, supersteps, pause, mark))
     return found
 
 
-def digest(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> str:
+def digest(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float, mark: Mark = unmarked) -> str:
     """Run it; this processor's digest.
 
     Args:
         pause: seconds of a superstep in which nothing is done.
+        mark: is called with where this processor is.
     """
     shared, queue = bsp.array(256, dtype=np.int64), bsp.queue(np.float64)
     state: dict[str, Any] = bsp.restore(
@@ -49,6 +74,7 @@ def digest(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> str:
     assert state["shared"] is shared.local
     bsp.sync() if state["step"] == 0 else None
     for step in range(state["step"], supersteps):
+        mark(PROGRAM, step)
         # What came with the last superstep, before the checkpoint.
         seen = hashlib.blake2b(state["digest"], digest_size=16)
         for source, tag, payload in bsp.inbox:
@@ -89,6 +115,7 @@ def digest(bsp: pybsp.BSP, seed: int, supersteps: int, pause: float) -> str:
             time.sleep(pause)
         state["step"], state["digest"] = step + 1, seen.digest()
         bsp.checkpoint(state)
+    mark(ENDING, supersteps)
     counts = [(record.h, record.messages, record.M, record.items, record.work) for record in bsp.ledger]
     return hashlib.blake2b(state["digest"] + repr(counts).encode() + state["values"].tobytes()).hexdigest()
 
@@ -101,7 +128,8 @@ def expected(seed: int, p: int, supersteps: int) -> list[str]:
 
 if __name__ == "__main__":
     given_seed, given_supersteps, milliseconds = map(int, sys.argv[1:4])
-    result = pybsp.run(main, given_seed, given_supersteps, milliseconds / 1000)
+    where = marked(Path(os.environ[MARKS])) if MARKS in os.environ else unmarked
+    result = pybsp.run(main, given_seed, given_supersteps, milliseconds / 1000, where)
     if result is not None and len(sys.argv) > 4:
         with replacing(Path(sys.argv[4])) as file:
             json.dump(result, file)

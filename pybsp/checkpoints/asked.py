@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..machine import BSPMachine
 from .due import Every, parse
 from .folder import Folder, lock
-from .record import Header, Recorder, Recording
+from .record import Recorder, RecordHeader, RecordingRouter
 from .saver import Saver
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _runs: Counter[Sequence[Path]] = Counter()  # that this program has made with checkpoints in some folders
 
 
-class Asked(NamedTuple):
+class CheckpointOptions(NamedTuple):
     """What is asked for.
 
     folders: the nearest first; the last is seen by all processors.
@@ -61,7 +61,7 @@ def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | 
     return folders, None if every is None else parse(operation, every)
 
 
-def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None) -> Asked | None:
+def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None) -> CheckpointOptions | None:
     """What is asked for by arguments that are `given`, else by the environment; None: nothing.
 
     Raises:
@@ -83,42 +83,46 @@ def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None)
         raise UsageError(f"{settings.RECORD}: expected a processor's number, got {record!r}")
     if every is None:
         every = parse(settings.CHECKPOINT_EVERY, settings.text(settings.CHECKPOINT_EVERY))
-    return Asked(tuple(Path(one) for one in checkpoint), every, int(keep), int(record or -1))
+    return CheckpointOptions(tuple(Path(one) for one in checkpoint), every, int(keep), int(record or -1))
 
 
-def next_run(wanted: Asked) -> int:
+def next_run(options: CheckpointOptions) -> int:
     """The number of the run that begins, among those with the same folders."""
-    _runs[wanted.folders] += 1
-    return _runs[wanted.folders] - 1
+    _runs[options.folders] += 1
+    return _runs[options.folders] - 1
 
 
 def recording(
-    router: Router, wanted: Asked, run: int, pid: int, p: int, checked: bool, machine: BSPMachine
+    router: Router, options: CheckpointOptions, run: int, pid: int, p: int, checked: bool, machine: BSPMachine
 ) -> tuple[Router, Recorder]:
     """The router of a processor of a run in which somebody is recorded, and what records.
 
     Raises:
         UsageError: there is no such processor; on all.
     """
-    if wanted.record >= p:
+    if options.record >= p:
         raise UsageError(
-            f"{settings.RECORD} (pybsp run --record): expected a processor's number below {p}, got {wanted.record}"
+            f"{settings.RECORD} (pybsp run --record): expected a processor's number below {p}, got {options.record}"
         )
-    header = Header(list(sys.argv), os.getcwd(), pid, p, checked, machine) if pid == wanted.record else None
-    recorder = Recorder(wanted.folders[-1] / f"run-{run}" / "record", header)
-    return Recording(router, recorder), recorder
+    header = RecordHeader(list(sys.argv), os.getcwd(), pid, p, checked, machine) if pid == options.record else None
+    recorder = Recorder(options.folders[-1] / f"run-{run}" / "record", header)
+    return RecordingRouter(router, recorder), recorder
 
 
 def make(
-    engine: SuperstepEngine, wanted: Asked, run: int, main: Callable[..., Any], recorder: Recorder | None = None
+    engine: SuperstepEngine,
+    options: CheckpointOptions,
+    run: int,
+    main: Callable[..., Any],
+    recorder: Recorder | None = None,
 ) -> Saver:
     """What saves a processor of a run of a program: it is the engine's from now on."""
-    folders = [Folder(root, run) for root in wanted.folders]
-    saver = engine.saver = Saver(engine, folders, wanted.every, wanted.keep, _name_of(main), recorder)
+    folders = [Folder(root, run) for root in options.folders]
+    saver = engine.saver = Saver(engine, folders, options.every, options.keep, _name_of(main), recorder)
     return saver
 
 
-def prepare(saver: Saver, wanted: Asked, pid: int) -> None:
+def prepare(saver: Saver, options: CheckpointOptions, pid: int) -> None:
     """Have folders that can be written, for this job alone.
 
     Raises:
@@ -126,7 +130,7 @@ def prepare(saver: Saver, wanted: Asked, pid: int) -> None:
     """
     saver.prepare()
     if pid == 0:
-        lock(wanted.folders[-1], settings.seconds(settings.GRACE))
+        lock(options.folders[-1], settings.seconds(settings.GRACE))
         saver.notices.remove_others()  # nobody else has the folder
 
 

@@ -14,7 +14,7 @@ from ..transport import SAVE
 from ..transport.virtual import VirtualTransport
 from . import snapshot
 from .due import Every, expected
-from .part import Part
+from .part import SavedPart
 from .saver import check_boundary, check_registered
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class Fate:
         self._draws = np.random.default_rng(failures.seed)
         self.clock, self.failed = 0.0, 0
         self.ends_at = self._next()
-        self.saved: list[Part | None] = [None] * p
-        self.fresh: list[Part | None] = [None] * p
+        self.saved: list[SavedPart | None] = [None] * p
+        self.fresh: list[SavedPart | None] = [None] * p
         self.begun = 0.0  # when the segment of computing that goes on began
         self._segments: list[float] = []
         self.interval = every.interval(failures.checkpoint)
@@ -128,7 +128,7 @@ class FailingSaver(Saving):
         self._things = list(engine.registrations.order)
         if part is None:
             return default
-        fresh = Part(part.tree, [block.copy() for block in part.blocks], own=True, name="memory")
+        fresh = SavedPart(part.tree, [block.copy() for block in part.blocks], own=True, name="memory")
         state = snapshot.put_back(engine, self._things, fresh)
         self._at += len(engine.account.log)
         return state
@@ -142,7 +142,7 @@ class FailingSaver(Saving):
         check_registered(engine, self._things)
         begun = fate.begun
         tree, blocks = snapshot.take(engine, self._things or (), state, engine.account.computed())
-        fate.fresh[engine.pid] = Part(tree, [block.copy() for block in blocks], own=True, name="memory")
+        fate.fresh[engine.pid] = SavedPart(tree, [block.copy() for block in blocks], own=True, name="memory")
         self._meet()
         self._elapse(now + fate.failures.checkpoint)
         self._meet()  # or it has failed meanwhile

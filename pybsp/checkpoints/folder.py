@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from ..errors import CheckpointError
 from ..files import replacing
-from .part import Part, Written, read, sync
+from .part import SavedPart, Written, read, sync
 
 FORMAT, VERSION = "pybsp-checkpoint", 1
 
@@ -169,7 +169,7 @@ class Folder:
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: it is damaged ({error})") from None
 
-    def read(self, number: int, pid: int) -> Part:
+    def read(self, number: int, pid: int) -> SavedPart:
         """A processor's part of a checkpoint.
 
         Raises:

@@ -42,7 +42,7 @@ class Written(NamedTuple):
 NOTHING = Written(0, 0)
 
 
-class Part:
+class SavedPart:
     """A part that was read, and found whole; its blocks are memory of the file, copied where they are written to."""
 
     def __init__(self, tree: Any, blocks: Sequence[Bytes], own: bool, name: str, written: Written = NOTHING) -> None:
@@ -126,7 +126,7 @@ def copy(source: Path, target: Path) -> None:
         os.fsync(out.fileno())
 
 
-def read(path: Path, written: Written) -> Part:
+def read(path: Path, written: Written) -> SavedPart:
     """Read a part, and check all of it.
 
     Raises:
@@ -161,4 +161,4 @@ def read(path: Path, written: Written) -> Part:
             raise CheckpointError(f"{path}: it is damaged (block {number} does not have its checksum)")
         blocks.append(block)
     own = about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return Part(about_blocks["tree"], blocks, own, str(path), written)
+    return SavedPart(about_blocks["tree"], blocks, own, str(path), written)

@@ -38,7 +38,7 @@ class _NotPlainError(Exception):
     """Something that a tree cannot hold."""
 
 
-class Encoder:
+class StateEncoder:
     """Makes trees.
 
     Args:
@@ -81,9 +81,13 @@ class Encoder:
             return {"": "float", "bits": struct.unpack("<q", struct.pack("<d", value))[0]}
         encode = _ENCODERS.get(kind)
         if encode is None:
-            others = ((np.generic, Encoder._scalar), (np.dtype, Encoder._dtype), (object, Encoder._random_bits))
+            others = (
+                (np.generic, StateEncoder._scalar),
+                (np.dtype, StateEncoder._dtype),
+                (object, StateEncoder._random_bits),
+            )
             encode = next(found for base, found in others if isinstance(value, base))
-        if kind in _SHARED or encode is Encoder._random_bits:
+        if kind in _SHARED or encode is StateEncoder._random_bits:
             number = self._seen.get(id(value))
             if number is not None:
                 return {"": "same", "as": number}
@@ -165,16 +169,16 @@ class Encoder:
         return {"": "seeds", "state": self.tree(value.state)}
 
 
-_ENCODERS: Final[Mapping[type, Callable[[Encoder, Any], Tree]]] = {
-    complex: Encoder._complex,
-    bytes: Encoder._bytes,
-    list: Encoder._list,
-    tuple: Encoder._tuple,
-    dict: Encoder._dict,
-    np.ndarray: Encoder._array,
-    random.Random: Encoder._random,
-    np.random.Generator: Encoder._generator,
-    np.random.SeedSequence: Encoder._seeds,
+_ENCODERS: Final[Mapping[type, Callable[[StateEncoder, Any], Tree]]] = {
+    complex: StateEncoder._complex,
+    bytes: StateEncoder._bytes,
+    list: StateEncoder._list,
+    tuple: StateEncoder._tuple,
+    dict: StateEncoder._dict,
+    np.ndarray: StateEncoder._array,
+    random.Random: StateEncoder._random,
+    np.random.Generator: StateEncoder._generator,
+    np.random.SeedSequence: StateEncoder._seeds,
 }
 _SHARED = frozenset((list, dict, np.ndarray, random.Random, np.random.Generator, np.random.SeedSequence))
 
@@ -193,7 +197,7 @@ class _Unpickler(pickle.Unpickler):
         return self.known[number]
 
 
-class Decoder:
+class StateDecoder:
     """Reads trees.
 
     Args:
@@ -312,23 +316,23 @@ class Decoder:
         return unpickler.load()
 
 
-_DECODERS: Final[Mapping[str, Callable[[Decoder, Tree], Any]]] = {
-    "int": Decoder._int,
-    "float": Decoder._float,
-    "complex": Decoder._complex,
-    "bytes": Decoder._bytes,
-    "tuple": Decoder._tuple,
-    "dict": Decoder._dict,
-    "array": Decoder._array,
-    "registered": Decoder._registered,
-    "number": Decoder._number,
-    "dtype": Decoder._dtype,
-    "random": Decoder._random,
-    "generator": Decoder._generator,
-    "bits": Decoder._bits,
-    "seeds": Decoder._seeds,
-    "same": Decoder._same,
-    "pickle": Decoder._pickle,
+_DECODERS: Final[Mapping[str, Callable[[StateDecoder, Tree], Any]]] = {
+    "int": StateDecoder._int,
+    "float": StateDecoder._float,
+    "complex": StateDecoder._complex,
+    "bytes": StateDecoder._bytes,
+    "tuple": StateDecoder._tuple,
+    "dict": StateDecoder._dict,
+    "array": StateDecoder._array,
+    "registered": StateDecoder._registered,
+    "number": StateDecoder._number,
+    "dtype": StateDecoder._dtype,
+    "random": StateDecoder._random,
+    "generator": StateDecoder._generator,
+    "bits": StateDecoder._bits,
+    "seeds": StateDecoder._seeds,
+    "same": StateDecoder._same,
+    "pickle": StateDecoder._pickle,
 }
 
 

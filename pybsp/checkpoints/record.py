@@ -1,6 +1,6 @@
 """What one processor got in each exchange, on disk, from the checkpoint on that its job went on from; and read again.
 
-DIR/run-0/record/3.record    pickles, one after the other: a `Header`, what each exchange brought, and, where the
+DIR/run-0/record/3.record    pickles, one after the other: a `RecordHeader`, what each exchange brought, and, where the
                              program called `bsp.restore`, a `Restored`
 DIR/run-0/record/3.part      the part of the checkpoint that it went on from
 """
@@ -18,10 +18,10 @@ from ..errors import CheckpointError
 from ..machine import BSPMachine
 from ..transport import FREE, KIND, SAVE, Arrival, Charge, Parcels, Section, Transport
 from ..transport.router import Router
-from .part import Part, Written, copy, read
+from .part import SavedPart, Written, copy, read
 
 
-class Header(NamedTuple):
+class RecordHeader(NamedTuple):
     """What was recorded, and how.
 
     program: `sys.argv`; folder: where it ran; machine: the one in force, by which collectives choose.
@@ -49,7 +49,7 @@ class Recorder:
         header: None on a processor that is not recorded.
     """
 
-    def __init__(self, folder: Path, header: Header | None) -> None:
+    def __init__(self, folder: Path, header: RecordHeader | None) -> None:
         self._header, self._folder = header, folder
         self._file: BinaryIO | None = None
         self._restoring = True  # of exchanges about checkpoints only the one with which `restore` begins counts
@@ -75,7 +75,7 @@ class Recorder:
             ]
             self._write((arrival.kinds, arrival.notes, parcels, dict(arrival.joined)))
 
-    def restored(self, part: Part | None) -> None:
+    def restored(self, part: SavedPart | None) -> None:
         """`bsp.restore` has read this part."""
         if self._file is not None and self._header is not None:
             if part is not None:
@@ -83,7 +83,7 @@ class Recorder:
             self._write(Restored(None if part is None else part.written))
 
 
-class Recording:
+class RecordingRouter:
     """A router that does what another one does, and has what it brings recorded.
 
     Args:
@@ -101,14 +101,14 @@ class Recording:
         self._recorder.brought(kind, arrival)
         return arrival
 
-    def part(self, transport: Transport, members: Sequence[int]) -> Recording:
-        return Recording(self._router.part(transport, members), self._recorder)
+    def part(self, transport: Transport, members: Sequence[int]) -> RecordingRouter:
+        return RecordingRouter(self._router.part(transport, members), self._recorder)
 
     def close(self) -> None:
         self._router.close()
 
 
-class Record:
+class RecordReader:
     """The record of a processor, read from its beginning on.
 
     Raises:
@@ -127,7 +127,7 @@ class Record:
         if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise CheckpointError(f"pybsp replay: {self.path}: expected a file of this user's own: it holds pickles")
         self._read = self._all(file)
-        self.header: Header = next(self._read)
+        self.header: RecordHeader = next(self._read)
 
     @staticmethod
     def _all(file: BinaryIO) -> Iterator[Any]:
@@ -151,7 +151,7 @@ class Record:
             joined,
         )
 
-    def part(self) -> Part | None:
+    def part(self) -> SavedPart | None:
         """The part that `bsp.restore` read."""
         found = next(self._read)
         return None if found.part is None else read(self.path.with_suffix(".part"), found.part)

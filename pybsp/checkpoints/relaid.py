@@ -15,22 +15,22 @@ import numpy as np
 from ..arrays import Array
 from ..global_arrays import GlobalArray
 from ..layouts import Layout, of_saved, owned
-from .part import Part
-from .plain import Decoder, Tree
+from .part import SavedPart
+from .plain import StateDecoder, Tree
 from .snapshot import Registered, described, listed
 
 if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
 
 
-def obstacle(engine: SuperstepEngine, things: Registered, parts: Sequence[Part]) -> str:
+def obstacle(engine: SuperstepEngine, things: Registered, parts: Sequence[SavedPart]) -> str:
     """What does not say how it is laid out, "" where all does; all processors find the same."""
     wrong = _missing(things, [part.tree for part in parts], parts)
     place = Path(parts[0].name).parent
     return wrong and f"{place}: {len(parts)} processors have saved it, and {engine.p} are to go on: {wrong}"
 
 
-def _missing(things: Registered, trees: Sequence[Tree], parts: Sequence[Part]) -> str:
+def _missing(things: Registered, trees: Sequence[Tree], parts: Sequence[SavedPart]) -> str:
     """What stands in the way; "" if nothing does."""
     if any(tree["state"] != trees[0]["state"] for tree in trees) or any(
         not np.array_equal(parts[0].blocks[number], part.blocks[number])
@@ -56,7 +56,7 @@ def _missing(things: Registered, trees: Sequence[Tree], parts: Sequence[Part]) -
     return ""
 
 
-def put_back(engine: SuperstepEngine, things: Registered, parts: Sequence[Part]) -> Any:
+def put_back(engine: SuperstepEngine, things: Registered, parts: Sequence[SavedPart]) -> Any:
     """Have all arrays be as they were, in the layouts that they have here; returns the program's state."""
     for number, one in enumerate(things):
         if isinstance(one, GlobalArray):
@@ -72,7 +72,7 @@ def put_back(engine: SuperstepEngine, things: Registered, parts: Sequence[Part])
                     one.local[of_this] = values[of_that]
     first = parts[0]
     arrays = [one.local for one in things if isinstance(one, Array)]
-    return Decoder(first.blocks, arrays, first.own, first.name).value(first.tree["state"])
+    return StateDecoder(first.blocks, arrays, first.own, first.name).value(first.tree["state"])
 
 
 def _blocks(tree: Tree) -> Iterator[int]:

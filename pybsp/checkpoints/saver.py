@@ -33,7 +33,7 @@ from . import notice, relaid, snapshot
 from .due import FIRST_COST, Every
 from .folder import Folder, Manifest, lock
 from .notice import NoticeFile
-from .part import Part, Written, copy, sync, write
+from .part import SavedPart, Written, copy, sync, write
 from .record import Recorder
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ AGAIN = 0.05  # seconds until processor 0 asks again whether all parts are on di
 ENDED = 128 + 15  # the status of a job that was told to end, and has saved
 
 
-class Outcome(NamedTuple):
+class PartOutcome(NamedTuple):
     """What has become of one processor's part in one folder.
 
     error: why it is not there; empty where it is on disk.
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
     writing: float
 
 
-class Report(NamedTuple):
+class MeetingReport(NamedTuple):
     """What each processor says in a meeting of `bsp.checkpoint`.
 
     done: of its part, folder by folder.
@@ -66,12 +66,12 @@ class Report(NamedTuple):
     due: whether one is due; processor 0's word counts.
     """
 
-    done: list[Outcome]
+    done: list[PartOutcome]
     notice: bool
     due: bool
 
 
-class Found(NamedTuple):
+class FoundCheckpoints(NamedTuple):
     """What each processor says first in `bsp.restore`.
 
     highest: number of a checkpoint that was begun.
@@ -93,9 +93,9 @@ class Writing:
         committed: folders in which all know how it has ended.
     """
 
-    def __init__(self, number: int, superstep: int, outcome: Outcome) -> None:
+    def __init__(self, number: int, superstep: int, outcome: PartOutcome) -> None:
         self.number, self.superstep = number, superstep
-        self.done: list[Outcome] = []
+        self.done: list[PartOutcome] = []
         self.committed = 0
         self.thread: threading.Thread | None = None
         self._first = outcome
@@ -310,11 +310,11 @@ class Saver(Saving):
         if self._notice:
             self._look_at = 0.0
 
-    def _reports(self) -> list[Report]:
+    def _reports(self) -> list[MeetingReport]:
         # One that is due by time waits for the one before it to be on disk.
         due = len(self._log) >= self._at or (self._writing is None and clock() >= self._due_at)
         done = [] if self._writing is None else list(self._writing.done)
-        return self._exchange(Report(done, self._notice, due), "called bsp.checkpoint()")
+        return self._exchange(MeetingReport(done, self._notice, due), "called bsp.checkpoint()")
 
     def _exchange(self, own: Any, what: str, declared: Any = None) -> list[Any]:
         """What each processor says."""
@@ -338,7 +338,7 @@ class Saver(Saving):
         except OSError as wrong:
             error = f"{path}: {wrong.strerror or wrong}"
         blocked = clock() - enter
-        self._writing = writing = Writing(self._number, len(self._log), Outcome(error, written, blocked, 0.0))
+        self._writing = writing = Writing(self._number, len(self._log), PartOutcome(error, written, blocked, 0.0))
         self._cost = blocked
         self._schedule()
         if engine.account.virtual:
@@ -349,7 +349,7 @@ class Saver(Saving):
         )
         writing.thread.start()
 
-    def _commit(self, reports: Sequence[Report]) -> None:
+    def _commit(self, reports: Sequence[MeetingReport]) -> None:
         """Where all have a part in a folder the checkpoint counts there, if its manifest can be written too."""
         writing, pid = self._writing, self._engine.pid
         if writing is None:
@@ -431,8 +431,10 @@ class Saver(Saving):
         self._listen()
         *near, shared = self._folders
         highest = max((number for folder in self._folders for number in folder.numbers()[-1:]), default=0)
-        own = Found(self._host, highest, shared.counted(), shared.begin_job() if engine.pid == 0 else ())
-        reports: list[Found] = self._exchange(own, "called bsp.restore()", engine.registrations.declared or None)
+        own = FoundCheckpoints(self._host, highest, shared.counted(), shared.begin_job() if engine.pid == 0 else ())
+        reports: list[FoundCheckpoints] = self._exchange(
+            own, "called bsp.restore()", engine.registrations.declared or None
+        )
         self._hosts, self._jobs = [one.host for one in reports], reports[0].jobs
         self._number = max(one.highest for one in reports)
         self._things = list(engine.registrations.order)
@@ -441,11 +443,11 @@ class Saver(Saving):
             numbers.update(*self._exchange(self._nearer(near), "called bsp.restore()"))
         part = self._newest(sorted(numbers, reverse=True))
         if self._recorder is not None:
-            assert part is None or isinstance(part, Part)  # `_read` has seen to it
+            assert part is None or isinstance(part, SavedPart)  # `_read` has seen to it
             self._recorder.restored(part)
         if part is None:
             state = default
-        elif isinstance(part, Part):
+        elif isinstance(part, SavedPart):
             state = snapshot.put_back(engine, self._things, part)
             computed = self._account.computed()
         else:
@@ -470,7 +472,7 @@ class Saver(Saving):
                 folder.remove(foreign)
         return found
 
-    def _newest(self, numbers: Sequence[int]) -> Part | Sequence[Part] | None:
+    def _newest(self, numbers: Sequence[int]) -> SavedPart | Sequence[SavedPart] | None:
         """This processor's part of the newest of these checkpoints that is whole; None where there are none.
 
         All parts of one that another number of processors has saved.
@@ -481,7 +483,7 @@ class Saver(Saving):
         """
         damaged: list[str] = []
         for number in numbers:
-            part: Part | Sequence[Part] | None = None
+            part: SavedPart | Sequence[SavedPart] | None = None
             complaint, refused = "", False
             try:
                 part = self._read(number)
@@ -507,7 +509,7 @@ class Saver(Saving):
     def _begin_anew(self) -> str:
         return "to begin anew, remove " + " and ".join(str(folder.path) for folder in self._folders)
 
-    def _read(self, number: int) -> Part | Sequence[Part]:
+    def _read(self, number: int) -> SavedPart | Sequence[SavedPart]:
         """This processor's part, or all that others have to share out, from the nearest folder that has it whole."""
         complaint: CheckpointError | None = None
         for folder in self._folders:

@@ -19,8 +19,8 @@ from ..mail import has_pickles
 from ..part_totals import Stays
 from ..queues import Queue
 from ..transport import Bytes, Section
-from .part import Part
-from .plain import Decoder, Encoder, Tree
+from .part import SavedPart
+from .plain import StateDecoder, StateEncoder, Tree
 
 if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
@@ -38,7 +38,7 @@ def take(engine: SuperstepEngine, things: Registered, state: Any, computed: floa
         UsageError: the state cannot be pickled.
     """
     arrays = [one.local for one in things if isinstance(one, Array)]
-    encoder = Encoder({id(local): number for number, local in enumerate(arrays)})
+    encoder = StateEncoder({id(local): number for number, local in enumerate(arrays)})
     try:
         tree = {"state": encoder.state(state)}
     except Exception as error:
@@ -55,7 +55,7 @@ def take(engine: SuperstepEngine, things: Registered, state: Any, computed: floa
     return tree, encoder.blocks
 
 
-def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
+def put_back(engine: SuperstepEngine, things: Registered, part: SavedPart) -> Any:
     """Have all be as it was when it was saved; returns the program's state.
 
     Raises:
@@ -69,7 +69,7 @@ def put_back(engine: SuperstepEngine, things: Registered, part: Part) -> Any:
             f"made: {listed(saved)}; got {listed(here)}; make them before bsp.restore, as the program did that saved"
         )
     arrays = [one.local for one in things if isinstance(one, Array)]
-    decoder = Decoder(part.blocks, arrays, part.own, part.name)
+    decoder = StateDecoder(part.blocks, arrays, part.own, part.name)
     state = decoder.value(tree["state"])
     inbox = _read_sections(decoder, part.blocks, tree["inbox"])
     if any(has_pickles(section) for _, section in inbox):
@@ -113,7 +113,7 @@ def _set_generators(saved: Mapping[str, Any]) -> None:
         np.random.set_state(saved["numpy"])
 
 
-def _registered(encoder: Encoder, one: Array | Queue) -> list[Any]:
+def _registered(encoder: StateEncoder, one: Array | Queue) -> list[Any]:
     """What it is, and what it holds; of an array with a layout that too, by which others can take it up (relaid.py)."""
     if not isinstance(one, Array):
         return [described(one), _sections(encoder, one.arrived)]
@@ -133,7 +133,7 @@ def listed(names: Sequence[str]) -> str:
     return "; ".join(names) or "none"
 
 
-def _sections(encoder: Encoder, arrived: Sequence[tuple[int, Section]]) -> list[Any]:
+def _sections(encoder: StateEncoder, arrived: Sequence[tuple[int, Section]]) -> list[Any]:
     found: list[Any] = []
     for source, (descriptors, words, messages, data) in arrived:
         block = None if data is None else encoder.block(data)
@@ -141,7 +141,7 @@ def _sections(encoder: Encoder, arrived: Sequence[tuple[int, Section]]) -> list[
     return found
 
 
-def _read_sections(decoder: Decoder, blocks: Sequence[Bytes], saved: Sequence[Any]) -> list[tuple[int, Section]]:
+def _read_sections(decoder: StateDecoder, blocks: Sequence[Bytes], saved: Sequence[Any]) -> list[tuple[int, Section]]:
     found = []
     for source, descriptors, words, messages, block in saved:
         section = Section(decoder.value(descriptors), words, messages, None if block is None else blocks[block])
