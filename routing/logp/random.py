@@ -23,6 +23,8 @@ from .sorted import route_sorted, synchronisation_bound
 
 Counts = NDArray[np.int64]
 
+MARGIN = 0.8  # of the bound of sorting
+
 
 def theorem_beta(machine: LogPMachine, c2: float = 1.0) -> float:
     """The beta with which Theorem 3 promises no stall with probability at least 1 - p^-c2: e*2^((c2+3)/c1) - 1.
@@ -90,12 +92,13 @@ def left_over(machine: LogPMachine, h: int, beta: float) -> tuple[float, float]:
     taken as independent, so that what is left of all is a sum of R such excesses; and of 2p of these, each processor's
     sent and received, the greatest is above k with a probability of at most 2p times that of one.
 
-    Where h is above 4096, as many of all are left as of 4096: a little more than of more.
+    Of many, more than 4096 and 8 ceil(L/G), as large a part is left as of so many: of more it is a little less.
     """
-    counted = min(h, 4096)
-    R, capacity = rounds(machine, counted, beta), machine.capacity
-    if R == 1:
-        return (float(max(0, h - capacity)), float(h > capacity))
+    capacity = machine.capacity
+    counted = min(h, max(4096, 8 * capacity))
+    R = rounds(machine, counted, beta)
+    if R == 1 or h <= capacity:
+        return float(max(0, h - capacity)), float(h > capacity)
     k = np.arange(1, counted + 1)
     ways = np.concatenate(([0.0], np.cumsum(np.log((counted + 1 - k) / k))))
     each = np.exp(ways + np.arange(counted + 1) * -math.log(R) + np.arange(counted, -1, -1) * math.log1p(-1 / R))
@@ -115,11 +118,12 @@ def expected_time(machine: LogPMachine, h: int, beta: float) -> int:
 
 @lru_cache(maxsize=4096)
 def choose_beta(machine: LogPMachine, h: int, beta: float | None = None, r: int | None = None) -> float | None:
-    """The beta of batches that are expected to take less than sorting does at most; None where none are.
+    """The beta of batches that are expected to take less than sorting; None where none are.
 
     A given one is kept: it is judged by `cost`. Else that of the betas 2^(k/4) is taken whose `expected_time` is least:
     a small one, with which some messages are left over and some processors stall for a while. To both come two
-    combine-and-broadcasts (see `route_random`); sorting takes `sorted.bound`.
+    combine-and-broadcasts (see `route_random`). Sorting takes `sorted.bound` at most, and a quarter less where most go
+    to one: what is expected must be below `MARGIN` of it.
 
     Args:
         machine: the LogP machine.
@@ -133,7 +137,7 @@ def choose_beta(machine: LogPMachine, h: int, beta: float | None = None, r: int 
         steps = expected_time(machine, h, best)
     else:
         best, steps = beta, cost(machine, h, beta)
-    sorting = sorting_bound(machine, h if r is None else r, h)
+    sorting = sorting_bound(machine, h if r is None else r, h) * (MARGIN if beta is None else 1)
     return best if steps + 2 * synchronisation_bound(machine) < sorting else None
 
 

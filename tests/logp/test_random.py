@@ -268,6 +268,15 @@ def test_by_default_batches_take_a_fraction_of_what_sorting_takes(p: int, h: int
     assert 3 * batches.time < sorting.time
 
 
+@pytest.mark.parametrize(("each", "L"), [(4, 60), (16, 60), (16, 32), (64, 60), (64, 32)])
+def test_hot_spots_take_little_longer_than_by_sorting_at_worst(each: int, L: int) -> None:
+    machine = LogPMachine(13, L, o=1, G=4)
+    packets: list[list[tuple[int, Any]]] = [[(0, k) for k in range(each)] if pid else [] for pid in range(13)]
+    batches = simulate(lambda proc: route_random(Phases(proc), packets[proc.pid]), machine=machine)
+    sorting = simulate(lambda proc: route_sorted(Phases(proc), packets[proc.pid]), machine=machine)
+    assert batches.time < 1.05 * sorting.time
+
+
 @pytest.mark.parametrize("beta", [0.1, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize(("p", "h", "L", "G"), [(16, 64, 32, 4), (32, 64, 16, 4), (16, 128, 64, 4), (13, 14, 20, 5)])
 def test_the_time_of_batches_is_what_is_expected_of_them(p: int, h: int, L: int, G: int, beta: float) -> None:
@@ -291,7 +300,10 @@ def test_what_is_left_of_batches_is_counted_exactly_where_it_can_be() -> None:
     assert most >= some
     large, small = (theorem_3.left_over(machine, h, 0.5)[0] / h for h in (40960, 4096))
     assert large == pytest.approx(small)
-    assert theorem_3.left_over(LogPMachine(4, L=16, o=1, G=4), 3, 0.1) == (0.0, 0.0)
+    assert theorem_3.left_over(LogPMachine(4, L=16, o=1, G=4), 3, 9.0) == (0.0, 0.0)
+    wide = LogPMachine(4, L=10_000, o=1, G=2)  # 5000 in transit
+    assert theorem_3.left_over(wide, 4000, 0.1) == (0.0, 0.0)
+    assert 0 < theorem_3.left_over(wide, 8000, 0.1)[0] < 1000
 
 
 def test_sorting_is_taken_where_its_bound_is_below_the_batches_cost() -> None:
