@@ -153,7 +153,8 @@ def route_random(
 ) -> list[Message]:
     """Route an h-relation in R random batches; collective.
 
-    With high probability nobody stalls. Every execution ends with all messages where they should be.
+    With Theorem 3's beta, or a large one, nobody stalls with high probability. Every execution ends with all messages
+    where they should be.
 
     Args:
         phases: this processor's.
@@ -161,7 +162,8 @@ def route_random(
         h: the relation's, or more; equal on all processors. None: it is counted first.
         expected: messages that come from others. None: not known; what is given is ignored where h is counted, as this
             is then counted too. Given on all processors or on none.
-        beta: more batches make stalls rarer; above 0, equal on all processors. None: Theorem 3's (`theorem_beta`).
+        beta: more batches make stalls rarer; above 0, equal on all processors. None: Theorem 3's (`theorem_beta`) where
+            a h below p is given, else what is expected to cost least.
         seed: of the batches, which depend on it, the pid and the phase; equal on all processors.
         start: when the first messages are submitted; equal on all processors, each at start - o at the latest, with the
             gap kept. None: processors come when they like and agree on a time (`common_start`), which costs a
@@ -176,8 +178,9 @@ def route_random(
 
     LogP cost: from start - o `cost(machine, h, beta)`, with probability at least 1 - `failure(machine, h, beta)`;
     `worst_case(machine, h, beta)` in any execution, if nothing else is in transit. With h <= ceil(L/G) all is sent
-    directly, in 2o + G(h-1) + L; with h >= p by batches or by sorting (`route_sorted`), whichever costs less
-    (`choose_beta`): where h is counted, by how many a processor sends and receives at most, else by h.
+    directly, in 2o + G(h-1) + L; with h >= p, or where h is counted and no beta given, by batches or by sorting
+    (`route_sorted`), whichever is expected to cost less (`choose_beta`): where h is counted, by how many a processor
+    sends and receives at most, else by h. Some may stall for a while then.
     To these comes what the paper leaves out. Where only h is known, nobody knows how much it will receive, and a
     combine-and-broadcast of what is missing tells all that nothing is (a second one, of p words, where something is).
     Where h is None, a combine-and-broadcast of p words, what each processor is sent, is needed first: h is also the
@@ -206,8 +209,8 @@ def route_random(
         h, expected = max(r, int(counts.max())), int(counts[proc.pid])
     if h == 0:
         return received
-    if machine.capacity < h and proc.p <= h:
-        # Theorem 3 is about h < p; here its batches are worth their time only where the costs say so.
+    if machine.capacity < h and (proc.p <= h or (beta is None and r is not None)):
+        # Theorem 3 is about h < p, and takes many rounds that nobody may stall: the costs say what is worth its time.
         beta = choose_beta(machine, h, beta, r)
         if beta is None:
             return received + route_sorted(phases, away)

@@ -258,7 +258,7 @@ def test_batches_that_cost_less_are_taken_for_large_relations_too(beta: float | 
 
 @pytest.mark.parametrize(
     ("p", "h", "L"),
-    [(16, 16, 32), (16, 32, 64), pytest.param(64, 64, 32, marks=pytest.mark.whole)],
+    [(16, 15, 32), (16, 16, 32), (16, 32, 64), pytest.param(64, 64, 32, marks=pytest.mark.whole)],
 )
 def test_by_default_batches_take_a_fraction_of_what_sorting_takes(p: int, h: int, L: int) -> None:
     """As every program has it, h being counted."""
