@@ -26,7 +26,7 @@ from pybsp.routing.logp.random import (
     worst_case,
 )
 from pybsp.routing.logp.sorted import bound as sorted_bound
-from pybsp.routing.logp.sorted import route_sorted
+from pybsp.routing.logp.sorted import route_sorted, synchronisation_bound
 
 from ..tiers import some
 
@@ -274,7 +274,7 @@ def test_hot_spots_take_little_longer_than_by_sorting_at_worst(each: int, L: int
     packets: list[list[tuple[int, Any]]] = [[(0, k) for k in range(each)] if pid else [] for pid in range(13)]
     batches = simulate(lambda proc: route_random(Phases(proc), packets[proc.pid]), machine=machine)
     sorting = simulate(lambda proc: route_sorted(Phases(proc), packets[proc.pid]), machine=machine)
-    assert batches.time < 1.05 * sorting.time
+    assert batches.time < sorting.time + synchronisation_bound(machine)  # of the count of h
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.5, 1.0, 3.0])
