@@ -16,9 +16,9 @@ from .chrome import FORMAT, VERSION
 from .decoding import decode, each, fields, harmless, one_of, read_json, untouched, versioned
 from .drawing import Axis, lanes, table
 from .errors import UsageError
-from .logp.kept import Kept, run_of
 from .logp.replay import predict
 from .logp.timeline import PARTS, Timeline
+from .logp.traced_run import TracedRun, run_of
 from .machine import LogPMachine
 from .pictures import note, safe
 
@@ -38,7 +38,7 @@ def is_trace(path: str) -> bool:
         return False
 
 
-def read(path: str, machine: LogPMachine | None = None) -> list[Kept]:
+def read(path: str, machine: LogPMachine | None = None) -> list[TracedRun]:
     """The LogP runs of a trace file, with what the model predicts of them.
 
     Args:
@@ -50,15 +50,15 @@ def read(path: str, machine: LogPMachine | None = None) -> list[Kept]:
     """
     origin, way_out = f"trace file {path}", "write one with `pybsp run --trace FILE`"
     content = versioned(read_json(path, "trace file"), origin, FORMAT, VERSION, way_out)
-    found: list[Kept] = decode(content, origin, _FILE)["logp"]
+    found: list[TracedRun] = decode(content, origin, _FILE)["logp"]
     if not found:
         raise UsageError(f"{origin}: it has no LogP run; of BSP runs `pybsp report` shows the ledger (--ledger)")
-    for number, kept in enumerate(found):
-        by = machine or (kept.timeline.machine if kept.timeline.machine.calibrated else None)
+    for number, run in enumerate(found):
+        by = machine or (run.timeline.machine if run.timeline.machine.calibrated else None)
         if by is not None:
-            by = dataclasses.replace(by, p=kept.timeline.p)
+            by = dataclasses.replace(by, p=run.timeline.p)
             try:
-                found[number] = dataclasses.replace(kept, predicted=predict(kept.timeline, by))
+                found[number] = dataclasses.replace(run, predicted=predict(run.timeline, by))
             except UsageError as error:
                 raise UsageError(f"{origin}: logp[{number}]: {error}") from error
     return found
@@ -69,11 +69,11 @@ def report(path: str, machine: LogPMachine | None) -> int:
     console = Console()
     if not console.is_terminal:
         console.width = 240  # in a file or a pipe nothing is cut
-    for number, kept in enumerate(read(path, machine), 1):
-        for line in (title(number, kept), headline(kept)):
+    for number, run in enumerate(read(path, machine), 1):
+        for line in (title(number, run), headline(run)):
             console.print(Text(line), highlight=False, soft_wrap=True)
         shown = Table()
-        head, rows = cells(kept)
+        head, rows = cells(run)
         for name in head:
             shown.add_column(Text(name), justify="right")
         for row in rows[:-1]:
@@ -81,7 +81,7 @@ def report(path: str, machine: LogPMachine | None) -> int:
         shown.add_section()
         shown.add_row(*rows[-1])
         console.print(shown)
-        for line in notes(kept):
+        for line in notes(run):
             console.print(Text(line), highlight=False, soft_wrap=True)
     return 0
 
@@ -89,50 +89,50 @@ def report(path: str, machine: LogPMachine | None) -> int:
 def page_parts(path: str, machine: LogPMachine | None) -> Iterator[str]:
     """What a page has of the LogP runs of a trace file."""
     runs = read(path, machine)
-    for number, kept in enumerate(runs[:RUNS], 1):
-        yield f"<h2>{safe(title(number, kept), 2000)}</h2>"
-        yield f'<p class="headline">{safe(headline(kept), 2000)}</p>'
-        yield from map(note, notes(kept))
-        yield from pictures(kept)
+    for number, run in enumerate(runs[:RUNS], 1):
+        yield f"<h2>{safe(title(number, run), 2000)}</h2>"
+        yield f'<p class="headline">{safe(headline(run), 2000)}</p>'
+        yield from map(note, notes(run))
+        yield from pictures(run)
         yield "<h3>Time by processor</h3>"
-        yield table(*cells(kept), last=True)
+        yield table(*cells(run), last=True)
     if len(runs) > RUNS:
         yield note(f"These are the first {RUNS} of {len(runs)} runs; `pybsp report` prints all.")
 
 
-def title(number: int, kept: Kept) -> str:
+def title(number: int, run: TracedRun) -> str:
     """A run in a line: where, when, by which machine, with which versions."""
-    timeline, machine = kept.timeline, kept.timeline.machine
-    by = machine if kept.predicted is None else kept.predicted.machine
-    kind = "virtual processors" if kept.virtual else f"MPI ranks on {', '.join(sorted(set(kept.hosts)))}"
+    timeline, machine = run.timeline, run.timeline.machine
+    by = machine if run.predicted is None else run.predicted.machine
+    kind = "virtual processors" if run.virtual else f"MPI ranks on {', '.join(sorted(set(run.hosts)))}"
     figures = ", ".join(f"{name} = {getattr(by, name) * by.step:.3g} s" for name in ("L", "o", "G"))
     if by.G_word is not None:
         figures += f", G_word = {by.G_word:.3g} s"
-    if kept.predicted is None and not kept.virtual:
+    if run.predicted is None and not run.virtual:
         figures = "no machine file"
-    pace = ", with pace" if timeline.paced and not kept.virtual else ""
+    pace = ", with pace" if timeline.paced and not run.virtual else ""
     return harmless(
-        f"run {number}: p = {timeline.p} {kind}, {kept.date}, capacity {kept.capacity} ({machine.capacity}){pace}; "
-        f"{figures}; {', '.join(f'{k} {v}' for k, v in kept.versions.items())}"
+        f"run {number}: p = {timeline.p} {kind}, {run.date}, capacity {run.capacity} ({machine.capacity}){pace}; "
+        f"{figures}; {', '.join(f'{k} {v}' for k, v in run.versions.items())}"
     )
 
 
-def headline(kept: Kept) -> str:
+def headline(run: TracedRun) -> str:
     """What a run comes to, in a line: how long it took, and how well that was predicted."""
-    timeline, predicted = kept.timeline, kept.predicted
+    timeline, predicted = run.timeline, run.predicted
     count = f"{timeline.sent.sum()} messages of {timeline.words_sent.sum()} words"
     seconds = timeline.seconds
     if predicted is None:
-        return f"{'simulated' if kept.virtual else 'measured'} {seconds:.4g} s; {count}"
+        return f"{'simulated' if run.virtual else 'measured'} {seconds:.4g} s; {count}"
     error = f"measured/predicted {_ratio(seconds, predicted.seconds)}"
     if predicted.seconds > 0:
         error += f" (error {abs(seconds / predicted.seconds - 1):.1%})"
     return f"{error}: measured {seconds:.4g} s, predicted {predicted.seconds:.4g} s; {count}"
 
 
-def notes(kept: Kept) -> Iterator[str]:
+def notes(run: TracedRun) -> Iterator[str]:
     """What is to be said below a run's table."""
-    timeline, predicted = kept.timeline, kept.predicted
+    timeline, predicted = run.timeline, run.predicted
     if timeline.left_out:
         yield (
             f"{timeline.left_out} more messages are not in it: this is the run's beginning, until a processor had as "
@@ -143,7 +143,7 @@ def notes(kept: Kept) -> Iterator[str]:
             f"Clocks of hosts are compared by messages: times of two hosts may be off by {timeline.uncertain:.2g} s, "
             "half of the round trips, at most."
         )
-    if kept.virtual:
+    if run.virtual:
         yield "Times are virtual. What was computed is the least that explains when messages were sent and acquired."
     elif predicted is None:
         yield "There is no machine to predict by: --machine FILE takes one that `pybsp calibrate` wrote."
@@ -154,9 +154,9 @@ def notes(kept: Kept) -> Iterator[str]:
         )
 
 
-def cells(kept: Kept) -> tuple[list[str], list[list[str]]]:
+def cells(run: TracedRun) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the table: a row for each processor, or group of them, and one of all."""
-    timeline, predicted = kept.timeline, kept.predicted
+    timeline, predicted = run.timeline, run.predicted
     both = [timeline] if predicted is None else [timeline, predicted]
     spent = [one.spent() for one in both]
     ends = [1e-9 * one.finished for one in both]
@@ -189,10 +189,10 @@ def _ratio(measured: float, predicted: float) -> str:
     return f"{measured / predicted:.3g}" if predicted > 0 else "-"
 
 
-def pictures(kept: Kept) -> Iterator[str]:
+def pictures(run: TracedRun) -> Iterator[str]:
     """What each processor does as time goes by: as measured, and below it, on the same axis, as predicted."""
-    both = [("simulated" if kept.virtual else "measured", kept.timeline)]
-    both += [] if kept.predicted is None else [("predicted", kept.predicted)]
+    both = [("simulated" if run.virtual else "measured", run.timeline)]
+    both += [] if run.predicted is None else [("predicted", run.predicted)]
     longest = max(float(timeline.finished.max(initial=0)) for _, timeline in both) or 1.0
     along = Axis(0.0, longest * 1e-9, "seconds")
     for name, timeline in both:

@@ -15,7 +15,7 @@ from pybsp.chrome import TraceFile
 from pybsp.cli import main as command
 from pybsp.errors import UsageError
 from pybsp.logp import Processor, Timeline, predict, simulate
-from pybsp.logp.kept import Kept
+from pybsp.logp.traced_run import TracedRun
 
 from .launching import Program, ended_well, python, run
 from .test_files import mutated
@@ -34,22 +34,24 @@ def gather(proc: Processor, each: int = 3) -> None:
             proc.send(0, [0.5] * 20)
 
 
-def kept(machine: LogPMachine = MACHINE, virtual: bool = False, each: int = 3) -> Kept:
+def traced(machine: LogPMachine = MACHINE, virtual: bool = False, each: int = 3) -> TracedRun:
     """A run as if it had been measured."""
     timeline = Timeline.of(simulate(gather, machine=machine, args=(each,)))
-    return Kept(timeline, "per-pair", virtual, ["<b>host</b>"] * machine.p, "today", {"pybsp": "1"}, predict(timeline))
+    return TracedRun(
+        timeline, "per-pair", virtual, ["<b>host</b>"] * machine.p, "today", {"pybsp": "1"}, predict(timeline)
+    )
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     path = tmp_path / "trace.json"
-    TraceFile().add_logp(str(path), kept())
+    TraceFile().add_logp(str(path), traced())
     return path
 
 
 def test_a_file_has_the_timeline_bit_for_bit(trace: Path) -> None:
     (found,) = logp_report.read(str(trace))
-    original = kept()
+    original = traced()
     for name in ("first", "kinds", "peers", "words", "begun", "ready", "ended", "stalled", "started", "finished"):
         assert getattr(found.timeline, name).tolist() == getattr(original.timeline, name).tolist(), name
     assert (found.timeline.machine, found.capacity, found.virtual) == (MACHINE, "per-pair", False)
@@ -109,7 +111,7 @@ def test_another_machine_predicts_another_time(trace: Path, tmp_path: Path, caps
 
 def test_a_run_without_a_machine_file_is_not_predicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "trace.json"
-    TraceFile().add_logp(str(path), kept(LogPMachine.nominal(3)))
+    TraceFile().add_logp(str(path), traced(LogPMachine.nominal(3)))
     assert command(["report", str(path)]) == 0
     text = capsys.readouterr().out
     assert "no machine file" in text
@@ -131,7 +133,7 @@ def test_the_page_has_both_timelines_and_no_markup_of_others(trace: Path, tmp_pa
 
 def test_more_processors_than_rows_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "trace.json"
-    TraceFile().add_logp(str(path), kept(LogPMachine(130, L=16, o=1, G=4, step=1e-6), each=1))
+    TraceFile().add_logp(str(path), traced(LogPMachine(130, L=16, o=1, G=4, step=1e-6), each=1))
     assert command(["report", str(path)]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
     assert len(rows) == 44 + 1
@@ -209,15 +211,15 @@ def test_runs_that_are_more_than_a_file_holds_are_counted(tmp_path: Path, monkey
     monkeypatch.setattr("pybsp.chrome.SPANS_OF_FILE", 40)
     path, file = tmp_path / "trace.json", TraceFile()
     for _ in range(4):
-        file.add_logp(str(path), kept())
+        file.add_logp(str(path), traced())
     content = json.loads(path.read_text())
     assert (len(content["logp"]), content["otherData"]["runs"], content["otherData"]["runs left out"]) == (2, 4, 2)
 
 
 def test_of_many_operations_the_first_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pybsp.logp.kept.SLICES", 5)
-    found = [e for e in kept().events(1, 0) if e.get("cat") == "operation" and e["pid"] == 1]
-    begun = sorted(kept().timeline.begun.tolist())[:5]
+    monkeypatch.setattr("pybsp.logp.traced_run.SLICES", 5)
+    found = [e for e in traced().events(1, 0) if e.get("cat") == "operation" and e["pid"] == 1]
+    begun = sorted(traced().timeline.begun.tolist())[:5]
     assert sorted(round(1e3 * e["ts"]) for e in found) == begun
 
 

@@ -7,8 +7,9 @@
 `messages` runs under mpiexec here. Two ranks play ping-pong with 8 bytes, and one sends the other a flood, beside raw
 mpi4py `Send` and `Recv` of the same: both sides fill what they send and read what they received. Then ping-pong between
 two of three ranks, while the third waits: with two alone "global" is "per-pair", as a destination has one sender. Then
-two of three send to the third all the time. All variants are taken in turn, round by round: medians, the 5th to 95th
-percentile, and the ratio to raw mpi4py, of many to one to what it takes without a capacity, round by round.
+one of three sends a flood to the next, and has all its credits; and two of three send to the third all the time. All
+variants are taken in turn, round by round: medians, the 5th to 95th percentile, and the ratio to raw mpi4py, of a lone
+sender and of many to one to what it takes without a capacity, round by round.
 
 `trace` runs ping-pong and many to one again, with `trace=True` and without it in turn: the ratio of the two, round by
 round, what is kept being gathered when the time has been taken. Wanted: at most 1.1.
@@ -159,6 +160,8 @@ def variants(comm: Any) -> dict[str, Sample]:
         found[f"flood, per-pair, {many.capacity}"] = partial(logp.run, flood, machine=many, capacity="per-pair")
         found["flood, None"] = partial(logp.run, flood, machine=many, capacity=None)
     else:
+        for capacity in (None, "per-pair", "global", "window"):
+            found[f"lone sender, {capacity}"] = partial(logp.run, flood, machine=few, capacity=capacity)
         for capacity in (None, "per-pair", "global", "window"):
             found[f"many to one, {capacity}"] = partial(logp.run, all_to_first, machine=few, capacity=capacity)
     return found

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import pybsp
 from pybsp.benchmarks.studies.theory.adversary import cases
 from pybsp.benchmarks.studies.theory.expansion import least_d, least_delta, measure, repetitions
 from pybsp.errors import RoutingError
@@ -284,7 +285,27 @@ def times(quick: bool) -> Section:
     return Section("Time", columns, rows)
 
 
-SECTIONS = (bounds, expansion, spacings, fresh, permutations, ends, waiting, all_rows, stages, times)
+def virtual(quick: bool) -> Section:
+    """The router of virtual processors, which runs the protocol once for all of them."""
+    rows: list[Row] = []
+    for p in (16, 64) if quick else (64, 256):
+        begin = time.process_time()
+        simulation = pybsp.simulate(scattered, p=p, router="multibutterfly")
+        rows.append([p, len(simulation.ledger), 1e3 * simulation.time, time.process_time() - begin])
+    columns = "p | supersteps | virtual time (ms) | seconds"
+    return Section("Supersteps in which each virtual processor sends two messages to random ones", columns, rows)
+
+
+def scattered(bsp: pybsp.BSP) -> None:
+    """Six supersteps."""
+    draw = np.random.default_rng(bsp.pid)
+    for _ in range(6):
+        for dest in draw.integers(bsp.p, size=2).tolist():
+            bsp.send(dest, 1.0)
+        bsp.sync()
+
+
+SECTIONS = (bounds, expansion, spacings, fresh, permutations, ends, waiting, all_rows, stages, times, virtual)
 
 
 def cell(value: object) -> str:

@@ -44,13 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dragonfly = Dragonfly(72)
     a, t, h = dragonfly.shape
     next_group = (np.arange(72) + a * t) % 72
-    trees = [KaryFatTree(54), KaryFatTree(54, "packets")]
+    tree = KaryFatTree(54)
     cases: list[tuple[Network, str, str, np.ndarray | None, int | None, float]] = [
         (Torus((4, 4, 4)), "uniform", "greedy", None, None, 2.0),
         (Array((8, 8)), "uniform", "greedy", None, None, 1 / 2),
         (Hypercube(64), "uniform", "greedy", None, None, 2.0),
         (dragonfly, "uniform", "greedy", None, None, networks.saturation_bound(dragonfly)),
-        *((net, "uniform", "greedy", None, None, networks.saturation_bound(net)) for net in trees),
+        (tree, "uniform", "greedy", None, None, networks.saturation_bound(tree)),
         (dragonfly, "to the next group", "greedy", next_group, None, 1 / (a * t)),
         (dragonfly, "to the next group", "valiant", next_group, None, h / (2 * t)),
     ]

@@ -27,21 +27,21 @@ class Departures:
         comm, ranks, tag: where it sends: processors' ranks, and the tag; the data of long messages has the next one.
         pid: of this processor.
         heads: what the head of a message to each says, a number that grows; whoever counts changes it.
-        told: what it said last.
+        announced: what it said last.
 
     Attributes:
-        told: see above.
+        announced: see above.
         posted: messages to each that are none of the program.
         leaving: requests that have not left yet, as far as is known, and their buffers; but for those with a
             number or nothing, of which each destination has one request.
     """
 
     def __init__(
-        self, comm: MPI.Intracomm, ranks: Sequence[int], tag: int, pid: int, heads: Sequence[int], told: list[int]
+        self, comm: MPI.Intracomm, ranks: Sequence[int], tag: int, pid: int, heads: Sequence[int], announced: list[int]
     ) -> None:
         self._comm, self._ranks, self._tag, self._pid, self._heads = comm, ranks, tag, pid, heads
         self._isend, self._byte = comm.Isend, MPI.BYTE
-        self.told, self.posted = told, [0] * len(heads)
+        self.announced, self.posted = announced, [0] * len(heads)
         self._short: list[_Short | None] = [None] * len(heads)
         self._persistent: list[MPI.Prequest] = []
         self.leaving: deque[tuple[MPI.Request, Any]] = deque()
@@ -55,7 +55,7 @@ class Departures:
         if record_kind <= INT:
             start, test, buffer = self._short[dest] or self._make_short(dest)
             if test():  # the last has left
-                self.told[dest] = head = self._heads[dest]
+                self.announced[dest] = head = self._heads[dest]
                 (FLOATS if record_kind == FLOAT else INTS).pack_into(
                     buffer, 0, DATA, record_kind, 8, self._pid, head, body
                 )
@@ -73,7 +73,7 @@ class Departures:
         if len(body) in (0, LONG.size):
             start, test, buffer = self._short[dest] or self._make_short(dest)
             if test():
-                self.told[dest] = head = self._heads[dest]
+                self.announced[dest] = head = self._heads[dest]
                 HEAD.pack_into(buffer, 0, kind, BYTES, len(body), self._pid, head)
                 buffer[HEAD.size : HEAD.size + len(body)] = body
                 start()
@@ -122,7 +122,7 @@ class Departures:
 
     def _put(self, dest: int, kind: int, record_kind: int, body: bytes | bytearray) -> None:
         """Send what fits into a slot."""
-        self.told[dest] = head = self._heads[dest]
+        self.announced[dest] = head = self._heads[dest]
         text = HEAD.pack(kind, record_kind, len(body), self._pid, head) + body
         request = self._isend([text, len(text), self._byte], self._ranks[dest], self._tag)
         if not request.Test():

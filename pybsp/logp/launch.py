@@ -25,13 +25,13 @@ from ..session import Session
 from ..transport import END, FAIL, KIND, LOGP, Arrival
 from ..world import mark, report_failure, usable_mpi
 from .arguments import CAPACITIES
-from .kept import Kept
 from .ranks import RankProcessor
 from .recording import TracedProcessor, clocks, gather
 from .replay import predict
 from .simulation import machine_in_force, simulate
 from .termination import Detection
 from .timeline import Timeline
+from .traced_run import TracedRun
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -165,7 +165,9 @@ def run(
             session.timeline = Timeline.of(found)
         if path and session.timeline is not None:
             file = chrome.trace_file if simulated is None else simulated.file_of_traces()
-            file.add_logp(path, Kept(session.timeline, "global", True, ["virtual"] * p, _now(), versions(virtual=True)))
+            file.add_logp(
+                path, TracedRun(session.timeline, "global", True, ["virtual"] * p, _now(), versions(virtual=True))
+            )
         result: Result = found.results[0]
         return result
 
@@ -257,8 +259,8 @@ class _LogPSession(Session[RankProcessor]):
                 predicted = predict(timeline)
             except UsageError as error:
                 print(f"pybsp: the trace {path} has no prediction: {error}", file=sys.stderr)
-        kept = Kept(timeline, self._capacity, False, self.hosts, _now(), versions(virtual=False), predicted)
-        chrome.trace_file.add_logp(path, kept)
+        traced = TracedRun(timeline, self._capacity, False, self.hosts, _now(), versions(virtual=False), predicted)
+        chrome.trace_file.add_logp(path, traced)
 
     def fail(self, processor: RankProcessor, error: BaseException) -> None:
         transport = self.transport

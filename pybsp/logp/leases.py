@@ -32,7 +32,7 @@ class Leases:
     Args:
         capacity: of a destination, equal on all processors.
         arrived: messages of the program from each; whoever counts them changes it.
-        told: of what each is allowed, the number that it was told last, likewise.
+        announced: of what each is allowed, the number that it has heard of last, likewise.
         given: what each destination said last that this processor is allowed, likewise.
         sent: messages of the program to each, likewise.
         post: sends a message of a kind, with a number.
@@ -48,13 +48,13 @@ class Leases:
         self,
         capacity: int,
         arrived: Sequence[int],
-        told: list[int],
+        announced: list[int],
         given: Sequence[int],
         sent: Sequence[int],
         post: Callable[[int, int, int], None],
     ) -> None:
         p = len(arrived)
-        self._capacity, self._arrived, self._told, self._post = capacity, arrived, told, post
+        self._capacity, self._arrived, self._announced, self._post = capacity, arrived, announced, post
         self._given, self._sent = given, sent
         self.allowed = [0] * p
         self.out = self.most = 0
@@ -105,7 +105,7 @@ class Leases:
     def asked(self, source: int) -> None:
         """A source is allowed no more."""
         self._active.add(source)
-        if not self._held(source):  # else it is allowed more when its messages have arrived
+        if not self._in_flight(source):  # else it is allowed more when its messages have arrived
             self._waiting[source] = None
             self._distribute(source)
 
@@ -116,29 +116,29 @@ class Leases:
             self._distribute()
             return
         if self._waiting:
-            if not self._held(source):
+            if not self._in_flight(source):
                 self._waiting[source] = None
             self._distribute()
             return
         share = self._share(source)
-        more = min(share - self._held(source), self._capacity - self.out)
+        more = min(share - self._in_flight(source), self._capacity - self.out)
         if more > 0:
             self._allow(source, more)
             self._ahead.add(source)
-        untold = self.allowed[source] - self._told[source]
-        if untold and (2 * untold >= share or untold == self._held(source)):
+        unannounced = self.allowed[source] - self._announced[source]
+        if unannounced and (2 * unannounced >= share or unannounced == self._in_flight(source)):
             self._post(source, LATE_GRANT, self._gone[source])
 
     def gone(self, source: int, limit: int) -> None:
         """A source has left, and sends no more than so many messages in all."""
         self.out -= self.allowed[source] - limit
-        self.allowed[source] = self._told[source] = limit
+        self.allowed[source] = self._announced[source] = limit
         self._gone[source] += 1
         self._active.discard(source)
         self._waiting.pop(source, None)
         self._distribute()
 
-    def _held(self, source: int) -> int:
+    def _in_flight(self, source: int) -> int:
         """Messages that a source may have in flight."""
         return self.allowed[source] - self._arrived[source]
 
@@ -157,7 +157,7 @@ class Leases:
     def _distribute(self, asking: int = -1) -> None:
         """Give what is free to those in line; ask for what was allowed ahead if that is not enough."""
         waiting = self._waiting
-        while waiting and (self.out < self._capacity or self._take_untold()):
+        while waiting and (self.out < self._capacity or self._take_unannounced()):
             source = next(iter(waiting))
             del waiting[source]
             if waiting:
@@ -169,19 +169,19 @@ class Leases:
                 self._post(source, GRANT if source == asking else LATE_GRANT, self._gone[source])
         if waiting:
             for source in self._ahead:
-                if source not in waiting and self._held(source):
+                if source not in waiting and self._in_flight(source):
                     self._post(source, RECALL, 0)
             self._ahead.clear()
 
-    def _take_untold(self) -> bool:
+    def _take_unannounced(self) -> bool:
         """Take back what sources do not know that they are allowed; whether there was any."""
         found = False
         for source in self._active:
-            untold = self.allowed[source] - self._told[source]
-            if untold:
-                self.allowed[source] -= untold
-                self.out -= untold
+            unannounced = self.allowed[source] - self._announced[source]
+            if unannounced:
+                self.allowed[source] -= unannounced
+                self.out -= unannounced
                 found = True
-                if not self._held(source):
+                if not self._in_flight(source):
                     self._waiting.setdefault(source)
         return found

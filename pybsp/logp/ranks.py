@@ -166,13 +166,13 @@ class RankProcessor:
         # Messages to each, and what the heads of its messages say: how many of these have arrived, or credits for them.
         self._to, self._known = [0] * p, [0] * p
         self._from = [0] * p  # messages from each
-        told: list[int] = [0] * p
-        self._leases = Leases(self._capacity, self._from, told, self._known, self._to, self._tell_of_credits)
+        announced: list[int] = [0] * p
+        self._leases = Leases(self._capacity, self._from, announced, self._known, self._to, self._tell_of_credits)
         # How many of its messages to each may go beyond what is known.
         self._beyond = [self._capacity if self._pairwise else NONE] * p
         heads = self._leases.allowed if self._granting else self._from
-        departures = Departures(self._comm, self._ranks, self._tag, self.pid, heads, told)
-        self._departures, self._leaving, self._acknowledged = departures, departures.leaving, departures.told
+        departures = Departures(self._comm, self._ranks, self._tag, self.pid, heads, announced)
+        self._departures, self._leaving, self._acknowledged = departures, departures.leaving, departures.announced
         self._submit, self._post = departures.submit, departures.post
         self._owed = (self._capacity + 1) // 2  # messages that an acknowledgement of its own is sent for
         self._answer = 0  # the kind of the last grant that was waited for

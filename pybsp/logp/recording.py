@@ -1,8 +1,8 @@
 """What `run(trace=True)` keeps of a processor on an MPI rank: rows of times, of which processor 0 makes a timeline.
 
 Two clock readings for a message where it is sent, one where it arrives, two where it is acquired: 32 bytes for each of
-the three. The first `kept(p)` rows of each kind stay, so that what is kept of a run is bounded, however long that is;
-further messages are counted.
+the three. The first `rows_of_each(p)` rows of each kind stay, so that what is kept of a run is bounded, however long
+that is; further messages are counted.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .ranks import Notes, RankProcessor
 from .timeline import Timeline
 from .trace import Times
 
-KEPT = 1 << 18  # messages of all processors, sent and received
+MOST_ROWS = 1 << 18  # messages of all processors, sent and received
 FEWEST = 1024  # of each, however many processors there are
 
 
-def kept(p: int) -> int:
+def rows_of_each(p: int) -> int:
     """So many messages sent, and as many received, are kept of each of p processors."""
-    return max(FEWEST, KEPT // p)
+    return max(FEWEST, MOST_ROWS // p)
 
 
 class Stamps(Protocol):
@@ -73,8 +73,8 @@ def stamps(limit: int) -> Stamps:
     module = compiled()
     if module is None:
         return PlainStamps(limit)
-    made: Stamps = module.Stamps(limit)
-    return made
+    rows: Stamps = module.Stamps(limit)
+    return rows
 
 
 class TracedProcessor(RankProcessor):
@@ -88,7 +88,7 @@ class TracedProcessor(RankProcessor):
         self, transport: MPITransport, machine: LogPMachine, capacity: str | None = "global", pace: bool = False
     ) -> None:
         super().__init__(transport, machine, capacity, pace)
-        limit = kept(transport.p)
+        limit = rows_of_each(transport.p)
         self.work, self._limit = 0, limit
         self._sends, self._arrivals, self._acquired = stamps(limit), stamps(limit), stamps(limit)
         self._waits = array("q")  # of sends that waited for a credit: which, and how long

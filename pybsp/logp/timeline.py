@@ -289,9 +289,9 @@ class Timeline:
         last = np.concatenate(([0], taken[:-1])) * (np.diff(dest, prepend=-1) == 0)
         free, start = np.maximum(last, begun[during]), taken - machine.o
         idle = start - free
-        held = np.clip(start - np.maximum(free, came), 0, idle)
-        np.add.at(gap, during, held)
-        np.add.at(waiting, during, idle - held)
+        in_gap = np.clip(start - np.maximum(free, came), 0, idle)
+        np.add.at(gap, during, in_gap)
+        np.add.at(waiting, during, idle - in_gap)
         ready = np.where(kinds == SEND, trace.submission[about], trace.delivery[about])
 
         def nanoseconds(steps: Times) -> Times:

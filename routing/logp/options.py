@@ -70,8 +70,8 @@ def logp_router(
         packet: bytes that one LogP message carries, at most.
         capacity: on MPI ranks, how the capacity is kept, as in `pybsp.logp.run`: "global", "window", "per-pair" or
             None.
-        beta: of the algorithm "random": more batches, fewer stalls; above 0. None: Theorem 3's where h < p,
-            else what is expected to cost least (`choose_beta`).
+        beta: of the algorithm "random": more batches, fewer stalls; above 0. None: what is expected to cost
+            least; some processors may then stall for a while.
 
     Raises:
         UsageError: an argument that cannot be right.

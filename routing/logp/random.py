@@ -23,6 +23,8 @@ from .sorted import route_sorted, synchronisation_bound
 
 Counts = NDArray[np.int64]
 
+MARGIN = 0.8  # of the bound of sorting
+
 
 def theorem_beta(machine: LogPMachine, c2: float = 1.0) -> float:
     """The beta with which Theorem 3 promises no stall with probability at least 1 - p^-c2: e*2^((c2+3)/c1) - 1.
@@ -90,12 +92,13 @@ def left_over(machine: LogPMachine, h: int, beta: float) -> tuple[float, float]:
     taken as independent, so that what is left of all is a sum of R such excesses; and of 2p of these, each processor's
     sent and received, the greatest is above k with a probability of at most 2p times that of one.
 
-    Where h is above 4096, as many of all are left as of 4096: a little more than of more.
+    Of many, more than 4096 and 8 ceil(L/G), as large a part is left as of so many: of more it is a little less.
     """
-    counted = min(h, 4096)
-    R, capacity = rounds(machine, counted, beta), machine.capacity
-    if R == 1:
-        return (float(max(0, h - capacity)), float(h > capacity))
+    capacity = machine.capacity
+    counted = min(h, max(4096, 8 * capacity))
+    R = rounds(machine, counted, beta)
+    if R == 1 or h <= capacity:
+        return float(max(0, h - capacity)), float(h > capacity)
     k = np.arange(1, counted + 1)
     ways = np.concatenate(([0.0], np.cumsum(np.log((counted + 1 - k) / k))))
     each = np.exp(ways + np.arange(counted + 1) * -math.log(R) + np.arange(counted, -1, -1) * math.log1p(-1 / R))
@@ -115,11 +118,12 @@ def expected_time(machine: LogPMachine, h: int, beta: float) -> int:
 
 @lru_cache(maxsize=4096)
 def choose_beta(machine: LogPMachine, h: int, beta: float | None = None, r: int | None = None) -> float | None:
-    """The beta of batches that are expected to take less than sorting does at most; None where none are.
+    """The beta of batches that are expected to take less than sorting; None where none are.
 
     A given one is kept: it is judged by `cost`. Else that of the betas 2^(k/4) is taken whose `expected_time` is least:
     a small one, with which some messages are left over and some processors stall for a while. To both come two
-    combine-and-broadcasts (see `route_random`); sorting takes `sorted.bound`.
+    combine-and-broadcasts (see `route_random`). Sorting takes `sorted.bound` at most, and a quarter less where most go
+    to one: what is expected must be below `MARGIN` of it.
 
     Args:
         machine: the LogP machine.
@@ -133,7 +137,7 @@ def choose_beta(machine: LogPMachine, h: int, beta: float | None = None, r: int 
         steps = expected_time(machine, h, best)
     else:
         best, steps = beta, cost(machine, h, beta)
-    sorting = sorting_bound(machine, h if r is None else r, h)
+    sorting = sorting_bound(machine, h if r is None else r, h) * (MARGIN if beta is None else 1)
     return best if steps + 2 * synchronisation_bound(machine) < sorting else None
 
 
@@ -149,7 +153,8 @@ def route_random(
 ) -> list[Message]:
     """Route an h-relation in R random batches; collective.
 
-    With high probability nobody stalls. Every execution ends with all messages where they should be.
+    With Theorem 3's beta, or a large one, nobody stalls with high probability. Every execution ends with all messages
+    where they should be.
 
     Args:
         phases: this processor's.
@@ -157,7 +162,8 @@ def route_random(
         h: the relation's, or more; equal on all processors. None: it is counted first.
         expected: messages that come from others. None: not known; what is given is ignored where h is counted, as this
             is then counted too. Given on all processors or on none.
-        beta: more batches make stalls rarer; above 0, equal on all processors. None: Theorem 3's (`theorem_beta`).
+        beta: more batches make stalls rarer; above 0, equal on all processors. None: Theorem 3's (`theorem_beta`) where
+            a h below p is given, else what is expected to cost least.
         seed: of the batches, which depend on it, the pid and the phase; equal on all processors.
         start: when the first messages are submitted; equal on all processors, each at start - o at the latest, with the
             gap kept. None: processors come when they like and agree on a time (`common_start`), which costs a
@@ -172,8 +178,9 @@ def route_random(
 
     LogP cost: from start - o `cost(machine, h, beta)`, with probability at least 1 - `failure(machine, h, beta)`;
     `worst_case(machine, h, beta)` in any execution, if nothing else is in transit. With h <= ceil(L/G) all is sent
-    directly, in 2o + G(h-1) + L; with h >= p by batches or by sorting (`route_sorted`), whichever costs less
-    (`choose_beta`): where h is counted, by how many a processor sends and receives at most, else by h.
+    directly, in 2o + G(h-1) + L; with h >= p, or where h is counted and no beta given, by batches or by sorting
+    (`route_sorted`), whichever is expected to cost less (`choose_beta`): where h is counted, by how many a processor
+    sends and receives at most, else by h. Some may stall for a while then.
     To these comes what the paper leaves out. Where only h is known, nobody knows how much it will receive, and a
     combine-and-broadcast of what is missing tells all that nothing is (a second one, of p words, where something is).
     Where h is None, a combine-and-broadcast of p words, what each processor is sent, is needed first: h is also the
@@ -202,8 +209,8 @@ def route_random(
         h, expected = max(r, int(counts.max())), int(counts[proc.pid])
     if h == 0:
         return received
-    if machine.capacity < h and proc.p <= h:
-        # Theorem 3 is about h < p; here its batches are worth their time only where the costs say so.
+    if machine.capacity < h and (proc.p <= h or (beta is None and r is not None)):
+        # Theorem 3 is about h < p, and takes many rounds that nobody may stall: the costs say what is worth its time.
         beta = choose_beta(machine, h, beta, r)
         if beta is None:
             return received + route_sorted(phases, away)

@@ -71,7 +71,7 @@ def _each(summary: Summary) -> bytes:
     return summary.words if len(summary.words) > 1 else summary.words * summary.size
 
 
-class Execution(NamedTuple):
+class LogPExecution(NamedTuple):
     """What a superstep took on the virtual LogP machine; times in steps.
 
     kind: what the processors were doing, as in `pybsp.transport`.
@@ -122,7 +122,7 @@ class LogPRouter:
             self._machine = _Ranks(transport, routing, routing.machine)
 
     @property
-    def executions(self) -> list[Execution]:
+    def executions(self) -> list[LogPExecution]:
         return self._machine.executions
 
     @property
@@ -197,7 +197,7 @@ class _Simulated:
 
     def __init__(self, transport: VirtualTransport, routing: LogPRouting, machine: LogPMachine) -> None:
         self._transport, self._routing, self._logp = transport, routing, machine
-        self.executions: list[Execution] = []
+        self.executions: list[LogPExecution] = []
         # In steps: when this processor ended the last superstep. A part begins when its last processor does.
         self._clock = round(transport.time() / machine.step)
 
@@ -241,7 +241,7 @@ class _Simulated:
             self._transport.elapse(done.time * machine.step)
         summary, _ = done.results[0]
         messages = [messages for _, messages in done.results]
-        execution = Execution(
+        execution = LogPExecution(
             brought[0][0] & KIND,
             summary.most,
             max(len(some) for some in messages),
@@ -268,7 +268,7 @@ class _Ranks:
         self._proc = RankProcessor(transport, machine, routing.capacity)
         self._phases = Phases(self._proc)
         self._count = 0
-        self.executions: list[Execution] = []  # stays empty: nothing is timed here
+        self.executions: list[LogPExecution] = []  # stays empty: nothing is timed here
 
     @property
     def stalled(self) -> int:

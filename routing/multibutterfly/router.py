@@ -34,7 +34,7 @@ NETWORKS = 8  # that are tried, with one seed after the other
 network_of = lru_cache(maxsize=16)(Multibutterfly)
 
 
-class Execution(NamedTuple):
+class ProtocolExecution(NamedTuple):
     """What it took to route the packets of a superstep of the program; the last two figures are of this processor.
 
     kind: what the processors were doing, as in `pybsp.transport`.
@@ -67,7 +67,7 @@ class MultibutterflyRouter:
 
     def __init__(self, transport: Transport, routing: MultibutterflyRouting) -> None:
         self._transport, self._routing = transport, routing
-        self.executions: list[Execution] = []
+        self.executions: list[ProtocolExecution] = []
 
     def route(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
@@ -139,7 +139,7 @@ class MultibutterflyRouter:
             blocked = error
         wiring.deliver()
         took = protocol.stage, 1 + wiring.supersteps, wiring.words, wiring.congestion
-        self.executions.append(Execution(kind, h, size, blocked is None, *took))
+        self.executions.append(ProtocolExecution(kind, h, size, blocked is None, *took))
         if blocked is None:
             return wiring.packets
         # Packets that are blocked go on from where they are, over another network.
@@ -166,7 +166,7 @@ class MultibutterflyRouter:
         runs, arrived = transport.together(packets, run)
         for h, blocked, stages, supersteps, words, congestion in runs:
             took = stages, supersteps, int(words[pid]), int(congestion[pid])
-            self.executions.append(Execution(kind, h, size, blocked is None, *took))
+            self.executions.append(ProtocolExecution(kind, h, size, blocked is None, *took))
         if blocked is not None:
             raise blocked
         return arrived

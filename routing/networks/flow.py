@@ -228,7 +228,7 @@ class _Run:
         self._times = injections.times
         self._at, self._end = network.places[injections.sources], network.ends[injections.destinations]
         self._queue = np.full(packets, -1, np.int64)  # that each packet waits in: link * channels + channel
-        self._held = np.full(packets, -1, np.int64)  # the places that it has one of: likewise, then those of nodes
+        self._place = np.full(packets, -1, np.int64)  # the places that it has one of: likewise, then those of nodes
         self.delivered = np.full(packets, -1, np.int64)
         self.hops = np.zeros(packets, np.int64)
         self._queues = Queues(links * self._channels, 1, packets)
@@ -318,8 +318,8 @@ class _Run:
         self._entered[nodes] += room
         entered = len(self._arrived) + len(chosen)
         chosen = chosen[self._at[chosen] != self._end[chosen]]
-        self._held[chosen] = len(self.load) * self._channels + self._at[chosen]
-        np.add.at(self._taken, self._held[chosen], 1)
+        self._place[chosen] = len(self.load) * self._channels + self._at[chosen]
+        np.add.at(self._taken, self._place[chosen], 1)
         waiting = self._waiting.copy()
         self._choose(self._arrived, waiting, fresh=False)
         self._choose(chosen, waiting, fresh=True)
@@ -366,7 +366,7 @@ class _Run:
         self.load[link] += 1
         self._free_at[link] = now + self._period[link]
         self._give_back(heads)
-        self._held[heads] = active
+        self._place[heads] = active
         self._taken[active] += 1
         arrival = now + self._delay[link]
         for when in np.unique(arrival).tolist():
@@ -375,4 +375,4 @@ class _Run:
 
     def _give_back(self, packets: Ints) -> None:
         """The places that these packets have."""
-        np.subtract.at(self._taken, self._held[packets], 1)
+        np.subtract.at(self._taken, self._place[packets], 1)

@@ -101,7 +101,7 @@ def saturation(
     """The load at which a network saturates: the largest that it keeps up with.
 
     It does if of what is due in the last half 97 % arrive, and what is due in the second quarter of the time and in the
-    third all arrives, the latter no more than half again as late on average. (As an open load is drawn, and the time is
+    third all arrives, the latter at most 1.3 times as late on average. (As an open load is drawn, and the time is
     finite, the load that is found may be above the least at which queues grow without end: by a few per cent, and by
     more where few packets take the links that are too busy, as by hashed ways.)
 
@@ -147,7 +147,7 @@ def _keeps_up(done: Flow, steps: int) -> bool:
     half = steps // 2
     due = np.count_nonzero(done.injections.times >= half) / (done.network.p * (steps - half))
     before, after = done.mean_latency(steps // 4, half), done.mean_latency(half, 3 * steps // 4)
-    return bool(done.throughput(half, steps) >= 0.97 * due and after < float("inf") and after <= 1.5 * before)
+    return bool(done.throughput(half, steps) >= 0.97 * due and after < float("inf") and after <= 1.3 * before)
 
 
 def saturation_bound(

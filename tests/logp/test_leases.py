@@ -24,12 +24,12 @@ class One:
 
     def __init__(self, world: World, pid: int, p: int, capacity: int, program: list[int]) -> None:
         self.pid, self.program, self.world = pid, deque(program), world
-        self.sent, self.given, self.arrived, self.told = [0] * p, [0] * p, [0] * p, [0] * p
+        self.sent, self.given, self.arrived, self.announced = [0] * p, [0] * p, [0] * p, [0] * p
         self.incomplete: dict[int, int] = {}  # messages of a source whose data has not come
-        self.leases = Leases(capacity, self.arrived, self.told, self.given, self.sent, partial(self.post))
+        self.leases = Leases(capacity, self.arrived, self.announced, self.given, self.sent, partial(self.post))
 
     def post(self, dest: int, kind: int, number: int) -> None:
-        self.told[dest] = head = self.leases.allowed[dest]
+        self.announced[dest] = head = self.leases.allowed[dest]
         self.world.channels[self.pid, dest].append((kind, head, number))
 
     def may_act(self) -> bool:
@@ -119,7 +119,7 @@ class World:
                     tuple(one.sent),
                     tuple(one.given),
                     tuple(one.arrived),
-                    tuple(one.told),
+                    tuple(one.announced),
                     tuple(
                         tuple(value)
                         if isinstance(value, (list, dict))

@@ -26,7 +26,7 @@ from pybsp.routing.logp.random import (
     worst_case,
 )
 from pybsp.routing.logp.sorted import bound as sorted_bound
-from pybsp.routing.logp.sorted import route_sorted
+from pybsp.routing.logp.sorted import route_sorted, synchronisation_bound
 
 from ..tiers import some
 
@@ -258,7 +258,7 @@ def test_batches_that_cost_less_are_taken_for_large_relations_too(beta: float | 
 
 @pytest.mark.parametrize(
     ("p", "h", "L"),
-    [(16, 16, 32), (16, 32, 64), pytest.param(64, 64, 32, marks=pytest.mark.whole)],
+    [(16, 15, 32), (16, 16, 32), (16, 32, 64), pytest.param(64, 64, 32, marks=pytest.mark.whole)],
 )
 def test_by_default_batches_take_a_fraction_of_what_sorting_takes(p: int, h: int, L: int) -> None:
     """As every program has it, h being counted."""
@@ -266,6 +266,15 @@ def test_by_default_batches_take_a_fraction_of_what_sorting_takes(p: int, h: int
     batches = simulate(lambda proc: route_random(Phases(proc), packets[proc.pid]), machine=machine)
     sorting = simulate(lambda proc: route_sorted(Phases(proc), packets[proc.pid]), machine=machine)
     assert 3 * batches.time < sorting.time
+
+
+@pytest.mark.parametrize(("each", "L"), [(4, 60), (16, 60), (16, 32), (64, 60), (64, 32)])
+def test_hot_spots_take_little_longer_than_by_sorting_at_worst(each: int, L: int) -> None:
+    machine = LogPMachine(13, L, o=1, G=4)
+    packets: list[list[tuple[int, Any]]] = [[(0, k) for k in range(each)] if pid else [] for pid in range(13)]
+    batches = simulate(lambda proc: route_random(Phases(proc), packets[proc.pid]), machine=machine)
+    sorting = simulate(lambda proc: route_sorted(Phases(proc), packets[proc.pid]), machine=machine)
+    assert batches.time < sorting.time + synchronisation_bound(machine)  # of the count of h
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.5, 1.0, 3.0])
@@ -291,7 +300,10 @@ def test_what_is_left_of_batches_is_counted_exactly_where_it_can_be() -> None:
     assert most >= some
     large, small = (theorem_3.left_over(machine, h, 0.5)[0] / h for h in (40960, 4096))
     assert large == pytest.approx(small)
-    assert theorem_3.left_over(LogPMachine(4, L=16, o=1, G=4), 3, 0.1) == (0.0, 0.0)
+    assert theorem_3.left_over(LogPMachine(4, L=16, o=1, G=4), 3, 9.0) == (0.0, 0.0)
+    wide = LogPMachine(4, L=10_000, o=1, G=2)  # 5000 in transit
+    assert theorem_3.left_over(wide, 4000, 0.1) == (0.0, 0.0)
+    assert 0 < theorem_3.left_over(wide, 8000, 0.1)[0] < 1000
 
 
 def test_sorting_is_taken_where_its_bound_is_below_the_batches_cost() -> None:

@@ -13,7 +13,7 @@ from pybsp.compiled import stamps as compiled
 from pybsp.errors import UsageError
 from pybsp.logp import Goal, Processor, Timeline, predict, simulate
 from pybsp.logp.operations import RECV, SEND
-from pybsp.logp.recording import Clocks, PlainStamps, kept, stamps
+from pybsp.logp.recording import Clocks, PlainStamps, rows_of_each, stamps
 from pybsp.logp.timeline import PARTS
 from pybsp.logp.wire import encode, words_of
 from pybsp.logp.words import words
@@ -191,7 +191,7 @@ def test_rows_of_times_are_kept_up_to_a_limit(plain: bool) -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    assert [kept(p) for p in (1, 2, 256, 4096)] == [1 << 18, 1 << 17, 1024, 1024]
+    assert [rows_of_each(p) for p in (1, 2, 256, 4096)] == [1 << 18, 1 << 17, 1024, 1024]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp.benchmarks.studies.multibutterfly import scattered, virtual
 from pybsp.routing import multibutterfly_router
 from pybsp.routing.multibutterfly import router as module
+from pybsp.routing.multibutterfly.at_once import route_at_once
 
 MACHINE: dict[str, Any] = {"g": 1.7e-9, "l": 3.3e-6, "r": 1e9, "o_msg": 2.1e-7}
 
@@ -64,3 +66,19 @@ def test_all_at_once_is_what_each_would_do(p: int, options: dict[str, Any], monk
     assert at_once.time == apart.time
     blocked = any(not execution.delivered for *_, executions in apart.results for execution in executions)
     assert blocked == ("d" in options)
+
+
+@pytest.mark.whole
+def test_the_protocol_runs_once_a_superstep_for_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the study's table has it, where p = 256 takes seconds."""
+    runs = []
+
+    def counted(*args: Any) -> Any:
+        runs.append(len(args))
+        return route_at_once(*args)
+
+    monkeypatch.setattr(module, "route_at_once", counted)
+    simulation = pybsp.simulate(scattered, p=256, router="multibutterfly")
+    assert len(simulation.ledger) == len(runs) == 6
+    section = virtual(quick=True)
+    assert [row[:2] for row in section.rows] == [[16, 6], [64, 6]]

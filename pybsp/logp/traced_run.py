@@ -33,7 +33,7 @@ PREDICTED = 1_000_000  # and the number of the run: what was predicted, among pr
 
 
 @dataclass(frozen=True)
-class Kept:
+class TracedRun:
     """A run in a trace file.
 
     Args:
@@ -135,7 +135,7 @@ def _misfit(name: str, expected: str, found: str) -> MisfitError:
     return misfit
 
 
-def run_of(value: Any) -> Kept:
+def run_of(value: Any) -> TracedRun:
     """The decoder of a run in a trace file."""
     found: dict[str, Any] = _FIELDS(value)
     p, count = found["p"], sum(found["operations"])
@@ -179,7 +179,7 @@ def run_of(value: Any) -> Kept:
         found["uncertain"],
         found["left out"],
     )
-    return Kept(timeline, found["capacity"], found["virtual"], found["hosts"], found["date"], found["versions"])
+    return TracedRun(timeline, found["capacity"], found["virtual"], found["hosts"], found["date"], found["versions"])
 
 
 def slices(timeline: Timeline, run: int, title: str, begin: int) -> Iterator[dict[str, Any]]:
