@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pybsp
 from examples.textbook import inner_product
-from pybsp.benchmarks.programs.cases import lines, lines_of
+from pybsp.benchmarks.programs.cases import cases, lines, lines_of
+from pybsp.benchmarks.programs.command import lines_together, page
 from pybsp.ledger import read
 
 from .launching import run
@@ -20,6 +23,40 @@ def test_lines_with_code_alone_are_counted() -> None:
     assert lines_of(text) == 3
     assert lines_of('"""A module.\n\nMore.\n"""\n\nx = 1\n') == 1
     assert lines((inner_product.inner_product,)) == 3
+
+
+def test_all_programs_together_have_at_most_seven_tenths_of_the_lines() -> None:
+    from mpi4py import MPI
+
+    with pybsp.attach(MPI.COMM_SELF) as bsp:
+        counted = [
+            {"program": one.name, "lines": lines(one.our_source), "mpi4py lines": lines(one.their_source)}
+            for one in cases(bsp, MPI.COMM_SELF, quick=True)
+        ]
+    ours, theirs = lines_together(counted)
+    assert ours / theirs <= 0.7
+
+
+def test_figures_of_a_node_and_of_hosts_make_the_table_of_the_docs() -> None:
+    def row(program: str, seconds: list[float], predicted: float | None, wanted: float | None = None) -> dict[str, Any]:
+        return {
+            "program": program,
+            "wanted": wanted,
+            "seconds": seconds,
+            "mpi4py seconds": [1.0] * len(seconds),
+            "lines": 3,
+            "mpi4py lines": 4,
+            "predicted": predicted,
+            "exchange": 2.0,
+        }
+
+    node = [row("LU, p x 1", [1.5] * 9, 1.0, 1.1), row("LU, 1 x p", [2.0] * 9, None)]
+    found = page(node, [row("LU, p x 1", [0.5] * 9, 3.0)])
+    assert found == [
+        ["LU, p x 1", "1.50", "1.1", "0.50", "0.50", "0.50 to 0.50", "1.50", 3, 4],
+        ["LU, 1 x p", "2.00", None, "not measured", None, None, None, 3, 4],
+        ["all", None, None, None, None, None, None, 3, 4],
+    ]
 
 
 @pytest.mark.whole

@@ -144,6 +144,7 @@ def test_fft_trades_one_axis_of_the_grid_after_the_other(n: int, p: int, grid: t
     assert h_of(steps) == [2 * (n // p - n // p // q) for q in grid]
     total = sum(record.work for record in done.ledger)
     assert total == pytest.approx(5 * n / p * log2(n) + 6 * n / p * len(grid))
+    assert h_of(of_label(done, "check")) == [2 * (n - n // p)]
 
 
 @pytest.mark.parametrize(("n", "p"), [(60, 7), (1, 3), (17, 4), (90, 30), (1024, 6)])
@@ -173,9 +174,13 @@ def test_record_sort_costs_what_sample_sort_says(p: int) -> None:
     done = pybsp.simulate(record_sort.main, n, p=p)
     before = [record_sort.random_records(n, pid)["key"] for pid in range(p)]
     counts = [[np.isin(keys, after["key"]).sum() for after in done.results] for keys in before]
-    machine = done.ledger.machine
-    assert h_of(of_label(done, "sort")) == h_of(collectives.sample_sort.cost(machine, None, counts, 8, 24))
-    assert max(record.h for record in of_label(done, "sort")) <= 4 * 2 * n
+    cost, steps = collectives.sample_sort.cost(done.ledger.machine, None, counts, 8, 24), of_label(done, "sort")
+    assert h_of(steps) == h_of(cost)
+    assert [step.work for step in steps] == [step.w for step in cost]
+    assert max(step.h for step in steps) <= 4 * 2 * n
+    (order,) = of_label(done, "order")
+    assert 5 * (p - 1) <= order.h <= 7 * (p - 1)
+    assert order.work == cost.after
 
 
 @pytest.mark.parametrize("p", [1, 4, 6])
@@ -201,6 +206,9 @@ def test_sparse_product_costs_its_patterns(p: int) -> None:
     expected = seven_points(side) @ np.arange(n) ** 2.0
     np.testing.assert_allclose(np.concatenate([y for y, *_ in done.results]), expected)
     assert len(done.ledger) == 5
+    found = [sparse_cg.poisson(side, Block(n, p).part(pid)[0]).size for pid in range(p)]
+    assert of_label(done, "entries")[0].h <= 2 * max(*found, *(nonzeros for *_, nonzeros in done.results))
+    assert h_of(of_label(done, "pattern")) == [0]
 
 
 def seven_points(side: int) -> Any:
@@ -221,7 +229,11 @@ def test_cg_takes_two_products_supersteps_and_two_dots_an_iteration() -> None:
     done = pybsp.simulate(main, p=p)
     one = collectives.allreduce.cost(done.ledger.machine)
     assert len(of_label(done, "product")) == 2 * iterations
-    assert h_of(of_label(done, "dot")) == h_of(one) * (2 * iterations + 1)
+    dots = of_label(done, "dot")
+    assert h_of(dots) == h_of(one) * (2 * iterations + 1)
+    block = ceil(27 / p)
+    assert [dot.work for dot in dots[:4]] == [2 * block, 2 * block, 2 * block + one.after, 2 * block]
+    assert of_label(done, "product")[2].work == 6 * block + one.after  # of the iteration before
 
 
 def test_cg_solves_a_problem_in_matrix_market_form(tmp_path: Path) -> None:
@@ -229,6 +241,7 @@ def test_cg_solves_a_problem_in_matrix_market_form(tmp_path: Path) -> None:
     io.mmwrite(file, seven_points(3) + sparse.identity(27), symmetry="symmetric")
     done = pybsp.simulate(sparse_cg.main, matrix=str(file), p=3)
     np.testing.assert_allclose(done.results[0], np.cos(np.arange(27)), atol=1e-6)
+    assert h_of(of_label(done, "check")) == [27 - 9]
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])
@@ -238,24 +251,45 @@ def test_graph_costs_the_distinct_neighbours_of_a_processors_vertices(p: int) ->
     edges = graph.random_edges(n, m, 0, 1)
     pairs = {(int(a), int(b)) for a, b in edges} | {(int(b), int(a)) for a, b in edges}
     told = {(a % p, b) for a, b in pairs}  # by whom, and which vertex
-    out = [sum(by == pid != vertex % p for by, vertex in told) for pid in range(p)]
-    into = [sum(by != pid == vertex % p for by, vertex in told) for pid in range(p)]
+    (flags,) = h_of(collectives.allreduce.cost(done.ledger.machine)) if p > 1 else [0]
+
+    def h_with(told: set[tuple[int, int]]) -> int:
+        """Where these are told by processors, and a word to all rides beside them."""
+        out = [sum(by == pid != vertex % p for by, vertex in told) for pid in range(p)]
+        into = [sum(by != pid == vertex % p for by, vertex in told) for pid in range(p)]
+        return max(out + into) + flags
+
+    ends = [*edges["source"].tolist(), *edges["target"].tolist()]
+
+    def most_edges(vertices: set[int]) -> int:
+        """Of a processor, that leave these vertices."""
+        return max([end % p for end in ends if end in vertices].count(pid) for pid in range(p))
+
+    (making,) = of_label(done, "edges")
+    assert making.h <= 2 * max(most_edges(set(range(n))), 2 * ceil(m / p))
+    assert [record.h for record in of_label(done, "pattern")] == [0]
+
     distance, component = done.results[0]
-    assert {record.h for record in of_label(done, "smallest")} == {max(out + into)}
-    assert {record.work for record in of_label(done, "smallest")[:1]} == {
-        max(sum(int(a) % p == pid for a, b in edges) + sum(int(b) % p == pid for a, b in edges) for pid in range(p))
-    }
     levels = of_label(done, "level")
-    assert len(levels) == distance.max() + 1
+    assert len(levels) == distance.max() + 2
     for level, record in enumerate(levels):
-        of_level = {(a % p, b) for a, b in pairs if distance[a] == level}
-        out = [sum(by == pid != vertex % p for by, vertex in of_level) for pid in range(p)]
-        into = [sum(by != pid == vertex % p for by, vertex in of_level) for pid in range(p)]
-        assert record.h == max(out + into)
-    assert len(of_label(done, "smallest")) <= n
-    one = h_of(collectives.allreduce.cost(done.ledger.machine))
-    assert h_of(of_label(done, "allreduce")) == one * (len(levels) + 1 + len(of_label(done, "smallest")))
-    assert component.min() == 0
+        assert record.h == h_with({(a % p, b) for a, b in pairs if distance[a] == level})
+        in_level = {vertex for vertex in range(n) if distance[vertex] == level}
+        assert record.work == most_edges(in_level) + (flags if level else 0)
+
+    label, changed = np.arange(n), {end % p for end in ends}
+    smallest = of_label(done, "smallest")
+    for k, record in enumerate(smallest):
+        assert record.h == h_with({(by, vertex) for by, vertex in told if by in changed})
+        assert record.work == most_edges({v for v in range(n) if v % p in changed}) + (flags if k else 0)
+        after = label.copy()
+        for a, b in pairs:
+            if a % p in changed:
+                after[b] = min(after[b], label[a])
+        changed, label = {int(vertex) % p for vertex in np.flatnonzero(after != label)}, after
+    assert label.tolist() == component.tolist()
+    assert not changed
+    assert h_of(of_label(done, "check"))[:1] == [2 * (n - ceil(n / p))][: p - 1]
 
 
 @pytest.mark.skipif(not graph.STATUS.exists(), reason="no Debian")
@@ -283,6 +317,7 @@ def test_lu_costs_what_its_docstring_says(rows: int, columns: int) -> None:
     assert h_of(of_label(done, "allreduce")) == h_of(swap) * n
     expected = [h_of(collectives.broadcast.cost(of(columns), ceil((n - k) / rows))) for k in range(n)]
     assert h_of(of_label(done, "broadcast")) == list(chain(*expected))
+    assert h_of(of_label(done, "check")) == [n * n - ceil(n / rows) * ceil(n / columns)][: p - 1]
     total = sum(record.work for record in done.ledger) - swap.w * n
     per_step = [
         ceil((n - k) / rows) + ceil((n - k - 1) / rows) * (2 * ceil((n - k - 1) / columns) + 1) for k in range(n)
@@ -318,6 +353,8 @@ def test_more_layers_send_fewer_words(p: int, layers: int) -> None:
         assert added[0].work == 2 * n**3 / p
     total = sum(h_of(of_label(done, "rows") + of_label(done, "columns") + added))
     assert total == (2 * q + layers - 3) * block
+    (check,) = of_label(done, "check")
+    assert n * n - block <= check.h <= n * n - block + 50 * p
 
 
 @pytest.mark.parametrize("layers", [3, 5, 12])

@@ -2,10 +2,15 @@
 
 For each program: the time of ours over that of mpi4py's, round by round; lines of both; and predicted over measured
 time of the exchanges of ours, where the machine in force has been measured (`pybsp run --calibrate`, PYBSP_MACHINE).
+
+    python -m pybsp.benchmarks.programs -n 2 --json node.json
+    python -m pybsp.benchmarks.programs -n 4 --hosts --json hosts.json
+    python -m pybsp.benchmarks.programs --page node.json hosts.json     # both in one table, as the docs have it
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -18,7 +23,7 @@ import numpy as np
 
 import pybsp
 from pybsp.benchmarks.against_mpi.summary import ratio, spread
-from pybsp.benchmarks.studies.frame import Study, in_turns, on_ranks
+from pybsp.benchmarks.studies.frame import Study, in_turns, on_ranks, table
 
 ROOT = Path(__file__).resolve().parents[2]  # the checkout, which has the examples
 
@@ -32,8 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     study.add_argument("--rounds", type=int, default=11, help="of each program")
     study.add_argument("--seconds", type=float, default=20.0, help="that a program's rounds take at most")
     study.add_argument("--only", default="", help="programs whose names have this in them")
+    study.add_argument("--page", nargs=2, metavar=("NODE", "HOSTS"), help="a table of two files of --json; no more")
     study.add_network(latency=1000, rate=200)
     options = study.begin(arguments)
+    if options.page:
+        node, hosts = (json.loads(Path(file).read_text())["programs"] for file in options.page)
+        head = "program | two ranks | wanted | predicted | four hosts | its interval | predicted | lines | mpi4py"
+        study.show(table("", head, page(node, hosts)))
+        return 0
     network = study.network(options.n) if options.hosts else None
     # BLAS and FFT of one processor are compared with those of one.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -43,21 +54,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
     study.rows(
         "programs",
         f"{options.n} processors, medians of rounds",
-        "program | pybsp [ms] | mpi4py [ms] | ratio | its interval | lines | mpi4py | predicted/measured",
+        "program | pybsp, ms | mpi4py, ms | ratio | its interval | lines | mpi4py | predicted/measured",
         found,
         shown,
     )
     if found:
-        each = {row["program"].partition(",")[0]: row for row in found}  # one of several inputs
-        ours, theirs = (sum(row[key] for row in each.values()) for key in ("lines", "mpi4py lines"))
+        ours, theirs = lines_together(found)
         study.show(f"lines of all programs: {ours}, mpi4py {theirs}: {ours / theirs:.2f}")
     study.end()
     return 0
 
 
+def lines_together(found: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    """Lines of all programs, ours and mpi4py's: of those that are run on several inputs once."""
+    each = {row["program"].partition(",")[0]: row for row in found}
+    ours, theirs = (sum(row[key] for row in each.values()) for key in ("lines", "mpi4py lines"))
+    return ours, theirs
+
+
+def predicted(row: dict[str, Any]) -> str:
+    """The predicted over the measured time of the exchanges."""
+    known = row["predicted"] is not None and row["exchange"]
+    return f"{row['predicted'] / row['exchange']:.2f}" if known else "not measured"
+
+
+def page(node: Sequence[dict[str, Any]], hosts: Sequence[dict[str, Any]]) -> list[list[object]]:
+    """The rows of the docs' table, of what was measured on a node and on hosts."""
+    on_hosts = {row["program"]: row for row in hosts}
+    rows: list[list[object]] = []
+    for row in node:
+        other = on_hosts.get(row["program"])
+        between = None if other is None else ratio(other["seconds"], other["mpi4py seconds"])
+        rows.append(
+            [
+                row["program"],
+                f"{ratio(row['seconds'], row['mpi4py seconds']).median:.2f}",
+                row["wanted"] and str(row["wanted"]),
+                predicted(row),
+                between and f"{between.median:.2f}",
+                between and f"{between.low:.2f} to {between.high:.2f}",
+                other and predicted(other),
+                row["lines"],
+                row["mpi4py lines"],
+            ]
+        )
+    ours, theirs = lines_together(node)
+    return [*rows, ["all", None, None, None, None, None, None, ours, theirs]]
+
+
 def shown(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
-    predicted = row["predicted"] / row["exchange"] if row["predicted"] is not None and row["exchange"] else None
     return [
         row["program"],
         f"{1e3 * spread(row['seconds']).median:.3g}",
@@ -66,7 +112,7 @@ def shown(row: dict[str, Any]) -> list[object]:
         f"{of.low:.2f} to {of.high:.2f}",
         row["lines"],
         row["mpi4py lines"],
-        "not measured" if predicted is None else f"{predicted:.2f}",
+        predicted(row),
     ]
 
 
@@ -104,6 +150,7 @@ def measured(quick: bool, rounds: int, seconds: float, only: str) -> list[dict[s
             found.append(
                 {
                     "program": case.name,
+                    "wanted": case.wanted,
                     "seconds": samples["ours"],
                     "mpi4py seconds": samples["theirs"],
                     "lines": lines(case.our_source),

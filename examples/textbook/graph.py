@@ -9,13 +9,16 @@ Supersteps:
 
     edges       h <= 2 * the edges that a processor finds, or has, for both directions
     level       h = the distinct neighbours of a processor's part of a level that others own, or what comes; w = the
-                edges of a processor's part of the level. One superstep a level
+                edges of a processor's part of the level. One superstep a level, and a last one without vertices
     pattern     h = 0: who tells whom is settled once
     smallest    h = the distinct neighbours of all of a processor's vertices, or what comes:
-                `pattern.cost(machine, "put")`; w = the edges of a processor. At most diameter + 1 of them
-    allreduce   of a word, whether something is new, or has changed: one before each level and after the last, and one
-                after each "smallest"
+                `pattern.cost(machine, "put")`, of those whose labels have changed; w = the edges of a processor. At
+                most diameter + 2 of them
     check       distances and components go to processor 0: h = 2 * (n less its own)
+
+In "level" and in "smallest" rides an allreduce of a word, whether anything is new, or has changed: p - 1 words and flop
+more where its tree is flat, `collectives.allreduce.cost`. So nobody waits for it: the last superstep finds that there
+was nothing.
 
 Run it:
 
@@ -75,22 +78,30 @@ class Graph:
         shift = np.repeat(self.begin[vertices] - (np.cumsum(degree) - degree), degree)
         return np.asarray(self.targets[np.arange(shift.size) + shift])
 
+    def by_target(self) -> tuple[Ints, Ints, Ints]:
+        """The edges in the order of their far ends: their near ends, by local number; the distinct far ends; and where
+        the edges of each of these begin, so that the smallest of those that tell it is a reduction of neighbours.
+        """
+        order = np.argsort(self.targets, kind="stable")
+        targets = self.targets[order]
+        first = np.flatnonzero(np.diff(targets, prepend=-1))
+        return np.repeat(np.arange(self.own.size), self.degree)[order], targets[first], first
+
 
 def distances(graph: Graph, root: int) -> Ints:
     """How many edges this processor's vertices are from the root; -1 where no path leads there."""
     bsp, reached = graph.bsp, graph.reached
     distance = np.full(graph.own.size, -1)
-    new = np.flatnonzero(graph.own == root)
-    level = 0
-    while collectives.allreduce(bsp, new.size, np.add):
+    new, level, going = np.flatnonzero(graph.own == root), 0, True
+    while going:
         distance[new] = level
         with bsp.superstep("level"):
+            size = collectives.allreduce.start(bsp, new.size, np.add)
             neighbours = graph.neighbours(new)
             bsp.work(neighbours.size)
             reached.send(*graph.layout.places(np.unique(neighbours)))
         new = np.unique(reached.values)
-        new = new[distance[new] < 0]
-        level += 1
+        new, level, going = new[distance[new] < 0], level + 1, size.finish() > 0
     return distance
 
 
@@ -98,19 +109,18 @@ def components(graph: Graph) -> Ints:
     """The smallest number in the component of each of this processor's vertices."""
     bsp = graph.bsp
     label = bsp.register(graph.own.copy(), graph.layout)
-    # The edges by their far end: the smallest of those that tell a vertex is a reduction of neighbouring items.
-    order = np.argsort(graph.targets, kind="stable")
-    source, targets = np.repeat(np.arange(graph.own.size), graph.degree)[order], graph.targets[order]
-    first = np.flatnonzero(np.diff(targets, prepend=-1))
+    source, targets, first = graph.by_target()
     with bsp.superstep("pattern"):
-        told = label.global_pattern(targets[first])
-    changed = 1
-    while changed:
+        told = label.global_pattern(targets)
+    changed, going = source.size > 0, True
+    while going:
         before = label.local.copy()
         with bsp.superstep("smallest"):
-            told.put(np.minimum.reduceat(before[source], first) if first.size else before[:0], np.minimum)
-            bsp.work(source.size)
-        changed = collectives.allreduce(bsp, np.count_nonzero(label.local != before), np.add)
+            anywhere = collectives.allreduce.start(bsp, changed, np.logical_or)
+            if changed:
+                told.put(np.minimum.reduceat(before[source], first), np.minimum)
+                bsp.work(source.size)
+        changed, going = not np.array_equal(label.local, before), anywhere.finish()
     return label.local
 
 

@@ -33,8 +33,7 @@ def kmeans(bsp: pybsp.BSP, points: Points, centres: Points, steps: int) -> Point
     k, d = centres.shape
     for _ in range(steps):
         bsp.work(len(points) * (2 * k * d + k + d + 1))
-        sums = collectives.allreduce(bsp, cluster_sums(points, centres), np.add)
-        centres = moved(sums, centres)
+        centres = moved(collectives.allreduce(bsp, cluster_sums(points, centres), np.add), centres)
     return centres
 
 

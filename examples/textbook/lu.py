@@ -42,8 +42,14 @@ def pivot_of(x: Matrix, y: Matrix) -> Matrix:
     The first of a pair is a candidate for the pivot's row; the second is row k, or zeros.
     """
     both = x + y
-    both[0] = max(x, y, key=lambda rows: (abs(rows[0, -2]), -rows[0, -1]))[0]
+    both[0] = max(x[0], y[0], key=lambda row: (abs(row[-2]), -row[-1]))
     return both
+
+
+def grid_of(bsp: pybsp.BSP, rows: int | None = None) -> pybsp.Grid:
+    """The processors as a grid of so many rows (None: as square as can be)."""
+    rows = rows or next(rows for rows in range(isqrt(bsp.p), 0, -1) if bsp.p % rows == 0)
+    return bsp.grid(rows, bsp.p // rows)
 
 
 def lu(bsp: pybsp.BSP, grid: pybsp.Grid, part: Matrix, n: int) -> Ints:
@@ -90,8 +96,7 @@ def main(bsp: pybsp.BSP, n: int = 50, rows: int | None = None) -> Ints:
     """The order of the rows of a random matrix in P A, on a grid of so many rows (None: as square as can be)."""
     if n < 1:
         raise ValueError(f"lu: expected a size of at least 1, got {n}")
-    rows = rows or next(rows for rows in range(isqrt(bsp.p), 0, -1) if bsp.p % rows == 0)
-    grid = bsp.grid(rows, bsp.p // rows)
+    grid = grid_of(bsp, rows)
     layout = Cyclic((n, n), (grid.rows, grid.columns))
     whole = np.random.default_rng(n).normal(size=(n, n))
     part = whole[layout.part(bsp.pid)].copy()

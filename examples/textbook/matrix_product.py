@@ -16,7 +16,8 @@ Supersteps, where the sizes divide, for b = n * n / p words of a processor:
 
 so that h = (2 * sqrt(p / c) + c - 3) * n * n / p in all: least for c = p^(1/3).
 
-    check       the blocks go to processor 0: h = n * n less its own
+    check       the blocks go to processor 0: h = n * n less its own, and a few words for their places, as they are
+                pickled together
 
 Run it:
 
@@ -54,14 +55,15 @@ class Layers:
         self.row, self.pile = bsp.grid(c * q, q).row, bsp.grid(c, q * q).column
         self.column = bsp.group(range(self.l * q * q + self.j, (self.l + 1) * q * q, q)) if q > 1 else self.row
 
-    def parts(self, n: int) -> tuple[tuple[slice, slice], tuple[slice, slice], tuple[slice, slice]]:
-        """Which part of A, B and C this processor has: rows and columns of each."""
-        (rows,), (columns,) = Block(n, self.q).part(self.i), Block(n, self.q).part(self.j)
-        shares = Block(n, self.c * self.q)  # of A's columns and B's rows
-        ((a_columns,), (b_rows,)) = (shares.part(self.l * self.q + k) for k in (self.j, self.i))
-        (of_pile,) = Block(rows.stop - rows.start, self.c).part(self.l)
-        c_rows = slice(rows.start + of_pile.start, rows.start + of_pile.stop)
-        return (rows, a_columns), (b_rows, columns), (c_rows, columns)
+
+def parts_of(layers: Layers, n: int) -> tuple[tuple[slice, slice], tuple[slice, slice], tuple[slice, slice]]:
+    """Which part of A, B and C this processor has: rows and columns of each."""
+    (rows,), (columns,) = Block(n, layers.q).part(layers.i), Block(n, layers.q).part(layers.j)
+    shares = Block(n, layers.c * layers.q)  # of A's columns and B's rows
+    ((a_columns,), (b_rows,)) = (shares.part(layers.l * layers.q + k) for k in (layers.j, layers.i))
+    (of_pile,) = Block(rows.stop - rows.start, layers.c).part(layers.l)
+    c_rows = slice(rows.start + of_pile.start, rows.start + of_pile.stop)
+    return (rows, a_columns), (b_rows, columns), (c_rows, columns)
 
 
 def product(bsp: pybsp.BSP, layers: Layers, a: Matrix, b: Matrix) -> Matrix:
@@ -81,7 +83,7 @@ def main(bsp: pybsp.BSP, n: int = 60, layers: int | None = None) -> Matrix | Non
     layers = layers or next(c for c in range(1, bsp.p + 1) if bsp.p % c == 0 and isqrt(bsp.p // c) ** 2 == bsp.p // c)
     places = Layers(bsp, layers)
     a, b = np.random.default_rng(n).normal(size=(2, n, n))
-    of_a, of_b, of_c = places.parts(n)
+    of_a, of_b, of_c = parts_of(places, n)
     part = product(bsp, places, a[of_a], b[of_b])
     with bsp.label("check"):
         parts = collectives.gather(bsp, (of_c, part))

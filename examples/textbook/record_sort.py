@@ -7,7 +7,7 @@ Supersteps, for n records a processor:
 
     sort        2, and none on one processor: h = (p - 1) * (p + 1) words of samples; then at most 2 * n records go to a
                 processor, each 4 words: `collectives.sample_sort.cost` has it exactly, with the comparisons
-    order       every processor's number of records, first and last key go to all, pickled: about 10 * (p - 1) words
+    order       every processor's number of records, first and last key go to all, pickled: about 6 * (p - 1) words
 
 Run it:
 
@@ -31,10 +31,7 @@ Records = NDArray[np.void]
 
 def record_sort(bsp: pybsp.BSP, records: Records) -> Records:
     """This processor's part of the records of all in the order of their keys."""
-    keys, payloads = collectives.sample_sort(bsp, records["key"], records["payload"])
-    ordered = np.empty(keys.size, RECORD)
-    ordered["key"], ordered["payload"] = keys, payloads
-    return ordered
+    return np.rec.fromarrays(collectives.sample_sort(bsp, records["key"], records["payload"]), RECORD)
 
 
 def random_records(n: int, pid: int) -> Records:

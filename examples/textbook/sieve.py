@@ -26,22 +26,23 @@ from pybsp import collectives
 from pybsp.layouts import Block
 
 
-def sieve(bsp: pybsp.BSP, n: int) -> NDArray[np.int64]:
-    """The primes up to n in this processor's block of 0, 1, ... n."""
-    (mine,) = Block(n + 1, bsp.p).part(bsp.pid)
-    prime, struck = np.ones(mine.stop - mine.start, bool), 0
-    prime[: max(2 - mine.start, 0)] = False
-    for q in primes_up_to(isqrt(n)):
-        first = max(q * q, -(-mine.start // q) * q) - mine.start
-        prime[first::q] = False
-        struck += len(range(first, prime.size, q))
-    bsp.work(struck)
-    return np.asarray(np.flatnonzero(prime) + mine.start)
-
-
 def count(bsp: pybsp.BSP, n: int) -> int:
     """How many primes there are up to n, on every processor."""
-    return int(collectives.allreduce(bsp, sieve(bsp, n).size, np.add))
+    (mine,) = Block(n + 1, bsp.p).part(bsp.pid)
+    primes, struck = primes_in(mine.start, mine.stop)
+    bsp.work(struck)
+    return int(collectives.allreduce(bsp, primes.size, np.add))
+
+
+def primes_in(begin: int, end: int) -> tuple[NDArray[np.int64], int]:
+    """The primes from begin to end - 1, on one processor, and how many multiples were struck out."""
+    prime, struck = np.ones(end - begin, bool), 0
+    prime[: max(2 - begin, 0)] = False
+    for q in primes_up_to(isqrt(max(end - 1, 0))):
+        first = max(q * q, -(-begin // q) * q) - begin
+        prime[first::q] = False
+        struck += len(range(first, prime.size, q))
+    return np.asarray(np.flatnonzero(prime) + begin), struck
 
 
 def primes_up_to(n: int) -> list[int]:

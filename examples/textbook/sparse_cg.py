@@ -48,22 +48,15 @@ class Matrix:
         self.bsp, self.layout = bsp, Block(n, bsp.p)
         queue = bsp.queue(ENTRY)
         with bsp.superstep("entries"):
-            columns = columns_of_grid(bsp.p)
-            row, column = (self.layout.owner(entries[name]) for name in ("row", "column"))
-            queue.send(row // columns * columns + column % columns, entries)
-        mine = queue.values
-        rows, i = np.unique(mine["row"], return_inverse=True)
-        columns_here, j = np.unique(mine["column"], return_inverse=True)
-        self.local = sparse.csr_matrix((mine["value"], (i, j)), (rows.size, columns_here.size))
+            queue.send(owners(self.layout, entries), entries)
+        rows, columns, self.local = compressed(queue.values)
         self.x, self.y = bsp.array(self.layout), bsp.array(self.layout)
         with bsp.superstep("pattern"):
-            self.fan_out = self.x.global_pattern(columns_here)
-            self.fan_in = self.y.global_pattern(rows)
+            self.fan_out, self.fan_in = self.x.global_pattern(columns), self.y.global_pattern(rows)
 
     def product(self, x: Vector) -> Vector:
         """This processor's block of A x, of its block of x; it is there until the next product."""
-        self.x.local[:] = x
-        self.y.local[:] = 0
+        self.x.local[:], self.y.local[:] = x, 0
         with self.bsp.superstep("product"):
             needed = self.fan_out.get()
             self.bsp.sync()
@@ -97,9 +90,18 @@ def dot(bsp: pybsp.BSP, x: Vector, y: Vector) -> float:
         return float(collectives.allreduce(bsp, x @ y, np.add))
 
 
-def columns_of_grid(p: int) -> int:
-    """The columns of a grid of p processors that is as square as can be."""
-    return next(p // rows for rows in range(isqrt(p), 0, -1) if p % rows == 0)
+def owners(layout: Block, entries: NDArray[np.void]) -> NDArray[np.intp]:
+    """The processors of these entries of a matrix whose vectors are in blocks: a grid as square as can be."""
+    columns = next(layout.p // rows for rows in range(isqrt(layout.p), 0, -1) if layout.p % rows == 0)
+    row, column = layout.owner(entries["row"]), layout.owner(entries["column"])
+    return np.asarray(row // columns * columns + column % columns)
+
+
+def compressed(entries: NDArray[np.void]) -> tuple[NDArray[np.intp], NDArray[np.intp], sparse.csr_matrix]:
+    """The distinct rows and columns of entries, and the matrix of these alone."""
+    (rows, i), (columns, j) = (np.unique(entries[name], return_inverse=True) for name in ("row", "column"))
+    matrix = sparse.csr_matrix((entries["value"], (i, j)), (rows.size, columns.size))
+    return rows.astype(np.intp), columns.astype(np.intp), matrix
 
 
 def poisson(side: int, rows: slice) -> NDArray[np.void]:

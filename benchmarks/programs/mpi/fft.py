@@ -12,29 +12,39 @@ from pybsp.layouts import Cyclic
 Complex = NDArray[np.complex128]
 
 
-def fft(cart: MPI.Cartcomm, lines: list[MPI.Cartcomm], part: Complex, layouts: tuple[Cyclic, ...]) -> Complex:
-    """The grid of `cart` has an axis less than the vector; `lines` are the ranks beside this one on each of them."""
+def lines_of_grid(comm: MPI.Intracomm, layouts: tuple[Cyclic, ...]) -> list[MPI.Cartcomm]:
+    """The ranks beside this one on each axis of the grid, which has an axis less than the vector."""
+    cart = comm.Create_cart(layouts[0].grid[1:])
+    return [cart.Sub([k == axis for k in range(cart.ndim)]) for axis in range(cart.ndim)]
+
+
+def fft(comm: MPI.Intracomm, lines: list[MPI.Cartcomm], part: Complex, layouts: tuple[Cyclic, ...]) -> Complex:
     for axis, layout in enumerate(layouts):
         if axis:
             part = exchanged(lines[axis - 1], part, layout.shape, axis)
         part = np.fft.fft(part, axis=axis)
         if axis < len(layouts) - 1:
-            part *= twiddles(layout, axis, cart.rank)
+            part *= twiddles(layout, axis, comm.rank)
     return part
 
 
 def exchanged(comm: MPI.Cartcomm, part: Complex, shape: tuple[int, ...], axis: int) -> Complex:
     """Deal out the axis before, and make this one whole."""
-    q, rank = comm.size, comm.rank
-    before = (slice(None),) * (axis - 1)
-    pieces = [part[(*before, slice(other, None, q))].ravel() for other in range(q)]
-    whole = list(part.shape)
-    whole[axis - 1], whole[axis] = len(range(rank, shape[axis - 1], q)), shape[axis]
-    counts = [int(np.prod(whole)) // max(shape[axis], 1) * len(range(other, shape[axis], q)) for other in range(q)]
-    received = np.empty(sum(counts), complex)
-    comm.Alltoallv([np.concatenate(pieces), [piece.size for piece in pieces]], [received, counts])
-    result = np.empty(whole, complex)
-    for other, piece in enumerate(np.split(received, np.cumsum(counts)[:-1])):
-        view = result[(*before, slice(None), slice(other, None, q))]
-        view[...] = piece.reshape(view.shape)
+    q, before = comm.size, (slice(None),) * (axis - 1)
+    rows = len(range(comm.rank, shape[axis - 1], q))
+    result = np.empty((*part.shape[: axis - 1], rows, shape[axis], *part.shape[axis + 1 :]), complex)
+    leaving = [part[(*before, slice(other, None, q))] for other in range(q)]
+    arriving = [result[(*before, slice(None), slice(other, None, q))] for other in range(q)]
+    sent, received = np.empty(part.size, complex), np.empty(result.size, complex)
+    for piece, room in zip(leaving, rooms(sent, leaving), strict=True):
+        room[...] = piece
+    comm.Alltoallv([sent, [piece.size for piece in leaving]], [received, [piece.size for piece in arriving]])
+    for piece, room in zip(arriving, rooms(received, arriving), strict=True):
+        piece[...] = room
     return result
+
+
+def rooms(buffer: Complex, pieces: list[Complex]) -> list[Complex]:
+    """The parts of a buffer for these pieces, in their shapes."""
+    found = np.split(buffer, np.cumsum([piece.size for piece in pieces])[:-1])
+    return [room.reshape(piece.shape) for room, piece in zip(found, pieces, strict=True)]

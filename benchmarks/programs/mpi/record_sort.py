@@ -12,7 +12,8 @@ def record_sort(comm: MPI.Intracomm, records: Records) -> Records:
     p = comm.size
     records = records[np.argsort(records["key"])]
     samples = records["key"][np.linspace(0, records.size - 1, p + 1).astype(int)] if records.size else np.empty(0, int)
-    sizes = np.array(comm.allgather(samples.size))
+    sizes = np.empty(p, int)
+    comm.Allgather(np.array(samples.size), sizes)
     everywhere = np.empty(sizes.sum(), np.int64)
     comm.Allgatherv(np.ascontiguousarray(samples), [everywhere, sizes])
     everywhere.sort()

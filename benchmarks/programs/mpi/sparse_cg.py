@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
-from scipy import sparse
 
-from examples.textbook.sparse_cg import ENTRY, columns_of_grid
+from examples.textbook.sparse_cg import ENTRY, compressed, owners
+from pybsp.layouts import Block
 
 Vector = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -16,15 +16,14 @@ Ints = NDArray[np.intp]
 class Needs:
     """Which items of whom this rank needs, and others of it; items by their numbers in the whole vector."""
 
-    def __init__(self, comm: MPI.Intracomm, starts: Ints, items: Ints) -> None:
-        owner = np.searchsorted(starts, items, "right") - 1
+    def __init__(self, comm: MPI.Intracomm, layout: Block, items: Ints) -> None:
         self.comm = comm
-        self.mine = np.bincount(owner, minlength=comm.size)
+        self.mine = np.bincount(layout.owner(items), minlength=comm.size)
         self.theirs = np.empty_like(self.mine)
         comm.Alltoall(self.mine, self.theirs)
         self.asked = np.empty(self.theirs.sum(), np.intp)
         comm.Alltoallv([items, self.mine], [self.asked, self.theirs])
-        self.asked -= starts[comm.rank]
+        self.asked = layout.local(self.asked)
         self.values, self.served = np.empty(items.size), np.empty(self.asked.size)
 
     def get(self, x: Vector) -> Vector:
@@ -41,23 +40,17 @@ class Matrix:
     """A sparse n * n matrix over the grid."""
 
     def __init__(self, comm: MPI.Intracomm, n: int, entries: NDArray[np.void]) -> None:
-        p, columns = comm.size, columns_of_grid(comm.size)
-        starts = np.arange(p + 1) * n // p
-        row, column = (np.searchsorted(starts, entries[name], "right") - 1 for name in ("row", "column"))
-        owner = row // columns * columns + column % columns
-        entries = entries[np.argsort(owner, kind="stable")]
+        p, layout = comm.size, Block(n, comm.size)
+        owner = owners(layout, entries)
         send, receive = np.bincount(owner, minlength=p), np.empty(p, int)
         comm.Alltoall(send, receive)
         mine = np.empty(receive.sum(), ENTRY)
         entry = MPI.BYTE.Create_contiguous(ENTRY.itemsize).Commit()
-        comm.Alltoallv([entries, send, entry], [mine, receive, entry])
+        comm.Alltoallv([entries[np.argsort(owner, kind="stable")], send, entry], [mine, receive, entry])
         entry.Free()
-        rows, i = np.unique(mine["row"], return_inverse=True)
-        columns_here, j = np.unique(mine["column"], return_inverse=True)
-        self.comm, self.local = comm, sparse.csr_matrix((mine["value"], (i, j)), (rows.size, columns_here.size))
-        self.y = np.empty(starts[comm.rank + 1] - starts[comm.rank])
-        self.fan_out = Needs(comm, starts, columns_here.astype(np.intp))
-        self.fan_in = Needs(comm, starts, rows.astype(np.intp))
+        rows, columns, self.local = compressed(mine)
+        self.comm, self.y = comm, np.empty(layout.sizes[comm.rank])
+        self.fan_out, self.fan_in = Needs(comm, layout, columns), Needs(comm, layout, rows)
 
     def product(self, x: Vector) -> Vector:
         self.y[:] = 0
