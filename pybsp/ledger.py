@@ -52,6 +52,7 @@ from .decoding import (
 from .errors import UsageError
 from .files import replacing
 from .machine import BSPMachine, EBSPMachine
+from .ways import firsts
 
 NOTHING_KNOWN: Mapping[str, Sequence[float]] = types.MappingProxyType({})  # of where a run was
 
@@ -545,7 +546,12 @@ class _Records(Sequence[Record]):
 
 
 def predicted_exchange(
-    machine: BSPMachine | EBSPMachine, virtual: bool, computing: float, counted: tuple[float, ...], ways: int
+    machine: BSPMachine | EBSPMachine,
+    virtual: bool,
+    computing: float,
+    counted: tuple[float, ...],
+    ways: int,
+    first: bool = False,
 ) -> float:
     """Seconds that the exchange of a superstep takes by a machine.
 
@@ -555,12 +561,13 @@ def predicted_exchange(
         computing: seconds of it before the exchange.
         counted: h, messages, M and items.
         ways: in which its data goes.
+        first: whether one of them has not been used before.
     """
     if isinstance(machine, BSPMachine) and machine.cost == "max":
         return machine.elapsed(computing, *counted) - computing  # what it adds to computing
     if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
         h, messages, words, items = counted
-        return machine.exchanging(h, messages, words, items, ways, computing)
+        return machine.exchanging(h, messages, words, items, ways, computing, first)
     return machine.elapsed(0.0, *counted)
 
 
@@ -602,6 +609,8 @@ class Ledger(_Records):
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
+        ways = [chunk[:, WAYS].astype(np.int64) for chunk in self._chunks]
+        self._firsts = set(np.flatnonzero(firsts(np.concatenate(ways))).tolist()) if ways else set()
         self.checkpoints = [Checkpoint(*one) for one in log.checkpoints]
 
     def __len__(self) -> int:
@@ -609,21 +618,23 @@ class Ledger(_Records):
 
     def _at(self, number: int) -> Record:
         chunk, row = divmod(number, Log.ROWS)
-        return self._record(self._chunks[chunk][row].tolist(), self.parts.get(number))
+        return self._record(number, self._chunks[chunk][row].tolist())
 
     def __iter__(self) -> Iterator[Record]:
         number = 0
         for chunk in self._chunks:
             for row in chunk.tolist():
-                yield self._record(row, self.parts.get(number))
+                yield self._record(number, row)
                 number += 1
 
-    def _record(self, row: Sequence[float], parts: PartTotals | None) -> Record:
-        """The record of a combined row."""
+    def _record(self, number: int, row: Sequence[float]) -> Record:
+        """The record of a combined row, which has that number."""
+        parts = self.parts.get(number)
         work, computing = row[WORK], row[SECONDS]
         h = max(row[WORDS_OUT], row[WORDS_IN])
         counted, ways = (h, row[MESSAGES], row[WORDS], row[ITEMS]), int(row[WAYS])
-        exchange = predicted_exchange(self.machine, self.virtual, computing, counted, ways)
+        first = number in self._firsts
+        exchange = predicted_exchange(self.machine, self.virtual, computing, counted, ways, first)
         if parts is not None:
             # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
             computing = max(computing, parts.seconds)

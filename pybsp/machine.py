@@ -196,7 +196,8 @@ class BSPMachine(_Saved):
             words cost, and of each further way beside another ("further"): pairs of name and seconds, or a mapping. A
             ledger's predictions alone know the ways.
         late: seconds that an exchange takes more after long computing, when caches hold none of what it needs: pairs,
-            or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds.
+            or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds. All of it
+            where a way is used for the first time in a run.
         after: rows (seconds of computing, share of `late` after it), ascending; from the last on it is that row's.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
             does to send and to read: its g, l and o's are smaller. None: the same as of whole supersteps.
@@ -363,7 +364,14 @@ class BSPMachine(_Saved):
         return part
 
     def exchanging(
-        self, h: float, messages: float = 0, M: float = 0, items: float = 0, ways: int = 0, computing: float = 0.0
+        self,
+        h: float,
+        messages: float = 0,
+        M: float = 0,
+        items: float = 0,
+        ways: int = 0,
+        computing: float = 0.0,
+        first: bool = False,
     ) -> float:
         """Seconds of a superstep's exchange: without computing, nor what the program does to send and to read.
 
@@ -376,11 +384,12 @@ class BSPMachine(_Saved):
             h, messages, M, items: as of a `Superstep`.
             ways: in which its data goes (`pybsp.ways`).
             computing: seconds of it before the exchange, of the processor that computes longest.
+            first: whether one of the ways has not been used before in the run.
         """
         machine = self.exchange or self
         soon, late = machine._more(ways)
         if late:
-            soon += late * machine._share(computing)
+            soon += late * (1.0 if first else machine._share(computing))
         if ways & BY_RECORD and not ways & SENDING:  # no message goes
             return machine.l + machine.g * h + soon
         return machine.elapsed(0.0, h, messages, M, items) + soon
