@@ -218,7 +218,8 @@ def _scaled(machine: BSPMachine, factors: dict[str, float]) -> BSPMachine:
     figures: dict[str, Any] = {name: getattr(machine, name) * factor for name, factor in times.items()}
     for name in SCALED_TABLES:
         figures[name] = tuple((way, seconds * factors.get(name, 1.0)) for way, seconds in getattr(machine, name))
-    return dataclasses.replace(machine, segments=rows, exchange=exchange, **figures)
+    rates = tuple((kind, rate * times["r"]) for kind, rate in machine.rates)
+    return dataclasses.replace(machine, segments=rows, exchange=exchange, rates=rates, **figures)
 
 
 def _left_out(machine: BSPMachine, path: str, factors: dict[str, float]) -> Iterator[str]:
