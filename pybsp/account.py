@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import describe
 from .ledger import Log
-from .machine import BSPMachine, EBSPMachine
+from .machine import BSPMachine, EBSPMachine, charged
 from .transport import Charge, Transport
 
 if TYPE_CHECKING:
@@ -232,7 +232,10 @@ class VirtualAccount(Account):
         return super().time() + (self._part_seconds + self._running())
 
     def _running(self) -> float:
-        return clock() - self.left if self._measure else self.work / self._machine.r
+        return clock() - self.left if self._measure else self._charged()
+
+    def _charged(self) -> float:
+        return charged(self._machine, self.work, self.log.kinds_now)
 
     def break_off(self) -> float:
         computed = self._part_seconds + self._running() - self.log.take_away()
@@ -240,7 +243,7 @@ class VirtualAccount(Account):
         return computed
 
     def charge(self, enter: float) -> Charge:
-        computed = enter - self.left if self._measure else self.work / self._machine.r
+        computed = enter - self.left if self._measure else self._charged()
         charge = Charge(self._part_seconds + computed, counts=True)
         self._part_seconds = 0.0
         self._before = self._transport.time()

@@ -708,24 +708,32 @@ class BSP:
 
     # -- costs ----------------------------------------------------------------------------------------------------
 
-    def work(self, flops: float) -> None:
+    def work(self, flops: float, kind: str = "") -> None:
         """Charge work to this superstep, on this processor; others may charge other amounts.
 
         Args:
-            flops: floating-point operations, at least 0.
+            flops: floating-point operations, at least 0, or what else the machine's rate of that kind counts.
+            kind: of work, whose rate is the machine's (`BSPMachine.rates`); "", or one that it does not know: by r.
 
         Raises:
-            UsageError: no such number.
+            UsageError: no such number, or a kind that is no text.
 
         Examples:
             >>> def main(bsp):
             ...     bsp.work(1000 * bsp.pid)
+            ...     bsp.work(500, kind="sort")
             ...     bsp.sync()
-            >>> pybsp.simulate(main, p=3).ledger[0].work
-            2000.0
+            >>> machine = pybsp.BSPMachine(p=3, g=0, l=0, r=1000, rates={"sort": 100})
+            >>> ledger = pybsp.simulate(main, machine=machine).ledger
+            >>> ledger[0].work, ledger[0].charged, ledger.kinds
+            (2500.0, 7.0, {0: {'sort': 500}})
         """
         if not isinstance(flops, (int, float, np.number)) or not flops >= 0:
             raise UsageError(f"bsp.work: argument flops: expected a number of at least 0, got {flops!r}")
+        if kind:
+            if not isinstance(kind, str):
+                raise UsageError(f'bsp.work: argument kind: expected a text, as "sort", got {kind!r}')
+            self._account.log.note_kind(kind, float(flops))
         self._account.work += flops
 
     def time(self) -> float:

@@ -31,14 +31,16 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
         round_ = shares(first, len(log), superstep.p)
         last = round_[-1][1] if round_ else first
         # Notes have the layout that they have in a sync: see `agreement.look_through`.
-        labels, rides = log.fresh_labels(last) if superstep.pid == 0 else [], log.fresh_rides(last)
-        note = ((labels, rides), None, None) if superstep.pid == 0 or rides else None
+        labels = log.fresh_labels(last) if superstep.pid == 0 else []
+        rides, kinds = log.fresh_rides(last), log.fresh_kinds(last)
+        note = ((labels, rides, kinds), None, None) if superstep.pid == 0 or rides or kinds else None
         rows = {dest: _parcel(log.table(*share)) for dest, share in enumerate(round_)}
         arrival = superstep.meet(LEDGER, note, rows)
         notes = superstep.settle(arrival, LEDGER, what)
         assert notes is not None
         log.names += notes[0][0]
         log.put_rides(_ridden(notes))
+        log.put_kinds(of_one[2] for of_one in notes if of_one is not None)
         if not round_:
             break
         mine: dict[int, Parcel] = {}

@@ -57,7 +57,7 @@ class Group:
         members: tuple[int, ...],
         singles: bool,
         send: Callable[[int, Any, Any], None],
-        work: Callable[[float], None],
+        work: Callable[..., None],
     ) -> None:
         """Called by `bsp.group` and `bsp.grid`, which check the members.
 

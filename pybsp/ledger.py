@@ -51,7 +51,8 @@ from .decoding import (
 )
 from .errors import UsageError
 from .files import replacing
-from .machine import BSPMachine, EBSPMachine
+from .machine import NO_KINDS, BSPMachine, EBSPMachine, charged
+from .ways import firsts
 
 NOTHING_KNOWN: Mapping[str, Sequence[float]] = types.MappingProxyType({})  # of where a run was
 
@@ -143,7 +144,7 @@ class Record(NamedTuple):
     seconds_mean: of computing, mean over processors.
     exchange_predicted: seconds that the exchange takes by the machine in force: g*h + l, and what messages and items
         cost; of Valiant's cost, what it takes beyond computing.
-    charged: seconds that `work` takes by the machine's r; 0 where none was charged.
+    charged: seconds that `work` takes by the machine's r, and by its rates of some kinds; 0 where none was charged.
     ways: in which its data went, a bit for each of `pybsp.ways.WAYS`; of sums, those of any.
     supersteps: how many these are the sums of; 1 but in `Ledger.total` and `Ledger.totals`.
     parts: what parts of the machine did in it (`bsp.split`), None where that is nothing; of single supersteps also in
@@ -266,6 +267,7 @@ class Counts:
         self.work += float(rows[:, WORK].sum())
 
 
+Kinds = dict[int, dict[str, float]]  # flop by kind of work, by row
 Rode = tuple[int, dict[str, int], str]  # what `Log.rode` was given, and in which row
 
 
@@ -281,6 +283,7 @@ class Log:
         names: the labels in the combined rows, by number.
         checkpoints: the fields of a `Checkpoint`, of each.
         riding: of the combined rows, by their number, words that rode in them, by the name of what did.
+        kinds: of the combined rows, by their number, flop by kind of work, of each the maximum over processors.
     """
 
     ROWS = 1024  # of a chunk
@@ -297,6 +300,8 @@ class Log:
         self.riding: dict[int, dict[str, int]] = {}
         self._rode: list[Rode] = []  # of this processor, not yet in `riding`
         self._away: dict[int, float] = {}  # by row, seconds that are still to be taken off its computing
+        self._kinds: dict[int, dict[str, float]] = {}  # of this processor, not yet in `kinds`
+        self.kinds: dict[int, dict[str, float]] = {}
 
     def _open(self) -> None:
         self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
@@ -337,6 +342,24 @@ class Log:
         self.end = at = at + COLUMNS
         if at == self.CHUNK:
             self.turn()
+
+    def note_kind(self, kind: str, flops: float) -> None:
+        """So much of the work of the superstep that goes on is of that kind."""
+        of_row = self._kinds.setdefault(len(self), {})
+        of_row[kind] = of_row.get(kind, 0.0) + flops
+
+    @property
+    def kinds_now(self) -> Mapping[str, float]:
+        """Flop by kind, of the superstep that goes on."""
+        return self._kinds.get(len(self), NO_KINDS)
+
+    def take_kinds(self) -> Mapping[str, float]:
+        """Flop by kind, of the superstep that goes on: they are no longer noted."""
+        return self._kinds.pop(len(self), NO_KINDS)
+
+    def fresh_kinds(self, last: int) -> Kinds:
+        """Flop by kind, in the rows before `last` that are not combined yet; asked for once."""
+        return {row: self._kinds.pop(row) for row in [*self._kinds] if row < last}
 
     def note_away(self, seconds: float) -> None:
         """So long was this processor in exchanges of parts, in the superstep that goes on: that is no computing."""
@@ -409,6 +432,7 @@ class Log:
             "riding": self.riding,
             "rode": self._rode,
             "away": self._away.get(len(self), 0.0),
+            "kinds": (self._kinds, self.kinds),
         }
 
     def resume(self, saved: Mapping[str, Any]) -> None:
@@ -423,6 +447,7 @@ class Log:
         self.riding, self._rode = saved["riding"], saved["rode"]
         self._away.clear()
         self.note_away(saved.get("away", 0.0))
+        self._kinds, self.kinds = saved.get("kinds", ({}, {}))
         for counts in self._counting:
             counts.begin()
 
@@ -448,6 +473,14 @@ class Log:
         fresh = [one for one in self._rode if one[0] < last]
         self._rode = self._rode[len(fresh) :]
         return fresh
+
+    def put_kinds(self, of_all: Iterable[Kinds]) -> None:
+        """Flop by kind in some rows, of each processor."""
+        for of_one in of_all:
+            for row, kinds in of_one.items():
+                most = self.kinds.setdefault(row, {})
+                for kind, flops in kinds.items():
+                    most[kind] = max(most.get(kind, 0.0), flops)
 
     def put_rides(self, words: Mapping[int, dict[str, int]]) -> None:
         """What rode in some rows, on all processors: see `ridden`."""
@@ -545,7 +578,12 @@ class _Records(Sequence[Record]):
 
 
 def predicted_exchange(
-    machine: BSPMachine | EBSPMachine, virtual: bool, computing: float, counted: tuple[float, ...], ways: int
+    machine: BSPMachine | EBSPMachine,
+    virtual: bool,
+    computing: float,
+    counted: tuple[float, ...],
+    ways: int,
+    first: bool = False,
 ) -> float:
     """Seconds that the exchange of a superstep takes by a machine.
 
@@ -555,12 +593,13 @@ def predicted_exchange(
         computing: seconds of it before the exchange.
         counted: h, messages, M and items.
         ways: in which its data goes.
+        first: whether one of them has not been used before.
     """
     if isinstance(machine, BSPMachine) and machine.cost == "max":
         return machine.elapsed(computing, *counted) - computing  # what it adds to computing
     if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
         h, messages, words, items = counted
-        return machine.exchanging(h, messages, words, items, ways, computing)
+        return machine.exchanging(h, messages, words, items, ways, computing, first)
     return machine.elapsed(0.0, *counted)
 
 
@@ -573,6 +612,8 @@ class Ledger(_Records):
     riding: words that rode in its supersteps (`ticket = collectives.allreduce.start(...)`), of all processors, by the
         number of the record and the name of the collective. They are among the record's words.
     parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
+    kinds: flop by kind of work (`bsp.work(flops, kind="sort")`), of each the maximum over processors, by the number of
+        the record; they are among the record's work.
 
     Examples:
         >>> def main(bsp):
@@ -599,9 +640,12 @@ class Ledger(_Records):
         self.machine = machine
         self.parts = dict(parts)
         self.riding: Mapping[int, Mapping[str, int]] = {number: dict(words) for number, words in log.riding.items()}
+        self.kinds: Mapping[int, Mapping[str, float]] = {number: dict(flops) for number, flops in log.kinds.items()}
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
+        ways = [chunk[:, WAYS].astype(np.int64) for chunk in self._chunks]
+        self._firsts = set(np.flatnonzero(firsts(np.concatenate(ways))).tolist()) if ways else set()
         self.checkpoints = [Checkpoint(*one) for one in log.checkpoints]
 
     def __len__(self) -> int:
@@ -609,21 +653,23 @@ class Ledger(_Records):
 
     def _at(self, number: int) -> Record:
         chunk, row = divmod(number, Log.ROWS)
-        return self._record(self._chunks[chunk][row].tolist(), self.parts.get(number))
+        return self._record(number, self._chunks[chunk][row].tolist())
 
     def __iter__(self) -> Iterator[Record]:
         number = 0
         for chunk in self._chunks:
             for row in chunk.tolist():
-                yield self._record(row, self.parts.get(number))
+                yield self._record(number, row)
                 number += 1
 
-    def _record(self, row: Sequence[float], parts: PartTotals | None) -> Record:
-        """The record of a combined row."""
+    def _record(self, number: int, row: Sequence[float]) -> Record:
+        """The record of a combined row, which has that number."""
+        parts = self.parts.get(number)
         work, computing = row[WORK], row[SECONDS]
         h = max(row[WORDS_OUT], row[WORDS_IN])
         counted, ways = (h, row[MESSAGES], row[WORDS], row[ITEMS]), int(row[WAYS])
-        exchange = predicted_exchange(self.machine, self.virtual, computing, counted, ways)
+        first = number in self._firsts
+        exchange = predicted_exchange(self.machine, self.virtual, computing, counted, ways, first)
         if parts is not None:
             # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
             computing = max(computing, parts.seconds)
@@ -642,7 +688,7 @@ class Ledger(_Records):
             items=int(row[ITEMS]),
             seconds_mean=row[MEAN],
             exchange_predicted=exchange,
-            charged=work / self.machine.r,
+            charged=charged(self.machine, work, self.kinds.get(number, NO_KINDS)),
             ways=ways,
             parts=parts,
         )
@@ -715,6 +761,30 @@ class Ledger(_Records):
             raise UsageError(f"Ledger.to_csv: {path}: cannot be written ({error.strerror})") from error
 
     @property
+    def rates(self) -> dict[str, float]:
+        """Flop/s by kind of work, as this run has measured them in the supersteps that charged that kind alone.
+
+        The busiest processor's flop, over its seconds of computing: what a machine's `rates` are to be made of.
+
+        Examples:
+            >>> def main(bsp):
+            ...     for kind in "sort", "count":
+            ...         bsp.work(1000, kind=kind)
+            ...         bsp.sync()
+            >>> machine = pybsp.BSPMachine(p=2, g=0, l=0, r=1e6, rates={"sort": 2000})
+            >>> {kind: round(rate) for kind, rate in pybsp.simulate(main, machine=machine).ledger.rates.items()}
+            {'sort': 2000, 'count': 1000000}
+        """
+        sums: dict[str, tuple[float, float]] = {}
+        for row, kinds in self.kinds.items():
+            record = self[row]
+            ((kind, flops), *others) = kinds.items()
+            if not others and flops == record.work and record.seconds > 0:
+                before = sums.get(kind, (0.0, 0.0))
+                sums[kind] = before[0] + flops, before[1] + record.seconds
+        return {kind: flops / seconds for kind, (flops, seconds) in sums.items()}
+
+    @property
     def predicted(self) -> float:
         """Seconds of all supersteps as predicted: computing as measured, exchange by the machine in force."""
         return sum(record.predicted for record in self)
@@ -753,6 +823,7 @@ class Ledger(_Records):
             "machine": machine.as_json(),
             "router": router,
             **({"checkpoints": [one._asdict() for one in self.checkpoints]} if self.checkpoints else {}),
+            **({"kinds": {number: dict(one) for number, one in self.kinds.items()}} if self.kinds else {}),
             **({"parts": {number: one._asdict() for number, one in self.parts.items()}} if self.parts else {}),
             "virtual": self.virtual,
             "hosts": list(hosts),
@@ -804,7 +875,11 @@ _PARAMETERS = {
 }
 _MACHINE = fields(
     {"calibrated": flag},
-    {**_PARAMETERS, "exchange": optional(fields({}, _PARAMETERS, others=untouched))},
+    {
+        **_PARAMETERS,
+        "exchange": optional(fields({}, _PARAMETERS, others=untouched)),
+        "rates": table(number(above=True)),
+    },
     others=untouched,
 )
 
@@ -981,6 +1056,7 @@ _FIELDS = fields(
         "trace": _trace,
         "checkpoints": _CHECKPOINTS,
         "parts": table(_parts_of_one),
+        "kinds": table(table(_FIGURE)),
     },
     others=untouched,
 )
@@ -995,11 +1071,12 @@ def _run(value: Any) -> dict[str, Any]:
             misfit.steps.append(f".{name}")
             raise misfit
     count = len(found["supersteps"])
-    for name in found.get("parts", ()):
-        if not (name.isascii() and name.isdigit() and len(name) < 20 and int(name) < count):
-            misfit = MisfitError(f"the number of a superstep, below {count}", f"{name:.20}")
-            misfit.steps.append(".parts")
-            raise misfit
+    for field in "parts", "kinds":
+        for name in found.get(field, ()):
+            if not (name.isascii() and name.isdigit() and len(name) < 20 and int(name) < count):
+                misfit = MisfitError(f"the number of a superstep, below {count}", f"{name:.20}")
+                misfit.steps.append(f".{field}")
+                raise misfit
     found["supersteps"].parts = {int(name): one for name, one in found.get("parts", {}).items()}
     return found
 

@@ -57,9 +57,17 @@ PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send
 LATE = ("empty", "sending")  # of `BSPMachine.late`
+NO_KINDS: Mapping[str, float] = types.MappingProxyType({})
 Saved = TypeVar("Saved", bound="_Saved")
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
+
+
+def charged(machine: BSPMachine | EBSPMachine, work: float, kinds: Mapping[str, float] = NO_KINDS) -> float:
+    """Seconds that so much charged work takes, so many flop of it of some kinds; those without a rate go by r."""
+    rates = dict(machine.rates) if kinds and isinstance(machine, BSPMachine) else {}
+    rest = max(work - sum(kinds.values()), 0.0)
+    return rest / machine.r + sum(flops / rates.get(kind, machine.r) for kind, flops in kinds.items())
 
 
 class _Saved:
@@ -196,10 +204,13 @@ class BSPMachine(_Saved):
             words cost, and of each further way beside another ("further"): pairs of name and seconds, or a mapping. A
             ledger's predictions alone know the ways.
         late: seconds that an exchange takes more after long computing, when caches hold none of what it needs: pairs,
-            or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds.
+            or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds. All of it
+            where a way is used for the first time in a run.
         after: rows (seconds of computing, share of `late` after it), ascending; from the last on it is that row's.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
             does to send and to read: its g, l and o's are smaller. None: the same as of whole supersteps.
+        rates: flop/s of work of some kinds (`bsp.work(flops, kind="sort")`), where they are others than r: pairs, or a
+            mapping.
 
     Raises:
         UsageError: a parameter that is negative, not finite, or an r or p below what can be; another cost; rows that
@@ -230,6 +241,7 @@ class BSPMachine(_Saved):
     late: tuple[tuple[str, float], ...] = ()
     after: tuple[tuple[float, float], ...] = ()
     exchange: BSPMachine | None = None
+    rates: tuple[tuple[str, float], ...] = ()
 
     _PART = "bsp"
     _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "g": LEAST, "l": LEAST, "r": ABOVE})
@@ -239,6 +251,7 @@ class BSPMachine(_Saved):
             "cost": one_of("sum", "max"),
             **_OF_EXCHANGE,
             "exchange": fields({"g": LEAST, "l": LEAST}, _OF_EXCHANGE),
+            "rates": table(ABOVE),
         }
     )
 
@@ -247,6 +260,12 @@ class BSPMachine(_Saved):
         self._check_errors()
         self._check_segments()
         self._check_ways()
+        rates = dict(self.rates)
+        if not all(isinstance(kind, str) and kind and _is_finite(rate) and rate > 0 for kind, rate in rates.items()):
+            raise UsageError(
+                f"BSPMachine: rates must be finite flop/s above 0 by kind of work, a text, got {self.rates!r}"
+            )
+        object.__setattr__(self, "rates", tuple(rates.items()))
         alone = self.exchange
         if alone is not None and not (isinstance(alone, BSPMachine) and alone.exchange is None and alone.p == self.p):
             raise UsageError(
@@ -355,7 +374,7 @@ class BSPMachine(_Saved):
     def as_part(self) -> dict[str, Any]:
         """What a machine file holds of it."""
         part = super().as_part()
-        part.update({name: dict(part[name]) for name in ("o_way", "late") if name in part})
+        part.update({name: dict(part[name]) for name in ("o_way", "late", "rates") if name in part})
         if self.exchange is not None:
             part["exchange"] = {
                 name: value for name, value in self.exchange.as_part().items() if name in ("g", "l", *_OF_EXCHANGE)
@@ -363,7 +382,14 @@ class BSPMachine(_Saved):
         return part
 
     def exchanging(
-        self, h: float, messages: float = 0, M: float = 0, items: float = 0, ways: int = 0, computing: float = 0.0
+        self,
+        h: float,
+        messages: float = 0,
+        M: float = 0,
+        items: float = 0,
+        ways: int = 0,
+        computing: float = 0.0,
+        first: bool = False,
     ) -> float:
         """Seconds of a superstep's exchange: without computing, nor what the program does to send and to read.
 
@@ -376,11 +402,12 @@ class BSPMachine(_Saved):
             h, messages, M, items: as of a `Superstep`.
             ways: in which its data goes (`pybsp.ways`).
             computing: seconds of it before the exchange, of the processor that computes longest.
+            first: whether one of the ways has not been used before in the run.
         """
         machine = self.exchange or self
         soon, late = machine._more(ways)
         if late:
-            soon += late * machine._share(computing)
+            soon += late * (1.0 if first else machine._share(computing))
         if ways & BY_RECORD and not ways & SENDING:  # no message goes
             return machine.l + machine.g * h + soon
         return machine.elapsed(0.0, h, messages, M, items) + soon
@@ -445,6 +472,7 @@ class BSPMachine(_Saved):
             "error_median": self.error_median,
             "error_p95": self.error_p95,
             "exchange": None if self.exchange is None else self.exchange.as_json(),
+            **({"rates": dict(self.rates)} if self.rates else {}),
         }
 
     def elsewhere(self, hosts: Sequence[str]) -> str | None:

@@ -136,6 +136,8 @@ class Split(Generic[Machine]):
         # What was computed after the part's last superstep is of the whole's, in which it ends.
         whole.account.work += part.account.work
         part.account.work = 0.0
+        for kind, flops in part.account.log.take_kinds().items():
+            whole.account.log.note_kind(kind, flops)
         spent = part.account.time() - self._began  # before others are waited for
         rows = part.account.log.table(self._first)
         computed = float(rows[:, SECONDS].sum()) + part.account.break_off()

@@ -33,6 +33,7 @@ from .ledger import PartTotals, Record, read
 from .machine import BSPMachine, resized
 from .page import framed
 from .pictures import note, safe, shown_label
+from .ways import firsts
 
 SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it
 SCALED_TABLES = ("o_way", "late")
@@ -78,35 +79,49 @@ class Prediction(NamedTuple):
         return self.computing / whole, (self.exchange - self.latency) / whole, self.latency / whole
 
 
-def predicted(records: Iterable[Record], machine: BSPMachine, faster: float = 1.0, label: str = "") -> Prediction:
+def predicted(
+    records: Iterable[tuple[Record, bool]], machine: BSPMachine, faster: float = 1.0, label: str = ""
+) -> Prediction:
     """What these supersteps take on a machine.
 
     Args:
-        records: of a ledger: their computing, words, messages and items count.
+        records: as `in_order` gives them: their computing, words, messages and items count.
         machine: has as many processors as they are of.
         faster: so many times as fast is its computing.
         label: of the prediction.
     """
     empty = machine.exchanging(0.0)
     sums = [0, 0.0, 0.0, 0.0, 0.0]
-    for record in records:
+    for record, first in records:
         computing = record.seconds / faster
-        exchange, latency = _exchange(record, machine, computing), empty
+        exchange, latency = _exchange(record, machine, computing, first), empty
         if record.parts is not None and record.parts.supersteps:
             # A part's supersteps as if all were alike: of them the ledger of the whole has sums.
-            exchange += record.parts.supersteps * _exchange(record.parts, machine, 0.0, record.parts.supersteps)
+            exchange += record.parts.supersteps * _exchange(record.parts, machine, supersteps=record.parts.supersteps)
             latency += record.parts.supersteps * empty
         of_one = (1, computing, record.waiting / faster, exchange, min(latency, exchange))
         sums = [a + b for a, b in zip(sums, of_one, strict=True)]
     return Prediction(label, machine.p, int(sums[0]), *sums[1:])
 
 
-def _exchange(counts: Record | PartTotals, machine: BSPMachine, computing: float, supersteps: int = 1) -> float:
+def in_order(records: Iterable[Record]) -> list[tuple[Record, bool]]:
+    """The records of a run, each with whether one of its ways was not used before."""
+    of_all = list(records)
+    return list(zip(of_all, firsts(np.array([one.ways for one in of_all], np.int64)).tolist(), strict=True))
+
+
+def _exchange(
+    counts: Record | PartTotals,
+    machine: BSPMachine,
+    computing: float = 0.0,
+    first: bool = False,
+    supersteps: int = 1,
+) -> float:
     """Seconds that an exchange takes: each of so many supersteps, of which these are the counts."""
     h, messages, words, items = (count / supersteps for count in (counts.h, counts.messages, counts.M, counts.items))
     if machine.cost == "max":
         return machine.elapsed(computing, h, messages, words, items) - computing
-    return machine.exchanging(h, messages, words, items, counts.ways, computing)
+    return machine.exchanging(h, messages, words, items, counts.ways, computing, first)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -203,7 +218,8 @@ def _scaled(machine: BSPMachine, factors: dict[str, float]) -> BSPMachine:
     figures: dict[str, Any] = {name: getattr(machine, name) * factor for name, factor in times.items()}
     for name in SCALED_TABLES:
         figures[name] = tuple((way, seconds * factors.get(name, 1.0)) for way, seconds in getattr(machine, name))
-    return dataclasses.replace(machine, segments=rows, exchange=exchange, **figures)
+    rates = tuple((kind, rate * times["r"]) for kind, rate in machine.rates)
+    return dataclasses.replace(machine, segments=rows, exchange=exchange, rates=rates, **figures)
 
 
 def _left_out(machine: BSPMachine, path: str, factors: dict[str, float]) -> Iterator[str]:
@@ -248,7 +264,7 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
         ledgers = _runs([options.target, *arguments], p, there)
         if not ledgers:
             raise UsageError(f"{options.target}: expected a program that calls pybsp.run, and it has not, for p = {p}")
-        found.append(predicted((record for ledger in ledgers for record in ledger), there, faster))
+        found.append(predicted(in_order(record for ledger in ledgers for record in ledger), there, faster))
     first = found[0]
     head = ["p", "supersteps", "time [s]", "+- [s]", f"speed-up over p = {first.p}", "efficiency"]
     head += ["imbalance", "computing", "exchange", "latency"]
@@ -337,11 +353,12 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[Itera
 
 def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: float) -> PredictionTable:
     machine = resized(machine, run["p"])
-    labels: dict[str, list[Record]] = {}
-    for record in run["supersteps"]:
-        labels.setdefault(record.label, []).append(record)
-    found = [predicted(records, machine, faster, label) for label, records in labels.items()]
-    found.append(predicted(run["supersteps"], machine, faster, "total"))
+    labels: dict[str, list[tuple[Record, bool]]] = {}
+    records = in_order(run["supersteps"])
+    for one in records:
+        labels.setdefault(one[0].label, []).append(one)
+    found = [predicted(of_label, machine, faster, label) for label, of_label in labels.items()]
+    found.append(predicted(records, machine, faster, "total"))
     before = {one.label: one.measured for one in run["supersteps"].totals()}
     before["total"] = run["supersteps"].total.measured
     head = ["label", "supersteps", "time there [s]", "+- [s]", "time here [s]", "here/there"]

@@ -66,6 +66,8 @@ def counted(number: int, noun: str) -> str:
 def notes(run: dict[str, Any]) -> Iterator[str]:
     """Remarks below a run's table."""
     yield from placed(run)
+    if run.get("kinds"):
+        yield f"work by kind: {'; '.join(_of_kinds(run))}"
     parts = run["supersteps"].total.parts
     if parts is not None:
         by = f", predicted {parts.exchange_predicted:.4g} s" if run["machine"]["calibrated"] else ""
@@ -87,6 +89,18 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
         )
     if run["virtual"]:
         yield "Times are virtual: what is measured is what the machine's parameters say."
+
+
+def _of_kinds(run: dict[str, Any]) -> Iterator[str]:
+    """Flop of each kind of work, and the seconds that they take by the machine's rate."""
+    sums: dict[str, float] = {}
+    for kinds in run["kinds"].values():
+        for kind, flops in kinds.items():
+            sums[kind] = sums.get(kind, 0.0) + flops
+    machine = run["machine"]
+    for kind, flops in sums.items():
+        rate = machine.get("rates", {}).get(kind, machine["r"])
+        yield f"{harmless(kind)} {flops:.4g} flop" + f", {flops / rate:.4g} s by w/r" * machine["calibrated"]
 
 
 def title(number: int, run: dict[str, Any]) -> str:

@@ -347,6 +347,7 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
     while log.combined < len(log):
         rows = log.combined, min(log.combined + Log.ROWS, len(log))
         log.put([combine(one.table(*rows) for one in logs)])
+    log.put_kinds([one.fresh_kinds(len(log)) for one in logs])
     log.put_rides(ridden(rode for one in logs for rode in one.fresh_rides(len(log))))
     stays = [account.stays for account in (one.account for one in supersteps) if account.stays is not None]
     parts = largest(sums((one.all for one in stays), machine, virtual=True))

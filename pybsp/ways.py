@@ -15,6 +15,9 @@ A number says which of them a superstep used, a bit for each:
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 WAYS = ("record", "mail", "put", "get", "queue", "pattern", "collective", "agreement", "making")
 WAY = {name: 1 << n for n, name in enumerate(WAYS)}
 BY_RECORD, BY_MAIL, BY_PUT, BY_GET, BY_QUEUE, BY_PATTERN, BY_COLLECTIVE, AGREED, MAKING = WAY.values()
@@ -30,3 +33,17 @@ def named(ways: int) -> tuple[str, ...]:
         ('mail', 'queue')
     """
     return tuple(name for n, name in enumerate(WAYS) if ways >> n & 1)
+
+
+def firsts(ways: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a superstep uses a way that none before it has used, of each of some: there no cache knows its code yet.
+
+    Examples:
+        >>> from pybsp.ways import BY_MAIL, BY_PUT, firsts
+        >>> firsts(np.array([0, BY_MAIL, BY_MAIL, BY_MAIL | BY_PUT, BY_PUT])).tolist()
+        [False, True, False, True, False]
+    """
+    before = np.zeros_like(ways)
+    before[1:] = np.bitwise_or.accumulate(ways)[:-1]
+    found: NDArray[np.bool_] = (ways & ~before) != 0
+    return found

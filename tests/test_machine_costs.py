@@ -618,3 +618,17 @@ def test_a_ledger_says_in_which_ways_data_went_and_reads_files_that_do_not(tmp_p
     append_run(tmp_path / "ledger.json", run, first=True)
     (found,) = pybsp.ledger.read(tmp_path / "ledger.json")["runs"]
     assert found["supersteps"].total.ways == 0
+
+
+def test_rates_by_kind_are_kept_in_a_machine_file_and_wrong_ones_refused(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    machine = BSPMachine(2, 1.0, 10.0, 2.0, rates={"sort": 4.0})  # type: ignore[arg-type]
+    machine.save(path)
+    assert BSPMachine.load(path) == machine
+    assert hash(machine) == hash(BSPMachine.load(path))
+    for wrong in {"sort": 0.0}, {"sort": float("inf")}, {"": 1.0}, {3: 1.0}:
+        with pytest.raises(UsageError, match="BSPMachine: rates must be finite flop/s above 0 by kind of work"):
+            BSPMachine(2, 1.0, 10.0, 2.0, rates=wrong)  # type: ignore[arg-type]
+    path.write_text(path.read_text().replace("4.0", "-4.0"))
+    with pytest.raises(UsageError, match=r"machine.json: bsp.rates.sort: expected a finite number above 0"):
+        BSPMachine.load(path)

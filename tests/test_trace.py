@@ -253,3 +253,24 @@ def test_a_record_whose_h_is_not_the_larger_of_out_and_in_is_an_error(tmp_path: 
     path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [whole]}))
     with pytest.raises(pybsp.UsageError, match=r"supersteps\[0\].h: expected the larger of h_out and h_in, 0, got 5"):
         read(path)
+
+
+def test_a_report_says_what_work_of_each_kind_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for _ in range(2):
+            bsp.work(1000, kind="sort")
+            bsp.sync()
+
+    machine = BSPMachine(2, g=1e-8, l=1e-5, r=1e9, rates=(("sort", 1e6),))
+    whole, path = pybsp.simulate(main, machine=machine).ledger.as_json(["a", "a"], "direct"), tmp_path / "l.json"
+    path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [whole]}))
+    assert command(["report", str(path)]) == 0
+    assert "work by kind: sort 2000 flop, 0.002 s by w/r" in capsys.readouterr().out
+    for kinds, wrong in (
+        ({"7": {"sort": 1.0}}, "kinds: expected the number of a superstep, below 2, got 7"),
+        ({"1": {"sort": -1.0}}, "kinds.1.sort: expected a finite number of at least 0"),
+        ({"1": 3}, "kinds.1: expected an object"),
+    ):
+        path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [{**whole, "kinds": kinds}]}))
+        assert command(["report", str(path)]) == 2
+        assert f"l.json: runs[0].{wrong}" in capsys.readouterr().err

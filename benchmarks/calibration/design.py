@@ -8,6 +8,7 @@ machine cannot look like a trend in h.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -154,7 +155,10 @@ def _rates(level: _LevelSizes) -> list[Point]:
         for kernel in ("axpy", "dot")
         for size in level.vectors
     ]
-    return vectors + [Point("rate", "matmul", size=24 * n * n, work=2.0 * n**3) for n in level.matrices]
+    keys = level.vectors[0] // 16  # in cache: of as many keys as in memory a sort takes too long
+    sorts = [Point("rate", "sort", size=16 * keys, work=keys * math.log2(keys))]  # comparisons
+    matrices = [Point("rate", "matmul", size=24 * n * n, work=2.0 * n**3) for n in level.matrices]
+    return vectors + sorts + matrices
 
 
 def _swept(experiment: str, pattern: str, words: Iterable[int], m: int, word: int, where: str = "") -> list[Point]:

@@ -24,7 +24,7 @@ from pybsp.machine import FORMAT, VERSION, BSPMachine, EBSPMachine, read_parts, 
 
 from .estimates import Estimate
 from .fits.ways import with_late, with_ways
-from .results import BSPFit, Calibration, EBSPFit, Errors, LogPFit
+from .results import BSPFit, Calibration, EBSPFit, Errors, LogPFit, Rate
 
 
 def bsp_machine(fit: BSPFit, about: dict[str, Any], errors: Errors | None = None) -> BSPMachine:
@@ -52,7 +52,17 @@ def bsp_machine(fit: BSPFit, about: dict[str, Any], errors: Errors | None = None
         error_p95=None if errors is None else errors.p95,
         hosts=tuple(about["hosts"]),
         o_item=0.0 if fit.o_item is None else _least(fit.o_item),
+        rates=tuple(_kinds(fit.rates).items()),
     )
+
+
+def _kinds(rates: Sequence[Rate]) -> dict[str, float]:
+    """flop/s by kernel, of each the geometric mean over its sizes."""
+    found: dict[str, list[float]] = {}
+    for rate in rates:
+        if rate.rate.value > 0 and math.isfinite(rate.rate.value):
+            found.setdefault(rate.kernel, []).append(math.log(rate.rate.value))
+    return {kernel: math.exp(sum(logs) / len(logs)) for kernel, logs in found.items()}
 
 
 def ebsp_machine(fit: EBSPFit, p: int, r: float, o_item: float = 0.0) -> EBSPMachine | None:

@@ -47,7 +47,7 @@ class Rate:
     """flop/s of the slowest processor in one kernel and working set, all computing at once.
 
     Args:
-        kernel: "axpy", "dot", "matmul".
+        kernel: "axpy", "dot", "matmul", "sort".
         size: bytes of the working set.
         rate: flop/s.
         slowest: pid of the slowest processor; -1 where the samples do not say whose they are.

@@ -53,8 +53,9 @@ class Point(NamedTuple):
             (many items through a queue), "way" and "after" (exchanges by the way of data, and after computing; with
             "held-out-way" and "held-out-after"), "repeat" (reference points again and again, for drift), "logp" (the
             LogP and LogGP signature).
-        pattern: the kernel ("axpy", "dot", "matmul"), the pattern of messages ("exchange", "permutation", "sparse",
-            "shift", "many-to-one", ...), or of a LogP quantity ("round-trip", "train", "receive", "eager", "burst").
+        pattern: the kernel ("axpy", "dot", "matmul", "sort"), the pattern of messages ("exchange", "permutation",
+            "sparse", "shift", "many-to-one", ...), or of a LogP quantity ("round-trip", "train", "receive", "eager",
+            "burst").
         layer: "bsp", "logp" (our LogP layer), "raw" (mpi4py), or "" where none takes part.
         where: "" (all processors alike), "intra" (within nodes), "inter" (between nodes, one processor on each),
             "inter-all" (between nodes, all processors), "exchange" (the exchange alone, as the ledger has it: without

@@ -466,7 +466,23 @@ def _matmul(size: int) -> Callable[[], None]:
     return matmul
 
 
-KERNELS: dict[str, Callable[[int], Callable[[], None]]] = {"axpy": _axpy, "dot": _dot, "matmul": _matmul}
+def _sort(size: int) -> Callable[[], None]:
+    keys = np.random.default_rng(0).random(size // 16)
+    own = np.empty_like(keys)
+
+    def sort() -> None:
+        own[:] = keys
+        own.sort()
+
+    return sort
+
+
+KERNELS: dict[str, Callable[[int], Callable[[], None]]] = {
+    "axpy": _axpy,
+    "dot": _dot,
+    "matmul": _matmul,
+    "sort": _sort,
+}
 
 
 def drift(values: Sequence[float]) -> float:

@@ -123,7 +123,7 @@ def test_one_processor_has_rates_and_an_empty_superstep() -> None:
         ("bsp", "empty"),
         ("repeat", "empty"),
     }
-    assert {q.pattern for q in found if q.experiment == "rate"} == {"axpy", "dot", "matmul"}
+    assert {q.pattern for q in found if q.experiment == "rate"} == {"axpy", "dot", "matmul", "sort"}
 
 
 def test_levels_grow() -> None:

@@ -112,7 +112,9 @@ def test_programs_load_what_was_calibrated(tmp_path: Path) -> None:
         segments=((0, 1e-4, 5e-6, 9e-8), (128, 1.2e-4, 0.0, 2e-8)),  # what came out negative counts 0
         error_median=0.05,
         error_p95=0.2,
+        rates=bsp.rates,
     )
+    assert dict(bsp.rates) == {"axpy": pytest.approx(2e9)}
     assert bsp.hosts == ("a", "a", "b", "b")
     ebsp = EBSPMachine.load(path)
     assert (ebsp.p, ebsp.g1, ebsp.g2, ebsp.s, ebsp.o_msg, ebsp.r) == (4, 1e-8, 2e-8, 1e-4, 1e-6, 2e9)

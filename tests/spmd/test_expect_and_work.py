@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -98,3 +99,35 @@ def test_negative_work_is_an_error(bsp: pybsp.BSP, flops: float) -> None:
     bsp.work(0)
     bsp.sync()
     assert bsp.ledger[0].work == 0
+
+
+def test_work_of_a_kind_goes_by_the_machines_rate_of_it(spmd: Spmd) -> None:
+    machine = pybsp.BSPMachine(p=spmd.p, g=1e-9, l=1e-6, r=1e6, rates=(("sort", 1e5), ("dot", 2e6)))
+
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.work(1000.0)
+        bsp.work(100.0 * (bsp.pid + 1), kind="sort")
+        bsp.work(100.0, kind="sort")
+        bsp.work(500.0, kind="unknown")
+        bsp.sync()
+        with bsp.split(0) as part:
+            part.work(200.0, kind="dot")  # of the whole's superstep, in which the part ends
+        bsp.grid(1, bsp.p).row.work(50.0, kind="dot")
+        bsp.sync()
+        bsp.sync()
+        ledger = bsp.ledger
+        assert bsp.ledger.kinds == ledger.kinds
+        return ledger.kinds, [record.charged for record in ledger], json.loads(json.dumps(ledger.as_json([], "")))
+
+    most = 100.0 * spmd.p + 100
+    for kinds, charged, written in spmd(main, machine=machine):
+        assert kinds == {0: {"sort": most, "unknown": 500.0}, 2: {"dot": 250.0}}
+        assert charged == pytest.approx([1000 / 1e6 + most / 1e5 + 500 / 1e6, 0, 250 / 2e6, 0])
+        assert written["kinds"]["0"] == kinds[0]
+        assert written["machine"]["rates"] == {"sort": 1e5, "dot": 2e6}
+
+
+def test_a_kind_of_work_that_is_no_text_is_an_error(spmd: Spmd) -> None:
+    for error in spmd(lambda bsp: caught(bsp.work, 1.0, kind=3)):
+        assert error.kind is pybsp.UsageError
+        assert error.text.startswith("bsp.work: argument kind: expected a text")

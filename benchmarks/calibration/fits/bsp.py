@@ -248,7 +248,7 @@ def _of_items(table: Table, model: _Model, lines: Array, estimate: Estimate) -> 
 def fit_rates(samples: Sequence[Sample], seed: int = 0) -> tuple[tuple[Rate, ...], Estimate | None, list[Flag]]:
     """The table of rates; the r that predictions use; flags.
 
-    r is the geometric mean of the vector kernels' rates (all but "matmul"), in cache and out of it: of supersteps whose
+    r is the geometric mean of the vector kernels' rates ("axpy" and "dot"), in cache and out of it: of supersteps whose
     kernel is not known, each is wrong by the same factor at worst. The table says which to use where it is known.
     """
     kernels: dict[Point, list[Sample]] = {}
@@ -268,7 +268,7 @@ def fit_rates(samples: Sequence[Sample], seed: int = 0) -> tuple[tuple[Rate, ...
         rates.append(Rate(point.pattern, point.size, rate, slowest, spread))
         if spread > UNEVEN:
             flags.append(flag("uneven-rates", "r", pid=slowest, kernel=point.pattern, size=point.size, spread=spread))
-    usual = [rate.rate for rate in rates if rate.kernel != "matmul"] or [rate.rate for rate in rates]
+    usual = [rate.rate for rate in rates if rate.kernel in ("axpy", "dot")] or [rate.rate for rate in rates]
     if not usual:
         return tuple(rates), None, flags
     r = Estimate(*(float(np.exp(np.mean(np.log(ends)))) for ends in zip(*usual, strict=True)))
