@@ -9,7 +9,6 @@ is due, and with no checkpoints asked for, in turns.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import statistics
@@ -22,6 +21,8 @@ import numpy as np
 
 import pybsp
 from pybsp import collectives
+
+from ..studies.frame import Study
 
 SUPERSTEPS = 20_000
 
@@ -74,11 +75,11 @@ def supersteps(bsp: pybsp.BSP, offers: bool) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mib", type=int, default=256, help="of each rank (default: 256; 0: supersteps alone)")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--folder", default=tempfile.gettempdir())
-    options = parser.parse_args()
+    study = Study(__doc__, keep="--json")
+    study.add_argument("--mib", type=int, default=256, help="of each rank; 0: supersteps alone")
+    study.add_argument("--rounds", type=int, default=5, help="of writing")
+    study.add_argument("--folder", default=tempfile.gettempdir(), help="where checkpoints are written")
+    options = study.begin()
     from mpi4py import MPI
 
     # A new one, so that no run goes on from what another has left.
@@ -98,10 +99,19 @@ def main() -> None:
     if MPI.COMM_WORLD.rank == 0:
         shutil.rmtree(place)
         if options.mib:
-            print(f"{options.mib} MiB a rank: numpy.save and fsync {plain:.3f} s, checkpoint {whole:.3f} s", end=" ")
-            print(f"({whole / plain:.2f} times); the program waits {waited:.3f} s")
-        print(f"superstep {without:.2f} us; with bsp.checkpoint, not asked for: {off - without:+.2f} us;", end=" ")
-        print(f"asked for, none due: {none_due - without:+.2f} us")
+            study.rows(
+                "writing",
+                f"{options.mib} MiB a rank, in seconds",
+                "numpy.save, fsync [.3f] | checkpoint [.3f] | times as long [.2f] | the program waits [.3f]",
+                [(plain, whole, whole / plain, waited)],
+            )
+        study.rows(
+            "supersteps",
+            "a superstep, in us",
+            "without [.2f] | more with bsp.checkpoint [+.2f] | more where checkpoints are written, none due [+.2f]",
+            [(without, off - without, none_due - without)],
+        )
+        study.end()
 
 
 if __name__ == "__main__":
