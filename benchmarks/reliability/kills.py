@@ -193,9 +193,9 @@ class Killer:
                 time.sleep(LOOK)
 
     def _reached(self, place: RankPlace) -> bool:
-        if self._phase == ENDING:
-            return place.phase == ENDING
-        if place.phase != PROGRAM or place.superstep < self._superstep:
+        if place.phase == ENDING:  # also where the one that was drawn is for a superstep: there are none any more
+            return True
+        if self._phase == ENDING or place.phase != PROGRAM or place.superstep < self._superstep:
             return False
         return is_writing(self._folder, place.started) == (self._phase == WRITING)
 

@@ -94,6 +94,24 @@ import pybsp
 
 print(pybsp.start_ranks(lambda bsp: socket.gethostname()).results)
 """
+SAVING = """
+import os, time
+import pybsp
+
+def main(bsp):
+    state = bsp.restore(0)
+    for step in range(state, 100):
+        if bsp.pid == 0 and step == 5:
+            print("under way", flush=True)
+        bsp.sync()
+        time.sleep(0 if state else 0.1)
+        bsp.checkpoint(step + 1)
+    return step
+
+found = pybsp.run(main)
+print("ended", found)
+"""
+PAGE = Path(__file__).parent.parent.parent / "docs" / "howto" / "slurm.md"
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +125,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "among_texts": AMONG_TEXTS,
         "placed": PLACED,
         "started": STARTED,
+        "saving": SAVING,
     }
     for name, text in programs.items():
         (folder / f"{name}.py").write_text(dedent(text))
@@ -196,6 +215,34 @@ def test_pybsp_run_in_a_batch_script(slurm: Cluster) -> None:
     place, _ = fitting()
     ended = slurm.run(f"sbatch -Q --wait -N2 -n4 -o batch.txt --wrap '{place} -m pybsp run greeting.py'; cat batch.txt")
     four_on_two_nodes(ended)
+
+
+def test_a_job_saves_before_its_end_and_goes_on_when_it_is_queued_again(slurm: Cluster) -> None:
+    """By the batch file of the page; the signal comes at once, and the job does not wait in the queue."""
+    place, _ = fitting()
+    batch = PAGE.read_text().split("## Save before the end")[1].split("```sh\n")[1].split("```")[0]
+    for theirs, ours in (
+        (
+            "--nodes=4 --ntasks-per-node=16 --time=12:00:00",
+            "--nodes=2 --ntasks-per-node=2 --time=10 -J saving -o s.txt",
+        ),
+        ("pybsp run --checkpoint /scratch/$USER:$HOME/checkpoints", f"{place} -m pybsp run --checkpoint $PWD/saved"),
+        ("program.py", "saving.py"),
+    ):
+        assert theirs in batch
+        batch = batch.replace(theirs, ours)
+    (slurm.folder / "saving.sh").write_text(batch)
+    until = "for _ in $(seq 600); do {} && break; sleep 0.1; done"
+    ended = slurm.run(
+        f"sbatch -Q saving.sh; {until.format('grep -qs under s.txt')}; scancel --batch -s TERM -n saving; "
+        + until.format("squeue -h -n saving -o %T | grep -q PENDING")
+        + "; scontrol update JobId=$(squeue -h -n saving -o %i) StartTime=now; "
+        + until.format("grep -qs ended s.txt")
+        + "; cat s.txt"
+    )
+    assert ended.out.index("was told to end: saved in") < ended.out.index("goes on from"), ended
+    assert "ended 99" in ended.out, ended
+    assert ended.out.count("under way") == 1, ended
 
 
 @pytest.mark.parametrize("family", ["MPICH", "Open MPI", "Intel"])
