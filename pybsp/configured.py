@@ -75,6 +75,8 @@ def _table(program: str) -> tuple[Path, Mapping[str, Any]]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path}: expected TOML, got: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{path}: expected TOML, got brackets in brackets, too deep") from None
     table = content.pop("run", {})
     if content or not isinstance(table, dict):
         raise UsageError(f"{path}: expected the table [run] alone, got {', '.join(content) or repr(table)}")

@@ -195,6 +195,11 @@ def _end() -> None:
     if os.getpid() == _own:
         for last in _last:
             last()
+    elif "mpi4py.MPI" in sys.modules:
+        from .finalizer import forget
+
+        with suppress(OSError, ValueError):  # not Linux, or a CPython that is made otherwise
+            forget(str(sys.modules["mpi4py.MPI"].__file__))
 
 
 atexit.register(_end)  # at import, so that it comes after what is registered later

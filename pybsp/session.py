@@ -34,6 +34,7 @@ from .world import (
     note_exits,
     report_failure,
     require_launcher,
+    require_processor,
     speaker_of,
     tell_before_run,
     usable_mpi,
@@ -255,6 +256,7 @@ class Session(ABC, Generic[Processor]):
             self.processor = processor = self._begin(watch)
             self.ready()
             yield processor
+            require_processor(self.operation)  # what it has forked may come to here too, and nobody expects it
             self.end(processor)
         except BaseException as error:
             if not process.takes_part():

@@ -45,7 +45,7 @@ _sessions = 0  # that have begun: what is known of an exception is known in one 
 def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
     """The transport of all ranks; None where there is no MPI library, and none is needed."""
     global _world, _world_open, _alone
-    _require_processor(operation)
+    require_processor(operation)
     install_hook()
     if _alone:
         return None
@@ -146,7 +146,7 @@ def _abandonment(missing: list[int], operation: str, line: str) -> str:
     )
 
 
-def _require_processor(operation: str) -> None:
+def require_processor(operation: str) -> None:
     """Raise LauncherError in a process that a rank has started."""
     if not process.takes_part():
         size, rank = launched()
@@ -192,7 +192,7 @@ def _let_first_end_it() -> None:
 
 def usable_mpi(operation: str) -> Any:
     """The module mpi4py.MPI, with MPI initialised."""
-    _require_processor(operation)
+    require_processor(operation)
     module = sys.modules.get("mpi4py.MPI")
     if process.siblings.several and (module is None or not module.Is_initialized()):
         library()  # what it cannot do, all find by themselves, however early the others end

@@ -27,7 +27,7 @@ import pytest
 import pybsp
 from pybsp import cli, collectives
 from pybsp.benchmarks.reliability import intervals, kills, random_program
-from pybsp.checkpoints import asked, notice, restarts
+from pybsp.checkpoints import asked, notice, record, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.part import checksum, read, write
 from pybsp.checkpoints.plain import StateDecoder, StateEncoder
@@ -35,6 +35,7 @@ from pybsp.checkpoints.saver import ENDED
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
 from pybsp.ledger import append_run
 from pybsp.ledger import read as read_ledger
+from pybsp.transport import Arrival
 
 from .launching import Program, ended_well, finish, mpiexec, python, run, start
 
@@ -376,11 +377,15 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
     def edit(path: Path) -> None:
         path.write_text(path.read_text().replace('"superstep": 9', '"superstep": 8'))
 
+    def deepen(path: Path) -> None:
+        path.write_text("[" * 200_000)
+
     damages: list[tuple[str, Callable[[Path], None]]] = [
         ("1.part", flip),
         ("0.part", lambda path: path.unlink()),
         ("1.part", lambda path: os.truncate(path, 4096)),
         ("manifest.json", edit),
+        ("manifest.json", deepen),
     ]
     for number, (name, damage) in enumerate(damages):
         folder = tmp_path / f"damaged-{number}"
@@ -1167,6 +1172,32 @@ def test_failures_are_seconds() -> None:
 
 
 # -- replay ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
+    header = record.Header(["program.py"], "/", 1, 2, False)
+    recorder = record.Recorder(tmp_path, header)
+    recorder.brought(0, Arrival((0, 0), ("a", "note"), [], {}))
+    assert recorder._file is not None
+    recorder._file.close()
+    path = tmp_path / "1.record"
+    whole = path.read_bytes()
+
+    def read(content: bytes) -> list[Any]:
+        path.write_bytes(content)
+        found = record.Record(tmp_path, 1)
+        return [found.header, found.arrival(lambda: "superstep 0").notes]
+
+    assert read(whole) == [header, ("a", "note")]
+    for place in range(len(whole)):
+        with pytest.raises(pybsp.CheckpointError, match=rf"{path}: it is damaged .*; record the job again"):
+            read(whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :])
+    with pytest.raises(pybsp.CheckpointError, match="the record ends in superstep 0"):
+        read(whole[:-1])
+    for short in (b"", whole[:20]):
+        with pytest.raises(pybsp.CheckpointError, match=f"{path}: expected a record, got a file without its beginning"):
+            read(short)
+
 
 REPLAYED = """
     import sys

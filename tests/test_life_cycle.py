@@ -245,10 +245,15 @@ def test_a_logp_run_agrees_on_its_settings(program: Program) -> None:
 # -- processes that a rank has started ---------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("sys.exit(5)-5")
-@pytest.mark.parametrize(("end", "code"), [("sys.exit(5)", 5), ("1 // 0", 1), ("os._exit(0)", 0)])
-def test_a_forked_child_takes_no_part(program: Program, end: str, code: int) -> None:
+ENDS = {"sys.exit(5)": 5, "raise SystemExit(6)": 6, "1 // 0": 1, "os._exit(0)": 0}
+
+
+@pytest.mark.fast("sys.exit(5)-mpi4py")
+@pytest.mark.parametrize("first", ["pybsp", "mpi4py"])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_forked_child_takes_no_part(program: Program, end: str, first: str) -> None:
     path = program(f"""
+        {"from mpi4py import MPI" * (first == "mpi4py")}
         import pybsp
         def main(bsp):
             bsp.sync()
@@ -256,7 +261,7 @@ def test_a_forked_child_takes_no_part(program: Program, end: str, code: int) -> 
                 child = os.fork()
                 if not child:
                     {end}
-                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == {code}
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == {ENDS[end]}
             for _ in range(10):
                 bsp.sync()
         pybsp.run(main)
@@ -266,7 +271,44 @@ def test_a_forked_child_takes_no_part(program: Program, end: str, code: int) -> 
         print("well", flush=True)
     """)
     ended = ranks(3, path)
-    assert (ended.code, ended.out.count("well"), ended.err.count("Traceback")) == (0, 3, 2 * (end == "1 // 0"))
+    assert (ended.code, ended.out.count("well"), ended.err.count("Traceback")) == (0, 3, 2 * (end == "1 // 0")), ended
+
+
+@pytest.mark.fast("mpi4py")
+@pytest.mark.parametrize("first", ["pybsp", "mpi4py"])
+def test_a_forked_child_may_end_where_the_program_does(program: Program, first: str) -> None:
+    path = program(f"""
+        {"from mpi4py import MPI" * (first == "mpi4py")}
+        import pybsp
+        pybsp.run(lambda bsp: bsp.sync())
+        child = RANK == 1 and os.fork()
+        if child or RANK != 1:
+            if child:
+                assert os.waitpid(child, 0)[1] == 0
+            pybsp.run(lambda bsp: bsp.sync())
+            print("well", flush=True)
+    """)
+    ended = ranks(2, path)
+    assert (ended.code, ended.out.count("well"), ended.err) == (0, 2, ""), ended
+
+
+@pytest.mark.whole
+def test_a_forked_child_that_comes_to_the_end_of_a_run_is_refused_there(program: Program) -> None:
+    path = program("""
+        import pybsp
+        def main(bsp):
+            child = bsp.pid == 1 and os.fork()
+            if bsp.pid == 1 and not child:
+                return
+            if child:
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+            bsp.sync()
+        pybsp.run(main)
+        print("well", flush=True)
+    """)
+    ended = ranks(2, path)
+    assert (ended.code, ended.out.count("well"), ended.err.count("Traceback")) == (0, 2, 1), ended
+    assert "LauncherError: pybsp.run: this process was started by processor 1 of 2, and is no processor" in ended.err
 
 
 CHILDREN = {

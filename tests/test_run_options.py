@@ -66,6 +66,7 @@ def test_options_come_before_the_environment_and_that_before_the_file(
         ("[run]\nrooter = 1\n", "rooter: expected one of n, router"),
         ("[tool]\n", "expected the table"),
         ("[run\n", "expected TOML"),
+        (f"a = {100_000 * '['}", "expected TOML, got brackets in brackets, too deep"),
     ],
 )
 def test_a_wrong_file_is_an_error(tmp_path: Path, text: str, wrong: str) -> None:

@@ -166,7 +166,7 @@ class Folder:
             return Manifest(content["program"], content["job"], content["superstep"], parts)
         except OSError as error:
             raise CheckpointError(f"{path}: {error.strerror or error}") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{path}: it is damaged ({error})") from None
 
     def read(self, number: int, pid: int) -> SavedPart:

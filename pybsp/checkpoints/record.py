@@ -1,7 +1,8 @@
 """What one processor got in each exchange, on disk, from the checkpoint on that its job went on from; and read again.
 
-DIR/run-0/record/3.record    pickles, one after the other: a `RecordHeader`, what each exchange brought, and, where the
-                             program called `bsp.restore`, a `Restored`
+DIR/run-0/record/3.record    pickles, one after the other, each behind its bytes, its CRC and a CRC of these two: a
+                             `RecordHeader`, what each exchange brought, and, where the program called `bsp.restore`, a
+                             `Restored`
 DIR/run-0/record/3.part      the part of the checkpoint that it went on from
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 import os
 import pickle
 import stat
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -19,6 +22,8 @@ from ..machine import BSPMachine
 from ..transport import FREE, KIND, SAVE, Arrival, Charge, Parcels, Section, Transport
 from ..transport.router import Router
 from .part import SavedPart, Written, copy, read
+
+_FRAME, _CHECK = struct.Struct("<QI"), struct.Struct("<I")  # bytes, CRC; CRC of these two
 
 
 class RecordHeader(NamedTuple):
@@ -63,7 +68,9 @@ class Recorder:
 
     def _write(self, what: Any) -> None:
         if self._file is not None:
-            self._file.write(pickle.dumps(what, 5))
+            content = pickle.dumps(what, 5)
+            frame = _FRAME.pack(len(content), zlib.crc32(content))
+            self._file.write(b"".join((frame, _CHECK.pack(zlib.crc32(frame)), content)))
 
     def brought(self, kind: int, arrival: Arrival) -> None:
         """An exchange has brought this."""
@@ -112,7 +119,7 @@ class RecordReader:
     """The record of a processor, read from its beginning on.
 
     Raises:
-        CheckpointError: there is none, or it is not this user's own.
+        CheckpointError: there is none, it is not this user's own, or it is damaged.
     """
 
     def __init__(self, folder: Path, pid: int) -> None:
@@ -126,17 +133,26 @@ class RecordReader:
         about = os.fstat(file.fileno())
         if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise CheckpointError(f"pybsp replay: {self.path}: expected a file of this user's own: it holds pickles")
-        self._read = self._all(file)
-        self.header: RecordHeader = next(self._read)
+        self._read = self._all(file, self.path)
+        header = next(self._read, None)
+        if not isinstance(header, RecordHeader):
+            raise CheckpointError(f"pybsp replay: {self.path}: expected a record, got a file without its beginning")
+        self.header = header
 
     @staticmethod
-    def _all(file: BinaryIO) -> Iterator[Any]:
+    def _all(file: BinaryIO, path: Path) -> Iterator[Any]:
+        """What it consists of; what is cut off at its end is left out, as where its rank was killed."""
         with file:
-            while True:
-                try:
-                    yield pickle.load(file)
-                except (EOFError, pickle.UnpicklingError):  # noqa: PERF203  # its rank was killed
+            while len(frame := file.read(_FRAME.size + _CHECK.size)) == _FRAME.size + _CHECK.size:
+                size, expected = _FRAME.unpack_from(frame)
+                if zlib.crc32(frame[: _FRAME.size]) != _CHECK.unpack_from(frame, _FRAME.size)[0]:
+                    raise _damaged(path)
+                content = file.read(size)
+                if len(content) < size:
                     return
+                if zlib.crc32(content) != expected:
+                    raise _damaged(path)
+                yield pickle.loads(content)
 
     def arrival(self, where: Callable[[], str]) -> Arrival:
         """What the next exchange brought; `where` says which one it is."""
@@ -153,5 +169,13 @@ class RecordReader:
 
     def part(self) -> SavedPart | None:
         """The part that `bsp.restore` read."""
-        found = next(self._read)
+        found = next(self._read, None)
+        if not isinstance(found, Restored):
+            raise CheckpointError(
+                f"pybsp replay: {self.path}: bsp.restore was not called there, or the job had got no further"
+            )
         return None if found.part is None else read(self.path.with_suffix(".part"), found.part)
+
+
+def _damaged(path: Path) -> CheckpointError:
+    return CheckpointError(f"pybsp replay: {path}: it is damaged (it does not have its checksum); record the job again")

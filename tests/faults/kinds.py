@@ -689,6 +689,14 @@ def _() -> None:
     run(good, 2.0)
 
 
+@of_the_job("os.fork where mpi4py has begun MPI, and sys.exit in the child", GOES_ON_QUIETLY)
+def _() -> None:
+    from mpi4py import MPI
+
+    assert MPI.Is_initialized()
+    KINDS["os.fork, and sys.exit in the child"].fault()
+
+
 @of_the_job("a subprocess that imports pybsp fails", GOES_ON)
 def _() -> None:
     def main(machine: Any) -> None:
