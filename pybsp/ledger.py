@@ -204,6 +204,7 @@ class Counts:
 
 
 Rode = tuple[int, dict[str, int], str]  # what `Log.rode` was given, and in which row
+_INDICES = ""  # in the place of a name there: bytes of indices, which count no words
 
 
 class Log:
@@ -357,6 +358,10 @@ class Log:
         """
         self._rode.append((len(self) - 1, words, own))
 
+    def told(self, size: int) -> None:
+        """With the superstep that goes on indices of patterns go to others, of so many bytes."""
+        self._rode.append((len(self), {_INDICES: size}, ""))
+
     def fresh_rides(self, last: int) -> list[Rode]:
         """What rode in the rows before `last` that are not combined yet: number and words; asked for once."""
         fresh = [one for one in self._rode if one[0] < last]
@@ -466,6 +471,8 @@ class Ledger(_Records):
     checkpoints: what they have cost, a `Checkpoint` of each.
     riding: words that rode in its supersteps (`ticket = collectives.allreduce.start(...)`), of all processors, by the
         number of the record and the name of the collective. They are among the record's words.
+    index_bytes: of the indices of patterns that were made in its supersteps, of all processors, by the number of the
+        record. They travel once, and count no words.
     parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
 
     Examples:
@@ -492,7 +499,9 @@ class Ledger(_Records):
         """What is combined in a log; what comes to it later changes nothing here."""
         self.machine = machine
         self.parts = dict(parts)
-        self.riding: Mapping[int, Mapping[str, int]] = {number: dict(words) for number, words in log.riding.items()}
+        self.index_bytes = {number: words[_INDICES] for number, words in log.riding.items() if _INDICES in words}
+        named = {number: {name: words for name, words in of.items() if name} for number, of in log.riding.items()}
+        self.riding: Mapping[int, Mapping[str, int]] = {number: words for number, words in named.items() if words}
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
@@ -650,6 +659,7 @@ class Ledger(_Records):
             "machine": machine.as_json(),
             "router": router,
             **({"checkpoints": [one._asdict() for one in self.checkpoints]} if self.checkpoints else {}),
+            **({"index_bytes": self.index_bytes} if self.index_bytes else {}),
             **({"parts": {number: one._asdict() for number, one in self.parts.items()}} if self.parts else {}),
             "virtual": self.virtual,
             "hosts": list(hosts),
@@ -845,7 +855,7 @@ _FIELDS = fields(
         "versions": table(any_text),
         "supersteps": _supersteps,
     },
-    {**{name: _OF_EACH[name] for name in CIRCUMSTANCES}, "trace": _trace},
+    {**{name: _OF_EACH[name] for name in CIRCUMSTANCES}, "index_bytes": table(whole()), "trace": _trace},
     others=untouched,
 )
 

@@ -66,6 +66,11 @@ def counted(number: int, noun: str) -> str:
 def notes(run: dict[str, Any]) -> Iterator[str]:
     """What is to be said below a run's table."""
     yield from placed(run)
+    if told := run.get("index_bytes"):
+        yield (
+            f"Indices of patterns, which count no words: {sum(told.values()):,} bytes, in "
+            f"{counted(len(told), 'superstep')}."
+        )
     if any(run["machine"].get(key) is not None for key in BARS.values()):
         yield (
             "+- is the median and the 95th percentile of the errors of the machine file's predictions of supersteps "
