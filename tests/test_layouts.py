@@ -194,7 +194,7 @@ def test_indices_out_of_range_are_refused(layout: Layout) -> None:
         layout.to_global(1, 3 if len(layout.shape) == 1 else (0, 3))
 
 
-# -- what the tests of the BSP library Bulk say of its partitionings (jwbuurlage/Bulk, test/partitioning.cpp) ------------
+# -- what the BSP library Bulk tests of its partitionings (jwbuurlage/Bulk, test/partitioning.cpp) ---------------------
 
 
 @pytest.mark.parametrize("n", [2, 3])

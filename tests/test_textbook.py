@@ -302,6 +302,29 @@ def test_graph_of_debians_packages() -> None:
     assert distance[names.index("libc6")] == 0
 
 
+def test_graph_of_pythons_packages_where_there_is_no_debian(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "STATUS", Path("/no/such/file"))
+    names, edges = graph.packages()
+    assert ("scipy", "numpy") in {(names[a], names[b]) for a, b in edges}
+    distance, component = pybsp.simulate(graph.main, root="scipy", p=3).results[0]
+    assert distance[names.index("numpy")] == 1
+    assert component[names.index("numpy")] == component[names.index("scipy")]
+
+
+def test_cg_solves_the_problem_of_a_graph_that_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "packages.mtx"
+    ended = run([sys.executable, str(TEXTBOOK / "graph.py"), "--matrix", str(file)])
+    assert ended.code == 0, ended.err
+    assert file.read_text().startswith("%%MatrixMarket matrix coordinate real symmetric")
+    names, edges = graph.packages()
+    matrix = io.mmread(file)
+    off_diagonal = {(a, b) for a, b in edges.tolist() if a != b}
+    assert matrix.shape == (len(names), len(names))
+    assert matrix.nnz == len(names) + len(off_diagonal | {(b, a) for a, b in off_diagonal})
+    done = pybsp.simulate(sparse_cg.main, matrix=str(file), p=3)
+    np.testing.assert_allclose(done.results[0], np.cos(np.arange(len(names))), atol=1e-5)
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2)])
 def test_lu_costs_what_its_docstring_says(rows: int, columns: int) -> None:
     n, p = 13, rows * columns
