@@ -16,9 +16,8 @@ Supersteps:
                 most diameter + 2 of them
     check       distances and components go to processor 0: h = 2 * (n less its own)
 
-In "level" and in "smallest" rides an allreduce of a word, whether anything is new, or has changed: p - 1 words and flop
-more where its tree is flat, `collectives.allreduce.cost`. So nobody waits for it: the last superstep finds that there
-was nothing.
+With each "level" and "smallest" a processor tells all others, in a word, that it has vertices in the level, or labels
+that have changed: h is up to p - 1 more. So nobody waits for that: the last superstep finds that there was nothing.
 
 Run it:
 
@@ -90,38 +89,41 @@ class Graph:
 
 def distances(graph: Graph, root: int) -> Ints:
     """How many edges this processor's vertices are from the root; -1 where no path leads there."""
-    bsp, reached = graph.bsp, graph.reached
+    bsp, reached, everybody = graph.bsp, graph.reached, np.arange(graph.bsp.p)
     distance = np.full(graph.own.size, -1)
     new, level, going = np.flatnonzero(graph.own == root), 0, True
     while going:
         distance[new] = level
         with bsp.superstep("level"):
-            size = collectives.allreduce.start(bsp, new.size, np.add)
             neighbours = graph.neighbours(new)
             bsp.work(neighbours.size)
             reached.send(*graph.layout.places(np.unique(neighbours)))
-        new = np.unique(reached.values)
-        new, level, going = new[distance[new] < 0], level + 1, size.finish() > 0
+            if new.size:
+                reached.send(everybody, -1)  # no vertex: there are some in this level
+        found = np.unique(reached.values)
+        new, level, going = found[1:], level + 1, found.size > 0
+        new = new[distance[new] < 0]
     return distance
 
 
 def components(graph: Graph) -> Ints:
     """The smallest number in the component of each of this processor's vertices."""
-    bsp = graph.bsp
-    label = bsp.register(graph.own.copy(), graph.layout)
+    bsp, n = graph.bsp, graph.layout.shape[0]
+    # Behind the vertices is a place of each processor's, where all tell that something has changed.
+    label = bsp.register(np.append(graph.own, 0), Cyclic(n + bsp.p, bsp.p))
     source, targets, first = graph.by_target()
     with bsp.superstep("pattern"):
-        told = label.global_pattern(targets)
-    changed, going = source.size > 0, True
+        told = label.global_pattern(np.append(targets, np.arange(n, n + bsp.p)))
+    values, changed, going = np.full(told.shape, -1), source.size > 0, True
     while going:
-        before = label.local.copy()
+        before, label.local[-1] = label.local.copy(), 0
         with bsp.superstep("smallest"):
-            anywhere = collectives.allreduce.start(bsp, changed, np.logical_or)
             if changed:
-                told.put(np.minimum.reduceat(before[source], first), np.minimum)
+                values[: first.size] = np.minimum.reduceat(before[source], first)
+                told.put(values, np.minimum)
                 bsp.work(source.size)
-        changed, going = not np.array_equal(label.local, before), anywhere.finish()
-    return label.local
+        changed, going = not np.array_equal(label.local[:-1], before[:-1]), label.local[-1] < 0
+    return label.local[:-1]
 
 
 def packages() -> tuple[list[str], NDArray[np.void]]:
