@@ -242,8 +242,8 @@ class BSP:
         It becomes `local` itself: puts write into it. Whoever resizes it gives it up.
 
         Args:
-            array: plain data of a fixed size that can be written to, and lies in one piece (C-contiguous); of one dtype
-                on all processors.
+            array: plain data of a fixed size that can be written to, and lies in one piece (C-contiguous; of one in
+                Fortran's order register `array.T`); of one dtype on all processors.
             layout: whose part of this processor it is; None: of none.
 
         Raises:
@@ -268,7 +268,7 @@ class BSP:
                 got += " of several pieces" * (not array.flags.c_contiguous)
             raise UsageError(
                 f"bsp.register: argument array: expected a C-contiguous numpy array that can be written to, got {got}; "
-                "np.ascontiguousarray and .copy() make one"
+                "np.ascontiguousarray and .copy() make one, and array.T is one where array is in Fortran's order"
             )
         _plain_dtype("bsp.register", array.dtype, "array")
         if layout is not None:

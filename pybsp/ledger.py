@@ -269,6 +269,7 @@ class Counts:
 
 Kinds = dict[int, dict[str, float]]  # flop by kind of work, by row
 Rode = tuple[int, dict[str, int], str]  # what `Log.rode` was given, and in which row
+_INDICES = ""  # in the place of a name there: bytes of indices, which count no words
 
 
 class Log:
@@ -468,6 +469,10 @@ class Log:
         """
         self._rode.append((len(self) - 1, words, own))
 
+    def told(self, size: int) -> None:
+        """With the superstep that goes on indices of patterns go to others, of so many bytes."""
+        self._rode.append((len(self), {_INDICES: size}, ""))
+
     def fresh_rides(self, last: int) -> list[Rode]:
         """What rode in the rows before `last` that are not combined yet: number and words; asked for once."""
         fresh = [one for one in self._rode if one[0] < last]
@@ -611,6 +616,8 @@ class Ledger(_Records):
     checkpoints: what they have cost, a `Checkpoint` of each.
     riding: words that rode in its supersteps (`ticket = collectives.allreduce.start(...)`), of all processors, by the
         number of the record and the name of the collective. They are among the record's words.
+    index_bytes: of the indices of patterns that were made in its supersteps, of all processors, by the number of the
+        record. They travel once, and count no words.
     parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
     kinds: flop by kind of work (`bsp.work(flops, kind="sort")`), of each the maximum over processors, by the number of
         the record; they are among the record's work.
@@ -639,7 +646,9 @@ class Ledger(_Records):
         """What is combined in a log; what comes to it later changes nothing here."""
         self.machine = machine
         self.parts = dict(parts)
-        self.riding: Mapping[int, Mapping[str, int]] = {number: dict(words) for number, words in log.riding.items()}
+        self.index_bytes = {number: words[_INDICES] for number, words in log.riding.items() if _INDICES in words}
+        named = {number: {name: words for name, words in of.items() if name} for number, of in log.riding.items()}
+        self.riding: Mapping[int, Mapping[str, int]] = {number: words for number, words in named.items() if words}
         self.kinds: Mapping[int, Mapping[str, float]] = {number: dict(flops) for number, flops in log.kinds.items()}
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
@@ -824,6 +833,7 @@ class Ledger(_Records):
             "router": router,
             **({"checkpoints": [one._asdict() for one in self.checkpoints]} if self.checkpoints else {}),
             **({"kinds": {number: dict(one) for number, one in self.kinds.items()}} if self.kinds else {}),
+            **({"index_bytes": self.index_bytes} if self.index_bytes else {}),
             **({"parts": {number: one._asdict() for number, one in self.parts.items()}} if self.parts else {}),
             "virtual": self.virtual,
             "hosts": list(hosts),
@@ -1057,6 +1067,7 @@ _FIELDS = fields(
         "checkpoints": _CHECKPOINTS,
         "parts": table(_parts_of_one),
         "kinds": table(table(_FIGURE)),
+        "index_bytes": table(whole()),
     },
     others=untouched,
 )

@@ -357,15 +357,7 @@ class Pattern(Participant):
         rows = [np.frombuffer(row, np.int64).reshape(-1, 2) for row in self._declared]
         dest = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
         source, count = np.concatenate(rows).T
-        far = source != dest
-        source, dest, count = source[far], dest[far], count[far]
-        if not count.size:
-            return Superstep(0, 0, 0, 0)
-        words = -(-count * self._dtype.itemsize // 8)
-        out, into = np.bincount(source, words), np.bincount(dest, words)
-        messages = max(np.bincount(source).max(), np.bincount(dest).max())
-        locality = np.abs(source - dest).max()
-        return Superstep(int(out.max()), int(into.max()), int(messages), int(words.sum()), 0.0, int(locality))
+        return charged(source, dest, -(-count * self._dtype.itemsize // 8))
 
     def _check(self, operation: str) -> None:
         """Refuse what cannot be executed now."""
@@ -384,6 +376,18 @@ class Pattern(Participant):
 
     def __repr__(self) -> str:
         return f"<pattern of {self.shape} items of {self.array!r}, made at {self._created}>"
+
+
+def charged(source: NDArray[np.int64], dest: NDArray[np.int64], words: NDArray[np.int64]) -> Superstep:
+    """What a superstep is charged for with messages of so many words from and to processors; own ones count nothing."""
+    far = source != dest
+    source, dest, words = source[far], dest[far], words[far]
+    if not words.size:
+        return Superstep(0, 0, 0, 0)
+    out, into = np.bincount(source, words), np.bincount(dest, words)
+    messages = max(np.bincount(source).max(), np.bincount(dest).max())
+    locality = np.abs(source - dest).max()
+    return Superstep(int(out.max()), int(into.max()), int(messages), int(words.sum()), 0.0, int(locality))
 
 
 class Patterns(Participant):
@@ -438,6 +442,9 @@ class Patterns(Participant):
                 going.setdefault(owner, []).append((pattern.stream, items))
             self.awaited.append(pattern)
         self._new = []
+        away = sum(items.nbytes for dest, lists in going.items() if dest != self._engine.pid for _, items in lists)
+        if away:
+            self._engine.account.log.told(away)
         for dest, lists in going.items():
             found = np.concatenate([items for _, items in lists])
             counts = [(stream, items.size) for stream, items in lists]

@@ -25,6 +25,11 @@ def as_places(indices: NDArray[Any]) -> Places:
     return indices.astype(np.intp)  # a copy: what they came from goes
 
 
+def count_of(places: Places) -> int:
+    """How many places these are."""
+    return len(range(places.start, places.stop, places.step or 1)) if isinstance(places, slice) else places.size
+
+
 def take(array: NDArray[Any], places: Places, out: NDArray[Any]) -> None:
     """Copy what is at these places of an array of one axis; they are not checked."""
     if isinstance(places, slice):

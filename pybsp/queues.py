@@ -7,19 +7,22 @@ sort; of many items for few processors a look for each); what arrives is one arr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .account import clock
 from .convert import as_array, what
-from .errors import UsageError
+from .cost import Cost, Machine
+from .errors import UsageError, where
 from .gate import Gate
 from .outgoing import words_of
 from .participant import Participant
-from .places import Places, as_places, by_group
+from .patterns import charged
+from .places import Places, as_places, by_group, count_of
 from .poison import poison
-from .transport import JOINED, Bytes, Parcel, Section, new_tuple
+from .transport import JOINED, LEDGER, Bytes, Parcel, Section, new_tuple
 from .transport.memory import NOTHING
 
 if TYPE_CHECKING:
@@ -146,7 +149,23 @@ class Queue(Participant):
             raise UsageError(f"queue.pattern: argument dests: expected integers of shape (m,), got {what(dests)}")
         if target.size and not _below(target, self._p):
             raise self._gate.refusal("queue.pattern", "dests", int(target[(target < 0) | (target >= self._p)][0]))
-        return QueuePattern(self, target.size, [(dest, as_places(chosen)) for dest, chosen in by_group(target)])
+        places = [(dest, as_places(chosen)) for dest, chosen in by_group(target)]
+        return QueuePattern(self, target.size, places, where())
+
+    @property
+    def p(self) -> int:
+        """The processors that there are."""
+        return self._p
+
+    def tell(self, counts: Sequence[tuple[int, int]]) -> Sequence[Sequence[tuple[int, int]]]:
+        """Tell all processors where this one's items go, and how many; what each tells. Collective, no superstep."""
+        self._gate.check("pattern.cost")
+        engine, entered = self._superstep, clock()
+        note = (counts, [("cost of a pattern of queue of", str(self.dtype), None, where())], None)
+        found = engine.agreement.settle(engine.meet(LEDGER, note, {}), LEDGER, "asked for pattern.cost")
+        assert found is not None
+        engine.account.left += clock() - entered  # it is no part of what the superstep computes
+        return found.own
 
     def send_pattern(self, values: Any, count: int, places: Sequence[tuple[int, Places]]) -> None:
         """Send so many values by a pattern: to each destination what is at these places."""
@@ -407,10 +426,11 @@ class QueuePattern:
         [[0, -1, 10, -1], [1, 11]]
     """
 
-    __slots__ = ("_count", "_places", "_queue")
+    __slots__ = ("_count", "_created", "_freed", "_places", "_queue")
 
-    def __init__(self, queue: Queue, count: int, places: Sequence[tuple[int, Places]]) -> None:
-        self._queue, self._count, self._places = queue, count, places
+    def __init__(self, queue: Queue, count: int, places: Sequence[tuple[int, Places]], created: str) -> None:
+        self._queue, self._count, self._places, self._created = queue, count, places, created
+        self._freed = False
 
     def send(self, values: Any) -> None:
         """Send an item to each destination; they are copied now and arrive with the next sync.
@@ -419,13 +439,65 @@ class QueuePattern:
             values: of the queue's dtype (or cast to it, `same_kind`): shape (m,), or a scalar for all.
 
         Raises:
-            UsageError: values that do not fit; the queue was freed.
+            UsageError: values that do not fit; the pattern or its queue was freed.
 
-        BSP cost: as `Queue.send`.
+        BSP cost: `cost(machine)` where all processors send.
         """
+        if self._freed:
+            self._refuse("pattern.send")
         self._queue.send_pattern(values, self._count, self._places)
 
+    def cost(self, machine: Machine) -> Cost:
+        """What the superstep costs in which all processors send by their patterns, exactly; the same on all.
+
+        Collective, and no superstep: a pattern of a queue is a processor's own, so all tell what theirs are.
+
+        Args:
+            machine: its p is that of the processors.
+
+        Raises:
+            UsageError: the pattern was freed; a machine of another p.
+
+        Examples:
+            >>> def main(bsp):
+            ...     pattern = bsp.queue(np.float64).pattern([0] * bsp.pid)
+            ...     cost = pattern.cost(bsp.machine)
+            ...     pattern.free()
+            ...     return cost.h, cost[0].messages, cost[0].items
+            >>> pybsp.simulate(main, p=3).results
+            [(3, 2, 3), (3, 2, 3), (3, 2, 3)]
+        """
+        if self._freed:
+            self._refuse("pattern.cost")
+        queue = self._queue
+        if machine.p != queue.p:
+            raise UsageError(
+                f"pattern.cost: argument machine: expected one of p = {queue.p}, the number of processors, got p = "
+                f"{machine.p}"
+            )
+        counts = [(dest, count_of(places)) for dest, places in self._places]
+        found = [(pid, dest, count) for pid, of_one in enumerate(queue.tell(counts)) for dest, count in of_one]
+        source, dest, count = np.array(found, np.int64).reshape(-1, 3).T
+        step = charged(source, dest, count * words_of(queue.dtype.itemsize))
+        items = charged(source, dest, count)
+        return Cost(machine, [step._replace(items=items.h)])
+
+    def free(self) -> None:
+        """Give the pattern up, on this processor and at once; what was sent by it arrives.
+
+        Raises:
+            UsageError: it is freed already.
+        """
+        if self._freed:
+            raise UsageError(f"pattern.free: the pattern made at {self._created} is freed already")
+        self._freed, self._places = True, ()
+
+    def _refuse(self, operation: str) -> NoReturn:
+        raise UsageError(f"{operation}: the pattern made at {self._created} was freed; make another")
+
     def __repr__(self) -> str:
+        if self._freed:
+            return f"<freed pattern of {self._queue!r}>"
         return f"<pattern of {self._count} items of {self._queue!r}>"
 
 

@@ -76,6 +76,11 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
             f"{counted(len(run['supersteps'].parts), 'superstep')} of the whole, which contain them: computing "
             f"{parts.seconds:.4g} s, exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}"
         )
+    if indices := run.get("index_bytes"):
+        yield (
+            f"Indices of patterns, which count no words: {sum(indices.values()):,} bytes, in "
+            f"{counted(len(indices), 'superstep')}."
+        )
     if any(run["machine"].get(key) is not None for key in BARS.values()):
         yield (
             "+- is the median and the 95th percentile of the errors of the machine file's predictions of supersteps "

@@ -1175,7 +1175,7 @@ def test_failures_are_seconds() -> None:
 
 
 def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
-    header = record.Header(["program.py"], "/", 1, 2, False)
+    header = record.RecordHeader(["program.py"], "/", 1, 2, False)
     recorder = record.Recorder(tmp_path, header)
     recorder.brought(0, Arrival((0, 0), ("a", "note"), [], {}))
     assert recorder._file is not None
@@ -1185,7 +1185,7 @@ def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
 
     def read(content: bytes) -> list[Any]:
         path.write_bytes(content)
-        found = record.Record(tmp_path, 1)
+        found = record.RecordReader(tmp_path, 1)
         return [found.header, found.arrival(lambda: "superstep 0").notes]
 
     assert read(whole) == [header, ("a", "note")]

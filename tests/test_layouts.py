@@ -192,3 +192,59 @@ def test_indices_out_of_range_are_refused(layout: Layout) -> None:
             layout.places(indices)
     with pytest.raises(pybsp.BoundsError, match="argument local"):
         layout.to_global(1, 3 if len(layout.shape) == 1 else (0, 3))
+
+
+# -- what the BSP library Bulk tests of its partitionings (jwbuurlage/Bulk, test/partitioning.cpp) ---------------------
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_bulks_partitionings(n: int) -> None:
+    p = n * n
+    # Cyclic, of two axes over processors in a line: the second axis is whole.
+    rows = Cyclic((5 * p * n, 5 * p * n), (p, 1))
+    assert rows.owner((p + 2, 3)) == 2
+    assert {rows.local_shape(pid) for pid in range(p)} == {(5 * n, 5 * p * n)}
+    assert rows.local((p + 2, 3)) == (1, 3)
+
+    # Cyclic and block, over a grid. Processors are numbered by rows here, and by columns there.
+    cyclic, block = Cyclic((10 * n, 10 * n), (n, n)), Block((10 * n, 10 * n), (n, n))
+    assert cyclic.owner((4, 3)) == 4 % n * n + 3 % n
+    assert cyclic.local((4, 3)) == (4 // n, 3 // n)
+    for pid in range(p):
+        assert cyclic.local_shape(pid) == block.local_shape(pid) == (10, 10)
+        assert cyclic.to_global(pid, (1, 1)) == (n + pid // n, n + pid % n)
+        assert block.to_global(pid, (0, 0)) == (10 * (pid // n), 10 * (pid % n))  # where its block begins
+    assert block.owner((10 * n - 7, 3)) == (n - 1) * n
+    assert block.local((3, 12)) == (3, 2)
+
+    # Blocks on the second axis alone.
+    columns = Block((10 * p, 10 * p), (1, p))
+    assert columns.owner((0, 13)) == 1
+    assert columns.local_shape(1) == (10 * p, 10)
+    assert columns.local((3, 12)) == (3, 2)
+    assert [columns.to_global(pid, (0, 0)) for pid in range(3)] == [(0, 0), (0, 10), (0, 20)]
+
+    # A tree of two cuts, both through the middle: what any layout has; see docs/howto/layouts.md for other trees.
+    quarters = Block((10, 10), (2, 2))
+    assert quarters.local_shape(0) == (5, 5)
+    assert quarters.owner((1, 1)) == quarters.owner((2, 2)) != quarters.owner((6, 7))
+    assert {quarters.to_global(pid, (0, 0)) for pid in range(4)} == {(0, 0), (0, 5), (5, 0), (5, 5)}
+    assert quarters.local((6, 6)) == (1, 1)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_bulks_partitioned_array(n: int) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(Cyclic((20, 20), (n, n)), dtype=np.int64)
+        x.local[0, 0], x.local[1, 1] = bsp.pid, bsp.pid + 1
+        bsp.sync()
+        before = x.global_get((1, 1))
+        bsp.sync()
+        found = int(before.value), int(x.local[1, 1])
+        x.global_put((1, 1), 1234)
+        bsp.sync()
+        after = x.global_get((1, 1))
+        bsp.sync()
+        return *found, int(after.value)
+
+    assert pybsp.simulate(main, p=n * n).results == [(n + 1, pid + 1, 1234) for pid in range(n * n)]

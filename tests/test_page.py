@@ -20,6 +20,7 @@ from pybsp.cli import main as command
 from pybsp.errors import UsageError
 from pybsp.ledger import Supersteps, append_run
 from pybsp.machine import BSPMachine
+from pybsp.report import notes
 from pybsp.trace import BINS, KINDS, LANES
 
 from .test_files import mutated
@@ -263,3 +264,9 @@ def test_a_ledger_of_no_supersteps_is_a_page_too(tmp_path: Path) -> None:
     append_run(path, {**about, "supersteps": Supersteps()}, first=True)
     assert page.write([str(path)], str(out)) == 0
     assert "run 1: p = 2 virtual processors" in Page(out).text
+
+
+def test_a_report_says_how_many_bytes_of_indices_there_were() -> None:
+    run = {"hosts": [], "machine": {}, "virtual": False, "index_bytes": {"1": 48, "3": 2400}}
+    assert list(notes(run)) == ["Indices of patterns, which count no words: 2,448 bytes, in 2 supersteps."]
+    assert list(notes({**run, "index_bytes": {}})) == []

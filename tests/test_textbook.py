@@ -251,13 +251,12 @@ def test_graph_costs_the_distinct_neighbours_of_a_processors_vertices(p: int) ->
     edges = graph.random_edges(n, m, 0, 1)
     pairs = {(int(a), int(b)) for a, b in edges} | {(int(b), int(a)) for a, b in edges}
     told = {(a % p, b) for a, b in pairs}  # by whom, and which vertex
-    (flags,) = h_of(collectives.allreduce.cost(done.ledger.machine)) if p > 1 else [0]
 
-    def h_with(told: set[tuple[int, int]]) -> int:
-        """Where these are told by processors, and a word to all rides beside them."""
-        out = [sum(by == pid != vertex % p for by, vertex in told) for pid in range(p)]
-        into = [sum(by != pid == vertex % p for by, vertex in told) for pid in range(p)]
-        return max(out + into) + flags
+    def h_with(told: set[tuple[int, int]], active: set[int]) -> int:
+        """Where these are told by processors, and those that are active tell all others a word."""
+        out = [sum(by == pid != vertex % p for by, vertex in told) + (p - 1) * (pid in active) for pid in range(p)]
+        into = [sum(by != pid == vertex % p for by, vertex in told) + len(active - {pid}) for pid in range(p)]
+        return max(out + into)
 
     ends = [*edges["source"].tolist(), *edges["target"].tolist()]
 
@@ -273,15 +272,16 @@ def test_graph_costs_the_distinct_neighbours_of_a_processors_vertices(p: int) ->
     levels = of_label(done, "level")
     assert len(levels) == distance.max() + 2
     for level, record in enumerate(levels):
-        assert record.h == h_with({(a % p, b) for a, b in pairs if distance[a] == level})
         in_level = {vertex for vertex in range(n) if distance[vertex] == level}
-        assert record.work == most_edges(in_level) + (flags if level else 0)
+        told_of_level = {(a % p, b) for a, b in pairs if a in in_level}
+        assert record.h == h_with(told_of_level, {vertex % p for vertex in in_level})
+        assert record.work == most_edges(in_level)
 
     label, changed = np.arange(n), {end % p for end in ends}
     smallest = of_label(done, "smallest")
-    for k, record in enumerate(smallest):
-        assert record.h == h_with({(by, vertex) for by, vertex in told if by in changed})
-        assert record.work == most_edges({v for v in range(n) if v % p in changed}) + (flags if k else 0)
+    for record in smallest:
+        assert record.h == h_with({(by, vertex) for by, vertex in told if by in changed}, changed)
+        assert record.work == most_edges({v for v in range(n) if v % p in changed})
         after = label.copy()
         for a, b in pairs:
             if a % p in changed:
@@ -300,6 +300,29 @@ def test_graph_of_debians_packages() -> None:
     assert ("dpkg", "tar") in of
     distance, _ = pybsp.simulate(graph.main, root="libc6", p=3).results[0]
     assert distance[names.index("libc6")] == 0
+
+
+def test_graph_of_pythons_packages_where_there_is_no_debian(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "STATUS", Path("/no/such/file"))
+    names, edges = graph.packages()
+    assert ("scipy", "numpy") in {(names[a], names[b]) for a, b in edges}
+    distance, component = pybsp.simulate(graph.main, root="scipy", p=3).results[0]
+    assert distance[names.index("numpy")] == 1
+    assert component[names.index("numpy")] == component[names.index("scipy")]
+
+
+def test_cg_solves_the_problem_of_a_graph_that_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "packages.mtx"
+    ended = run([sys.executable, str(TEXTBOOK / "graph.py"), "--matrix", str(file)])
+    assert ended.code == 0, ended.err
+    assert file.read_text().startswith("%%MatrixMarket matrix coordinate real symmetric")
+    names, edges = graph.packages()
+    matrix = io.mmread(file)
+    off_diagonal = {(a, b) for a, b in edges.tolist() if a != b}
+    assert matrix.shape == (len(names), len(names))
+    assert matrix.nnz == len(names) + len(off_diagonal | {(b, a) for a, b in off_diagonal})
+    done = pybsp.simulate(sparse_cg.main, matrix=str(file), p=3)
+    np.testing.assert_allclose(done.results[0], np.cos(np.arange(len(names))), atol=1e-5)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2)])

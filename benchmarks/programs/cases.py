@@ -140,12 +140,10 @@ def cases(bsp: pybsp.BSP, comm: MPI.Intracomm, quick: bool) -> Iterator[Case]:
         yield lu_case(bsp, comm, size, grid_rows)
 
     vertices = 10**5 // small
-    graphs = [("random", vertices, graph.random_edges(vertices, 5 * vertices, pid, p))]
-    if graph.STATUS.exists():
-        names, edges = graph.packages()
-        graphs.append(("Debian", len(names), edges[pid::p]))
-    for name, number, edges in graphs:
-        yield from graph_cases(bsp, comm, name, graph.Graph(bsp, number, edges))
+    names, found = graph.packages()
+    random = graph.Graph(bsp, vertices, graph.random_edges(vertices, 5 * vertices, pid, p))
+    yield from graph_cases(bsp, comm, "random", random)
+    yield from graph_cases(bsp, comm, "packages'", graph.Graph(bsp, len(names), found[pid::p]))
 
     layers = next(c for c in range(1, p + 1) if p % c == 0 and np.sqrt(p // c) % 1 == 0)
     places, mpi_places = matrix_product.Layers(bsp, layers), mpi_matrix_product.Layers(comm, layers)
@@ -182,7 +180,7 @@ def graph_cases(bsp: pybsp.BSP, comm: MPI.Intracomm, name: str, g: graph.Graph) 
         lambda: mpi_graph.distances(comm, g, 0),
         (graph.distances,),
         (mpi_graph.distances, mpi_graph.by_owner),
-        wanted={"Debian": 1.2}.get(name),
+        wanted={"packages'": 1.2}.get(name),
         equal=True,
     )
     yield Case(
@@ -191,7 +189,7 @@ def graph_cases(bsp: pybsp.BSP, comm: MPI.Intracomm, name: str, g: graph.Graph) 
         lambda: mpi_graph.components(comm, g),
         (graph.components,),
         (mpi_graph.components,),  # by_owner is counted with the search
-        wanted={"random": 0.8, "Debian": 1.2}[name],
+        wanted={"random": 0.8, "packages'": 1.2}[name],
         equal=True,
     )
 

@@ -1,4 +1,4 @@
-"""Breadth-first search and connected components, of the dependencies of Debian packages or a random graph.
+"""Breadth-first search and connected components, of the dependencies of packages or a random graph.
 
 The vertices are dealt out; each processor has the edges that leave its own. In a step of the search the vertices of a
 level tell their neighbours, at their owners, that they are reached. For components every vertex takes the smallest
@@ -16,13 +16,12 @@ Supersteps:
                 most diameter + 2 of them
     check       distances and components go to processor 0: h = 2 * (n less its own)
 
-In "level" and in "smallest" rides an allreduce of a word, whether anything is new, or has changed: p - 1 words and flop
-more where its tree is flat, `collectives.allreduce.cost`. So nobody waits for it: the last superstep finds that there
-was nothing.
+With each "level" and "smallest" a processor tells all others, in a word, that it has vertices in the level, or labels
+that have changed: h is up to p - 1 more. So nobody waits for that: the last superstep finds that there was nothing.
 
 Run it:
 
-    mpiexec -n 4 python examples/textbook/graph.py
+    mpiexec -n 4 python examples/textbook/graph.py         # of Debian's packages, or else of this Python's
     mpiexec -n 4 python examples/textbook/graph.py --vertices 100000 --edges 500000
     pybsp simulate -p 16 examples/textbook/graph.py --vertices 1000 --edges 1500
 """
@@ -31,12 +30,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import io, sparse
 from scipy.sparse import csgraph
 
 import pybsp
@@ -90,53 +89,84 @@ class Graph:
 
 def distances(graph: Graph, root: int) -> Ints:
     """How many edges this processor's vertices are from the root; -1 where no path leads there."""
-    bsp, reached = graph.bsp, graph.reached
+    bsp, reached, everybody = graph.bsp, graph.reached, np.arange(graph.bsp.p)
     distance = np.full(graph.own.size, -1)
     new, level, going = np.flatnonzero(graph.own == root), 0, True
     while going:
         distance[new] = level
         with bsp.superstep("level"):
-            size = collectives.allreduce.start(bsp, new.size, np.add)
             neighbours = graph.neighbours(new)
             bsp.work(neighbours.size)
             reached.send(*graph.layout.places(np.unique(neighbours)))
-        new = np.unique(reached.values)
-        new, level, going = new[distance[new] < 0], level + 1, size.finish() > 0
+            if new.size:
+                reached.send(everybody, -1)  # no vertex: there are some in this level
+        found = np.unique(reached.values)
+        new, level, going = found[1:], level + 1, found.size > 0
+        new = new[distance[new] < 0]
     return distance
 
 
 def components(graph: Graph) -> Ints:
     """The smallest number in the component of each of this processor's vertices."""
-    bsp = graph.bsp
-    label = bsp.register(graph.own.copy(), graph.layout)
+    bsp, n = graph.bsp, graph.layout.shape[0]
+    # Behind the vertices is a place of each processor's, where all tell that something has changed.
+    label = bsp.register(np.append(graph.own, 0), Cyclic(n + bsp.p, bsp.p))
     source, targets, first = graph.by_target()
     with bsp.superstep("pattern"):
-        told = label.global_pattern(targets)
-    changed, going = source.size > 0, True
+        told = label.global_pattern(np.append(targets, np.arange(n, n + bsp.p)))
+    values, changed, going = np.full(told.shape, -1), source.size > 0, True
     while going:
-        before = label.local.copy()
+        before, label.local[-1] = label.local.copy(), 0
         with bsp.superstep("smallest"):
-            anywhere = collectives.allreduce.start(bsp, changed, np.logical_or)
             if changed:
-                told.put(np.minimum.reduceat(before[source], first), np.minimum)
+                values[: first.size] = np.minimum.reduceat(before[source], first)
+                told.put(values, np.minimum)
                 bsp.work(source.size)
-        changed, going = not np.array_equal(label.local, before), anywhere.finish()
-    return label.local
+        changed, going = not np.array_equal(label.local[:-1], before[:-1]), label.local[-1] < 0
+    return label.local[:-1]
 
 
 def packages() -> tuple[list[str], NDArray[np.void]]:
-    """The packages that Debian's package manager knows of here, and which of them depend on which."""
-    texts = STATUS.read_text().split("\n\n")
-    fields = [dict(re.findall(r"^([A-Z][-\w]*): (.*)", text, re.MULTILINE)) for text in texts if text.strip()]
-    names = sorted({each["Package"] for each in fields})
+    """The packages that Debian's package manager knows of here, and which of them depend on which.
+
+    Where there is no Debian, those of this Python.
+    """
+    needs = debians_packages() if STATUS.exists() else pythons_packages()
+    names = sorted(needs)
     number = {name: vertex for vertex, name in enumerate(names)}
+    edges = [(number[name], number[other]) for name in names for other in needs[name] if other in number]
+    return names, np.array(edges, EDGE)
 
-    def needed(each: dict[str, str]) -> Iterator[tuple[int, int]]:
-        for word in re.findall(r"[a-z0-9][-+.\w]+", re.sub(r"\(.*?\)", "", each.get("Depends", ""))):
-            if word in number:
-                yield number[each["Package"]], number[word]
 
-    return names, np.array([edge for each in fields for edge in needed(each)], EDGE)
+def debians_packages() -> dict[str, list[str]]:
+    """What each package needs, or one of which it needs."""
+    fields = [dict(re.findall(r"^([A-Z][-\w]*): (.*)", text, re.M)) for text in STATUS.read_text().split("\n\n")]
+    needs: dict[str, list[str]] = {each["Package"]: [] for each in fields if each}
+    for each in filter(None, fields):
+        needs[each["Package"]] += re.findall(r"[a-z0-9][-+.\w]+", re.sub(r"\(.*?\)", "", each.get("Depends", "")))
+    return needs
+
+
+def pythons_packages() -> dict[str, list[str]]:
+    """What each installed distribution needs."""
+
+    def plain(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    return {
+        plain(each.metadata["Name"]): [
+            plain(re.findall(r"[\w.-]+", need)[0]) for need in each.requires or () if "extra ==" not in need
+        ]
+        for each in metadata.distributions()
+    }
+
+
+def laplacian(n: int, edges: NDArray[np.void]) -> sparse.csr_matrix:
+    """The Laplace operator of an undirected graph, and 1 more on its diagonal: symmetric and positive definite."""
+    ones = np.ones(edges.size)
+    directed = sparse.csr_matrix((ones, (edges["source"], edges["target"])), (n, n))
+    beside = (directed + directed.T).sign()
+    return sparse.csr_matrix(csgraph.laplacian(beside) + sparse.identity(n))
 
 
 def random_edges(vertices: int, edges: int, pid: int, p: int) -> NDArray[np.void]:
@@ -194,11 +224,14 @@ def check(n: int, edges: NDArray[np.void], root: int, distance: Ints, component:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Search and components of a graph, of Debian's packages by default.")
+    parser = argparse.ArgumentParser(description="Search and components of a graph, of packages here by default.")
     parser.add_argument("--vertices", type=int, help="a random graph with so many vertices instead")
     parser.add_argument("--edges", type=int, default=1000, help="edges of the random graph (default: %(default)s)")
     parser.add_argument("--root", default="python3", help="package to search from (default: %(default)s)")
+    parser.add_argument("--matrix", help="write the packages' Laplace operator to a Matrix Market file, and end")
     options = parser.parse_args()
-    if options.vertices is None and not STATUS.exists():
-        parser.error(f"there is no {STATUS}; give --vertices and --edges for a random graph")
-    pybsp.run(main, vertices=options.vertices, edges=options.edges, root=options.root)
+    if options.matrix is not None:
+        names, found = packages()
+        io.mmwrite(options.matrix, laplacian(len(names), found), symmetry="symmetric")
+    else:
+        pybsp.run(main, vertices=options.vertices, edges=options.edges, root=options.root)

@@ -19,7 +19,9 @@ Supersteps, for n rows and Z entries that a processor has, U and V the distinct 
 Run it:
 
     mpiexec -n 4 python examples/textbook/sparse_cg.py --side 40
-    mpiexec -n 4 python examples/textbook/sparse_cg.py --matrix some.mtx
+    mpiexec -n 4 python examples/textbook/sparse_cg.py --matrix some.mtx.gz
+    python examples/textbook/graph.py --matrix packages.mtx  # that of a graph which is there: of packages here
+    mpiexec -n 4 python examples/textbook/sparse_cg.py --matrix packages.mtx
     pybsp simulate -p 64 examples/textbook/sparse_cg.py
 """
 

@@ -318,3 +318,20 @@ def test_redistributions_that_differ_are_an_error_on_all(spmd: Spmd) -> None:
         errors = spmd.errors(main)
         assert any("redistribute: argument to_layout: expected the same" in str(error) for error in errors)
         assert None not in errors or not spmd.mpi
+
+
+def test_of_memory_in_fortrans_order_the_transpose_is_registered(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        mine = np.asfortranarray(np.zeros((2, 3)))
+        refused = caught(bsp.register, mine), caught(bsp.register, np.zeros((2, 6))[:, ::2])
+        x = bsp.register(mine.T)
+        bsp.sync()
+        x.put((bsp.pid + 1) % bsp.p, [1.0, 2.0], at=2)
+        bsp.sync()
+        return refused, mine.tolist()
+
+    for refused, mine in spmd(main):
+        for error in refused:
+            assert "expected a C-contiguous numpy array" in error.text
+            assert "array.T is one where array is in Fortran's order" in error.text
+        assert mine == [[0, 0, 1], [0, 0, 2]]

@@ -439,3 +439,58 @@ def test_queue_patterns_refuse_what_queues_do(spmd: Spmd) -> None:
             strict=True,
         ):
             assert text in error.text
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.dtype("V20"), np.int8])
+def test_a_queue_pattern_costs_what_the_ledger_counts(spmd: Spmd, dtype: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        queue = bsp.queue(dtype)
+        dests = np.arange(3 * bsp.pid) * 5 % (bsp.pid + 1)
+        pattern = queue.pattern(dests)
+        cost = pattern.cost(bsp.machine)
+        for _ in range(2):
+            pattern.send(np.zeros(dests.size, dtype))
+            bsp.sync()
+        wrong = caught(pattern.cost, pybsp.BSPMachine.nominal(bsp.p + 1))
+        pattern.free()
+        refused = caught(pattern.send, 0), caught(pattern.cost, bsp.machine), caught(pattern.free)
+        queue.send(0, np.zeros((), dtype))  # the queue stays
+        bsp.sync()
+        return list(cost), list(bsp.ledger[:2]), wrong, refused, len(queue)
+
+    for pid, (cost, records, wrong, refused, items) in enumerate(spmd(main)):
+        (step,) = cost
+        for record in records:
+            found = record.h_out, record.h_in, record.messages, record.M, record.items
+            assert found == (step.h_out, step.h_in, step.messages, step.M, step.items)
+        assert f"argument machine: expected one of p = {spmd.p}" in wrong.text
+        assert all(error.kind is pybsp.UsageError and "freed" in error.text for error in refused)
+        assert items == (0 if pid else spmd.p)
+
+
+def test_the_cost_of_a_queue_pattern_is_for_all_to_ask(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        pattern = bsp.queue().pattern([0])
+        bsp.sync()
+        if bsp.pid:
+            pattern.cost(bsp.machine)
+        len(bsp.ledger)
+
+    if spmd.p > 1:
+        refused(spmd, main, "cost of a pattern of queue of float64")
+
+
+def test_the_ledger_says_how_many_bytes_of_indices_went_with_a_superstep(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(4)
+        bsp.sync()
+        patterns = [x.pattern(owner, [0, 2, 3]) for owner in ((bsp.pid + 1) % bsp.p, bsp.pid)]
+        bsp.sync()
+        patterns[0].put(1.0)
+        bsp.sync()
+        ledger = bsp.ledger
+        return ledger.index_bytes, ledger.riding, ledger[1].h, sum(one.index_bytes for one in patterns)
+
+    for told, riding, h, own in spmd(main):
+        assert told == ({1: 24 * spmd.p} if spmd.p > 1 else {})
+        assert (riding, h, own) == ({}, 0, 24 * (spmd.p > 1))
