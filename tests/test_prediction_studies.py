@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pybsp import BSPMachine
-from pybsp.benchmarks.studies import predictions, predictions_on_cluster
+from pybsp.benchmarks.studies import first_uses, predictions, predictions_on_cluster
 
 ROOT = Path(__file__).parent.parent
 SQUARES = """
@@ -38,3 +38,18 @@ def test_a_study_of_programs_that_are_named(tmp_path: Path, capsys: pytest.Captu
     assert "squares 3" in printed
     assert "2 labels: median error" in printed
     assert (tmp_path / "kept.json").exists()
+
+
+def test_first_uses_of_ways_are_told_from_later_ones() -> None:
+    run = [("mail", 5.0, 4.0), ("mail", 2.0, 1.0), ("mail", 3.0, 1.0), ("mail", 2.0, 1.0), ("mail, late", 7.0, 6.0)]
+    (found,) = first_uses.summed([run, run])
+    assert found == ("mail", 5e6, 4e6, 2e6, 1e6, 7e6, 6e6)
+
+
+@pytest.mark.whole
+def test_a_study_of_first_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYBSP_MACHINE", "")  # what it is set to goes with the test
+    machine = tmp_path / "machine.json"
+    BSPMachine(2, g=1e-9, l=1e-6, r=1e9).save(machine)
+    assert first_uses.main(["--runs", "1", "--machine", str(machine), "--json", str(tmp_path / "kept.json")]) == 0
+    assert "making" in (tmp_path / "kept.json").read_text()
