@@ -285,6 +285,7 @@ class Log:
         checkpoints: the fields of a `Checkpoint`, of each.
         riding: of the combined rows, by their number, words that rode in them, by the name of what did.
         kinds: of the combined rows, by their number, flop by kind of work, of each the maximum over processors.
+        firsts: numbers of the combined rows that use a way which none before has used.
     """
 
     ROWS = 1024  # of a chunk
@@ -303,6 +304,8 @@ class Log:
         self._away: dict[int, float] = {}  # by row, seconds that are still to be taken off its computing
         self._kinds: dict[int, dict[str, float]] = {}  # of this processor, not yet in `kinds`
         self.kinds: dict[int, dict[str, float]] = {}
+        self.firsts: set[int] = set()
+        self._used = 0  # ways, in the combined rows
 
     def _open(self) -> None:
         self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
@@ -445,6 +448,8 @@ class Log:
         self.labels.clear()
         self.labels.update((label, number) for number, label in enumerate(saved["labels"]))
         self.combined, self.names, self.checkpoints = saved["combined"], saved["names"], saved["checkpoints"]
+        self._used, self.firsts = 0, set()
+        self._note_firsts(self.table(0, self.combined), 0)
         self.riding, self._rode = saved["riding"], saved["rode"]
         self._away.clear()
         self.note_away(saved.get("away", 0.0))
@@ -496,9 +501,16 @@ class Log:
         for counts in self._counting:
             counts.update()
 
+    def _note_firsts(self, rows: NDArray[np.float64], first: int) -> None:
+        """These combined rows are those from `first` on."""
+        ways = rows[:, WAYS].astype(np.int64)
+        self.firsts.update((first + np.flatnonzero(firsts(ways, self._used))).tolist())
+        self._used |= int(np.bitwise_or.reduce(ways, initial=0))
+
     def put(self, combined: Iterable[NDArray[np.float64]]) -> None:
         """Take the combined rows of the next supersteps, in order, in place of this processor's own."""
         for rows in combined:
+            self._note_firsts(rows, self.combined)
             at = 0
             for piece in self.pieces(self.combined, self.combined + len(rows)):
                 piece[:] = rows[at : at + len(piece)]
@@ -653,8 +665,7 @@ class Ledger(_Records):
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
-        ways = [chunk[:, WAYS].astype(np.int64) for chunk in self._chunks]
-        self._firsts = set(np.flatnonzero(firsts(np.concatenate(ways))).tolist()) if ways else set()
+        self._firsts = log.firsts  # only ever grows
         self.checkpoints = [Checkpoint(*one) for one in log.checkpoints]
 
     def __len__(self) -> int:

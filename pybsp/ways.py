@@ -35,15 +35,19 @@ def named(ways: int) -> tuple[str, ...]:
     return tuple(name for n, name in enumerate(WAYS) if ways >> n & 1)
 
 
-def firsts(ways: NDArray[np.int64]) -> NDArray[np.bool_]:
+def firsts(ways: NDArray[np.int64], used: int = 0) -> NDArray[np.bool_]:
     """Whether a superstep uses a way that none before it has used, of each of some: there no cache knows its code yet.
+
+    Args:
+        ways: of these supersteps, in order.
+        used: of all before them.
 
     Examples:
         >>> from pybsp.ways import BY_MAIL, BY_PUT, firsts
         >>> firsts(np.array([0, BY_MAIL, BY_MAIL, BY_MAIL | BY_PUT, BY_PUT])).tolist()
         [False, True, False, True, False]
     """
-    before = np.zeros_like(ways)
-    before[1:] = np.bitwise_or.accumulate(ways)[:-1]
+    before = np.full_like(ways, used)
+    before[1:] |= np.bitwise_or.accumulate(ways)[:-1]
     found: NDArray[np.bool_] = (ways & ~before) != 0
     return found

@@ -1175,7 +1175,7 @@ def test_failures_are_seconds() -> None:
 
 
 def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
-    header = record.RecordHeader(["program.py"], "/", 1, 2, False)
+    header = record.RecordHeader(["program.py"], "/", 1, 2, False, MACHINE)
     recorder = record.Recorder(tmp_path, header)
     recorder.brought(0, Arrival((0, 0), ("a", "note"), [], {}))
     assert recorder._file is not None

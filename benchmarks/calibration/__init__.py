@@ -20,6 +20,6 @@ harness.py      the run: launches, budget, resumption, progress
 machine_file.py what is written for programs to predict by
 placement.py    which rank is on which node
 worker.py       one launch under mpiexec
-report.py, plots.py, compare.py, export.py      for people, and for other tools
+report.py, plots.py, compare.py, export.py, trace.py    for people, and for other tools
 command.py, viewing.py      the commands
 """

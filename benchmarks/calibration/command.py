@@ -61,6 +61,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--from", dest="samples", metavar="RAW", help="measure nothing: analyse raw samples again, to the same bits"
     )
+    parser.add_argument("--trace", metavar="FILE", help="write when each point was timed, in Chrome's trace form")
     parser.add_argument("--method", choices=METHODS, default="pybsp", help="how l and g are fitted (default: pybsp)")
     parser.set_defaults(action=_calibrate)
 
@@ -74,7 +75,11 @@ def _calibrate(options: argparse.Namespace) -> int:
     from pybsp.process import launched as processes
     from pybsp.transport.launcher import under_launcher
 
+    from .trace import require_place
+
     have_scipy()
+    if options.trace is not None:
+        require_place(options.trace)
     if options.samples is not None:
         return _again(options)
     if under_launcher():
@@ -325,7 +330,10 @@ def _finish(raw: Raw, options: argparse.Namespace, partial: bool = False) -> int
     """Analyse, write and show. Of an interrupted calibration nothing is written that predicts nothing."""
     from . import machine_file, report
     from .analysis import analyse
+    from .trace import write
 
+    if options.trace is not None:
+        write(raw, options.trace)
     calibration: Calibration = analyse(raw, options.method)
     content = machine_file.to_json(calibration)
     written = not partial or "bsp" in content

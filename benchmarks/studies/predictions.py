@@ -1,16 +1,17 @@
 """How well exchanges are predicted: predicted over measured, by label, of programs that ran on ranks.
 
-    python -m pybsp.benchmarks.studies.predictions --machine machine.json examples/*.py benchmarks/programs/alone.py
+    python -m pybsp.benchmarks.studies.predictions --machine machine.json
+    python -m pybsp.benchmarks.studies.predictions 'program.py ARGUMENTS' ...
 
-Each program runs some times, in turns with the others, since machines change their state within minutes; a label's
-figure is the median over its runs of the sum over its supersteps. Bars (p = 2, a `--quick` calibration): the median of
-the errors at most 10 %, 90 % of the labels within 25 %.
+Without programs these are all of examples/, examples/textbook/ and benchmarks/programs/. Each program runs some times,
+in turns with the others, since machines change their state within minutes; a label's figure is the median over its runs
+of the sum over its supersteps. Bars (p = 2, a `--quick` calibration): the median of the errors at most 10 %, 90 % of
+the labels within 25 %.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -20,8 +21,10 @@ from typing import NamedTuple
 
 from pybsp.ledger import read
 
-from .frame import Study
+from .frame import Study, run_program
 
+ROOT = Path(__file__).resolve().parents[2]
+ALONE = ROOT / "benchmarks" / "programs" / "alone.py"  # those of benchmarks/programs/
 BARS = (0.10, 0.25, 0.90)  # the median error; an error, and the part of the labels that are to be within it
 
 
@@ -40,6 +43,18 @@ class Figure(NamedTuple):
         return abs(self.ratio - 1)
 
 
+def every_program() -> list[str]:
+    """All of examples/, examples/textbook/ and benchmarks/programs/, without arguments."""
+    folders = ROOT / "examples", ROOT / "examples" / "textbook"
+    return [str(path) for folder in folders for path in sorted(folder.glob("*.py"))] + [str(ALONE)]
+
+
+def named(program: str) -> str:
+    """A program as tables have it: the name of its file, and its arguments."""
+    path, *more = program.split()
+    return " ".join([Path(path).stem, *more])
+
+
 def figures(ledgers: dict[str, list[Path]]) -> list[Figure]:
     """Those of all labels, from each program's ledgers."""
     found = []
@@ -56,50 +71,50 @@ def figures(ledgers: dict[str, list[Path]]) -> list[Figure]:
     return found
 
 
-def verdict(found: Sequence[Figure]) -> str:
+def verdict(what: str, errors: Sequence[float], bars: tuple[float, float, float] = BARS) -> str:
     """The bars, and whether they are held."""
-    errors = [figure.error for figure in found]
-    middle, within = median(errors), sum(error <= BARS[1] for error in errors) / len(errors)
-    held = "held" if middle <= BARS[0] and within >= BARS[2] else "not held"
+    middle, within = median(errors), sum(error <= bars[1] for error in errors) / len(errors)
+    held = "held" if middle <= bars[0] and within >= bars[2] else "not held"
     return (
-        f"{len(found)} labels: median error {middle:.0%} (bar {BARS[0]:.0%}), {within:.0%} of labels within "
-        f"{BARS[1]:.0%} (bar {BARS[2]:.0%}): {held}"
+        f"{len(errors)} {what}: median error {middle:.0%} (bar {bars[0]:.0%}), {within:.0%} within {bars[1]:.0%} "
+        f"(bar {bars[2]:.0%}): {held}"
     )
 
 
-def measure(programs: Sequence[str], n: int, rounds: int, environment: dict[str, str], folder: str) -> list[Figure]:
-    """Run all programs, in turns."""
-    ledgers: dict[str, list[Path]] = {}
-    for number in range(rounds):
-        for program in programs:
-            path = Path(folder) / f"{len(ledgers)}-{number}-{Path(program).stem}.json"
-            command = [sys.executable, "-m", "pybsp", "run", "-n", str(n), "--ledger", str(path), *program.split()]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **environment})
-            ledgers.setdefault(program, []).append(path)
-    return figures(ledgers)
+def show(study: Study, found: Sequence[Figure], setting: str, bars: tuple[float, float, float] = BARS) -> None:
+    """Print the figures of labels, and whether they are within the bars."""
+    study.rows(
+        f"labels, {setting}",
+        f"{setting}: exchange by label",
+        "program | label | supersteps | ms of exchange [.3f] | predicted/measured [.2f]",
+        found,
+        lambda one: (named(one.program), one.label or "-", one.supersteps, one.measured * 1e3, one.ratio),
+    )
+    study.show(verdict("labels", [one.error for one in found], bars))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the programs, and print the table."""
+def main(arguments: Sequence[str] | None = None) -> int:
     study = Study(__doc__, keep="--json")
     study.add_argument("-n", type=int, default=2, help="ranks")
     study.add_argument("--rounds", type=int, default=5, help="runs of each program")
-    study.add_argument("--machine", help="the machine file to predict by; as runs find it where none is given")
-    study.add_argument("programs", nargs="+", help="programs, each with its arguments in one word")
+    study.add_argument("--machine", help="the machine file to predict by (default: as runs find it)")
+    study.add_argument("programs", nargs="*", help="programs, each with its arguments in one word (default: all)")
     options = study.begin(arguments)
-    environment = {"PYBSP_MACHINE": options.machine} if options.machine else {}
+    programs = options.programs or every_program()
+    variables = {"PYBSP_MACHINE": options.machine} if options.machine else {}
+    ledgers: dict[str, list[Path]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(options.programs, options.n, options.rounds, environment, folder)
-    study.rows(
-        "predictions",
-        "exchanges, by label",
-        "program | label | supersteps | exchange, ms [.3f] | predicted over measured [.2f]",
-        found,
-        lambda one: (Path(one.program.split()[0]).stem, one.label, one.supersteps, one.measured * 1e3, one.ratio),
-    )
-    study.show(verdict(found))
+        cases = [(number, program) for number in range(options.rounds) for program in programs]
+        for number, program in study.each(cases):
+            path = Path(folder, f"{programs.index(program)}-{number}.json")
+            run_program(program.split(), options.n, PYBSP_LEDGER=str(path), **variables)
+            ledgers.setdefault(program, []).append(path)
+        found = figures(ledgers)
+    show(study, found, f"{options.n} ranks here")
     study.end()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    os.environ.pop("PYBSP_LEDGER", None)
+    sys.exit(main())

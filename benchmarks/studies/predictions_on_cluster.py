@@ -27,13 +27,11 @@ from typing import NamedTuple
 
 from pybsp.ledger import read
 
-from .frame import EmulatedNetwork, Study
-from .frame.ranks import environment
-from .predictions import BARS, Figure, figures
+from .frame import EmulatedNetwork, Study, run_program
+from .predictions import ALONE, BARS, ROOT, Figure, figures, named, show, verdict
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-PROGRAMS = (
+PROGRAMS = (  # all of `predictions.every_program`, of sizes that several hosts on two cores take
     "heat.py --size 100 --steps 60",
     "pagerank.py --modules 60",
     "linear_algebra.py --size 200",
@@ -43,6 +41,10 @@ PROGRAMS = (
     "textbook/sparse_cg.py --side 8",
     "textbook/kmeans.py --points 5000",
     "textbook/graph.py --vertices 500 --edges 1000",
+    "textbook/inner_product.py --size 20000",
+    "textbook/matrix_product.py --size 60",
+    "textbook/sieve.py --size 50000",
+    "wordcount.py --files 60",
 )
 SEVERAL = (0.15, 0.30, 0.90)  # the bars of labels, where a host has several ranks
 WHOLE = (0.10, 0.25, 1.0)
@@ -63,31 +65,6 @@ class Whole(NamedTuple):
         return abs(self.predicted / self.measured - 1)
 
 
-def verdict(what: str, errors: Sequence[float], bars: tuple[float, float, float]) -> str:
-    """The bars, and whether they are held."""
-    middle, within = median(errors), sum(error <= bars[1] for error in errors) / len(errors)
-    held = "held" if middle <= bars[0] and within >= bars[2] else "not held"
-    return (
-        f"{len(errors)} {what}: median error {middle:.0%} (bar {bars[0]:.0%}), {within:.0%} within {bars[1]:.0%} "
-        f"(bar {bars[2]:.0%}): {held}"
-    )
-
-
-def started(network: EmulatedNetwork, program: Sequence[str], **settings: str) -> None:
-    """Run a program on the cluster.
-
-    Raises:
-        subprocess.CalledProcessError: it failed.
-    """
-    command = network.command([sys.executable, *program])
-    done = subprocess.run(
-        command, env={**environment(), **settings}, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
-    if done.returncode:
-        print(done.stdout + done.stderr, file=sys.stderr)
-        done.check_returncode()
-
-
 def predicted(program: Sequence[str], p: int, machine: str) -> tuple[float, float]:
     """What `pybsp predict` says of it here: seconds, and the part of computing."""
     options = ["-p", str(p), "--machine", machine, "--", *program]
@@ -105,10 +82,10 @@ def measure(network: EmulatedNetwork, programs: Sequence[str], rounds: int) -> t
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
             file = str(Path(folder, f"{number}.json"))
-            started(network, ["-m", "pybsp", "calibrate", "--quick", "-o", file])
+            run_program(["-m", "pybsp", "calibrate", "--quick", "-o", file], p, network, LIMIT)
             for program in programs:
                 path = Path(folder, f"{len(ledgers)}-{number}-ledger.json")
-                started(network, program.split(), PYBSP_MACHINE=file, PYBSP_LEDGER=str(path))
+                run_program(program.split(), p, network, LIMIT, PYBSP_MACHINE=file, PYBSP_LEDGER=str(path))
                 ledgers.setdefault(program, []).append(path)
                 seconds, computing = predicted(program.split(), p, file)
                 measured = sum(run["supersteps"].total.measured for run in read(path)["runs"])
@@ -126,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     study.add_argument("--emulator", default="script")
     study.add_argument("--programs", nargs="+", help="each with its arguments in one word (default: examples)")
     options = study.begin(arguments)
-    programs = options.programs or [str(EXAMPLES / program) for program in PROGRAMS]
+    programs = options.programs or [*(str(EXAMPLES / program) for program in PROGRAMS), f"{ALONE} --quick"]
     rates = options.rates * len(options.latencies) if len(options.rates) == 1 else options.rates
     if len(rates) != len(options.latencies):
         study.error("--rates: expected as many as latencies, or one")
@@ -136,21 +113,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         network = EmulatedNetwork(options.hosts, latency, rate, options.ranks, options.emulator)
         labels, programs_found = measure(network, programs, options.rounds)
         setting = f"{options.hosts} x {options.ranks} ranks, {latency} us, {rate} Mbit/s"
-        study.rows(
-            f"labels, {setting}",
-            f"{setting}: exchange by label",
-            "program | label | supersteps | ms of exchange [.3f] | predicted/measured [.2f]",
-            labels,
-            lambda one: (_name(one.program), one.label or "-", one.supersteps, one.measured * 1e3, one.ratio),
-        )
-        study.show(verdict("labels", [one.error for one in labels], bars))
+        show(study, labels, setting, bars)
         study.rows(
             f"programs, {setting}",
             f"{setting}: whole programs, predicted here",
             "program | computing [.0%] | ms predicted [.2f] | ms measured [.2f] | predicted/measured [.2f]",
             programs_found,
             lambda one: (
-                _name(one.program),
+                named(one.program),
                 one.computing,
                 one.predicted * 1e3,
                 one.measured * 1e3,
@@ -160,11 +130,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         study.show(verdict("programs", [one.error for one in programs_found], WHOLE))
     study.end()
     return 0
-
-
-def _name(program: str) -> str:
-    path, *more = program.split()
-    return " ".join([Path(path).stem, *more])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from .ranks import EMULATORS as EMULATORS
 from .ranks import EmulatedNetwork as EmulatedNetwork
 from .ranks import library as library
 from .ranks import on_ranks as on_ranks
+from .ranks import run_program as run_program
 from .study import Study as Study
 from .tables import bounded as bounded
 from .tables import cells as cells

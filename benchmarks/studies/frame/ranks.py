@@ -93,6 +93,30 @@ def on_ranks(
         return json.loads(result.read_text())
 
 
+def run_program(
+    program: Sequence[str], n: int, network: EmulatedNetwork | None = None, limit: float | None = None, **variables: str
+) -> None:
+    """Run a Python program, with its arguments, on ranks; what it prints is lost where it ends well.
+
+    Args:
+        n: ranks.
+        network: of hosts with n ranks in all; None: under mpiexec here.
+        limit: seconds, at most.
+        variables: of its environment, beside this process's.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    command = [sys.executable, *program]
+    command = [*launcher(n), *command] if network is None else network.command(command)
+    done = subprocess.run(
+        command, env={**environment(), **variables}, capture_output=True, text=True, timeout=limit, check=False
+    )
+    if done.returncode:
+        print(done.stdout + done.stderr, file=sys.stderr)
+        done.check_returncode()
+
+
 def environment() -> dict[str, str]:
     """This process's, with the mpiexec beside this Python first, as in `pybsp run`."""
     search = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])

@@ -1,0 +1,55 @@
+"""The studies of predictions run every program that there is, and say whether the bars are held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pybsp import BSPMachine
+from pybsp.benchmarks.studies import first_uses, predictions, predictions_on_cluster
+
+ROOT = Path(__file__).parent.parent
+SQUARES = """
+import sys
+import pybsp
+def main(bsp, n):
+    with bsp.superstep("ring"):
+        bsp.send((bsp.pid + 1) % bsp.p, n)
+pybsp.run(main, int(sys.argv[1]))
+"""
+
+
+def test_all_examples_and_programs_are_among_those_that_are_measured() -> None:
+    there = {*(ROOT / "examples").glob("*.py"), *(ROOT / "examples" / "textbook").glob("*.py")}
+    there.add(ROOT / "benchmarks" / "programs" / "alone.py")
+    assert {Path(program) for program in predictions.every_program()} == there
+    on_cluster = {(ROOT / "examples" / program.split()[0]) for program in predictions_on_cluster.PROGRAMS}
+    assert on_cluster == there - {predictions.ALONE}
+
+
+def test_a_study_of_programs_that_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, machine = tmp_path / "squares.py", tmp_path / "machine.json"
+    program.write_text(SQUARES)
+    BSPMachine(2, g=1e-9, l=1e-6, r=1e9).save(machine)
+    line = ["-n", "2", "--rounds", "2", "--machine", str(machine), "--json", str(tmp_path / "kept.json")]
+    assert predictions.main([*line, f"{program} 3", f"{program} 4"]) == 0
+    printed = capsys.readouterr().out
+    assert "squares 3" in printed
+    assert "2 labels: median error" in printed
+    assert (tmp_path / "kept.json").exists()
+
+
+def test_first_uses_of_ways_are_told_from_later_ones() -> None:
+    run = [("mail", 5.0, 4.0), ("mail", 2.0, 1.0), ("mail", 3.0, 1.0), ("mail", 2.0, 1.0), ("mail, late", 7.0, 6.0)]
+    (found,) = first_uses.summed([run, run])
+    assert found == ("mail", 5e6, 4e6, 2e6, 1e6, 7e6, 6e6)
+
+
+@pytest.mark.whole
+def test_a_study_of_first_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYBSP_MACHINE", "")  # what it is set to goes with the test
+    machine = tmp_path / "machine.json"
+    BSPMachine(2, g=1e-9, l=1e-6, r=1e9).save(machine)
+    assert first_uses.main(["--runs", "1", "--machine", str(machine), "--json", str(tmp_path / "kept.json")]) == 0
+    assert "making" in (tmp_path / "kept.json").read_text()
