@@ -375,6 +375,14 @@ class Rides(Participant):
 
     # -- beginning ----------------------------------------------------------------------------------------------------
 
+    def check(self, name: str) -> None:
+        """Refuse to start what has that name where nothing may be called now; before anything of it begins.
+
+        Raises:
+            UsageError: nothing may.
+        """
+        self._engine.gate.check(name)
+
     def start(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:
         """Start a function; what it sends first goes out with the superstep that goes on."""
         return self.begun(Ride(self, name, steps))

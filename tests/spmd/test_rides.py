@@ -14,7 +14,7 @@ from pybsp import collectives
 from pybsp.collectives import allgather, allreduce, broadcast, gather, prefix, reduce, scatter, total_exchange
 from tests.conftest import Spmd
 
-from .programs import caught
+from .programs import Caught, caught
 
 STARTS: dict[str, Callable[[pybsp.BSP], Any]] = {
     "allreduce": lambda bsp: allreduce.start(bsp, bsp.pid, operator.add),
@@ -227,6 +227,45 @@ def test_a_ticket_read_early_says_when_its_value_is_there(spmd: Spmd) -> None:
         assert error.text.startswith(
             f"ticket.value: allreduce was started in superstep 1; its value is there after {more}; call bsp.sync()"
         )
+
+
+@pytest.mark.parametrize("closed", ["begin", "part in use", "part ended"])
+def test_where_nothing_may_be_called_none_is_started_and_nothing_of_it_stays(spmd: Spmd, closed: str) -> None:
+    values = [1.0, 2, np.ones(3), np.ones(5000)]
+
+    def calls(bsp: Any) -> list[Caught]:
+        found = []
+        for value in values:
+            for function in (allreduce, prefix):
+                found += [caught(way, bsp, value, np.add) for way in (function, function.start)]
+            found += [caught(broadcast, bsp, value), caught(broadcast.start, bsp, value, like=value)]
+        return found
+
+    def main(bsp: pybsp.BSP) -> Any:
+        whole, of_all = bsp.group(range(bsp.p)), bsp.split(0)
+        if closed == "begin":
+            bsp.begin()
+            found = calls(bsp) + calls(whole)
+            bsp.end()
+        else:
+            with of_all as part:
+                whole_part = part.group(range(part.p))
+                if closed == "part in use":
+                    found = calls(bsp) + calls(whole)
+                    part.sync()
+            if closed == "part ended":
+                found = calls(part) + calls(whole_part)
+        bsp.sync()
+        return found, float(allreduce(bsp, 1.0, np.add))
+
+    why = {"begin": "bsp.begin() has ended", "part in use": "is in use", "part ended": "has ended, or not begun"}
+    for found, total in spmd(main):
+        assert total == spmd.p
+        assert len(found) == 12 * len(values)
+        for error in found:
+            assert error.kind is pybsp.UsageError, error
+            assert error.text.partition(": ")[0] in ("allreduce", "prefix", "broadcast"), error
+            assert why[closed] in error.text
 
 
 @pytest.mark.parametrize("where", ["run", "part", "split"])
