@@ -286,6 +286,8 @@ def test_what_is_not_over_is_an_error_on_all(spmd: Spmd, where: str) -> None:
     for error in spmd.errors(main):
         assert isinstance(error, pybsp.UsageError), error
         assert "allreduce: started, and not over" in str(error)
+        if where == "part":
+            assert "call part.sync() until ticket.done before the part ends" in str(error)
 
 
 @pytest.mark.parametrize("odd", [0, -1])
@@ -353,6 +355,46 @@ def test_an_op_that_raises_does_so_in_the_sync(spmd: Spmd) -> None:
 
     for error in spmd.errors(main):
         assert "allreduce: argument op: raised ArithmeticError: no such sum" in str(error)
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_a_ticket_of_what_raised_says_so_with_its_cause(spmd: Spmd, big: bool) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is combined")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        def bad(a: Any, b: Any) -> Any:
+            raise ArithmeticError("no such sum")
+
+        def cause(read: Callable[[], Any]) -> tuple[str, bool]:
+            try:
+                read()
+            except pybsp.TicketError as error:
+                return str(error), isinstance(error.__cause__, pybsp.UsageError)
+            return "", False
+
+        found = []
+        value = np.ones(5000 if big else 3)
+        group = bsp.group(range(bsp.p))
+        small_out = np.zeros(2)
+        for start in (
+            lambda: allreduce.start(bsp, value, bad),
+            lambda: allreduce.start(bsp, value, np.add, out=small_out),
+            lambda: allreduce.start(group, value, bad),
+        ):
+            ticket = start()
+            other = allreduce.start(bsp, 1.0, np.add)
+            while not ticket.done:
+                caught(bsp.sync)
+            other.finish()
+            found += [cause(lambda ticket=ticket: ticket.value), cause(ticket.finish)]
+        return found
+
+    for found in spmd(main):
+        assert all(is_usage for _, is_usage in found), found
+        for text, _ in found:
+            assert text.startswith(("ticket.value: allreduce failed", "ticket.finish: allreduce failed"))
+            assert "no such sum" in text or "argument out" in text
 
 
 def test_after_an_op_that_raises_on_all_the_program_goes_on(spmd: Spmd) -> None:
