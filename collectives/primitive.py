@@ -33,6 +33,7 @@ from ..bsp import BSP
 from ..cost import Cost
 from ..errors import UsageError
 from ..groups import Group
+from ..layouts import Layout
 from ..rides import Letter, Ride, Supersteps
 from .plan import Plan, Step
 
@@ -124,13 +125,24 @@ def primitive(
     return carry
 
 
+_UNCHANGING = (type(None), bool, int, float, complex, str, bytes, np.generic, Layout)
+
+
 def _copied(argument: Any) -> Any:
-    """An argument of a collective that the program may change while it rides: arrays, also in lists of them."""
-    if isinstance(argument, np.ndarray):
+    """An argument of a collective that the program may change while it rides.
+
+    Of an object the copy is what others would get of it: its pickle's. Functions stay.
+    """
+    if isinstance(argument, _UNCHANGING) or callable(argument):
+        return argument
+    if isinstance(argument, np.ndarray) and not argument.dtype.hasobject:
         return argument.copy()
     if type(argument) in (list, tuple):
         return type(argument)(map(_copied, argument))
-    return argument
+    try:
+        return pickle.loads(pickle.dumps(argument, 5))
+    except Exception:  # where it is sent it is refused by its name
+        return argument
 
 
 class Call:

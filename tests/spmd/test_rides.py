@@ -210,6 +210,42 @@ def test_arguments_are_copied_at_the_start(spmd: Spmd) -> None:
         assert exchanged == [[q] * 2 for q in range(p)]
 
 
+def test_objects_are_copied_at_the_start(spmd: Spmd) -> None:
+    def joined(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+        return {"blocks": a["blocks"] + b["blocks"], "array": a["array"]}
+
+    def main(bsp: pybsp.BSP) -> Any:
+        def made() -> Any:
+            return {"blocks": [[bsp.pid]], "array": np.full(2, 7)}
+
+        def starts(value: Any) -> list[Any]:
+            return [
+                allreduce.start(bsp, value, joined, degree=2),
+                prefix.start(bsp, value, joined),
+                collectives.exclusive_prefix.start(bsp, value, joined),
+                reduce.start(bsp, value, joined),
+                broadcast.start(bsp, value, degree=2),
+                allgather.start(bsp, value),
+                gather.start(bsp, value),
+                scatter.start(bsp, [value] * bsp.p if bsp.pid == 0 else None),
+                total_exchange.start(bsp, [value] * bsp.p),
+            ]
+
+        found = []
+        for changes in (False, True):
+            value = made()
+            tickets = starts(value)
+            if changes:
+                value["blocks"][0][0], value["array"][:] = -1, -1
+            while not all(ticket.done for ticket in tickets):
+                bsp.sync()
+            found.append(repr([ticket.value for ticket in tickets]))
+        return found
+
+    for as_it_was, changed in spmd(main):
+        assert as_it_was == changed
+
+
 def test_a_ticket_read_early_says_when_its_value_is_there(spmd: Spmd) -> None:
     if spmd.p == 1:
         pytest.skip("everything is over at once")
