@@ -35,6 +35,7 @@ from ..errors import UsageError
 from ..groups import Group
 from ..layouts import Layout
 from ..rides import Letter, Ride, Supersteps
+from .operators import operator_name
 from .plan import Plan, Step
 
 Arguments = ParamSpec("Arguments")
@@ -284,7 +285,7 @@ def elementwise(op: Any) -> bool:
 
 
 def check_operator(name: str, op: Any) -> str:
-    """Refuse what is no binary operator; returns what it is called.
+    """Refuse what is no binary operator; returns what it is called, by which processors compare theirs.
 
     Raises:
         UsageError: it cannot be called, is a ufunc of another arity, or a `sum`: that takes a sequence and where to
@@ -299,7 +300,7 @@ def check_operator(name: str, op: Any) -> str:
         raise UsageError(
             f"{name}: argument op: expected an associative function of two values, as np.add or max, got {op!r:.60}"
         )
-    return str(getattr(op, "__name__", type(op).__name__))
+    return operator_name(op)
 
 
 def item_words(name: str, argument: str, value: Any) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -411,19 +412,18 @@ def test_a_ticket_of_what_raised_says_so_with_its_cause(spmd: Spmd, big: bool) -
 
         found = []
         value = np.ones(5000 if big else 3)
-        group = bsp.group(range(bsp.p))
-        small_out = np.zeros(2)
-        for start in (
+        starts: list[Callable[[], Any]] = [
             lambda: allreduce.start(bsp, value, bad),
-            lambda: allreduce.start(bsp, value, np.add, out=small_out),
-            lambda: allreduce.start(group, value, bad),
-        ):
+            lambda: allreduce.start(bsp, value, np.add, out=np.zeros(2)),
+            lambda: allreduce.start(bsp.group(range(bsp.p)), value, bad),
+        ]
+        for start in starts:
             ticket = start()
             other = allreduce.start(bsp, 1.0, np.add)
             while not ticket.done:
                 caught(bsp.sync)
             other.finish()
-            found += [cause(lambda ticket=ticket: ticket.value), cause(ticket.finish)]
+            found += [cause(partial(getattr, ticket, "value")), cause(ticket.finish)]
         return found
 
     for found in spmd(main):
