@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import UsageError
 from ..rides import Letter, Supersteps
 from . import tree
 from .plan import Plan
@@ -182,9 +181,9 @@ def _first_received(call: Call, root: int, most: int, out: Any) -> Supersteps[Co
     for superstep in range(1, most + 1):
         if letters := (yield from call.sync()):
             return Copy.came(letters, superstep, out)
-    raise UsageError(
-        f"{call.name}: argument root: expected the same on all processors; processor {call.bsp.pid} was given {root} "
-        f"and heard nothing in {most} supersteps"
+    call.differ(
+        f"argument root: expected the same on all processors; processor {call.bsp.pid} was given {root} and heard "
+        f"nothing in {most} supersteps"
     )
 
 

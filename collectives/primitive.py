@@ -33,7 +33,9 @@ from ..bsp import BSP
 from ..cost import Cost
 from ..errors import UsageError
 from ..groups import Group
+from ..layouts import Layout
 from ..rides import Letter, Ride, Supersteps
+from .operators import operator_name
 from .plan import Plan, Step
 
 Arguments = ParamSpec("Arguments")
@@ -129,13 +131,24 @@ def primitive(
     return carry
 
 
+_UNCHANGING = (type(None), bool, int, float, complex, str, bytes, np.generic, Layout)
+
+
 def _copied(argument: Any) -> Any:
-    """An argument of a collective that the program may change while it rides: arrays, also in lists of them."""
-    if isinstance(argument, np.ndarray):
+    """An argument of a collective that the program may change while it rides.
+
+    Of an object the copy is what others would get of it: its pickle's. Functions stay.
+    """
+    if isinstance(argument, _UNCHANGING) or callable(argument):
+        return argument
+    if isinstance(argument, np.ndarray) and not argument.dtype.hasobject:
         return argument.copy()
     if type(argument) in (list, tuple):
         return type(argument)(map(_copied, argument))
-    return argument
+    try:
+        return pickle.loads(pickle.dumps(argument, 5))
+    except Exception:  # where it is sent it is refused by its name
+        return argument
 
 
 class Call:
@@ -277,7 +290,7 @@ def elementwise(op: Any) -> bool:
 
 
 def check_operator(name: str, op: Any) -> str:
-    """Refuse what is no binary operator; returns what it is called.
+    """Refuse what is no binary operator; returns what it is called, by which processors compare theirs.
 
     Raises:
         UsageError: it cannot be called, is a ufunc of another arity, or a `sum`: that takes a sequence and where to
@@ -292,7 +305,7 @@ def check_operator(name: str, op: Any) -> str:
         raise UsageError(
             f"{name}: argument op: expected an associative function of two values, as np.add or max, got {op!r:.60}"
         )
-    return str(getattr(op, "__name__", type(op).__name__))
+    return operator_name(op)
 
 
 def item_words(name: str, argument: str, value: Any) -> float:

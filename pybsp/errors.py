@@ -46,7 +46,7 @@ class BoundsError(BSPError, IndexError):
 
 
 class TicketError(BSPError):
-    """A get's ticket was read before the sync that fills it.
+    """A ticket, of a get or of a collective, was read before the sync that fills it; or what it is for has failed.
 
     Examples:
         >>> def main(bsp):

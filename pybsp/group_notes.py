@@ -26,6 +26,7 @@ class GroupNotes:
 
     def ride(self, name: str, steps: Supersteps[Any], supersteps: int) -> Ride[Any]:
         """`Group.ride` of a function that is over after so many supersteps."""
+        self._rides.check(name)
         ride = GroupRide(self._calls, name, steps, self._group)
         return self._rides.start_noted(name, steps, supersteps, ride)
 

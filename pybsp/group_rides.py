@@ -94,7 +94,7 @@ class GroupRide(Ride[Result_co]):
     def finish(self) -> Result_co:
         if not self._group.singles:
             self._calls.settle(self.name, self._number)
-        return self._value
+        return self._result("ticket.finish")
 
     def whole(self, more: bool = True) -> Result_co:
         """Go on in supersteps of its own, a plain call, until it is over, and so is what other groups have called.
@@ -107,7 +107,7 @@ class GroupRide(Ride[Result_co]):
                 more = self._rides.sync(self.name, self.goes_on)
             if not self.done:
                 self._calls.differ(self.name)
-        return self._value
+        return self._result(self.name)
 
     def advance(self) -> None:
         for stream in self.streams:

@@ -35,6 +35,7 @@ class Notes:
 
     def ride(self, name: str, steps: Supersteps[Any], supersteps: int) -> Ride[Any]:
         """`BSP.ride` of a function that is over after so many supersteps."""
+        self._rides.check(name)
         return self._rides.start_noted(name, steps, supersteps)
 
     def ride_at_once(
@@ -56,6 +57,7 @@ class Notes:
         """
         # Time counts here: it is what a started collective adds to a superstep.
         rides = self._rides
+        rides.check(name)
         mine = rides.begin(name, agreed, of_call)
         dests, noted, words = notes
         if dests:

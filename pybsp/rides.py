@@ -219,6 +219,7 @@ class Ride(Generic[Result_co]):
     supersteps: int | None
     streams: list[Stream]
     _value: Result_co
+    _failed: BaseException | None = None  # what it raised
 
     def __init__(self, rides: Rides, name: str, steps: Supersteps[Result_co]) -> None:
         self.name, self.supersteps = name, 0 if rides.p == 1 else None
@@ -230,7 +231,7 @@ class Ride(Generic[Result_co]):
         """The result, on this processor.
 
         Raises:
-            TicketError: it is not over.
+            TicketError: it is not over; or it raised: the cause is what it raised, in the sync in which it did.
 
         Examples:
             >>> from pybsp import collectives
@@ -252,6 +253,12 @@ class Ride(Generic[Result_co]):
                 f"ticket.value: {self.name} was started in {describe(started, '')}; its value is there after "
                 f"{left}; call bsp.sync() first"
             )
+        return self._result("ticket.value")
+
+    def _result(self, operation: str) -> Result_co:
+        """The result of what is over."""
+        if self._failed is not None:
+            raise TicketError(f"{operation}: {self.name} failed, and has no value: {self._failed}") from self._failed
         return self._value
 
     def finish(self) -> Result_co:
@@ -261,6 +268,7 @@ class Ride(Generic[Result_co]):
 
         Raises:
             ProcessorError, SyncError: as `BSP.sync`.
+            TicketError: it raised, in a sync before.
             UsageError: another processor called something else, or with other arguments.
 
         Examples:
@@ -279,7 +287,7 @@ class Ride(Generic[Result_co]):
         """
         while not self.done:
             self._rides.sync(self.name)
-        return self._value
+        return self._result("ticket.finish")
 
     def advance(self) -> None:
         """A superstep has ended, or the first one begins."""
@@ -290,8 +298,8 @@ class Ride(Generic[Result_co]):
             self._value, self.done = end.value, True
             if self.supersteps is None:
                 self.supersteps = self.ended
-        except BaseException:
-            self.done = True  # it can neither go on nor be waited for
+        except BaseException as error:
+            self.done, self._failed = True, error  # it can neither go on nor be waited for
             raise
 
 
@@ -309,7 +317,11 @@ class NotedRide(Ride[Any]):
 
     def advance(self) -> None:
         self.done = True
-        self._value = self._finish(self._own, self._signature)
+        try:
+            self._value = self._finish(self._own, self._signature)
+        except BaseException as error:
+            self._failed = error
+            raise
 
 
 AnyRide = TypeVar("AnyRide", bound=Ride[Any])
@@ -373,6 +385,14 @@ class Rides(Participant):
         return self._engine.account.superstep
 
     # -- beginning ----------------------------------------------------------------------------------------------------
+
+    def check(self, name: str) -> None:
+        """Refuse to start what has that name where nothing may be called now; before anything of it begins.
+
+        Raises:
+            UsageError: nothing may.
+        """
+        self._engine.gate.check(name)
 
     def start(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:
         """Start a function; what it sends first goes out with the superstep that goes on."""

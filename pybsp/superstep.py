@@ -797,16 +797,19 @@ class SuperstepEngine:
         """The program has ended here, at that line: meet the others, who must have ended too."""
         if self.gate.failed is not None:
             raise self.gate.failed  # a program that caught the error cannot go on without the others
+        is_part = bool(self.agreement.members)
+        before, machine = ("before the part ends", "part") if is_part else ("before the program ends", "bsp")
         if self._begun is not None:
             line = self._begun.line
             self.complete()
-            raise UsageError(f"bsp.begin: called at {line}, and never ended; call bsp.end() before the program ends")
-        refuse_under_way("pybsp.run", self.rides, "call bsp.sync() until ticket.done before the program ends")
+            raise UsageError(f"bsp.begin: called at {line}, and never ended; call {machine}.end() {before}")
+        way_out = f"call {machine}.sync() until ticket.done {before}"
+        refuse_under_way("bsp.split" if is_part else "pybsp.run", self.rides, way_out)
         left = self.pending()
         if left:
             raise UsageError(
                 f"{left}: something was sent in {self.account.described()}, after the last sync, "
-                "and would never arrive; call bsp.sync() before the program ends"
+                f"and would never arrive; call {machine}.sync() {before}"
             )
         self.settle(self.meet(END, None, {}), END, "ended", line)
         self.gate.close(f"the {self.gate.of} has ended; nothing can be sent or synced after it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pybsp import UsageError
 from pybsp.collectives import allreduce, broadcast, broadcast_items, prefix, prefix_2d, reduce
 from pybsp.collectives.baselines.broadcast_one_at_a_time import broadcast_one_at_a_time
 from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
+from pybsp.collectives.operators import operator_name
 from tests.conftest import Spmd
 
 from .values import first
@@ -239,7 +241,7 @@ def test_roots_that_differ(spmd: Spmd, name: str, roots: str) -> None:
     def main(bsp: pybsp.BSP) -> None:
         EVERY[name](bsp, root=root(bsp))
 
-    assert_all_fail(spmd, main, INNER.get(name, name), "root")
+    assert_all_fail(spmd, main, INNER.get(name, name), "argument root", " on processor ")  # both roots
 
 
 @pytest.mark.parametrize("name", [name for name in SPREADS if name != "broadcast_items"])
@@ -339,6 +341,41 @@ def test_items_without_a_length(spmd: Spmd) -> None:
 
     assert_all_fail(spmd, spread, "broadcast_one_at_a_time: argument items: expected a sequence")
     assert_all_fail(spmd, piped, "prefix_pipelined: argument column: expected a sequence")
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_two_lambdas_are_told_apart_by_what_they_do(spmd: Spmd, big: bool) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+    value = np.ones(5000) if big else 2.0
+
+    def main(bsp: pybsp.BSP) -> Any:
+        if bsp.pid == 0:
+            return np.max(allreduce(bsp, value, lambda a, b: a + b))
+        return np.max(allreduce(bsp, value, lambda a, b: a + b))
+
+    assert spmd(main) == [spmd.p * np.max(value)] * spmd.p
+
+    def differing(bsp: pybsp.BSP) -> None:
+        allreduce(bsp, value, (lambda a, b: a * b) if bsp.pid == 0 else (lambda a, b: a + b))
+
+    assert_all_fail(spmd, differing, "allreduce", "op")
+
+
+def test_operators_are_named_by_module_or_by_code() -> None:
+    def local(a: Any, b: Any) -> Any:
+        return a if b in {"x", "y", 3} else b
+
+    assert operator_name(np.add) == operator_name(operator.add) == "add"
+    assert operator_name(max) == "max"
+    assert operator_name(shorter) == f"{__name__}.shorter"
+    assert operator_name(partial(shorter)) == f"partial of {__name__}.shorter"
+    assert operator_name(local).startswith("local (code ")
+
+
+def shorter(a: Any, b: Any) -> Any:
+    """An operator of a module."""
+    return min(a, b, key=len)
 
 
 def test_an_operator_named_with_separators_is_compared(spmd: Spmd) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from pybsp import collectives
 from pybsp.collectives import allgather, allreduce, broadcast, gather, prefix, reduce, scatter, total_exchange
 from tests.conftest import Spmd
 
-from .programs import caught
+from .programs import Caught, caught
 
 STARTS: dict[str, Callable[[pybsp.BSP], Any]] = {
     "allreduce": lambda bsp: allreduce.start(bsp, bsp.pid, operator.add),
@@ -210,6 +211,42 @@ def test_arguments_are_copied_at_the_start(spmd: Spmd) -> None:
         assert exchanged == [[q] * 2 for q in range(p)]
 
 
+def test_objects_are_copied_at_the_start(spmd: Spmd) -> None:
+    def joined(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+        return {"blocks": a["blocks"] + b["blocks"], "array": a["array"]}
+
+    def main(bsp: pybsp.BSP) -> Any:
+        def made() -> Any:
+            return {"blocks": [[bsp.pid]], "array": np.full(2, 7)}
+
+        def starts(value: Any) -> list[Any]:
+            return [
+                allreduce.start(bsp, value, joined, degree=2),
+                prefix.start(bsp, value, joined),
+                collectives.exclusive_prefix.start(bsp, value, joined),
+                reduce.start(bsp, value, joined),
+                broadcast.start(bsp, value, degree=2),
+                allgather.start(bsp, value),
+                gather.start(bsp, value),
+                scatter.start(bsp, [value] * bsp.p if bsp.pid == 0 else None),
+                total_exchange.start(bsp, [value] * bsp.p),
+            ]
+
+        found = []
+        for changes in (False, True):
+            value = made()
+            tickets = starts(value)
+            if changes:
+                value["blocks"][0][0], value["array"][:] = -1, -1
+            while not all(ticket.done for ticket in tickets):
+                bsp.sync()
+            found.append(repr([ticket.value for ticket in tickets]))
+        return found
+
+    for as_it_was, changed in spmd(main):
+        assert as_it_was == changed
+
+
 def test_a_ticket_read_early_says_when_its_value_is_there(spmd: Spmd) -> None:
     if spmd.p == 1:
         pytest.skip("everything is over at once")
@@ -227,6 +264,45 @@ def test_a_ticket_read_early_says_when_its_value_is_there(spmd: Spmd) -> None:
         assert error.text.startswith(
             f"ticket.value: allreduce was started in superstep 1; its value is there after {more}; call bsp.sync()"
         )
+
+
+@pytest.mark.parametrize("closed", ["begin", "part in use", "part ended"])
+def test_where_nothing_may_be_called_none_is_started_and_nothing_of_it_stays(spmd: Spmd, closed: str) -> None:
+    values = [1.0, 2, np.ones(3), np.ones(5000)]
+
+    def calls(bsp: Any) -> list[Caught]:
+        found = []
+        for value in values:
+            for function in (allreduce, prefix):
+                found += [caught(way, bsp, value, np.add) for way in (function, function.start)]
+            found += [caught(broadcast, bsp, value), caught(broadcast.start, bsp, value, like=value)]
+        return found
+
+    def main(bsp: pybsp.BSP) -> Any:
+        whole, of_all = bsp.group(range(bsp.p)), bsp.split(0)
+        if closed == "begin":
+            bsp.begin()
+            found = calls(bsp) + calls(whole)
+            bsp.end()
+        else:
+            with of_all as part:
+                whole_part = part.group(range(part.p))
+                if closed == "part in use":
+                    found = calls(bsp) + calls(whole)
+                    part.sync()
+            if closed == "part ended":
+                found = calls(part) + calls(whole_part)
+        bsp.sync()
+        return found, float(allreduce(bsp, 1.0, np.add))
+
+    why = {"begin": "bsp.begin() has ended", "part in use": "is in use", "part ended": "has ended, or not begun"}
+    for found, total in spmd(main):
+        assert total == spmd.p
+        assert len(found) == 12 * len(values)
+        for error in found:
+            assert error.kind is pybsp.UsageError, error
+            assert error.text.partition(": ")[0] in ("allreduce", "prefix", "broadcast"), error
+            assert why[closed] in error.text
 
 
 @pytest.mark.parametrize("where", ["run", "part", "split"])
@@ -247,6 +323,8 @@ def test_what_is_not_over_is_an_error_on_all(spmd: Spmd, where: str) -> None:
     for error in spmd.errors(main):
         assert isinstance(error, pybsp.UsageError), error
         assert "allreduce: started, and not over" in str(error)
+        if where == "part":
+            assert "call part.sync() until ticket.done before the part ends" in str(error)
 
 
 @pytest.mark.parametrize("odd", [0, -1])
@@ -314,6 +392,45 @@ def test_an_op_that_raises_does_so_in_the_sync(spmd: Spmd) -> None:
 
     for error in spmd.errors(main):
         assert "allreduce: argument op: raised ArithmeticError: no such sum" in str(error)
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_a_ticket_of_what_raised_says_so_with_its_cause(spmd: Spmd, big: bool) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is combined")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        def bad(a: Any, b: Any) -> Any:
+            raise ArithmeticError("no such sum")
+
+        def cause(read: Callable[[], Any]) -> tuple[str, bool]:
+            try:
+                read()
+            except pybsp.TicketError as error:
+                return str(error), isinstance(error.__cause__, pybsp.UsageError)
+            return "", False
+
+        found = []
+        value = np.ones(5000 if big else 3)
+        starts: list[Callable[[], Any]] = [
+            lambda: allreduce.start(bsp, value, bad),
+            lambda: allreduce.start(bsp, value, np.add, out=np.zeros(2)),
+            lambda: allreduce.start(bsp.group(range(bsp.p)), value, bad),
+        ]
+        for start in starts:
+            ticket = start()
+            other = allreduce.start(bsp, 1.0, np.add)
+            while not ticket.done:
+                caught(bsp.sync)
+            other.finish()
+            found += [cause(partial(getattr, ticket, "value")), cause(ticket.finish)]
+        return found
+
+    for found in spmd(main):
+        assert all(is_usage for _, is_usage in found), found
+        for text, _ in found:
+            assert text.startswith(("ticket.value: allreduce failed", "ticket.finish: allreduce failed"))
+            assert "no such sum" in text or "argument out" in text
 
 
 def test_after_an_op_that_raises_on_all_the_program_goes_on(spmd: Spmd) -> None:
