@@ -474,7 +474,7 @@ class Log:
         """
         self._rode.append((len(self) - 1, words, own))
 
-    def told(self, size: int) -> None:
+    def note_indices(self, size: int) -> None:
         """With the superstep that goes on indices of patterns go to others, of so many bytes."""
         self._rode.append((len(self), {_INDICES: size}, ""))
 

@@ -444,7 +444,7 @@ class Patterns(Participant):
         self._new = []
         away = sum(items.nbytes for dest, lists in going.items() if dest != self._engine.pid for _, items in lists)
         if away:
-            self._engine.account.log.told(away)
+            self._engine.account.log.note_indices(away)
         for dest, lists in going.items():
             found = np.concatenate([items for _, items in lists])
             counts = [(stream, items.size) for stream, items in lists]

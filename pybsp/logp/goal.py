@@ -68,7 +68,7 @@ _WAYS = {"send": "to", "recv": "from"}
 LINES = 10  # that an error names of those that wait for each other
 
 
-class _Place(NamedTuple):
+class _OperationPlace(NamedTuple):
     """Where an operation is waited for, or stands, in a file."""
 
     path: str
@@ -236,7 +236,7 @@ class Goal:
         processors = [ListProcessor(engine, pid, operations) for pid, operations in enumerate(self.lists)]
         return engine.play(processors, processors)
 
-    def _require_end(self, places: Sequence[Sequence[_Place]]) -> None:
+    def _require_end(self, places: Sequence[Sequence[_OperationPlace]]) -> None:
         """Do all without time: what comes first makes no difference to whether all is done.
 
         Raises:
@@ -293,7 +293,7 @@ class Goal:
                 "the operation waits for itself, by way of what it requires, or of messages" + by_way * (len(lines) > 1)
             )
 
-    def _place_of(self, places: Sequence[Sequence[_Place]], pid: int, channel: Channel) -> _Place:
+    def _place_of(self, places: Sequence[Sequence[_OperationPlace]], pid: int, channel: Channel) -> _OperationPlace:
         """Where a processor first receives by a channel."""
         return next(
             places[pid][number]
@@ -374,9 +374,9 @@ class _Rank:
     """A block of a file, as far as it has been read."""
 
     operations: list[Operation] = field(default_factory=list)
-    places: list[_Place] = field(default_factory=list)
+    places: list[_OperationPlace] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
-    waits: list[tuple[_Place, str, bool, str]] = field(default_factory=list)
+    waits: list[tuple[_OperationPlace, str, bool, str]] = field(default_factory=list)
     computed: int = 0  # nanoseconds
 
     def finished(self) -> list[Operation]:
@@ -399,13 +399,13 @@ class _Rank:
         ]
 
 
-def _read(path: str, text: str) -> tuple[list[list[Operation]], list[list[_Place]]]:
+def _read(path: str, text: str) -> tuple[list[list[Operation]], list[list[_OperationPlace]]]:
     ranks: dict[int, _Rank] = {}
-    p, rank, place = 0, None, _Place(path, 1)
+    p, rank, place = 0, None, _OperationPlace(path, 1)
     text = _COMMENT.sub(lambda comment: " " + "\n" * comment[0].count("\n"), text)
     lines = text.removesuffix("\n").split("\n")
     for number, line in enumerate(map(str.strip, lines), 1):
-        place = _Place(path, number)
+        place = _OperationPlace(path, number)
         if "/*" in line:
             raise place.error("the comment that begins here has no end: expected '*/'")
         if not line:

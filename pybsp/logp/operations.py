@@ -147,7 +147,7 @@ class ListProcessor(SimulatedProcessor):
                 heapq.heappush(self._ready, number)
 
 
-class Clock:
+class ProcessorClock:
     """The times of a processor, by what it has done; for who reads them off a trace."""
 
     def __init__(self, machine: LogPMachine) -> None:
@@ -201,7 +201,7 @@ class _Event(NamedTuple):
 def _operations(machine: LogPMachine, events: Sequence[_Event]) -> list[Operation]:
     """One after the other; between two so much computing as explains the time of the second."""
     found: list[Operation] = []
-    clock = Clock(machine)
+    clock = ProcessorClock(machine)
 
     def add(kind: int, size: int, peer: int = 0) -> None:
         found.append(Operation(kind, size, peer, requires=(len(found) - 1,) if found else ()))

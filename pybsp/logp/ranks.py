@@ -96,7 +96,7 @@ class Observer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
+class TimeNotes:
     """What is called to note times: looked up in slots, as each message pays for it."""
 
     send_begins: Callable[[], None]
@@ -145,7 +145,7 @@ class RankProcessor:
         self.p, self.pid, self.machine, self.paced = transport.p, transport.pid, machine, pace
         self.stalls, self.stalled_seconds, self.credit_seconds = 0, 0.0, 0.0
         self.observer: Observer | None = None
-        self._notes: Notes | None = None  # of times, where they are kept: see recording.py
+        self._notes: TimeNotes | None = None  # of times, where they are kept: see recording.py
         self.deadline: float | None = None
         self.failure: BSPError | None = None  # known to all; whatever is called next raises it
         self._transport, self._waiter = transport, transport.waiter

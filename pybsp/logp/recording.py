@@ -21,7 +21,7 @@ from ..machine import LogPMachine
 from ..transport import DRAIN, MAIL, Section
 from ..transport.medium import MPITransport
 from .operations import RECV, SEND
-from .ranks import Notes, RankProcessor
+from .ranks import RankProcessor, TimeNotes
 from .timeline import Timeline
 from .trace import Times
 
@@ -92,7 +92,7 @@ class TracedProcessor(RankProcessor):
         self.work, self._limit = 0, limit
         self._sends, self._arrivals, self._acquired = stamps(limit), stamps(limit), stamps(limit)
         self._waits = array("q")  # of sends that waited for a credit: which, and how long
-        self._notes = Notes(
+        self._notes = TimeNotes(
             self._sends.begin, self._sends.end, self._arrivals.end, self._acquired.begin, self._acquired.end
         )
         self._began = self._ended = 0

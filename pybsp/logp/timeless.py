@@ -68,7 +68,7 @@ class TimelessProcessor:
             raise UsageError(f"{operation}: called outside of the program of processor {self.pid}")
 
 
-class _Processor(TimelessProcessor):
+class _TimelessProcessor(TimelessProcessor):
     """One of an execution."""
 
     def __init__(self, execution: TimelessExecution, pid: int) -> None:
@@ -132,7 +132,7 @@ class TimelessExecution:
         p = self.machine.p
         self._hub = greenlet.getcurrent()
         results: list[Any] = [None] * p
-        processors = [_Processor(self, pid) for pid in range(p)]
+        processors = [_TimelessProcessor(self, pid) for pid in range(p)]
 
         def begun(pid: int) -> Callable[[], None]:
             def run_processor() -> None:

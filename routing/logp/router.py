@@ -114,12 +114,12 @@ class LogPRouter:
         assert routing.machine is not None
         self.name, self.routing = routing.name, routing
         self._pid, self._p, self._pool = transport.pid, transport.p, transport.pool
-        self._machine: _Simulated | _Ranks
+        self._machine: _Simulated | _RankMedium
         if isinstance(transport, VirtualTransport):
             self._machine = _Simulated(transport, routing, routing.machine)
         else:
             assert isinstance(transport, MPITransport)
-            self._machine = _Ranks(transport, routing, routing.machine)
+            self._machine = _RankMedium(transport, routing, routing.machine)
 
     @property
     def executions(self) -> list[LogPExecution]:
@@ -260,7 +260,7 @@ class _Simulated:
         pass
 
 
-class _Ranks:
+class _RankMedium:
     """The LogP layer of MPI ranks, as one of them sees it."""
 
     def __init__(self, transport: MPITransport, routing: LogPRouting, machine: LogPMachine) -> None:

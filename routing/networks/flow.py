@@ -154,7 +154,7 @@ def flow(
                 f"flow: injections: a load of {injections.load:g} packets for each processor and step is above what a "
                 f"source can send: its links carry {rate:g}"
             )
-    run = _Run(
+    run = _FlowRun(
         network,
         injections,
         Ways(network, routing, injections.packets),
@@ -207,7 +207,7 @@ def _per_link(name: str, given: ArrayLike, links: int) -> Ints:
     return np.broadcast_to(numbers.astype(np.int64), (links,))
 
 
-class _Run:
+class _FlowRun:
     """The state of a network in time."""
 
     def __init__(
