@@ -178,11 +178,13 @@ class Queue(Participant):
             )
         if not count:
             return  # legal, and nothing to do
-        if items.ndim == 0:
-            items = np.broadcast_to(items, (count,))
         self._flush_single()
         for dest, chosen in places:
-            if isinstance(chosen, slice):
+            if items.ndim == 0:
+                data = self._pool.take(count_of(chosen) * self.dtype.itemsize)
+                data.view(self.dtype)[:] = items
+                self._out.setdefault(dest, []).append(data)
+            elif isinstance(chosen, slice):
                 self._place(dest, items[chosen])
             else:
                 self._place(dest, items, chosen)

@@ -54,6 +54,7 @@ class Graph:
     Attributes:
         targets: the neighbours of this processor's vertices, those of a vertex from `begin` to the next one's.
         reached: a queue for local numbers of vertices.
+        everybody: sends an item of that queue to each processor.
     """
 
     def __init__(self, bsp: pybsp.BSP, n: int, found: NDArray[np.void]) -> None:
@@ -70,6 +71,7 @@ class Graph:
         self.begin = np.cumsum(self.degree) - self.degree
         self.targets = queue.values["target"][np.argsort(source, kind="stable")]
         self.reached = bsp.queue(np.int32)
+        self.everybody = self.reached.pattern(np.arange(bsp.p))
 
     def neighbours(self, vertices: Ints) -> Ints:
         """All neighbours of some of this processor's vertices, by local number."""
@@ -89,7 +91,7 @@ class Graph:
 
 def distances(graph: Graph, root: int) -> Ints:
     """How many edges this processor's vertices are from the root; -1 where no path leads there."""
-    bsp, reached, everybody = graph.bsp, graph.reached, np.arange(graph.bsp.p)
+    bsp, reached = graph.bsp, graph.reached
     distance = np.full(graph.own.size, -1)
     new, level, going = np.flatnonzero(graph.own == root), 0, True
     while going:
@@ -99,7 +101,7 @@ def distances(graph: Graph, root: int) -> Ints:
             bsp.work(neighbours.size)
             reached.send(*graph.layout.places(np.unique(neighbours)))
             if new.size:
-                reached.send(everybody, -1)  # no vertex: there are some in this level
+                graph.everybody.send(-1)  # no vertex: there are some in this level
         found = np.unique(reached.values)
         new, level, going = found[1:], level + 1, found.size > 0
         new = new[distance[new] < 0]

@@ -95,7 +95,9 @@ def divided(bsp: pybsp.BSP) -> float:
     block = layouts.Block(8, bsp.p)
     dealt: NDArray[Any] = collectives.redistribute(bsp, np.zeros(block.local_shape(bsp.pid)), block, block)
     owners, _ = block.places(np.arange(8))
-    return float(ticket.value[0]) + cost.h + pattern.served + pattern.index_bytes + float(dealt.size + owners.size)
+    words: int = to_all.cost(bsp.machine).h + sum(bsp.ledger.index_bytes.values())
+    to_all.free()
+    return float(ticket.value[0]) + words + cost.h + pattern.served + pattern.index_bytes + float(dealt.size + owners.size)
 
 
 def together(bsp: pybsp.BSP) -> None:
