@@ -6,6 +6,8 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -16,6 +18,8 @@ from ..process import SIZES, launched
 from .pmi import short_requests
 
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
+
+last_words: list[Callable[[], object]] = []  # called before this process ends the job
 
 
 def under_launcher() -> bool:
@@ -169,6 +173,9 @@ def abort_job() -> NoReturn:
     """End all ranks of the job, also those outside of a communicator that is in use."""
     from mpi4py import MPI
 
+    for say in last_words:
+        with suppress(Exception):  # whatever becomes of it, the job is to end
+            say()
     sys.stdout.flush()
     sys.stderr.flush()
     time.sleep(DRAIN)
