@@ -22,8 +22,9 @@ from .configured import TYPES, configured
 from .errors import BSPError, LauncherError, UsageError
 from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
+from .mpiexec import default_count
 from .routing.choice import named
-from .starting import default_count, explained, refuse_shadow, start
+from .starting import explained, refuse_shadow, start
 from .supervise import end_children, supervise
 
 # Modules that add commands of their own: `add_commands(commands)`.

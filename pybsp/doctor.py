@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from . import leftovers, slurm
+from . import leftovers, process, slurm
 from ._version import __version__
 from .errors import LauncherError
-from .starting import default_count, start
+from .mpiexec import default_count
+from .starting import start
 
 LIMIT = 60.0  # seconds for the ranks of -n
 _SHARED_A_RANK = 1 << 20  # bytes that MPICH's ranks take of shared memory
@@ -149,6 +150,9 @@ def _slurm(version: str) -> Iterator[Finding]:
     fitting = [kind for kind in slurm.fitting(version) if kind in kinds]
     tasks = slurm.allocated()
     text = f"srun has --mpi={', '.join(kinds)}"
+    if slurm.inside():
+        yield _in_step(text)
+        return
     if tasks:
         text += f"; an allocation of {tasks} tasks"
         broken = [kind for kind in fitting if not slurm.works(kind)]
@@ -160,6 +164,14 @@ def _slurm(version: str) -> Iterator[Finding]:
     else:
         advice = "in an allocation, type `pybsp run program.py`, which starts ranks by the library's own launcher"
         yield Finding("Slurm", f"{text}; none works with {_short(version) or 'a library'}", advice)
+
+
+def _in_step(text: str) -> Finding:
+    step = slurm.step()
+    if step is None or step.tasks == 1:
+        return Finding("Slurm", f"{text}; in a step, whose resources the ranks of `pybsp run` share")
+    several = f"{text}; in a step of {step.tasks} tasks, each of which would start ranks of its own"
+    return Finding("Slurm", several, "`srun -n 1 pybsp doctor`, or `pybsp doctor` in the allocation")
 
 
 def _shared_memory(ranks: int) -> Finding:
@@ -174,8 +186,7 @@ def _shared_memory(ranks: int) -> Finding:
 
 
 def _cores(ranks: int | None) -> Finding:
-    there = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else there
+    there, usable = process.cores(), process.allowed_cores()
     text = f"{usable} usable of {there}, for {ranks or default_count()} ranks"
     if ranks and ranks > usable and not slurm.allocated():
         text += ": several share a core, and take turns"

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn
 from . import settings, signals
 from .errors import LauncherError, ProcessorError
 from .failures import outcome
-from .mpiexec import launcher
+from .mpiexec import FOREIGN, launcher
 from .notebook import CellProgress, in_notebook
 from .serving import ADDRESS, At, Done, Hello, Raised, RunRequest
 from .shipping import Line, Parcel, Received, Rendezvous, Sender
@@ -34,8 +34,6 @@ ENDING = 5.0  # seconds that they get to end in, and as much again their launche
 LOOK = 0.2  # seconds between two looks whether the launcher is there
 REPORTING = 1.0  # seconds that ranks get to say where they are
 
-# Of launchers and resource managers: what ranks inherit of them would be taken for a word about these ranks.
-_OF_LAUNCHERS = ("PMI_", "PMIX_", "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "MPI_LOCAL", "PYBSP_PROCESS")
 _ALLOCATIONS = ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE")  # of several hosts, maybe
 _SERVE = "import sys; sys.path.insert(0, {!r}); import pybsp; del sys.path[0]; from pybsp.serving import main; main()"
 
@@ -111,7 +109,7 @@ class Job:
         self._printed: deque[str] = deque(maxlen=40)  # lines of the launcher
         far = bool(hosts) or any(name in os.environ for name in _ALLOCATIONS)
         self._meeting: Rendezvous | None = Rendezvous(far)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         environment[ADDRESS] = f"{self._meeting.address} {self._progress:d}"
         forwarded = [name for name in environment if name.startswith("PYBSP_") or name == "PYTHONPATH"]
         root = str(Path(__file__).parent.parent)

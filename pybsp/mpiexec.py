@@ -9,8 +9,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import slurm
+from . import process, slurm
 from .errors import LauncherError
+
+# Of launchers and resource managers: what ranks inherit of them would be taken for a word about these ranks.
+FOREIGN = ("PMI_", "PMIX_", "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "MPI_LOCAL", "PYBSP_PROCESS")
+
+
+def default_count() -> int:
+    """Ranks where nobody says how many: all tasks of the allocation, else the cores that this process may run on."""
+    return slurm.allocated() or process.allowed_cores()
 
 
 def launcher(n: int, exported: Sequence[str] = (), hosts: str = "") -> list[str]:
@@ -31,12 +39,25 @@ def launcher(n: int, exported: Sequence[str] = (), hosts: str = "") -> list[str]
             f"no mpiexec beside {sys.executable} nor on PATH; pip install mpich brings one, and "
             "`pybsp simulate -p N program.py` needs none"
         )
-    command = [found, "-n", str(n)]
+    command = [*_out_of_step(), found, "-n", str(n)]
     version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
     if "Open MPI" in version or "prte" in version.lower():
-        if hosts or n > (slurm.allocated() or os.cpu_count() or 1):  # a host that is named has one slot
+        # A host that is named has one slot, and a step as many as tasks.
+        if hosts or slurm.inside() or n > default_count():
             command += ["--map-by", ":OVERSUBSCRIBE"]
         for variable in exported:
             command += ["-x", variable]
         return command + ["--host", hosts] * bool(hosts)
     return command + ["-hosts", hosts] * bool(hosts)
+
+
+def _out_of_step() -> list[str]:
+    """What stands before a launcher in a step of Slurm, as `srun --pty bash` makes one; empty elsewhere.
+
+    Hydra asks srun for steps of its own, which would wait for what this one has: they share it. What Slurm says to a
+    task, of this step or of Hydra's, would be said to all ranks.
+    """
+    if not slurm.inside():
+        return []
+    foreign = sorted(name for name in os.environ if name.startswith(FOREIGN))
+    return ["env", *(word for name in foreign for word in ("-u", name)), "SLURM_OVERLAP=1", "SLURM_MPI_TYPE=none"]

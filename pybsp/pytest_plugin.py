@@ -10,7 +10,10 @@ third each rank runs pytest, with fixtures of its own. Where hypothesis draws ex
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -23,7 +26,10 @@ if TYPE_CHECKING:
 
 OPTIONS = ("router", "machine", "checked")  # of a mark, that are those of a run
 
+REPORTING = 0.3  # seconds that late ranks get to print where they are, before the job ends
+
 _started = pytest.StashKey[dict[int, "Ranks"]]()
+_ending = pytest.StashKey["_LastWords"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,11 +48,82 @@ def pytest_configure(config: pytest.Config) -> None:
         "bsp(p, timeout=60, router='direct', machine=None, checked=None): the test is a BSP program, for p processors "
         "or each number of a list; its argument bsp is its processor",
     )
+    if _job() > 1:
+        config.stash[_ending] = _LastWords(config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     for ranks in config.stash.get(_started, {}).values():
         ranks.close()
+    if _ending in config.stash:
+        config.stash[_ending].close()
+
+
+class _LastWords:
+    """What a rank under mpiexec says on the real stderr before it ends the job and pytest with it.
+
+    A test that hangs or calls `os._exit` does so: which one it was, what was captured of it, and where late ranks are.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        from . import signals
+        from .transport.launcher import last_words
+
+        self._capture = config.pluginmanager.getplugin("capturemanager")
+        with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
+            self._stderr = os.dup(2)
+        self._process, self._over, self._leave = os.getpid(), False, os._exit
+        signals.stderr = self._stderr
+        last_words.append(self.say)
+        os._exit = self._exit
+
+    def _exit(self, status: int) -> NoReturn:
+        if os.getpid() == self._process:  # not where a test has forked
+            with suppress(Exception):
+                self.say(f" by os._exit({status})")
+        self._leave(status)
+        raise AssertionError
+
+    def say(self, how: str = "") -> None:
+        """Say it, once."""
+        from . import signals
+        from .process import launched
+        from .watch import running
+
+        if self._over:
+            return
+        self._over = True
+        test = os.environ.get("PYTEST_CURRENT_TEST", "a session of pytest")
+        out = err = ""
+        if self._capture is not None:
+            self._capture.suspend(in_=True)
+            out, err = self._capture.read_global_capture()
+        captured = "".join(f"{text.rstrip()}\n" for text in (out, err) if text.strip())
+        self._write(f"\npybsp: rank {launched()[1]} ends the job in {test}{how}\n{captured}")
+        number = signals.configured_signal()
+        late = running[-1].late() if running and not how else []
+        if number is None or not late:
+            return
+        for process in late:
+            with suppress(OSError):
+                os.kill(process, number)
+        time.sleep(REPORTING)
+
+    def _write(self, text: str) -> None:
+        left = text.encode(errors="replace")
+        with suppress(OSError):
+            while left:
+                left = left[os.write(self._stderr, left) :]
+
+    def close(self) -> None:
+        """The session ends."""
+        from . import signals
+        from .transport.launcher import last_words
+
+        self._over, signals.stderr = True, None
+        last_words.remove(self.say)
+        os._exit = self._leave
+        os.close(self._stderr)
 
 
 # -- which tests -------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from .watch import running
 
 NONE = ("0", "none")
 
+stderr: int | None = None  # where to print, in a program that has put something else into the place of file 2
 _installed: int | None = None
 
 
@@ -50,10 +51,10 @@ def install() -> None:
     library = os.path.basename(_set_by(number))
     if signal.getsignal(number) is not signal.SIG_DFL or (library and not library.startswith("libmpi")):
         return
-    try:
-        file = sys.stderr.fileno()
-    except (AttributeError, OSError, ValueError):
-        file = 2
+    file = 2 if stderr is None else stderr
+    if stderr is None:
+        with suppress(AttributeError, OSError, ValueError):
+            file = sys.stderr.fileno()
     faulthandler.unregister(number)  # one of the program that MPI has replaced would keep ours from being set
     signal.signal(number, _print_place)
     faulthandler.register(number, file=file, all_threads=True, chain=True)
@@ -86,4 +87,4 @@ def _print_place(number: int, frame: FrameType | None) -> None:
         place = f"between runs, at {place_of(frame)}"
     text = f"pybsp: {name}process {os.getpid()}: {place}\n"
     with suppress(OSError):
-        os.write(2, text.encode())  # sys.stderr may be in the middle of something
+        os.write(2 if stderr is None else stderr, text.encode())  # sys.stderr may be in the middle of something

@@ -41,6 +41,12 @@ def step(variables: Mapping[str, str] = os.environ) -> JobStep | None:
     return JobStep(int(tasks), int(task), kind)
 
 
+def inside(variables: Mapping[str, str] = os.environ) -> bool:
+    """Whether a step of `srun` has started this process, however indirectly; the shell of `salloc` is none."""
+    number = variables.get("SLURM_STEP_ID", "")
+    return bool(variables.get("SLURM_JOB_ID")) and number.isdigit() and int(number) < _LAST_STEP
+
+
 def tasks_here(variables: Mapping[str, str] = os.environ) -> int:
     """Tasks of the step on this node; 0 where it is not known."""
     node = variables.get("SLURM_NODEID", "")
@@ -56,8 +62,7 @@ def allocated(variables: Mapping[str, str] = os.environ) -> int:
     """Tasks of the allocation that this process may start steps in; 0 outside of one, and in a step."""
     if not variables.get("SLURM_JOB_ID") or any(name in variables for name in LAUNCHER_INSIDE):
         return 0
-    number = variables.get("SLURM_STEP_ID", "")
-    if number.isdigit() and int(number) < _LAST_STEP:
+    if inside(variables):
         return 0
     for name in ("SLURM_NTASKS", "SLURM_NPROCS"):
         if variables.get(name, "").isdigit():

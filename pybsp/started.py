@@ -6,7 +6,6 @@ they print, and gives back their results. It is no rank itself, and loads no MPI
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from . import process, slurm
 from .errors import UsageError
 from .job import Ended, Job
 from .keywords import check_keywords, timeout_of
+from .mpiexec import default_count
 from .session import is_running
 from .shipping import pickled
 from .transport.virtual import is_virtual
@@ -224,9 +224,10 @@ def _check(operation: str, main: Callable[..., Any], args: Sequence[Any], timeou
 def _require_outside(operation: str) -> None:
     if process.launched()[0] > 1:
         size, rank = process.launched()
+        way = "mpiexec" if slurm.step() is None else "srun, or as the one task of a step (`srun -n 1`)"
         raise UsageError(
             f"{operation}: this process is processor {rank} of {size} of a job already; call pybsp.run(main), or start "
-            "this program without mpiexec"
+            f"this program without {way}"
         )
     if is_virtual() or is_running():
         raise UsageError(f"{operation}: a run is going on in this process; call functions of its bsp instead")
@@ -234,7 +235,7 @@ def _require_outside(operation: str) -> None:
 
 def _number(n: int | None) -> int:
     if n is None:
-        return slurm.allocated() or os.cpu_count() or 1
+        return default_count()
     if type(n) is not int or n < 1:
         raise UsageError(f"pybsp.ranks: argument n: expected a whole number of at least 1, got {n!r}")
     return n

@@ -14,6 +14,7 @@ from . import slurm
 from .configured import Choice
 from .errors import LauncherError
 from .mpiexec import launcher
+from .transport.launcher import library_version
 
 _OWN = Path(__file__).resolve().parent
 
@@ -30,11 +31,6 @@ class Start(NamedTuple):
         return [*self.launcher, *self.program]
 
 
-def default_count() -> int:
-    """Ranks where nobody says how many: all tasks of the allocation, else the cores."""
-    return slurm.allocated() or os.cpu_count() or 1
-
-
 def start(n: int, program: Sequence[str], exported: Sequence[str], hosts: str = "", labelled: bool = False) -> Start:
     """The command that runs a program on n ranks.
 
@@ -45,12 +41,13 @@ def start(n: int, program: Sequence[str], exported: Sequence[str], hosts: str = 
         labelled: whether lines are to carry their rank.
 
     Raises:
-        LauncherError: there is no launcher.
+        LauncherError: there is no launcher, or this is one of several tasks of a step, each of which would start one.
     """
+    _require_one_task(program)
     python = [sys.executable, *program]
     tasks = slurm.allocated()
     if tasks and not hosts:
-        version = _library()
+        version = library_version()
         there = slurm.kinds()
         for kind in slurm.fitting(version) if version else ():
             if kind in there and slurm.works(kind):
@@ -61,19 +58,20 @@ def start(n: int, program: Sequence[str], exported: Sequence[str], hosts: str = 
     if labelled:
         python = [sys.executable, "-m", "pybsp.labelled", *program]
     why = "the mpiexec that belongs to this Python, else the first on PATH"
+    if slurm.inside():
+        why = f"in a Slurm step, whose resources the ranks share; {why}"
     if tasks and not hosts:
         why = f"an allocation of {tasks} tasks, whose srun has no kind that works with the library; {why}"
     return Start(launcher(n, exported, hosts), python, why)
 
 
-def _library() -> str:
-    """What the MPI library says of itself; empty where there is none."""
-    from .transport.launcher import library
-
-    try:
-        return str(library().Get_library_version())
-    except (ImportError, RuntimeError, OSError, LauncherError):
-        return ""
+def _require_one_task(program: Sequence[str]) -> None:
+    step = slurm.step()
+    if step is not None and step.tasks > 1:
+        raise LauncherError(
+            f"this is task {step.task} of a Slurm step of {step.tasks}, each of which would start ranks of its own: "
+            f"{slurm.advice(library_version(), shlex.join(program))}"
+        )
 
 
 def _first(version: str) -> str:

@@ -177,6 +177,14 @@ class Watch:
         seen = self._read(self._addresses[pid])
         return seen if seen is not None and seen.waits and not _state(self._addresses[pid]) else None
 
+    def late(self) -> list[int]:
+        """The processes of this node's other processors that were not seen waiting, and go on."""
+        found = []
+        for pid, address in enumerate(self._addresses):
+            if pid != self.pid and self._here(pid) and not _state(address) and self._waiting(pid) is None:
+                found.append(address.process)
+        return found
+
     def describe(self, waited: float, absent: Sequence[int]) -> str:
         """What this processor waits for, in words.
 

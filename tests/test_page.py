@@ -267,6 +267,7 @@ def test_a_ledger_of_no_supersteps_is_a_page_too(tmp_path: Path) -> None:
 
 
 def test_a_report_says_how_many_bytes_of_indices_there_were() -> None:
-    run = {"hosts": [], "machine": {}, "virtual": False, "index_bytes": {"1": 48, "3": 2400}}
+    ledger = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger
+    run = {"hosts": [], "machine": {}, "virtual": False, "supersteps": ledger, "index_bytes": {"1": 48, "3": 2400}}
     assert list(notes(run)) == ["Indices of patterns, which count no words: 2,448 bytes, in 2 supersteps."]
     assert list(notes({**run, "index_bytes": {}})) == []

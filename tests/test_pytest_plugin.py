@@ -242,6 +242,38 @@ def test_another_job_follows_a_test_that_has_ended_or_outlasted_one(tmp_path: Pa
     assert "ended while" in ended.out
 
 
+ENDINGS = {  # of a session under mpiexec: what a test does, and what is said of it
+    "hangs": (
+        "print('captured before')\n    if bsp.pid: time.sleep(100)\n    bsp.sync()",
+        [
+            r"pybsp: rank 0 ends the job in \S*test_ending.py::test_x\[p2\] \(call\)",
+            r"^captured before$",
+            r"SyncError: a superstep has not ended within its timeout of 1 s: .*, for processor 1",
+            r'most recent call first\):\n  File "\S*test_ending.py", line \d+ in test_x',  # of the rank that is late
+        ],
+    ),
+    "exits": (
+        "print('captured before')\n    if bsp.pid: os._exit(3)\n    bsp.sync()",
+        [
+            r"pybsp: rank 1 ends the job in \S*test_ending.py::test_x\[p2\] \(call\) by os._exit\(3\)",
+            r"^captured before$",
+        ],
+    ),
+}
+
+
+@pytest.mark.fast("exits")
+@pytest.mark.parametrize("how", ENDINGS)
+def test_a_test_that_ends_a_session_under_mpiexec_is_named(how: str, tmp_path: Path) -> None:
+    body, expected = ENDINGS[how]
+    path = tmp_path / "test_ending.py"
+    path.write_text(f"import os, time, pytest\n@pytest.mark.bsp(p=2, timeout=1)\ndef test_x(bsp):\n    {body}\n")
+    ended = run([*mpiexec(2), *PYTEST, str(path)], 120, PYBSP_GRACE="1")
+    assert ended.code != 0, ended
+    for pattern in expected:
+        assert len(re.findall(pattern, ended.err, re.MULTILINE)) == 1, (pattern, ended)
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("options", [["-n", "2"], ["-x"]], ids=["xdist", "-x"])
 def test_works_with(options: list[str], tests: Path) -> None:

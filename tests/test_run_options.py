@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import pybsp
-from pybsp import configured, slurm, starting
+from pybsp import configured, process, slurm, started, starting
 from pybsp.errors import LauncherError, UsageError
+from pybsp.mpiexec import default_count, launcher
 
 from .launching import Program, run
 
@@ -37,6 +38,45 @@ def test_tasks_of_an_allocation() -> None:
     assert slurm.allocated(STEP) == 0
     assert slurm.allocated({**STEP, "SLURM_STEP_ID": "4294967290"}) == 4, "the shell of salloc"
     assert slurm.allocated({}) == 0
+
+
+def in_step(monkeypatch: pytest.MonkeyPatch, tasks: int, **variables: str) -> None:
+    """This process seems to be a task of a step."""
+    for name, value in {**STEP, "SLURM_STEP_NUM_TASKS": str(tasks), "SLURM_PROCID": "0", **variables}.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_a_launcher_in_a_step_shares_the_steps_resources_and_is_told_nothing_of_its_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outside = launcher(2)
+    in_step(monkeypatch, 1, PMIX_RANK="0", PMI_SIZE="1")
+    command = launcher(2)
+    before = command[: command.index(outside[0])]
+    assert before[0] == "env"
+    assert before[-2:] == ["SLURM_OVERLAP=1", "SLURM_MPI_TYPE=none"]
+    assert {"PMIX_RANK", "PMI_SIZE"} <= set(before)
+    assert command[len(before) :][: len(outside)] == outside
+    assert "in a Slurm step" in starting.start(2, ["program.py"], ()).why
+
+
+def test_of_several_tasks_of_a_step_none_starts_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_step(monkeypatch, 4)
+    monkeypatch.setattr(slurm, "kinds", lambda: ["pmi2", "pmix", "none"])
+    monkeypatch.setattr(starting, "library_version", lambda: "Open MPI v5")
+    with pytest.raises(LauncherError, match=r"task 0 of a Slurm step of 4.*`srun --mpi=pmix python a.py -x`") as raised:
+        starting.start(2, ["a.py", "-x"], ())
+    assert "`pybsp run a.py -x`" in str(raised.value)
+    with pytest.raises(UsageError, match=r"start this program without srun, or as the one task of a step"):
+        pybsp.start_ranks(lambda bsp: None, n=2)
+
+
+def test_by_itself_a_job_has_as_many_ranks_as_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    for cores in (1, 7):
+        monkeypatch.setattr(process, "allowed_cores", lambda cores=cores: cores)
+        assert default_count() == cores
+        assert started._number(None) == cores
 
 
 def test_tasks_on_this_node() -> None:

@@ -412,7 +412,7 @@ def test_without_a_number_there_are_as_many_as_the_allocation_has_tasks(monkeypa
     with monkeypatch.context() as alone:
         alone.delenv("SLURM_JOB_ID", raising=False)
         alone.setenv("SLURM_NTASKS", "7")  # which somebody has left behind
-        assert started._number(None) == os.cpu_count()
+        assert started._number(None) == process.allowed_cores()
     monkeypatch.setenv("SLURM_JOB_ID", "1")
     monkeypatch.setenv("SLURM_TASKS_PER_NODE", "2(x3)")
     assert started._number(None) == 6

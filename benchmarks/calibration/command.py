@@ -179,7 +179,7 @@ def _resumable(raw: str) -> str:
 
 
 def _start(options: argparse.Namespace) -> int:
-    from pybsp.mpiexec import launcher
+    from pybsp.mpiexec import default_count, launcher
 
     from .harness import LAUNCHES, finish
     from .samples import read
@@ -190,7 +190,7 @@ def _start(options: argparse.Namespace) -> int:
     if options.budget is not None and options.launches is None:
         launches = max(1, min(launches, int(options.budget / SHORTEST)))
     job = _job(options, launches)
-    n = options.n or (read(job.raw).about["p"] if job.goes_on else os.cpu_count() or 1)
+    n = options.n or (read(job.raw).about["p"] if job.goes_on else default_count())
     command = launcher(n)
     status = 0
     with _progress() as tell:

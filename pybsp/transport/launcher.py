@@ -6,6 +6,8 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -17,12 +19,15 @@ from .pmi import short_requests
 
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 
+last_words: list[Callable[[], object]] = []  # called before this process ends the job
+
 
 def under_launcher() -> bool:
-    """Whether a launcher started this process: one that says how many there are, PMIx, or srun."""
+    """Whether a launcher started this process: one that says how many there are, PMIx, or srun with several tasks."""
+    step = slurm.step()  # of one task may be a shell: `srun --pty bash`
     return (
         "PMIX_RANK" in os.environ
-        or slurm.step() is not None
+        or (step is not None and step.tasks > 1)
         or any(os.environ.get(size, "").isdigit() for size in SIZES)
     )
 
@@ -34,6 +39,26 @@ def library() -> ModuleType:
         ImportError, RuntimeError: no MPI library can be loaded.
         LauncherError: the library cannot speak with this launcher.
     """
+    MPI = _module()
+    if not MPI.Is_initialized():  # as `_module` leaves it, or the host has set mpi4py.rc.initialize = False
+        speaks_pmix = os.environ.get("MPIR_CVAR_PMI_VERSION", "").lower() == "pmix"
+        if "OMPI_COMM_WORLD_SIZE" in os.environ and "MPICH" in MPI.Get_library_version() and not speaks_pmix:
+            raise _foreign(launched()[0], "the MPI library would see none of the others")
+        step = slurm.step()
+        if step is not None:
+            _check_step(step, MPI.Get_library_version())
+    return MPI
+
+
+def library_version() -> str:
+    """What the MPI library says of itself, whatever the launcher; empty where none can be loaded."""
+    try:
+        return str(_module().Get_library_version())
+    except (ImportError, RuntimeError, OSError):
+        return ""
+
+
+def _module() -> ModuleType:
     import mpi4py
 
     # Open MPI's UCX component prints an error at each window, before another component makes it.
@@ -52,13 +77,6 @@ def library() -> ModuleType:
         mpi4py.rc.initialize, mpi4py.rc.finalize = initialize, finalize
     from mpi4py import MPI
 
-    if not MPI.Is_initialized():  # as above, or the host has set mpi4py.rc.initialize = False
-        speaks_pmix = os.environ.get("MPIR_CVAR_PMI_VERSION", "").lower() == "pmix"
-        if "OMPI_COMM_WORLD_SIZE" in os.environ and "MPICH" in MPI.Get_library_version() and not speaks_pmix:
-            raise _foreign(launched()[0], "the MPI library would see none of the others")
-        step = slurm.step()
-        if step is not None:
-            _check_step(step, MPI.Get_library_version())
     return MPI
 
 
@@ -155,6 +173,9 @@ def abort_job() -> NoReturn:
     """End all ranks of the job, also those outside of a communicator that is in use."""
     from mpi4py import MPI
 
+    for say in last_words:
+        with suppress(Exception):  # whatever becomes of it, the job is to end
+            say()
     sys.stdout.flush()
     sys.stderr.flush()
     time.sleep(DRAIN)

@@ -89,10 +89,11 @@ def main(bsp):
 pybsp.run(main, machine=pybsp.BSPMachine.nominal(3))
 """
 STARTED = """
-import socket
+import socket, sys
 import pybsp
 
-print(pybsp.start_ranks(lambda bsp: socket.gethostname()).results)
+n = int(sys.argv[1]) if sys.argv[1:] else None
+print(pybsp.start_ranks(lambda bsp: socket.gethostname(), n=n).results)
 """
 SAVING = """
 import os, time
@@ -249,6 +250,41 @@ def test_a_job_saves_before_its_end_and_goes_on_when_it_is_queued_again(slurm: C
 def test_a_script_in_an_allocation_starts_ranks_on_all_of_its_nodes(slurm: Cluster, family: str) -> None:
     ended = slurm.run(f"salloc -Q -N2 --ntasks-per-node=2 {python(family)} started.py")
     assert ended == Ended(0, "['n1', 'n1', 'n2', 'n2']\n", ""), ended
+
+
+@pytest.mark.parametrize("family", ["MPICH", "Open MPI", "Intel"])
+@pytest.mark.parametrize("kind", ["none", "pmi2", "pmix"])
+def test_ranks_start_in_a_step_of_one_task(slurm: Cluster, kind: str, family: str) -> None:
+    """As in `srun --pty bash`: its resources serve the ranks."""
+    place = python(family)
+    ended = slurm.run(f"srun -Q --mpi={kind} -n1 {place} -m pybsp run -n 3 greeting.py")
+    assert (ended.code, ended.err) == (0, ""), ended
+    assert re.match(r"p 3( n1 n1 n1| n2 n2 n2)\n$", ended.out), ended
+
+
+def test_start_ranks_in_a_step_of_one_task(slurm: Cluster) -> None:
+    place, _ = fitting()
+    ended = slurm.run(f"srun -Q -n1 -c2 {place} started.py 2")
+    assert ended.code == 0, ended
+    assert ended.out in ("['n1', 'n1']\n", "['n2', 'n2']\n"), ended
+
+
+def test_several_tasks_start_no_ranks_each(slurm: Cluster) -> None:
+    place, kind = fitting()
+    ended = slurm.run(f"srun -Q -n4 {place} -m pybsp run -n 2 greeting.py")
+    assert ended.code == 2, ended
+    assert ended.out == "", ended
+    assert ended.err.count(f"each of which would start ranks of its own: type `srun --mpi={kind} python greeting.py`")
+    ended = slurm.run(f"srun -Q -n2 {place} started.py 2")
+    assert ended.code != 0, ended
+    assert "start this program without srun, or as the one task of a step (`srun -n 1`)" in ended.err, ended
+
+
+def test_the_doctor_says_that_it_is_in_a_step(slurm: Cluster) -> None:
+    place, _ = fitting()
+    ended = slurm.run(f"srun -Q -n1 {place} -m pybsp doctor -n 2")
+    assert "in a step, whose resources the ranks of `pybsp run` share" in ended.out, ended
+    assert re.search(r"ranks: +2 processors: 2 on n[12]; messages arrive whole", ended.out), ended
 
 
 def test_an_allocation_alone_is_no_step(slurm: Cluster) -> None:
