@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import machine_cache, notebook, settings, simulation
@@ -201,6 +202,7 @@ class _Decided(NamedTuple):
 
     machine: BSPMachine
     routing: Routing
+    begun: Mapping[Sequence[Path], int]  # see checkpoints.asked
 
 
 class _BSPSession(Session[BSP]):
@@ -255,7 +257,8 @@ class _BSPSession(Session[BSP]):
         self._machine, self._warning = machine_in_force(
             self._machine, self.transport.p, lambda: machine_cache.find(place_of(self.transport))
         )
-        return _Decided(self._machine, resolved(self._chosen(), self._machine, self.transport.all_remote))
+        routing = resolved(self._chosen(), self._machine, self.transport.all_remote)
+        return _Decided(self._machine, routing, checkpoints.begun())
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         wanted = None
@@ -276,7 +279,7 @@ class _BSPSession(Session[BSP]):
         self._asked, checked = arguments["checkpoint"], arguments["checked"]
         recorder: Recorder | None = None
         if self._asked is not None:
-            number = checkpoints.next_run(self._asked)
+            number = checkpoints.next_run(self._asked, decided.begun)
             if self._asked.record >= 0:
                 router, recorder = checkpoints.recording(
                     router, self._asked, number, transport.pid, transport.p, checked

@@ -208,7 +208,7 @@ def simulate(
     folders, often = checkpoints.given("pybsp.simulate", checkpoint, every)
     wanted = checkpoints.asked("pybsp.simulate", folders or (), often)
     if failures is None:
-        number = 0 if wanted is None else checkpoints.next_run(wanted)
+        number = 0 if wanted is None else checkpoints.next_run(wanted, checkpoints.begun())
 
         def prepare(meeting: Meeting, supersteps: Sequence[SuperstepEngine]) -> None:
             if wanted is not None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
     from ..transport.router import Router
 
-_runs: Counter[Sequence[Path]] = Counter()  # that this program has made with checkpoints in some folders
+_runs: dict[Sequence[Path], int] = {}  # that this program has made with checkpoints in some folders
 _locks: dict[Path, int] = {}  # file descriptors of the folders that this process holds
 
 
@@ -86,10 +85,20 @@ def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None)
     return Asked(tuple(Path(one) for one in checkpoint), every, int(keep), int(record or -1))
 
 
-def next_run(wanted: Asked) -> int:
-    """The number of the run that begins, among those with the same folders."""
-    _runs[wanted.folders] += 1
-    return _runs[wanted.folders] - 1
+def begun() -> Mapping[Sequence[Path], int]:
+    """How many runs have begun here with the same folders; processor 0's number is everybody's."""
+    return dict(_runs)
+
+
+def next_run(wanted: Asked, before: Mapping[Sequence[Path], int]) -> int:
+    """The number of the run that begins, among those with the same folders.
+
+    Args:
+        before: what processor 0 has `begun`. One that was interrupted as it began a run may have counted less or more.
+    """
+    number = before.get(wanted.folders, 0)
+    _runs[wanted.folders] = number + 1
+    return number
 
 
 def recording(router: Router, wanted: Asked, run: int, pid: int, p: int, checked: bool) -> tuple[Router, Recorder]:
