@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import machine_cache, notebook, settings, simulation
@@ -201,6 +202,7 @@ class _Decided(NamedTuple):
 
     machine: BSPMachine
     routing: Routing
+    begun: Mapping[Sequence[Path], int]  # see checkpoints.asked
 
 
 class _BSPSession(Session[BSP]):
@@ -256,7 +258,8 @@ class _BSPSession(Session[BSP]):
             return machine_cache.find(place_of(self.transport, name_of(self._chosen())))
 
         self._machine, self._warning = machine_in_force(self._machine, self.transport.p, cached)
-        return _Decided(self._machine, resolved(self._chosen(), self._machine, self.transport.all_remote))
+        routing = resolved(self._chosen(), self._machine, self.transport.all_remote)
+        return _Decided(self._machine, routing, checkpoints.begun())
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         checkpointing = None
@@ -277,7 +280,7 @@ class _BSPSession(Session[BSP]):
         self._checkpointing, checked = arguments["checkpoint"], arguments["checked"]
         recorder: Recorder | None = None
         if self._checkpointing is not None:
-            number = checkpoints.next_run(self._checkpointing)
+            number = checkpoints.next_run(self._checkpointing, decided.begun)
             if self._checkpointing.record >= 0:
                 router, recorder = checkpoints.recording(
                     router, self._checkpointing, number, transport.pid, transport.p, checked, machine

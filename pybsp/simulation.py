@@ -212,7 +212,7 @@ def simulate(
     folders, often = checkpoints.given("pybsp.simulate", checkpoint, every)
     checkpointing = checkpoints.asked("pybsp.simulate", folders or (), often)
     if failures is None:
-        number = 0 if checkpointing is None else checkpoints.next_run(checkpointing)
+        number = 0 if checkpointing is None else checkpoints.next_run(checkpointing, checkpoints.begun())
 
         def prepare(meeting: VirtualMeeting, supersteps: Sequence[SuperstepEngine]) -> None:
             if checkpointing is not None:

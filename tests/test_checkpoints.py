@@ -1171,6 +1171,39 @@ def test_failures_are_seconds() -> None:
         pybsp.simulate(seconds_of_work, 1, machine=MACHINE, failures=3)  # type: ignore[arg-type]
 
 
+def test_runs_are_numbered_alike_after_one_processor_was_interrupted_as_it_began_one(
+    tmp_path: Path, program: Program
+) -> None:
+    path = program("""
+        import sys
+        import pybsp
+        from pybsp import launch
+        def main(bsp):
+            found = bsp.restore(0)
+            bsp.sync()
+            bsp.checkpoint(found + 1)
+            return found
+        begins = launch.make_router
+        def interrupted(*arguments):
+            launch.make_router = begins
+            raise ValueError("interrupted")
+        first = pybsp.run(lambda bsp: bsp.pid)
+        for victim in range(2):
+            if first == victim:
+                launch.make_router = interrupted
+            try:
+                pybsp.run(main, checkpoint=sys.argv[1], every=1)
+                raise AssertionError
+            except (ValueError, pybsp.ProcessorError):
+                assert pybsp.run(main, checkpoint=sys.argv[1], every=1) == 0
+    """)
+    folder = tmp_path / "checkpoints"
+    ended_well(run([*mpiexec(2), sys.executable, str(path), str(folder)]))
+    counted = [found.parent for found in folder.glob("run-*/000001/manifest.json")]
+    assert len(counted) == 2
+    assert all(sorted(os.listdir(one)) == ["0.part", "1.part", "manifest.json"] for one in counted)
+
+
 # -- replay ------------------------------------------------------------------------------------------------------------
 
 

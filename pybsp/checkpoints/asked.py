@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
     from ..transport.router import Router
 
-_runs: Counter[Sequence[Path]] = Counter()  # that this program has made with checkpoints in some folders
+_runs: dict[Sequence[Path], int] = {}  # that this program has made with checkpoints in some folders
 
 
 class CheckpointOptions(NamedTuple):
@@ -86,10 +85,20 @@ def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None)
     return CheckpointOptions(tuple(Path(one) for one in checkpoint), every, int(keep), int(record or -1))
 
 
-def next_run(options: CheckpointOptions) -> int:
-    """The number of the run that begins, among those with the same folders."""
-    _runs[options.folders] += 1
-    return _runs[options.folders] - 1
+def begun() -> Mapping[Sequence[Path], int]:
+    """How many runs have begun here with the same folders; processor 0's number is everybody's."""
+    return dict(_runs)
+
+
+def next_run(options: CheckpointOptions, before: Mapping[Sequence[Path], int]) -> int:
+    """The number of the run that begins, among those with the same folders.
+
+    Args:
+        before: what processor 0 has `begun`. One that was interrupted as it began a run may have counted less or more.
+    """
+    number = before.get(options.folders, 0)
+    _runs[options.folders] = number + 1
+    return number
 
 
 def recording(

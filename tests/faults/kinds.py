@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -335,6 +336,113 @@ def _(bsp: pybsp.BSP) -> None:
 def _(bsp: pybsp.BSP) -> None:
     collectives.broadcast(bsp, 1, root=99 if others_meet_the_victim(bsp) else 0)
     bsp.sync()
+
+
+@inside("raise, with a collective started", fails(BOOM), media="bsp")
+def _(bsp: pybsp.BSP) -> None:
+    victim = others_meet_the_victim(bsp)
+    total = collectives.allreduce.start(bsp, np.full(WORDS, 66.6), np.add)
+    meet(bsp, np.ones(WORDS))
+    if victim:
+        boom()
+    total.finish()
+
+
+def explodes_at(victim: bool, one: Any, other: Any) -> Any:
+    """The op of a collective that fails on one processor."""
+    if victim:
+        boom()
+    return one + other
+
+
+@inside("raise, in the op of a started collective", fails(BOOM), media="bsp")
+def _(bsp: pybsp.BSP) -> None:
+    victim = others_meet_the_victim(bsp)
+    total = collectives.allreduce.start(bsp, float(bsp.pid), partial(explodes_at, victim))
+    meet(bsp, np.ones(WORDS))
+    total.finish()
+    if victim:  # an algorithm in which others combine
+        boom()
+    meet(bsp, 1)
+
+
+@inside("raise, in a collective of a grid's row", fails(BOOM), media="bsp")
+def _(bsp: pybsp.BSP) -> None:
+    victim = others_meet_the_victim(bsp)
+    row = bsp.grid(1, bsp.p).row
+    collectives.allreduce(row, np.full(WORDS, 66.6), np.add)
+    collectives.allreduce(row, float(bsp.pid), partial(explodes_at, victim))
+    if victim:  # an algorithm in which others combine
+        boom()
+    collectives.allreduce(row, float(bsp.pid), np.add)
+
+
+@inside("raise, between a grid's collectives, where others are in one", fails(BOOM), media="bsp")
+def _(bsp: pybsp.BSP) -> None:
+    victim = others_meet_the_victim(bsp)
+    grid = bsp.grid(bsp.p, 1)
+    collectives.broadcast(grid.column, np.full(WORDS, 66.6))
+    if victim:
+        boom()
+    collectives.allgather(grid.column, bsp.pid)
+    bsp.sync()
+
+
+@inside("raise, with values of a pattern under way", fails(BOOM), media="bsp")
+def _(bsp: pybsp.BSP) -> None:
+    array = bsp.array(bsp.p)
+    bsp.sync()
+    pattern = array.pattern(np.arange(bsp.p), bsp.pid)
+    victim = others_meet_the_victim(bsp)
+    pattern.put(np.full(bsp.p, 66.6), op=np.add)
+    values = pattern.get()
+    if victim:
+        boom()
+    bsp.sync()
+    values.value.sum()
+
+
+@inside("raise, in the op of a pattern", fails(r"pybsp\.errors\.UsageError"), media="bsp")
+def _(bsp: pybsp.BSP) -> None:
+    array = bsp.array(bsp.p)
+    bsp.sync()
+    pattern = array.pattern(np.arange(bsp.p), bsp.pid)
+    victim = others_meet_the_victim(bsp)
+    pattern.put(np.full(bsp.p, 66.6), op="no such op" if victim else np.add)  # type: ignore[arg-type]
+    bsp.sync()
+
+
+@inside("raise, on two at once", fails(BOOM))
+def _(machine: Any) -> None:
+    others_meet_the_victim(machine)
+    if machine.pid <= VICTIM:
+        boom()
+    meet(machine, 1)
+
+
+@inside("raise, and another exception on those that learn of it", fails(BOOM))
+def _(machine: Any) -> None:
+    try:
+        if others_meet_the_victim(machine):
+            boom()
+        for _ in range(3):
+            meet(machine, np.ones(WORDS))
+    except pybsp.ProcessorError as error:
+        raise KeyError("a second exception") from error
+
+
+@inside(
+    "raise, and again in a timer's handler while the others are told",
+    Outcome("ends non-zero, with one traceback", False, BOOM),
+    recovers=False,
+)
+def _(machine: Any) -> None:
+    signal.signal(signal.SIGALRM, lambda *_: Explodes().__reduce__())
+    if others_meet_the_victim(machine):
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        boom()
+    time.sleep(1)
+    meet(machine, 1)
 
 
 @inside("raise, at the bounds of an array", fails(r"pybsp\.errors\.BoundsError"), media="bsp")
@@ -724,6 +832,41 @@ def _() -> None:
 @of_the_job("a run in a run", fails(r"pybsp\.errors\.UsageError"))
 def _() -> None:
     run(lambda machine: run(good, 1.0))
+
+
+def saving(state: Callable[[bool], Any], act: Callable[[], Any] = bool) -> None:
+    """A run that saves twice: the victim acts in between, and its second state is another one."""
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        others_meet_the_victim(bsp)
+        bsp.checkpoint(np.full(WORDS, bsp.pid))
+        victim = others_meet_the_victim(bsp)
+        if victim:
+            act()
+        bsp.checkpoint(state(victim))
+        meet(bsp, 1)
+
+    folder = Path(tempfile.gettempdir()) / f"{os.environ['FAULTS_MARK']}-checkpoints"
+    pybsp.run(main, router=ROUTER, checkpoint=folder, every=1)
+
+
+@of_the_job("raise, in a checkpoint", fails(r"pybsp\.errors\.UsageError: bsp\.checkpoint"), media="bsp")
+def _() -> None:
+    saving(lambda victim: Explodes() if victim else 1)
+
+
+@of_the_job("raise, between two checkpoints", fails(BOOM), media="bsp")
+def _() -> None:
+    saving(int, boom)
+
+
+@of_the_job("raise, in a checkpoint, caught on all", GOES_ON, media="bsp")
+def _() -> None:
+    for number in range(3):
+        with suppress(pybsp.BSPError):
+            saving(lambda victim: Explodes() if victim else 1)
+        run(good, float(number))
 
 
 @of_the_job("raise, in attach", fails(BOOM), media="bsp")

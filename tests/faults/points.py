@@ -65,7 +65,9 @@ def program(bsp: pybsp.BSP, number: float, views: Views, failing: int = -1) -> l
     array = bsp.array(p + 1)
     array.local[p] = mine
     bsp.sync()
-    found = []
+    found = [bsp.restore(-1.0)]
+    total = collectives.allreduce.start(bsp, mine, np.add)
+    owners = array.pattern(np.arange(p), p)
     for dest in range(p):
         bsp.send(dest, mine, tag="small")
         bsp.send(dest, np.full(LARGE, mine), tag="large")
@@ -85,21 +87,25 @@ def program(bsp: pybsp.BSP, number: float, views: Views, failing: int = -1) -> l
         part.send((part.pid + 1) % part.p, (mine, bytes(3000)))
         part.sync()
         found += [message.payload[0] for message in part.inbox]
+    values = owners.get()
     bsp.send((pid + 1) % p, np.full(LARGE, mine))
     bsp.begin()
     bsp.end()
     found += [float(np.sum(message.payload)) for message in bsp.inbox]
+    found += [*values.value.tolist(), total.finish()]
     with bsp.superstep("quiet"):
         pass
     found.append(len(bsp.ledger) > 4)
     found.append(collectives.allreduce(bsp, mine, np.add))
+    found.append(collectives.allreduce(bsp.grid(1, p).row, mine, np.add))
+    bsp.checkpoint(mine)
     return found
 
 
 def expected(p: int, pid: int, number: float) -> list[float]:
     """What `program` returns."""
     mine, before, behind = number + pid, number + (pid - 1) % p, number + (pid + 1) % p
-    found: list[float] = []
+    found: list[float] = [-1.0]
     for source in range(p):
         found += [number + source, (number + source) * LARGE, (number + source) * 400]
     found += [number + source for source in range(p)]
@@ -108,7 +114,8 @@ def expected(p: int, pid: int, number: float) -> list[float]:
     found += [*local[:p], mine, behind]
     part = [other for other in range(p) if other % 2 == pid % 2]
     found.append(number + part[(part.index(pid) - 1) % len(part)])
-    return [*found, before * LARGE, True, sum(number + source for source in range(p))]
+    each = [number + source for source in range(p)]
+    return [*found, before * LARGE, *each, sum(each), True, sum(each), sum(each)]
 
 
 def logp_program(proc: Any, number: float, views: Views, failing: int = -1) -> list[float]:
@@ -217,7 +224,10 @@ class Cases:
                 if options.router == "logp.run":
                     result = logp.run(logp_program, number, views, failing)
                 else:
-                    result = pybsp.run(program, number, views, failing, router=options.router)
+                    folder = f"{options.report}-checkpoints"
+                    result = pybsp.run(
+                        program, number, views, failing, router=options.router, checkpoint=folder, every=1
+                    )
         except BaseException as error:
             chain: list[str] = []
             next_one: BaseException | None = error

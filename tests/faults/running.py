@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -184,6 +185,7 @@ def _shown(arguments: list[str], outcome: Outcome, medium: Medium, library: Libr
         return f"hung: {hung}"
     finally:
         Path(tempfile.gettempdir(), f"{mark}-acted").unlink(missing_ok=True)
+        shutil.rmtree(Path(tempfile.gettempdir(), f"{mark}-checkpoints"), ignore_errors=True)
     missed = outcome.missed(ended, medium.p)
     if not missed and (left := gone(mark)):
         missed = f"processes {left} were left"
