@@ -10,7 +10,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..rides import Ride, Supersteps
 from . import prefix_fixed, prefix_trees, tree
-from .algorithms import divisible, named
+from .algorithms import divisible, joining, named
 from .counted.prefix_trees import counted as counted_trees
 from .counted.prefix_trees import last_work
 from .plan import Plan
@@ -82,7 +82,10 @@ def _trees(machine: Machine, words: int, degree: int, order: Order) -> Cost:
 def choose(
     machine: Machine, words: float, items: int = 0, order: Order = "any", algorithm: str | None = None
 ) -> tuple[str, int]:
-    """What costs least: ("trees", degree), or ("2d", degree) where op works on the items of an array one by one."""
+    """What costs least: ("trees", degree), or ("2d", degree) where op works on the items of an array one by one.
+
+    2D-PREFIX is charged for joining its pieces too (algorithms.py).
+    """
     p, whole = machine.p, math.ceil(words)
     ways: list[tuple[str, int]] = []
     if algorithm in (None, "trees"):
@@ -94,7 +97,12 @@ def choose(
             )
     if algorithm == "2d" or (algorithm is None and items > 1 and p > 1):
         ways.append(("2d", choose_2d(machine, items, words / items if items else 1, order)))
-    return min(ways, key=lambda way: _cost(machine, words, items, order, *way).seconds)
+
+    def seconds(how: str, degree: int) -> float:
+        more = joining(machine, words) if how == "2d" else 0.0
+        return _cost(machine, words, items, order, how, degree).seconds + more
+
+    return min(ways, key=lambda way: seconds(*way))
 
 
 def _cost(machine: Machine, words: float, items: int, order: Order, how: str, degree: int) -> Cost:
