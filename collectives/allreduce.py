@@ -21,6 +21,7 @@ from .primitive import (
     Fold,
     Operator,
     Order,
+    alone,
     check_operator,
     checked_order,
     checked_out,
@@ -255,7 +256,8 @@ def allreduce(
     own = taken(value, "allreduce")
     choice = ("trees", given) if given else choose(bsp.machine, own.nbytes / 8 if items else words, items, order, asked)
     call.ends(supersteps(bsp.p, choice, items, order))
-    return placed(call.name, detached((yield from run(call, own, op, choice, words, order, out)), value), out)
+    result = detached((yield from run(call, own, op, choice, words, order, out)), value)
+    return placed(call.name, alone(op, result), out)
 
 
 def supersteps(p: int, choice: tuple[str, int], items: int = 0, order: Order = "any") -> int:

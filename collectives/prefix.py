@@ -23,6 +23,7 @@ from .primitive import (
     Call,
     Operator,
     Order,
+    alone,
     check_operator,
     checked_order,
     checked_out,
@@ -228,7 +229,8 @@ def prefix(
             it may be the value. None: a new one.
 
     Returns:
-        value_0 op value_1 op ... op value_pid; on processor 0 a copy of the value.
+        value_0 op value_1 op ... op value_pid; on processor 0 a copy of the value. Under a ufunc a number is one of
+        numpy's, on processor 0 too.
 
     Raises:
         UsageError: degree, order, algorithm, op's name, or dtype and shape differ or are out of range; op raised; a
@@ -259,7 +261,8 @@ def prefix(
     choice = (asked, given) if asked and given else choose(bsp.machine, size, items, order, asked)
     how, by = choice
     call.takes(len(plan_2d(bsp.p, items, by, order) if how == "2d" else plan(bsp.p, by, order)))
-    return placed("prefix", detached((yield from run(call, own, op, choice, words, order)), value), out)
+    result = detached((yield from run(call, own, op, choice, words, order)), value)
+    return placed("prefix", alone(op, result), out)
 
 
 def run(

@@ -21,6 +21,7 @@ from .primitive import (
     Fold,
     Operator,
     Order,
+    alone,
     check_operator,
     checked_order,
     checked_out,
@@ -271,7 +272,7 @@ def reduce(
     how, by = choice
     call.takes(len(by_blocks.plan(bsp.p, items, root) if how == "blocks" else trees(bsp.p, by, root, order)))
     total = yield from run(call, own, op, root, choice, words, order, out)
-    return placed("reduce", detached(total, value), out) if bsp.pid == root else None
+    return placed("reduce", alone(op, detached(total, value)), out) if bsp.pid == root else None
 
 
 def run(
