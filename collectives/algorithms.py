@@ -1,10 +1,14 @@
-"""The argument `algorithm` of functions that choose among several: one by its name, or None, the cheapest."""
+"""The argument `algorithm` of functions that choose among several: one by its name, or None, the cheapest.
+
+The cheapest is that of the least exact cost; what goes in pieces is charged for putting them together besides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from ..cost import Machine
 from ..errors import UsageError
 
 
@@ -53,3 +57,12 @@ def divisible(name: str, algorithm: str, items: int, least: int, value: str) -> 
             f'{name}: argument algorithm: "{algorithm}" cuts values, and needs a numpy ufunc as op and arrays of at '
             f"least {least} items, got {value} of {items} that can be cut; leave the choice to {name} (None)"
         )
+
+
+def joining(machine: Machine, words: float) -> float:
+    """Seconds in which a value of so many words is put together from pieces: a flop a word.
+
+    BSP does not charge for copies, so it is no part of a cost. But two processors, who save nothing else by pieces than
+    half the operations, lose by them wherever memory is what limits both.
+    """
+    return words / machine.r

@@ -11,7 +11,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..rides import Supersteps
 from . import by_blocks, fixed_order, groups, tree
-from .algorithms import divisible, named, only_trees
+from .algorithms import divisible, joining, named, only_trees
 from .counted.blocks import counted as counted_blocks
 from .counted.groups import counted as counted_groups
 from .plan import Plan
@@ -20,6 +20,7 @@ from .primitive import (
     Fold,
     Operator,
     Order,
+    alone,
     check_operator,
     checked_order,
     checked_out,
@@ -96,15 +97,20 @@ def _blocks(machine: Machine, words: float, items: int) -> Cost:
 def choose(
     machine: Machine, words: float, items: int = 0, order: Order = "any", algorithm: str | None = None
 ) -> tuple[str, int]:
-    """What costs least: ("trees", degree), or ("blocks", 0) where op works on at least p items one by one."""
+    """What costs least: ("trees", degree), or ("blocks", 0) where op works on at least p items one by one.
+
+    Blocks are charged for joining them too (algorithms.py).
+    """
     p, whole = machine.p, math.ceil(words)
     if algorithm == "blocks":
         return "blocks", 0
     degrees = tree.degrees(p) if order == "any" else fixed_order.degrees(p)
     best = min(degrees, key=lambda degree: _trees(machine, whole, degree, order).seconds)
     trees_cost = _trees(machine, whole, best, order)
-    if algorithm is None and items >= p > 1 and _blocks(machine, words, items).seconds < trees_cost.seconds:
-        return "blocks", 0
+    if algorithm is None and items >= p > 1:
+        by_blocks_seconds = _blocks(machine, words, items).seconds + joining(machine, words)
+        if by_blocks_seconds < trees_cost.seconds:
+            return "blocks", 0
     return "trees", best
 
 
@@ -221,7 +227,8 @@ def allreduce(
         ("trees", given) if given else choose(bsp.machine, own.nbytes / 8 if items else words, items, order, requested)
     )
     call.ends(supersteps(bsp.p, choice, items, order))
-    return placed(call.name, detached((yield from run(call, own, op, choice, words, order, out)), value), out)
+    result = detached((yield from run(call, own, op, choice, words, order, out)), value)
+    return placed(call.name, alone(op, result), out)
 
 
 def supersteps(p: int, choice: tuple[str, int], items: int = 0, order: Order = "any") -> int:

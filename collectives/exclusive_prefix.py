@@ -23,6 +23,7 @@ from .primitive import (
     NOT_SMALL,
     Call,
     Operator,
+    alone,
     check_operator,
     checked_out,
     descriptor,
@@ -146,7 +147,7 @@ def _small(
             before = np.array(before)  # numpy's operators make numbers of arrays without axes
     if isinstance(before, np.ndarray) and (before is found.first or not before.flags.owndata):
         before = before.copy()
-    return placed(name, before, out)
+    return placed(name, alone(op, before), out)
 
 
 @primitive(cost, plan, _small)
@@ -216,7 +217,7 @@ def exclusive_prefix(
         before = first
     elif is_array(value) and isinstance(before, np.generic):
         before = np.array(before)  # numpy's operators make numbers of arrays without axes
-    return placed("exclusive_prefix", before, out)
+    return placed("exclusive_prefix", alone(op, before), out)
 
 
 def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supersteps[Any]:
@@ -232,6 +233,5 @@ def _identity(op: Operator, value: Any) -> Any:
         # -1, of np.bitwise_and, is all bits of an unsigned number too.
         return np.broadcast_to(np.array(op.identity).astype(value.dtype), value.shape).copy()
     if is_number(value):
-        number = np.array(op.identity).astype(np.asarray(value).dtype)[()]
-        return number if isinstance(value, np.generic) else number.item()
+        return np.array(op.identity).astype(np.asarray(value).dtype)[()]
     return None

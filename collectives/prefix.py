@@ -10,7 +10,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..rides import Supersteps
 from . import prefix_fixed, prefix_trees, tree
-from .algorithms import divisible, named
+from .algorithms import divisible, joining, named
 from .counted.prefix_trees import counted as counted_trees
 from .counted.prefix_trees import last_work
 from .plan import Plan
@@ -22,6 +22,7 @@ from .primitive import (
     Call,
     Operator,
     Order,
+    alone,
     check_operator,
     checked_order,
     checked_out,
@@ -81,7 +82,10 @@ def _trees(machine: Machine, words: int, degree: int, order: Order) -> Cost:
 def choose(
     machine: Machine, words: float, items: int = 0, order: Order = "any", algorithm: str | None = None
 ) -> tuple[str, int]:
-    """What costs least: ("trees", degree), or ("2d", degree) where op works on the items of an array one by one."""
+    """What costs least: ("trees", degree), or ("2d", degree) where op works on the items of an array one by one.
+
+    2D-PREFIX is charged for joining its pieces too (algorithms.py).
+    """
     p, whole = machine.p, math.ceil(words)
     ways: list[tuple[str, int]] = []
     if algorithm in (None, "trees"):
@@ -93,7 +97,12 @@ def choose(
             )
     if algorithm == "2d" or (algorithm is None and items > 1 and p > 1):
         ways.append(("2d", choose_2d(machine, items, words / items if items else 1, order)))
-    return min(ways, key=lambda way: _cost(machine, words, items, order, *way).seconds)
+
+    def seconds(how: str, degree: int) -> float:
+        more = joining(machine, words) if how == "2d" else 0.0
+        return _cost(machine, words, items, order, how, degree).seconds + more
+
+    return min(ways, key=lambda way: seconds(*way))
 
 
 def _cost(machine: Machine, words: float, items: int, order: Order, how: str, degree: int) -> Cost:
@@ -189,7 +198,8 @@ def prefix(
             it may be the value. None: a new one.
 
     Returns:
-        value_0 op value_1 op ... op value_pid; on processor 0 a copy of the value.
+        value_0 op value_1 op ... op value_pid; on processor 0 a copy of the value. Under a ufunc a number is one of
+        numpy's, on processor 0 too.
 
     Raises:
         UsageError: degree, order, algorithm, op's name, or dtype and shape differ or are out of range; op raised; a
@@ -220,7 +230,8 @@ def prefix(
     choice = (requested, given) if requested and given else choose(bsp.machine, size, items, order, requested)
     how, by = choice
     call.takes(len(plan_2d(bsp.p, items, by, order) if how == "2d" else plan(bsp.p, by, order)))
-    return placed("prefix", detached((yield from run(call, own, op, choice, words, order)), value), out)
+    result = detached((yield from run(call, own, op, choice, words, order)), value)
+    return placed("prefix", alone(op, result), out)
 
 
 def run(

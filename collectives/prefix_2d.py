@@ -250,6 +250,7 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
     if first <= pid < last:
         parts.insert(pid - first, column[row : row + 1])
     sums = call.own(lambda: _accumulated(parts, op), "op")
+    sums[0] = own_result(sums[0])  # which may be what arrived, and ends with the next sync
     bsp.work((len(parts) - 1) * words)
     # (2)iii. A prefix of the last sums over the processors of a row; (2)iv. of those below this one.
     before = yield from climbed_before(call, trees, sums[-1], op, words)
@@ -292,12 +293,12 @@ def climbed_before(call: Call, trees: Sequence[Step], total: Any, op: Operator, 
     return before
 
 
-def _accumulated(parts: list[Any], op: Operator) -> Any:
-    """The prefix sums of runs: a matrix with a row for each, or a list."""
-    if _keeps_dtype(op, parts[0]):
-        matrix = np.stack(parts)  # the one copy: what arrived ends with the next sync
-        return op.accumulate(matrix, axis=0, out=matrix)
-    sums = [parts[0].copy()]
+def _accumulated(parts: list[Any], op: Operator) -> list[Any]:
+    """The prefix sums of runs, of which the first is the first run itself.
+
+    Run by run: `accumulate` would go down the columns of a matrix one by one, in a multiple of the time.
+    """
+    sums = [parts[0]]
     for part in parts[1:]:
         sums.append(op(sums[-1], part))
     return sums
@@ -327,10 +328,8 @@ def _keeps_dtype(op: Operator, part: Any) -> TypeGuard[np.ufunc]:
     return isinstance(op, np.ufunc) and bool(op(part[:0], part[:0]).dtype == part.dtype)
 
 
-def _behind(before: Any, sums: Any, op: Operator) -> Any:
+def _behind(before: Any, sums: list[Any], op: Operator) -> list[Any]:
     """Prefix sums with one more in front."""
-    if isinstance(sums, np.ndarray):
-        return op(before, sums)
     return [op(before, each) for each in sums]
 
 

@@ -72,6 +72,7 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
         """Who sends what to whom."""
 
 
+_NUMBERS = frozenset({bool, int, float, complex})
 NOT_SMALL: Final = object()  # instead of a result: it is to ride
 REMEMBERED = 256  # prepared calls of a processor
 
@@ -429,6 +430,14 @@ def taken(value: Any, name: str, argument: str = "value") -> Any:
         UsageError: an object that cannot be pickled.
     """
     return own_argument(value) if is_number(value) or is_array(value) else unpacked(packed(value, name, argument))
+
+
+def alone(op: Operator, value: Any) -> Any:
+    """A result that op has had no part in: under a ufunc a number of numpy's, as it is where op made it."""
+    if isinstance(op, np.ufunc) and type(value) in _NUMBERS:
+        number: Any = np.asarray(value)[()]
+        return number if isinstance(number, np.generic) else value  # an int of more than 64 bits stays
+    return value
 
 
 def detached(result: Any, value: Any) -> Any:

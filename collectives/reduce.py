@@ -12,7 +12,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Ride, Supersteps
 from . import by_blocks, fixed_order, tree
-from .algorithms import divisible, named, only_trees
+from .algorithms import divisible, joining, named, only_trees
 from .counted.blocks import counted as counted_blocks
 from .plan import Plan, Step, joined
 from .primitive import (
@@ -21,6 +21,7 @@ from .primitive import (
     Fold,
     Operator,
     Order,
+    alone,
     check_operator,
     checked_order,
     checked_out,
@@ -99,15 +100,20 @@ def choose(
     root: int = 0,
     algorithm: str | None = None,
 ) -> tuple[str, int]:
-    """What costs least: ("trees", degree), or ("blocks", 0) where op works on at least p items one by one."""
+    """What costs least: ("trees", degree), or ("blocks", 0) where op works on at least p items one by one.
+
+    Blocks are charged for joining them too (algorithms.py).
+    """
     p, whole = machine.p, math.ceil(words)
     if algorithm == "blocks":
         return "blocks", 0
     degrees = tree.degrees(p) if order == "any" else fixed_order.degrees(p)
     best = min(degrees, key=lambda degree: trees(p, degree, 0, order).cost(machine, whole).seconds)
     trees_cost = trees(p, best, root, order).cost(machine, whole)
-    if algorithm is None and items >= p > 1 and _blocks(machine, words, items, root).seconds < trees_cost.seconds:
-        return "blocks", 0
+    if algorithm is None and items >= p > 1:
+        by_blocks_seconds = _blocks(machine, words, items, root).seconds + joining(machine, words)
+        if by_blocks_seconds < trees_cost.seconds:
+            return "blocks", 0
     return "trees", best
 
 
@@ -266,7 +272,7 @@ def reduce(
     how, by = choice
     call.takes(len(by_blocks.plan(bsp.p, items, root) if how == "blocks" else trees(bsp.p, by, root, order)))
     total = yield from run(call, own, op, root, choice, words, order, out)
-    return placed("reduce", detached(total, value), out) if bsp.pid == root else None
+    return placed("reduce", alone(op, detached(total, value)), out) if bsp.pid == root else None
 
 
 def run(

@@ -14,7 +14,7 @@ import numpy as np
 from ..bsp import BSP
 from ..notes import Note, Notes
 from ..rides import OF_SUPERSTEP, Ride, Supersteps
-from .primitive import NOT_SMALL, Operator, Order, checked_out, in_turn, is_number, own_result, placed, remember
+from .primitive import NOT_SMALL, Operator, Order, alone, checked_out, in_turn, is_number, own_result, placed, remember
 from .small import NUMBERS, QUICK, Array, Prepare, PreparedClimb, applied, keeps_form
 
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
@@ -110,6 +110,10 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
     quick = QUICK.get(op) if isinstance(op, np.ufunc) and fold is in_turn else None
     noted, read = (noted_array, reader(like)) if type(like) is np.ndarray else (noted_number, read_number)
     float64, has_result = np.float64, root in (pid, -1)
+    hears = any(sources for _, sources, _ in scheme)
+
+    def result(value: Any) -> Any:
+        return (value if hears else alone(op, value)) if has_result else None
 
     def tell(sign: int, value: Any, dests: list[int]) -> None:
         if dests:
@@ -146,7 +150,7 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
             sign += OF_SUPERSTEP
             if came:
                 value = combined(value, came, place)
-        return value if has_result else None
+        return result(value)
 
     def start_climb(value: Any, out: Array | None) -> Ride[Any]:
         steps = climb(value)
@@ -162,7 +166,7 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
         came = take(sign, sources, name)
         if came:
             value = combined(value, came, place)
-        return value if has_result else None
+        return result(value)
 
     def finish_two(value: Any, sign: int) -> Any:
         # `finish` where there is one other, and most often two floats.

@@ -28,6 +28,7 @@ from .primitive import (
     Fold,
     Operator,
     Order,
+    alone,
     checked_out,
     elementwise,
     in_turn,
@@ -125,10 +126,11 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         (sends, members, counts, (shown.parts[sources[0]], sources[0] < pid) if len(sources) == 1 else None)
         for sends, sources, members, counts in call.scheme(pid) or shown.idle
     ]
+    hears = any(len(members) > 1 for _, members, _, _ in scheme)
 
     def climb(value: Any) -> Any:
         if not scheme:
-            return value  # a group of one beside groups of one
+            return alone(op, value)  # a group of one beside groups of one
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
@@ -173,7 +175,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
                 else:
                     value = applied(name, pid, fold, list(zip(members, found, strict=True)), op)
                 work(words * (len(members) - 1))
-        return value
+        return value if hears else alone(op, value)
 
     return climb
 

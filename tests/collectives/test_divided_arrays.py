@@ -110,10 +110,10 @@ def test_an_exclusive_prefix_is_what_lies_before(p: int, degree: int | None, whi
 @pytest.mark.parametrize(
     ("op", "value", "first"),
     [
-        (np.add, 3, 0),
+        (np.add, 3, np.int64(0)),
         (np.multiply, np.float32(3), np.float32(1)),
         (np.bitwise_and, np.array([1, 2], np.uint8), np.array([255, 255], np.uint8)),
-        (np.logical_and, True, True),
+        (np.logical_and, True, np.bool_(True)),
         (np.maximum, 3, None),
         (max, 3, None),
         (np.add, "a", None),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import pybsp
 from pybsp import BSPMachine, Cost
-from pybsp.collectives import allreduce, broadcast, by_blocks, reduce
+from pybsp.collectives import allreduce, broadcast, by_blocks, prefix, reduce
 from pybsp.collectives.counted.blocks import counted as counted_blocks
 
 from ..costs import UP_TO_64, assert_ledger_is, machine
@@ -103,9 +103,11 @@ def test_the_degree_chosen_costs_least_of_all(
     trees = min(allreduce.plan(p, degree).cost(m, words).seconds for degree in degrees)
     assert allreduce.cost(m, words).seconds == pytest.approx(trees, rel=1e-12)
     if words >= p:
-        trees = min(trees, allreduce.plan(p, algorithm="blocks", items=words).cost(m).seconds)
-        root = p // 2
-        least = min(least, reduce.plan(p, root=root, algorithm="blocks", items=words).cost(m).seconds)
+        root, copying = p // 2, words / r
+        blocks = allreduce.plan(p, algorithm="blocks", items=words).cost(m).seconds
+        trees = blocks if blocks + copying < trees else trees
+        blocks = reduce.plan(p, root=root, algorithm="blocks", items=words).cost(m).seconds
+        least = blocks if blocks + copying < least else least
         assert reduce.cost(m, words, root=root, items=words).seconds == pytest.approx(least, rel=1e-12)
     assert allreduce.cost(m, words, items=words).seconds == pytest.approx(trees, rel=1e-12)
 
@@ -135,11 +137,20 @@ def test_the_closed_form_of_blocks_is_what_their_plan_counts() -> None:
                     assert all(a.locality <= b.locality for a, b in zip(planned, closed, strict=True))
 
 
-def test_blocks_of_two_processors_are_chosen_where_work_costs_more_than_a_superstep() -> None:
-    on = BSPMachine(2, g=1.0, l=100.0, r=1.0)
-    assert allreduce.cost(on, 198, items=198).supersteps == 1
-    assert allreduce.cost(on, 202, items=202).supersteps == 2
-    assert allreduce.cost(on, 202).supersteps == 1
+def test_blocks_are_chosen_where_what_they_save_is_more_than_a_superstep_and_a_copy() -> None:
+    on = BSPMachine(3, g=1.0, l=100.0, r=1.0)
+    # In one superstep 2k words and 2k flop; by blocks 4/3 k words, 2/3 k flop, a copy of k words, and l.
+    assert allreduce.cost(on, 99, items=99).supersteps == 1
+    assert allreduce.cost(on, 102, items=102).supersteps == 2
+    assert allreduce.cost(on, 102).supersteps == 1
+
+
+def test_between_two_processors_nothing_goes_in_pieces() -> None:
+    for r in (1.0, 1e9):
+        on = BSPMachine(2, g=1e-9, l=1e-5, r=r)
+        for items in (1 << 13, 1 << 20, 1 << 27):
+            for primitive in (allreduce, reduce, prefix):
+                assert primitive.cost(on, items, items=items).supersteps == 1
 
 
 def combined(plan: Any, p: int) -> list[tuple[int, ...]]:

@@ -535,6 +535,25 @@ def test_numbers_of_all_kinds_have_the_bits_and_types_that_ride(spmd: Spmd) -> N
             assert small == riding
 
 
+def test_a_number_under_a_ufunc_gives_one_type_on_all_processors(spmd: Spmd) -> None:
+    numbers: list[Any] = [True, 2, 2.5, 1j, np.float32(3), np.int8(3)]
+    functions: list[Any] = [allreduce, prefix, collectives.exclusive_prefix, reduce]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for number in numbers:
+            for function in functions:
+                started = function.start(bsp, number, np.add, degree=2).finish()
+                found.append(
+                    [type(function(bsp, number, np.add)), type(function(bsp, number, np.maximum)), type(started)]
+                )
+        return found
+
+    for found in spmd(main):
+        for types, number in zip(found, [number for number in numbers for _ in functions], strict=True):
+            assert set(types) <= {type(np.asarray(number)[()]), type(None)}
+
+
 def test_small_arrays_have_the_bits_that_ride_whatever_their_size(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         rng = np.random.default_rng(bsp.pid)
