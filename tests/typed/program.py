@@ -97,7 +97,9 @@ def divided(bsp: pybsp.BSP) -> float:
     owners, _ = block.places(np.arange(8))
     words: int = to_all.cost(bsp.machine).h + sum(bsp.ledger.index_bytes.values())
     to_all.free()
-    return float(ticket.value[0]) + words + cost.h + pattern.served + pattern.index_bytes + float(dealt.size + owners.size)
+    return (
+        float(ticket.value[0]) + words + cost.h + pattern.served + pattern.index_bytes + float(dealt.size + owners.size)
+    )
 
 
 def together(bsp: pybsp.BSP) -> None:
