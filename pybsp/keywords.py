@@ -1,19 +1,6 @@
 """The keywords of `run`, `simulate`, `start_ranks` and `attach` that are pybsp's; all others go to the program.
 
-    name      run  simulate  start_ranks  attach  what it says
-    router    x    x         x            x       how messages travel
-    machine   x    x         x            x       the parameters by which costs are predicted
-    checked   x    x         x            x       whether to check what is too dear for every superstep
-    timeout   x    (x)       x            x       seconds until a superstep that somebody does not reach fails; simulate
-                                                  takes it, and needs none
-    checkpoint  x  x                              where checkpoints go
-    every     x    x                              how often
-    p              x                              virtual processors
-    failures       x                              how the machine fails
-    measure        x                              whether the time of computing counts as work
-    network        x                              what carries the messages, in steps
-    n                        x                    ranks
-    hosts                    x                    where they run
+The table of them is in docs/reference/settings.md.
 
 A program that has a parameter of such a name gets it by position: `pybsp.run(main, 5)` for `def main(bsp, timeout)`.
 """

@@ -98,9 +98,9 @@ def leave() -> None:
     _take(_left(launched()[1]))
 
 
-def speaks() -> bool:
-    """Whether this is the first process of its launcher that asks: one alone says what all find by themselves."""
-    return _take(f"{_job} speaks")
+def speaks(about: str = "") -> bool:
+    """Whether this is the first process of its launcher, on this host, that asks: one alone says what all find."""
+    return not _job or _take(f"{_job} speaks {about}")
 
 
 def _left(rank: int) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import mmap
 import os
 import shutil
 import subprocess
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pybsp.transport import populating
 from pybsp.transport.board import Board
 from pybsp.transport.waiting import Waiter
 from pybsp.transport.wire import CONTEXTS, SLOT, TAG, board_bytes
@@ -199,12 +203,18 @@ def test_what_is_said_to_nobody_on_a_board_is_an_error_to_those_it_was_for() -> 
 # -- shared memory that is full ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("1000")
+@pytest.mark.fast("1000-True")
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="a /dev/shm of its own needs root")
+@pytest.mark.parametrize("populates", [True, False])
 @pytest.mark.parametrize("words", [10, 1000, 3000, 100_000])
-def test_shared_memory_that_fills_up_in_mid_run_is_no_end(program: Program, words: int) -> None:
+def test_shared_memory_that_fills_up_in_mid_run_is_no_end(program: Program, words: int, populates: bool) -> None:
     path = program(f"""
+        import ctypes, errno
         import numpy as np, pybsp
+        from pybsp.transport import arena, populating
+        if not {populates}:  # as before Linux 5.14, and where df does not tell
+            populating._libc.madvise = lambda *_: ctypes.set_errno(errno.EINVAL) or -1
+            arena.free_bytes = lambda: 1 << 40
         def main(bsp):
             bsp.sync()
             if bsp.pid == 0:
@@ -230,6 +240,30 @@ def test_shared_memory_that_fills_up_in_mid_run_is_no_end(program: Program, word
         ["unshare", "--mount", "bash", "-c", mounted], capture_output=True, text=True, timeout=120, check=False
     )
     assert (ended.returncode, ended.stdout) == (0, "all\n"), ended
+    told = ended.stderr.count("pybsp: the shared memory of ")
+    assert told == len(ended.stderr.splitlines())
+    assert told == 1 if words == 100_000 else told <= 1, ended
+
+
+def test_pages_that_cannot_be_had_are_noticed_without_touching_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = mmap.PAGESIZE
+    path = tmp_path / "two pages"
+    path.write_bytes(bytes(range(256)) * (2 * page // 256))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        os.truncate(path, page)  # who touches the second one now is ended
+        memory = memoryview(mapped)
+        for madvise in (None, lambda *_: ctypes.set_errno(errno.EINVAL) or -1):
+            if madvise is not None:
+                assert populating._libc is not None
+                monkeypatch.setattr(populating._libc, "madvise", madvise)
+            assert populating.populate(memory[100:page])
+            assert populating.populate(memory[:0])
+            assert not populating.populate(memory[100:])
+            assert not populating.populate(memory[page + 100 : page + 200])
+        assert bytes(memory[:page]) == bytes(range(256)) * (page // 256)
+        memory.release()
 
 
 # -- views that are kept ----------------------------------------------------------------------------------------------

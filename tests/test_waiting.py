@@ -16,7 +16,7 @@ from textwrap import dedent
 import pytest
 
 import pybsp
-from pybsp import keywords, settings, signals, watch
+from pybsp import settings, signals, watch
 from pybsp.errors import SyncError, UsageError
 from pybsp.transport.patience import ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
@@ -589,13 +589,19 @@ def test_no_handler_is_set_where_none_is_wanted() -> None:
 
 
 def test_the_table_of_keywords_is_that_of_the_functions() -> None:
-    assert keywords.__doc__ is not None
-    heading, *rows = [line for line in keywords.__doc__.splitlines() if line.startswith("    ") and line[4] != " "]
-    columns = {name: heading.index(f" {name} ") + 1 for name in ("run", "simulate", "attach")}
-    functions: dict[str, Callable[..., object]]
-    functions = {"run": pybsp.run, "simulate": pybsp.simulate, "attach": pybsp.attach}
-    for name, column in columns.items():
-        listed = {row.split()[0] for row in rows if row[column : column + 3].strip()}
+    page = (Path(__file__).parent.parent / "docs" / "reference" / "settings.md").read_text()
+    table = page[page.index("| keyword |") :].split("\n\n")[0]
+    (_, *names, _), _, *rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    functions: dict[str, Callable[..., object]] = {
+        "run": pybsp.run,
+        "simulate": pybsp.simulate,
+        "start_ranks": pybsp.start_ranks,
+        "attach": pybsp.attach,
+        "logp.run": pybsp.logp.run,
+    }
+    assert names == list(functions)
+    for column, name in enumerate(names, 1):
+        listed = {row[0] for row in rows if row[column] == "x"}
         found = inspect.signature(functions[name]).parameters.values()
         assert listed == {one.name for one in found if one.kind is one.KEYWORD_ONLY}, name
 

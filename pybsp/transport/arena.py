@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import sys
 from collections.abc import Iterable
 from ctypes import addressof, c_char
 from functools import partial
@@ -10,6 +12,7 @@ from weakref import ref
 
 import numpy as np
 
+from .. import process, settings
 from .memory import BufferPool, Bytes, first_free, in_use
 from .populating import populate
 from .wire import BY_MESSAGE
@@ -27,6 +30,17 @@ def free_bytes() -> int:
     except OSError:
         return UNKNOWN  # not a system that has it there: nothing is known
     return found.f_bavail * found.f_frsize
+
+
+def _say_full() -> None:
+    """Once on a node, where nobody has asked for so little shared memory."""
+    if not settings.text(settings.SHARED) and process.speaks("shared memory is full"):
+        print(
+            f"pybsp: the shared memory of {socket.gethostname()} is full ({free_bytes() >> 20} MiB of /dev/shm are "
+            "free): what its processors send and has no room there goes by messages, which takes longer; see "
+            "`df /dev/shm`",
+            file=sys.stderr,
+        )
 
 
 class SharedPool(BufferPool):
@@ -48,6 +62,7 @@ class SharedPool(BufferPool):
         self._watched: dict[int, tuple[int, object]] = {}  # of those that stay longer: extent, weak reference
         self._gone: dict[int, object] = {}  # of those, that nobody refers to: at any moment, in any thread
         self._populated = begin  # up to here pages are there
+        self._full = False  # it could not grow, once
 
     def take(self, size: int) -> Bytes:
         if size < SMALLEST:
@@ -59,6 +74,9 @@ class SharedPool(BufferPool):
         if buffer is None:
             buffer = self._another(size, bits, recent)
             if buffer is None:
+                if not self._full:
+                    self._full = True
+                    _say_full()
                 return super().take(size)
         return buffer[:size]
 

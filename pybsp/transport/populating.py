@@ -1,7 +1,9 @@
 """Memory whose pages are made now, by a call that fails where there is no room for them.
 
 To touch a page of shared memory that cannot be had ends the process (SIGBUS). Linux 5.14 and later make pages by
-`madvise(MADV_POPULATE_WRITE)`, which reports it. Where there is no such call, nothing is known, and nothing is done.
+`madvise(MADV_POPULATE_WRITE)`, which reports it. Before, the kernel is had to touch them, in a call that copies a byte
+of each page into a pipe and back: what ends a process fails there. On other systems nothing is known, and nothing is
+done.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import mmap
+import os
 import sys
 
 MADV_POPULATE_WRITE = 23
@@ -30,4 +33,22 @@ def populate(memory: memoryview) -> bool:
     begin = address & -mmap.PAGESIZE
     if _libc.madvise(begin, address + memory.nbytes - begin, MADV_POPULATE_WRITE) == 0:
         return True
-    return ctypes.get_errno() == errno.EINVAL  # a system that does not know it
+    return ctypes.get_errno() == errno.EINVAL and _touched(memory.cast("B"), begin - address)
+
+
+def _touched(memory: memoryview, first: int) -> bool:
+    """As `populate`, where madvise does not know it; pages begin at `first`, which may lie before the memory."""
+    reads, writes = os.pipe()
+    try:
+        for page in range(first, len(memory), mmap.PAGESIZE):
+            at = max(page, 0)
+            os.write(writes, memory[at : at + 1])
+            os.readv(reads, [memory[at : at + 1]])
+    except OSError as error:
+        if error.errno != errno.EFAULT:
+            raise
+        return False
+    finally:
+        os.close(reads)
+        os.close(writes)
+    return True

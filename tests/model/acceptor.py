@@ -58,7 +58,9 @@ class Acceptor:
         self._world, self._own, self._memory = world, own, Memory()
         self._somewhere = self._memory.cell("somewhere")
         self._places = Places(lambda: rank(world, self._memory, own).program())
-        self._names = [name for name in {says.rstrip("*+") for says in world.says} if name not in ("quiet", "own")]
+        self._names = [
+            name for name in {says.rstrip("*+") for says in world.says} if name not in ("quiet", "own", "show")
+        ]
         self._quietly: dict[int, list[int]] = {}
 
     def refused(self, accesses: Iterable[Access]) -> str:
@@ -120,6 +122,8 @@ class Acceptor:
         if step.name == "read" and step.arguments[0] == self._somewhere:
             # A text; the place tells data from that of other exchanges.
             return tuple([(-1, -1, place, name, self._somewhere) for name in self._names])
+        if step.name == "read" and (self._named(step.arguments[0]) or ("",))[0] == "area":  # a record
+            return ((-1, -1, place, "show"),)
         if step.name == "write" and (step.local or self._named(step.arguments[0]) is None):
             return (None,)
         return ()

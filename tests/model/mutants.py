@@ -154,6 +154,67 @@ MUTANTS = (
             ),
         ),
     ),
+    # -- records that are shown
+    Mutant(
+        "a record's memory is used again one exchange too early",
+        "board, shown",
+        (
+            (
+                'return self.cell("area", *self.at, self.ranks[k], self.number & 1, 0)',
+                'return self.cell("area", *self.at, self.ranks[k], 1, 0)',
+            ),
+        ),
+    ),
+    Mutant(
+        "the status is written before the record",
+        "board, shown",
+        (
+            (
+                '        yield self.do("write", self.record(self.own), text)\n'
+                "        word = self.number << STATUS_EPOCH_SHIFT | kind | SHOWS\n",
+                "        word = self.number << STATUS_EPOCH_SHIFT | kind | SHOWS\n",
+            ),
+            (
+                '        yield self.do("write", self.status(self.own), word | borrowed)\n',
+                '        yield self.do("write", self.status(self.own), word | borrowed)\n'
+                '        yield self.do("write", self.record(self.own), text)\n',
+            ),
+        ),
+    ),
+    Mutant(
+        "one who shows waits for one other alone",
+        "board of three, shown",
+        (
+            (
+                "            if seen != word:\n                alike = False\n        if not alike:",
+                "            if seen != word and k == self.others[0]:\n"
+                "                alike = False\n        if not alike:",
+            ),
+        ),
+    ),
+    Mutant(
+        "the status does not tell that something is shown",
+        "board, shown",
+        (("| kind | SHOWS\n", "| kind\n"),),
+    ),
+    Mutant(
+        "what others borrow is free where all show",
+        "board, shown and lent",
+        (
+            (
+                "            differs = borrowed > 0\n            for k in self.others:\n"
+                "                if not differs:\n"
+                '                    seen = yield self.do("read", self.status(k))\n'
+                "                    differs = seen != word\n            if differs:\n"
+                "                yield from self.finish()\n                return all(",
+                "            differs = borrowed > 0\n            for k in self.others:\n"
+                "                if not differs:\n"
+                '                    seen = yield self.do("read", self.status(k))\n'
+                "                    differs = seen & ~BORROWS != word\n            if differs:\n"
+                "                yield from self.finish()\n                return all(",
+            ),
+        ),
+    ),
     # -- parts
     Mutant(
         "a part begins at the smallest number that a member has used",

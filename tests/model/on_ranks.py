@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from pybsp.transport import GETS, MAIL, PUTS, SYNC, Parcel, Section
+from pybsp.transport import GETS, MAIL, PUTS, RIDES, SYNC, Arrival, Parcel, Section
+from pybsp.transport.media.near import Near
 from pybsp.transport.medium import MPITransport
 from pybsp.transport.mpi import duplicate
 from pybsp.transport.neighbours import INLINE_DATA_NEAR
@@ -55,6 +56,14 @@ def _exchange(transport: MPITransport, says: str) -> list[Any]:
     what, begins = says.rstrip("+"), says.endswith("+")
     to = (transport.pid + 1) % transport.p
     note, parcels = None, {}
+    if what == "show":
+        board = transport.board
+        assert isinstance(transport, Near)
+        assert board is not None
+        at = board.shown()[1][board.number + 1 & 1]
+        board._own_part[at : at + 8] = bytes(8)
+        arrival = transport.show(RIDES)
+        return [] if arrival is None else _large(transport, arrival)
     if what == "note":
         note = "to all"
     elif what == "own":
@@ -67,7 +76,13 @@ def _exchange(transport: MPITransport, says: str) -> list[Any]:
         parcel: Parcel = {PUTS: Section([], 0, 0, data), GETS: Section([], 0, 0, None)}
         parcels[to] = parcel
         del data, parcel
-    arrival = transport.post(SYNC, note, parcels)() if begins else transport.exchange(SYNC, note, parcels)
+    return _large(
+        transport, transport.post(SYNC, note, parcels)() if begins else transport.exchange(SYNC, note, parcels)
+    )
+
+
+def _large(transport: MPITransport, arrival: Arrival) -> list[Any]:
+    """The data that was received, where it lies."""
     return [
         np.frombuffer(section.data, np.uint8)
         for source, parcel in arrival.parcels

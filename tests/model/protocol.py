@@ -14,6 +14,7 @@ against which what arrives is held.
     laid    a manifest too long for the area, which lies in the arena
     late    a manifest that goes as a message, as area and arena are full
     send    data that goes as a message, as the arena is full
+    show    a record for all, as small collectives on one node have it
     ...*    to all others, each its own; else to the next one
     ...+    by begin and end, and the next exchange's data may be written in between
 """
@@ -23,13 +24,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pybsp.transport import SYNC
+from pybsp.transport import RIDES, SYNC
 from pybsp.transport.wire import (
     AGES,
     BORROWS,
     BY_MESSAGE,
     HAS,
     KIND_AND_FLAGS,
+    SHOWS,
     SOMETHING,
     STATUS_EPOCH_SHIFT,
     TAG_EPOCH_SHIFT,
@@ -96,6 +98,9 @@ class Board(Stateful):
     def area(self, k: int, before: int = 0) -> int:
         return self.cell("area", *self.at, self.ranks[self.own], self.number - before & 1, k)
 
+    def record(self, k: int) -> int:
+        return self.cell("area", *self.at, self.ranks[k], self.number & 1, 0)
+
     def release(self, word: str) -> int:
         return self.cell("release", *self.at, word)
 
@@ -123,6 +128,31 @@ class Board(Stateful):
             if differs:
                 yield from self.finish()
                 return False
+        yield from self.use_again(0)
+        return True
+
+    def show(self, kind: int, text: Any) -> Program:
+        """With the record, which its caller writes in the code."""
+        self.number += 1
+        yield self.do("write", self.record(self.own), text)
+        word = self.number << STATUS_EPOCH_SHIFT | kind | SHOWS
+        borrowed = yield from self.borrowed()
+        alike = not borrowed
+        yield self.do("write", self.status(self.own), word | borrowed)
+        for k in self.others:
+            seen = yield self.do("read", self.status(k))  # the last look, when its patience is over
+            if seen != word:
+                alike = False
+        if not alike:
+            yield from self.come()
+            differs = borrowed > 0
+            for k in self.others:
+                if not differs:
+                    seen = yield self.do("read", self.status(k))
+                    differs = seen != word
+            if differs:
+                yield from self.finish()
+                return all(seen & ~BORROWS == word for seen in self.words)
         yield from self.use_again(0)
         return True
 
@@ -325,6 +355,14 @@ class Transport(Stateful):
             arrived = {}
             if not quiet:
                 arrived = yield from self.receive([], ())
+        elif what == "show":
+            assert all_near
+            assert board is not None
+            alike = yield from board.show(RIDES, (rank.own, -1, (rank.epoch, position), "show"))
+            if alike:
+                arrived = yield from self.records(board.others)
+            else:
+                arrived = yield from self.receive([], ())
         else:
             trades = all_near and not begins and what != "note"
             sends = yield from self.hand_over(said, trades)
@@ -427,6 +465,8 @@ class Transport(Stateful):
             found = yield from board.manifests()
             late = [(self.near[k], size) for k, place, size in found if place == BY_MESSAGE]
             arrived = yield from self.texts([entry for entry in found if entry[1] != BY_MESSAGE])
+            shown = yield from self.records([k for k in board.others if board.words[k] & SHOWS])
+            arrived |= shown
         for s, word in zip(self.peers, words, strict=True):
             _, number, size, text = word
             if number != self.number & COUNTED:
@@ -474,6 +514,15 @@ class Transport(Stateful):
                 self.board.got.append((self.board.number, k, text[4], data))
                 if (text[4], data) not in self.rank.it.views:
                     self.rank.it.views.append((text[4], data))
+            arrived[self.near[k]] = text
+        return arrived
+
+    def records(self, of: Sequence[int]) -> Program:
+        """Read what these show, by source."""
+        assert self.board is not None
+        arrived: dict[int, Any] = {}
+        for k in of:
+            text = yield self.do("read", self.board.record(k))
             arrived[self.near[k]] = text
         return arrived
 
@@ -694,7 +743,7 @@ class Rank(Stateful):
             ()
             if name in ("quiet", "own")
             else tuple(sorted(others))
-            if name == "note"
+            if name in ("note", "show")
             else others
             if "*" in what
             else others[:1]
@@ -705,7 +754,7 @@ class Rank(Stateful):
         )
         texts = []
         taken: list[int] = []
-        for d in to:
+        for d in () if name == "show" else to:
             whom = -1 if name == "note" else transport.ranks[d]
             cell = 0
             token: tuple[Any, ...] = (self.own, whom, (self.epoch, position), name)
@@ -784,7 +833,8 @@ class Rank(Stateful):
             text = arrived.get(d)
             if (text is not None) != (self.own in to):
                 raise WrongError(f"rank {rank} said {name} to {to}, and {text} arrived")
-            if text is not None and text[:4] != (rank, -1 if name == "note" else self.own, note[:2], name):
+            whom = -1 if name in ("note", "show") else self.own
+            if text is not None and (not text or text[:4] != (rank, whom, note[:2], name)):
                 raise WrongError(f"rank {rank} said {name}, and {text} arrived")
 
     # -- when an exchange was left by an exception (revocation.py)

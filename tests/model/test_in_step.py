@@ -16,7 +16,7 @@ from .accesses import Access
 from .on_ranks import Superstep
 from .protocol import World
 
-SAYS = ("quiet", "own", "mail", "note", "data", "data+")
+SAYS = ("quiet", "own", "mail", "note", "data", "data+", "show")
 Script = list[Superstep]
 
 
@@ -29,6 +29,8 @@ def scripts(p: int) -> list[Script]:
     ]
     keeps = [False] * p
     of_all: Superstep = everyone, ["data"] * p, keeps
+    shown: Superstep = everyone, ["show"] * p, [True] * p
+    found.append([shown, of_all, shown, (everyone, [*["show"] * (p - 1), "quiet"], keeps), shown])
     found.append([of_all, ([0, 1], ["data"] * p, keeps), of_all, ([p - 2, p - 1], ["mail"] * p, keeps), of_all])
     return found
 
