@@ -17,8 +17,9 @@ import pytest
 import pybsp
 from pybsp import page
 from pybsp.cli import main as command
+from pybsp.collectives import allreduce, prefix
 from pybsp.errors import UsageError
-from pybsp.ledger import Supersteps, append_run
+from pybsp.ledger import Supersteps, append_run, read
 from pybsp.machine import BSPMachine
 from pybsp.trace import BINS, KINDS, LANES
 
@@ -252,3 +253,31 @@ def test_a_ledger_of_no_supersteps_is_a_page_too(tmp_path: Path) -> None:
     append_run(path, {**about, "supersteps": Supersteps()}, first=True)
     assert page.write([str(path)], str(out)) == 0
     assert "run 1: p = 2 virtual processors" in Page(out).text
+
+
+def test_what_rode_is_in_the_file_the_report_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for _ in range(2):
+            tickets = [allreduce.start(bsp, np.ones(3), np.add), allreduce.start(bsp, 1.0, np.add)]
+            tickets.append(prefix.start(bsp, 1.0, np.add))
+            bsp.sync()
+            assert all(ticket.done for ticket in tickets)
+
+    path, out = tmp_path / "ledger.json", tmp_path / "page.html"
+    found = pybsp.simulate(main, p=2).ledger
+    rode = {"0": {"allreduce": 8, "prefix": 1}, "1": {"allreduce": 8, "prefix": 1}}
+    assert found.to_dict()["riding"] == rode
+    append_run(path, found.as_json(["here"] * 2, "direct"), first=True)
+    assert read(path)["runs"][0]["riding"] == rode
+    text = (
+        "Riding in the supersteps above, from all processors: allreduce 16 words in 2 supersteps, prefix 2 words in 2"
+    )
+    assert command(["report", str(path)]) == 0
+    assert text in capsys.readouterr().out
+    assert page.write([str(path)], str(out)) == 0
+    assert text in Page(out).text
+    content = json.loads(path.read_text())
+    content["runs"][0]["riding"]["0"] = 7
+    path.write_text(json.dumps(content))
+    assert command(["report", str(path)]) == 2
+    assert "riding.0: expected an object" in capsys.readouterr().err
