@@ -741,6 +741,8 @@ class Ledger(_Records):
     def to_dict(self) -> dict[str, Any]:
         """The ledger as plain data: p, the machine, each superstep, the sums by label and of all (`Record.to_dict`).
 
+        And `riding`, where anything rode.
+
         Examples:
             >>> found = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_dict()
             >>> list(found), found["total"]["supersteps"]
@@ -755,7 +757,12 @@ class Ledger(_Records):
             "supersteps": [record.to_dict() for record in self],
             "labels": [record.to_dict() for record in rows.totals()],
             "total": rows.total.to_dict(),
+            **self._ridden(),
         }
+
+    def _ridden(self) -> dict[str, Any]:
+        """`riding` as an entry of plain data, where anything rode."""
+        return {"riding": {str(number): dict(words) for number, words in self.riding.items()}} if self.riding else {}
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a line of comma-separated values for each superstep, below a line of the names; as `Record.to_dict`,
@@ -846,6 +853,7 @@ class Ledger(_Records):
             **({"kinds": {number: dict(one) for number, one in self.kinds.items()}} if self.kinds else {}),
             **({"index_bytes": self.index_bytes} if self.index_bytes else {}),
             **({"parts": {number: one._asdict() for number, one in self.parts.items()}} if self.parts else {}),
+            **self._ridden(),
             "virtual": self.virtual,
             "hosts": list(hosts),
             **circumstances,
@@ -1079,6 +1087,7 @@ _FIELDS = fields(
         "parts": table(_parts_of_one),
         "kinds": table(table(_FIGURE)),
         "index_bytes": table(whole()),
+        "riding": table(table(_COUNT)),
     },
     others=untouched,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,6 +59,21 @@ def placed(run: dict[str, Any]) -> Iterator[str]:
         yield line
 
 
+def rode(run: dict[str, Any]) -> Iterator[str]:
+    """What collectives sent that rode in the supersteps of a run, by their names; nothing where none did."""
+    words: Counter[str] = Counter()
+    supersteps: Counter[str] = Counter()
+    for of_superstep in run.get("riding", {}).values():
+        words.update(of_superstep)
+        supersteps.update(of_superstep.keys())
+    if words:
+        shares = (
+            f"{harmless(name)} {counted(words[name], 'word')} in {counted(supersteps[name], 'superstep')}"
+            for name in sorted(words)
+        )
+        yield f"Riding in the supersteps above, from all processors: {', '.join(shares)}."
+
+
 def counted(number: int, noun: str) -> str:
     """So many of them: "1 rank", "2 ranks"."""
     return f"{number} {noun}{'s' * (number != 1)}"
@@ -81,6 +97,7 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
             f"Indices of patterns, which count no words: {sum(indices.values()):,} bytes, in "
             f"{counted(len(indices), 'superstep')}."
         )
+    yield from rode(run)
     if any(run["machine"].get(key) is not None for key in BARS.values()):
         yield (
             "+- is the median and the 95th percentile of the errors of the machine file's predictions of supersteps "

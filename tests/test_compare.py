@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pybsp.benchmarks.against_mpi.command import main
+from pybsp.benchmarks.against_mpi.command import joined, main
 from pybsp.benchmarks.against_mpi.figures import FIGURES, figure_for
 from pybsp.benchmarks.against_mpi.growth import growth
-from pybsp.benchmarks.against_mpi.report import ratio, seconds, spread
+from pybsp.benchmarks.against_mpi.report import figures, ratio, seconds, spread
 from pybsp.benchmarks.against_mpi.summary import CONFIDENCE, outside
 from pybsp.benchmarks.against_mpi.summary import ratio as ratio_of
 from pybsp.benchmarks.against_mpi.works import catalogue
@@ -284,6 +284,27 @@ def test_wrong_usage_says_what_is_wrong(arguments: list[str], message: str, caps
         status = int(ended.code or 0)
     assert status == 2
     assert message in capsys.readouterr().err
+
+
+def test_runs_without_the_compiled_core_stand_beside_those_with_it() -> None:
+    def ran(compiled: bool, median: float) -> dict[str, Any]:
+        entry = {"of": "pybsp", "against": "raw Allreduce", "median": median, "low": median, "high": median}
+        return {
+            "p": 2,
+            "family": "MPICH",
+            "network": None,
+            "machine": {"cores": 2, "compiled": compiled},
+            "works": [{"work": "allreduce number", "size": 1, "ratios": [entry]}],
+        }
+
+    def cells(*runs: dict[str, Any]) -> list[str]:
+        shown = figures(joined([{"runs": [run], "growth": []} for run in runs]))
+        rows = zip(*([*column.cells] for column in shown.columns), strict=True)
+        return next([str(cell) for cell in row[-3:]] for row in rows if str(row[0]) == "allreduce of a float64")
+
+    assert cells(ran(True, 1.25), ran(False, 3.5)) == ["1.25 (1.25 to 1.25)", "reached", "3.5 (3.5 to 3.5)"]
+    assert cells(ran(True, 1.75)) == ["1.75 (1.75 to 1.75)", "missed", ""]
+    assert cells(ran(False, 3.5))[::2] == ["not in this run", "3.5 (3.5 to 3.5)"]
 
 
 def test_show_refuses_what_is_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,9 @@ import pytest
 import pybsp
 from pybsp import page
 from pybsp.cli import main as command
+from pybsp.collectives import allreduce, prefix
 from pybsp.errors import UsageError
-from pybsp.ledger import Supersteps, append_run
+from pybsp.ledger import Supersteps, append_run, read
 from pybsp.machine import BSPMachine
 from pybsp.report import notes
 from pybsp.trace import BINS, KINDS, LANES
@@ -271,3 +272,31 @@ def test_a_report_says_how_many_bytes_of_indices_there_were() -> None:
     run = {"hosts": [], "machine": {}, "virtual": False, "supersteps": ledger, "index_bytes": {"1": 48, "3": 2400}}
     assert list(notes(run)) == ["Indices of patterns, which count no words: 2,448 bytes, in 2 supersteps."]
     assert list(notes({**run, "index_bytes": {}})) == []
+
+
+def test_what_rode_is_in_the_file_the_report_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for _ in range(2):
+            tickets = [allreduce.start(bsp, np.ones(3), np.add), allreduce.start(bsp, 1.0, np.add)]
+            tickets.append(prefix.start(bsp, 1.0, np.add))
+            bsp.sync()
+            assert all(ticket.done for ticket in tickets)
+
+    path, out = tmp_path / "ledger.json", tmp_path / "page.html"
+    found = pybsp.simulate(main, p=2).ledger
+    rode = {"0": {"allreduce": 8, "prefix": 1}, "1": {"allreduce": 8, "prefix": 1}}
+    assert found.to_dict()["riding"] == rode
+    append_run(path, found.as_json(["here"] * 2, "direct"), first=True)
+    assert read(path)["runs"][0]["riding"] == rode
+    text = (
+        "Riding in the supersteps above, from all processors: allreduce 16 words in 2 supersteps, prefix 2 words in 2"
+    )
+    assert command(["report", str(path)]) == 0
+    assert text in capsys.readouterr().out
+    assert page.write([str(path)], str(out)) == 0
+    assert text in Page(out).text
+    content = json.loads(path.read_text())
+    content["runs"][0]["riding"]["0"] = 7
+    path.write_text(json.dumps(content))
+    assert command(["report", str(path)]) == 2
+    assert "riding.0: expected an object" in capsys.readouterr().err

@@ -317,7 +317,11 @@ def joined(contents: Sequence[dict[str, Any]]) -> dict[str, Any]:
     grown: list[Any] = next((content["growth"] for content in contents if content["growth"]), [])
     about = []
     for figure in FIGURES:
-        ratios = [ratio for run in runs if (ratio := found(figure, run)) is not None]
+        ratios = [
+            {**ratio, "compiled": run["machine"]["compiled"]}
+            for run in runs
+            if (ratio := found(figure, run)) is not None
+        ]
         parts = [f"p = {figure.p}", *([figure.family] if figure.family else []), *["fewer cores"] * figure.crowded]
         where = ", ".join(parts)
         if figure.hosts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from rich.table import Table
@@ -82,7 +83,8 @@ def heading(run: Mapping[str, Any]) -> Iterator[str]:
             f"({network['emulator']})"
         )
     chosen_by = "a calibrated machine file" if run["calibrated"] else "a nominal machine: PYBSP_MACHINE names none"
-    yield f"{where}; {run['library']}, threads {run['threads']}; collectives choose by {chosen_by}"
+    core = "with the compiled core" if machine["compiled"] else "without the compiled core"
+    yield f"{where}; {core}; {run['library']}, threads {run['threads']}; collectives choose by {chosen_by}"
     yield (
         f"{machine['processor']}, {machine['system']}; Python {machine['python']}, numpy {machine['numpy']}, mpi4py "
         f"{machine['mpi4py']}, pybsp {machine['pybsp']}; {machine['date']}"
@@ -216,12 +218,16 @@ def over_p(growth: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def figures(content: Mapping[str, Any]) -> Table:
-    """Every figure that is wanted, and what these runs say of it."""
+    """Every figure that is wanted, and what these runs say: with the compiled core, and beside it without."""
     titles = {(work.name, work.size): work.title for sizes in ("hosts", "all") for work in catalogue(sizes)}
     rows = []
     for of in content["figures"]:
         wanted = (titles[of["work"], of["size"]], of["against"], of["where"], of["bar"])
-        found = [(ratio(one), verdict({**one, "bar": of["bar"]})) for one in of["found"]]
-        rows += [(*wanted, *one) for one in found or [("not in this run", of["command"])]]
-    head = "what | against | where | at most [g] | found | verdict, or what measures it"
+        core = [(ratio(one), verdict({**one, "bar": of["bar"]})) for one in of["found"] if one["compiled"]]
+        without = [ratio(one) for one in of["found"] if not one["compiled"]]
+        if not core:
+            core = [("not in this run", of["command"])]
+        pairs = zip_longest(core, without, fillvalue=None)
+        rows += [(*wanted, *(one or ("", "")), other or "") for one, other in pairs]
+    head = "what | against | where | at most [g] | found | verdict, or what measures it | without the core"
     return table("figures to reach: times as long as the other", head, rows)

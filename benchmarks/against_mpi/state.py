@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from pybsp.compiled import core
+
 from ..calibration.placement import processor
 from ..studies.frame.study import about
 from .variants import ComparisonJob
@@ -103,6 +105,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count() or 1,
         "system": platform.system(),
         "mpi4py": mpi4py.__version__,
+        "compiled": core is not None,
     }
 
 
