@@ -93,6 +93,11 @@ def program(bsp: pybsp.BSP, number: float, views: Views, failing: int = -1) -> l
     bsp.end()
     found += [float(np.sum(message.payload)) for message in bsp.inbox]
     found += [*values.value.tolist(), total.finish()]
+    bsp.send((pid + 1) % p, np.full(4, mine))
+    bsp.sync()
+    for message in bsp.inbox:
+        found.append(float(np.sum(message.payload)))
+        views.append((message.payload, number + message.source))
     with bsp.superstep("quiet"):
         pass
     found.append(len(bsp.ledger) > 4)
@@ -115,7 +120,7 @@ def expected(p: int, pid: int, number: float) -> list[float]:
     part = [other for other in range(p) if other % 2 == pid % 2]
     found.append(number + part[(part.index(pid) - 1) % len(part)])
     each = [number + source for source in range(p)]
-    return [*found, before * LARGE, *each, sum(each), True, sum(each), sum(each)]
+    return [*found, before * LARGE, *each, sum(each), 4 * before, True, sum(each), sum(each)]
 
 
 def logp_program(proc: Any, number: float, views: Views, failing: int = -1) -> list[float]:
