@@ -94,10 +94,12 @@ def test_examples_are_compared_with_what_they_and_the_library_were_before(tmp_pa
     if "before: git" in ended.err:
         pytest.skip("a clone without this history")
     assert ended.code == 0, ended.err
-    pagerank, heat = json.loads(kept.read_text())["before"]
+    pagerank, heat, matvec, dot = json.loads(kept.read_text())["before"]
     assert pagerank["words"] < pagerank["before words"]
     assert heat["words"] == heat["before words"]
-    assert all(row["lines"] < row["before lines"] for row in (pagerank, heat))
+    assert matvec["words"] == matvec["before words"]
+    assert dot["words"] == dot["before words"] == 1
+    assert all(row["lines"] < row["before lines"] for row in (pagerank, heat, matvec))
     assert len(heat["seconds"]) == len(heat["before seconds"]) == 2
     ended = run([*command, "--commit", "nowhere"])
     assert ended.code == 1

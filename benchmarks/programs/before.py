@@ -1,4 +1,7 @@
-"""PageRank's and the heat equation's supersteps, as they are and as they were before there were layouts and patterns.
+"""Supersteps of the examples, as they are and as they were.
+
+PageRank and the heat equation before there were layouts and patterns; products of a matrix and vectors before they were
+made of collectives.
 
 `python -m pybsp.benchmarks.programs.before`, in a checkout with its history: the examples of an earlier commit run with
 the library of that commit, in turns with those of today, on the same ranks.
@@ -17,7 +20,7 @@ import types
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,9 +31,24 @@ from pybsp.benchmarks.studies.frame import Study, in_turns, on_ranks
 from .cases import lines_of
 
 ROOT = Path(__file__).resolve().parents[2]
-BEFORE = "d27383f^"  # the one before the first that made examples with them
-LIBRARY = "pybsp_before"  # as which its library is loaded, beside that of today
-PROGRAMS = {"pagerank": "iterate", "heat": "step"}  # and the label of the superstep that is compared
+LAYOUTS, COLLECTIVES = "d27383f^", "714c221^"  # before the first that made examples with them
+LIBRARY = "pybsp_before_{}"  # as which the library of a commit is loaded, beside that of today, by the commit's number
+
+
+class Compared(NamedTuple):
+    """A superstep that is compared: the program, its label, and the commit of the program before."""
+
+    name: str
+    label: str
+    commit: str
+
+
+COMPARED = (
+    Compared("pagerank", "iterate", LAYOUTS),
+    Compared("heat", "step", LAYOUTS),
+    Compared("linear_algebra", "matvec", COLLECTIVES),
+    Compared("linear_algebra", "dot", COLLECTIVES),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,15 +58,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     study.add_argument("-n", type=int, default=2, help="processors")
     study.add_argument("--hosts", action="store_true", help="on as many emulated hosts: see --latency and --rate")
     study.add_argument("--rounds", type=int, default=11, help="of each program")
-    study.add_argument("--commit", default=BEFORE, help="of examples and library before (default: %(default)s)")
+    before = f"{LAYOUTS}, and {COLLECTIVES} for linear_algebra"
+    study.add_argument("--commit", help=f"of all examples and the library before (default: {before})")
     study.add_network(latency=1000, rate=200)
     options = study.begin(arguments)
     network = study.network(options.n) if options.hosts else None
     rounds = 2 if options.quick else options.rounds
+    compared = [one._replace(commit=options.commit or one.commit) for one in COMPARED]
+    commits = list(dict.fromkeys(one.commit for one in compared))
     with tempfile.TemporaryDirectory() as folder:
-        unpack(options.commit, Path(folder))
-        texts = {name: (source(name, ROOT), source(name, Path(folder))) for name in PROGRAMS}
-        found: list[dict[str, Any]] = on_ranks(measured, texts, folder, rounds, n=options.n, network=network)
+        for number, commit in enumerate(commits):
+            unpack(commit, Path(folder, str(number)), LIBRARY.format(number))
+        pairs = []
+        for one in compared:
+            number = commits.index(one.commit)
+            texts = source(one.name, ROOT), source(one.name, Path(folder, str(number)))
+            pairs.append(Pair(f"{one.name}, {one.label}", one.label, *texts, number))
+        found: list[dict[str, Any]] = on_ranks(measured, pairs, folder, rounds, n=options.n, network=network)
     study.rows(
         "before",
         f"{options.n} processors, medians of supersteps",
@@ -60,8 +86,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def unpack(commit: str, folder: Path) -> None:
-    """Put what a commit has into a folder; its library is `LIBRARY` there, which works as it imports itself relatively.
+class Pair(NamedTuple):
+    """Both versions of a program.
+
+    superstep, label: what is compared, for people, and in the ledger.
+    text, before: of the programs.
+    library: the number of that of the one before.
+    """
+
+    superstep: str
+    label: str
+    text: str
+    before: str
+    library: int
+
+
+def unpack(commit: str, folder: Path, library: str) -> None:
+    """Put what a commit has into a folder; its library gets that name, and works as it imports itself relatively.
 
     Raises:
         SystemExit: git does not have it.
@@ -72,7 +113,7 @@ def unpack(commit: str, folder: Path) -> None:
         raise SystemExit(f"before: {' '.join(command)}: {done.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
-    (folder / "pybsp").rename(folder / LIBRARY)
+    (folder / "pybsp").rename(folder / library)
 
 
 def source(name: str, checkout: Path) -> str:
@@ -96,14 +137,27 @@ def shown(row: dict[str, Any]) -> list[object]:
     ]
 
 
-def measured(texts: dict[str, tuple[str, str]], folder: str, rounds: int) -> list[dict[str, Any]]:
-    """Run both versions of each program in turns, on each of the ranks."""
+def measured(asked: Sequence[Sequence[Any]], folder: str, rounds: int) -> list[dict[str, Any]]:
+    """Run both versions of each program in turns, on each of the ranks.
+
+    Args:
+        asked: as `Pair`.
+        folder: what was unpacked, by the numbers of the libraries.
+        rounds: of each.
+    """
     from mpi4py import MPI
 
-    sys.path.append(folder)
-    library = importlib.import_module(LIBRARY)
+    pairs = [Pair(*one) for one in asked]
+    names = {pair.library: LIBRARY.format(pair.library) for pair in pairs}
+    sys.path += [str(Path(folder, str(number))) for number in names]
+    libraries = {number: importlib.import_module(name) for number, name in names.items()}
     found = []
-    with pybsp.attach(MPI.COMM_WORLD.Dup()) as bsp, library.attach(MPI.COMM_WORLD.Dup()) as old:
+    with contextlib.ExitStack() as attached:
+        bsp = attached.enter_context(pybsp.attach(MPI.COMM_WORLD.Dup()))
+        machines = {
+            number: attached.enter_context(library.attach(MPI.COMM_WORLD.Dup()))
+            for number, library in libraries.items()
+        }
 
         def timed(main: Callable[[Any], Any], bsp: Any, label: str) -> float:
             before = len(bsp.ledger)
@@ -114,17 +168,19 @@ def measured(texts: dict[str, tuple[str, str]], folder: str, rounds: int) -> lis
             return float(np.median([record.measured for record in records]))
 
         words: dict[Any, int] = {}
-        for name, (text, old_text) in texts.items():
-            main, old_main = loaded(text).main, loaded(old_text.replace("pybsp", LIBRARY)).main
-            now, before = partial(timed, main, bsp, PROGRAMS[name]), partial(timed, old_main, old, PROGRAMS[name])
+        for pair in pairs:
+            main = loaded(pair.text).main
+            old_main = loaded(pair.before.replace("pybsp", names[pair.library])).main
+            now = partial(timed, main, bsp, pair.label)
+            before = partial(timed, old_main, machines[pair.library], pair.label)
             samples = in_turns({"now": now, "before": before}, rounds)
             found.append(
                 {
-                    "superstep": f"{name}, {PROGRAMS[name]}",
+                    "superstep": pair.superstep,
                     "seconds": samples["now"],
                     "before seconds": samples["before"],
-                    "lines": lines_of(text),
-                    "before lines": lines_of(old_text),
+                    "lines": lines_of(pair.text),
+                    "before lines": lines_of(pair.before),
                     "words": words[main],
                     "before words": words[old_main],
                 }
