@@ -1,4 +1,4 @@
-"""Single messages of more than 2 GiB on MPI ranks: counts of 32 bits must not be in the way."""
+"""Large counts on MPI ranks: messages of more than 2 GiB, alone and together, and a ledger of a million supersteps."""
 
 from __future__ import annotations
 
@@ -72,3 +72,73 @@ def test_one_message_of_more_than_2_gib(operation: str, tmp_path: Path) -> None:
     ended = run([*mpiexec(2), *python(program, operation)], 150)
     assert ended.code == 0, ended.err[-3000:]
     assert ended.out == f"arrived {(1 << 31) + 12_345}\n"
+
+
+STRINGS = """
+import pybsp
+
+COUNT, SIZE = 145_000, 15_000  # 2.17 GB
+
+def text(k):
+    return f"{k} ".ljust(SIZE, "x")
+
+def main(bsp):
+    if bsp.pid == 1:
+        for k in range(COUNT):
+            bsp.send(0, text(k))
+    bsp.sync()
+    for k, message in enumerate(bsp.inbox):
+        assert (message.source, message.payload) == (1, text(k)), k
+    if bsp.pid == 0:
+        print("arrived", len(bsp.inbox), flush=True)
+
+pybsp.run(main)
+"""
+
+
+@pytest.mark.whole
+@pytest.mark.timeout(600)
+def test_many_messages_of_more_than_2_gib_together(tmp_path: Path) -> None:
+    if available() < NEEDED:
+        pytest.skip(f"needs {NEEDED >> 30} GiB of free memory, {available() >> 30} are available")
+    program = tmp_path / "program.py"
+    program.write_text(STRINGS)
+    ended = run([*mpiexec(2), *python(program)], 550)
+    assert ended.code == 0, ended.err[-3000:]
+    assert ended.out == "arrived 145000\n"
+
+
+LEDGER = """
+import pybsp
+
+SUPERSTEPS = 1_000_000
+
+def memory(name):
+    with open("/proc/self/status") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith(name))
+
+def main(bsp):
+    bsp.sync()
+    assert len(bsp.ledger) == 1
+    before = memory("VmRSS")
+    for _ in range(SUPERSTEPS):
+        bsp.sync()
+    after = memory("VmRSS")
+    assert after - before < 100 * SUPERSTEPS, (before, after)
+    assert len(bsp.ledger) == SUPERSTEPS + 1
+    most = memory("VmHWM")
+    assert most - after < 64 << 20, (after, most)  # beyond its own
+    return True
+
+assert pybsp.run(main)
+"""
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+@pytest.mark.timeout(1200)
+def test_a_ledger_of_a_million_supersteps_takes_little_memory(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(LEDGER)
+    ended = run([*mpiexec(2), *python(program)], 1150)
+    assert (ended.code, ended.out, ended.err) == (0, "", ""), ended

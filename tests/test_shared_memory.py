@@ -125,6 +125,7 @@ HELD_BY_THREE = {
     "what a program holds on to is not written over": KEEPING,
     # Those of a part send much on the machine that it is a part of, with what they have of the part in their hands.
     "what arrived in a part is not written over after it": """
+        import gc
         import numpy as np, pybsp
         def send(bsp, queue, number):
             for dest in range(bsp.p):
@@ -142,6 +143,7 @@ HELD_BY_THREE = {
             del part, inner  # which would keep memory of theirs
             with bsp.split(0):  # a split gives back the parts that are forgotten
                 pass
+            gc.collect()  # a part and its queues refer to each other
             for number in range(4, 10):
                 send(bsp, outer, number)
                 assert all((view == was).all() for was, view in kept), number

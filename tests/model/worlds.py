@@ -54,11 +54,12 @@ def larger(ranks: int, exchanges: int, says: tuple[str, ...], raises: int) -> di
         "parts": World(
             ranks, (1, (some, exchanges - 1), 1, ((ranks - 2, ranks - 1), exchanges - 1), 1), says, together
         ),
-        "leader": World(ranks, script, says, together, led=True),
-        "messages": World(ranks, script, says, alone),
     }
-    if ranks > 2:
-        found["board and messages"] = World(ranks, script, says, (some, (ranks - 1,)))
+    if sent := tuple(what for what in says if what != "show"):  # records are shown where all are on one board
+        found["leader"] = World(ranks, script, sent, together, led=True)
+        found["messages"] = World(ranks, script, sent, alone)
+        if ranks > 2:
+            found["board and messages"] = World(ranks, script, sent, (some, (ranks - 1,)))
     if raises:
         found |= {f"broken {name}": world._replace(raises=raises) for name, world in found.items()}
     return found
