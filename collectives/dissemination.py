@@ -62,6 +62,14 @@ class Header(NamedTuple):
         return array.reshape(-1).view(np.uint8), array
 
 
+def is_whole(note: Any, p: int) -> bool:
+    """Whether the note beside a message says that an array goes whole to all p processors in this one superstep."""
+    if type(note) is not str:
+        return False
+    header = Header.read(note)
+    return header.how == TREES and header.by >= p and type(header.descriptor) is tuple
+
+
 class Held:
     """What a processor has of the value: the root all of it, another one what has come, and room for the rest.
 

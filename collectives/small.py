@@ -23,6 +23,7 @@ from ..bsp import BSP
 from ..errors import UsageError
 from ..rides import OF_SUPERSTEP, Supersteps
 from ..shown import NOT_SHOWN, Counts, Shown
+from .dissemination import is_whole
 from .plan import Step
 from .primitive import (
     NOT_SMALL,
@@ -517,7 +518,7 @@ def spread_from(
         shown.begin,
         shown.hear,
     )
-    part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, (0.0, 1.0, 0.0, 1.0, 0.0, 0.0)
+    part, unpack, of_number, p = shown.parts[root], FLOATS.unpack_from, (0.0, 1.0, 0.0, 1.0, 0.0, 0.0), len(shown.parts)
     # What lies behind a description, by its place, from the second time on.
     descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
 
@@ -528,7 +529,13 @@ def spread_from(
         at = places[parity()]
         pack(mine, at, sign, NOTHING)
         found = hear(name, label, sign, at, heard)
-        return shown.heard(name, steps) if found is NOT_SHOWN else found
+        if found is not NOT_SHOWN:
+            return found
+        array = shown.heard_whole(label, sign, root, whole)
+        return shown.heard(name, steps) if array is None else array.copy()  # it ends with the next sync
+
+    def whole(note: Any) -> bool:
+        return is_whole(note, p)
 
     def heard(at: int) -> tuple[Any, Counts]:
         _, code, number = unpack(part, at)

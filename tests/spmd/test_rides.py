@@ -601,12 +601,13 @@ def test_the_ledger_is_the_same_whether_small_or_riding(spmd: Spmd) -> None:
             rows = bsp.ledger[before:]
             return [(r.label, r.h_out, r.h_in, r.messages, r.M, r.work) for r in rows]
 
-        block = np.ones(50)
+        block, long = np.ones(50), np.ones(6000)
         for small, riding in (
             (lambda: allreduce(bsp, 1.0, np.add), lambda: allreduce.start(bsp, 1.0, np.add).finish()),
             (lambda: prefix(bsp, block, np.add), lambda: prefix.start(bsp, block, np.add).finish()),
             (lambda: reduce(bsp, 3, max), lambda: reduce.start(bsp, 3, max).finish()),
             (lambda: broadcast(bsp, block), lambda: broadcast.start(bsp, block).finish()),
+            (lambda: broadcast(bsp, long), lambda: broadcast.start(bsp, long).finish()),
             (lambda: broadcast(bsp, {"a": 1}), lambda: broadcast.start(bsp, {"a": 1}).finish()),
         ):
             assert once(small) == once(riding)
