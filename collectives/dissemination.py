@@ -62,6 +62,14 @@ class Envelope(NamedTuple):
         return array.reshape(-1).view(np.uint8), array
 
 
+def is_whole(note: Any, p: int) -> bool:
+    """Whether the note beside a message says that an array goes whole to all p processors in this one superstep."""
+    if type(note) is not str:
+        return False
+    envelope = Envelope.read(note)
+    return envelope.how == TREES and envelope.by >= p and type(envelope.descriptor) is tuple
+
+
 class Copy:
     """A processor's copy of the value: the root's is whole, another one's is what has come, and room for the rest.
 

@@ -1,4 +1,6 @@
-"""Small values, where all processors meet on one board: each shows its own, and reads those that its plan names.
+"""Values, where all processors meet on one board: each shows its own, and reads those that its plan names.
+
+Arrays that have no room there are sent.
 
 What depends on the arguments alone is worked out once and kept with the processor (`BSP.prepared`): the signature of
 the call, whom this processor hears from in each superstep of the plan, what it counts. The results are those of the
@@ -10,9 +12,9 @@ from __future__ import annotations
 import operator
 import pickle
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from ..bsp import BSP
 from ..errors import UsageError
 from ..rides import OF_SUPERSTEP, Supersteps
 from ..shown import NOT_SHOWN, Counts, Shown
+from .dissemination import is_whole
 from .plan import Step
 from .primitive import (
     NOT_SMALL,
@@ -80,7 +83,8 @@ QUICK: dict[Any, Operator] = {
     np.minimum: smaller,
 }
 
-Climb = Callable[[Any], Any]  # of the value; `NOT_SMALL` where something else has to travel with its supersteps
+# Of the value, and of where the result may go; `NOT_SMALL` where something else has to travel with its supersteps.
+Climb = Callable[..., Any]
 
 
 class PreparedClimb(NamedTuple):
@@ -128,7 +132,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     ]
     hears = any(len(members) > 1 for _, members, _, _ in scheme)
 
-    def climb(value: Any) -> Any:
+    def climb(value: Any, _: Array | None = None) -> Any:
         if not scheme:
             return alone(op, value)  # a group of one beside groups of one
         sign = begin(name, agreed, base)
@@ -191,7 +195,7 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
         view.flags.writeable = False
     plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
 
-    def climb(value: Any) -> Any:
+    def climb(value: Any, _: Array | None = None) -> Any:
         if not scheme:
             return value
         sign = shown.begin(name, agreed, base)
@@ -219,6 +223,50 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
         return value
 
     return climb
+
+
+def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, like: Array) -> Climb:
+    """The same by arrays of that dtype and shape, which have no room in a record: they are sent."""
+    agreed = {key: str(one) for key, one in call.agreed.items()}
+    base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
+    has_result = call.agreed.get("root", pid) == pid
+    scheme = [
+        ([dest for dest, _, _ in step.sends(pid)], [source for source, _, _ in step.receives(pid)])
+        for step in call.steps
+    ]
+    two = elementwise(op) and fold is in_turn and len(scheme) == 1 and len(scheme[0][1]) == 1
+    ufunc: Any = op
+    made = ufunc.resolve_dtypes((like.dtype, like.dtype, None))[2] if two else None
+
+    def climb(value: Any, out: Array | None = None) -> Any:
+        if not shown.ready or (sign := shown.begin(name, agreed, base)) < 0:
+            return NOT_SMALL
+        for dests, sources in scheme:
+            sends = [(dest, value) for dest in dests]
+            letters = shown.trade(name, label, sign, shown.places[shown.parity()], sends, sources, not_shown)
+            sign += OF_SUPERSTEP
+            if two and letters:
+                ((source, _, other),) = letters
+                a, b = (other, value) if source < pid else (value, other)
+                into = out if out is not None and out.dtype == made and out.shape == like.shape else None
+                value = applied(name, pid, partial(ufunc, out=into), a, b)
+            elif letters:
+                own = value.view()
+                own.flags.writeable = False  # an op that works in place would change the caller's
+                parts = sorted([(pid, own), *((source, payload) for source, _, payload in letters)], key=first)
+                value = own_result(applied(name, pid, fold, parts, op))
+            shown.work(words * len(letters))
+        return value if has_result else None
+
+    return climb
+
+
+first = operator.itemgetter(0)
+
+
+def not_shown(source: int, at: int) -> NoReturn:
+    """What reads the records of processors that show none."""
+    raise AssertionError(f"processor {source} shows what the others send")
 
 
 def applied(name: str, pid: int, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
@@ -319,7 +367,7 @@ def climb(
         return NOT_SMALL
     if type(value) is np.ndarray:
         dtype = value.dtype
-        if not 0 < value.nbytes <= shown.most - HEAD.size or value.ndim == 0 or dtype.kind not in "biufc":
+        if not value.nbytes or value.ndim == 0 or dtype.kind not in "biufc":
             return NOT_SMALL
         key: Any = (name, op, order, degree, root, dtype, value.shape)
     elif type(value) in NUMBERS or is_number(value):
@@ -336,7 +384,7 @@ def climb(
         return found
     if out is not None:
         checked_out(name, out)
-        result = found(value)
+        result = found(value, out)
         return result if result is NOT_SMALL else placed(name, result, out)
     result = found(value)
     return result.copy() if result is value and type(value) is np.ndarray else result
@@ -371,7 +419,8 @@ def _prepared(
     if shown.on_group and len(call.steps) > 1:  # other groups may have shorter plans
         return NOT_SMALL
     if type(value) is np.ndarray:
-        return climb_of_arrays(shown, name, op, call, value)
+        of_arrays = climb_of_arrays if value.nbytes <= shown.most - HEAD.size else climb_of_long_arrays
+        return of_arrays(shown, name, op, call, value)
     return climb_of_numbers(shown, name, op, call)
 
 
@@ -489,7 +538,7 @@ def spread_from(
         shown.begin,
         shown.hear,
     )
-    part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, (0.0, 1.0, 0.0, 1.0, 0.0, 0.0)
+    part, unpack, of_number, p = shown.parts[root], FLOATS.unpack_from, (0.0, 1.0, 0.0, 1.0, 0.0, 0.0), len(shown.parts)
     # What lies behind a description, by its place, from the second time on.
     descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
 
@@ -500,7 +549,13 @@ def spread_from(
         at = places[parity()]
         pack(mine, at, sign, NOTHING)
         found = hear(name, label, sign, at, heard)
-        return shown.heard(name, steps) if found is NOT_SHOWN else found
+        if found is not NOT_SHOWN:
+            return found
+        array = shown.heard_whole(label, sign, root, whole)
+        return shown.heard(name, steps) if array is None else array.copy()  # it ends with the next sync
+
+    def whole(note: Any) -> bool:
+        return is_whole(note, p)
 
     def heard(at: int) -> tuple[Any, Counts]:
         _, code, number = unpack(part, at)

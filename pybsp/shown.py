@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .account import COUNTS, NOTHING, Counted, clock
 from .failures import note_label
 from .ledger import COLUMNS, Log, pack_row
@@ -217,6 +220,36 @@ class Shown:
             raise
         self._go_on(name, arrival, enter, sent, counts)
         return found
+
+    def heard_whole(
+        self, label: float, signature: int, source: int, wanted: Callable[[Any], bool]
+    ) -> NDArray[Any] | None:
+        """What came instead of a record, if it is one array of this call, and nothing else came: the call is over.
+
+        Args:
+            label, signature: as of `hear`.
+            source: where it comes from.
+            wanted: whether it is, by the note beside it (`Stream.send`).
+
+        Returns:
+            The array, a read-only view until the next sync; None: something else came, and all of it is as it was.
+        """
+        engine, (arrival, seconds, sent) = self._engine, self._came
+        if engine.group_rides is not None or engine.rides.riding:
+            return None
+        came: list[Message] = []
+        got = _letters(arrival, came)
+        if got is None or len(came) != 1:
+            return None
+        ((sender, tag, payload),) = came
+        mark = f"{signature}|"
+        if sender != source or type(tag) is not str or not tag.startswith(mark) or not isinstance(payload, np.ndarray):
+            return None
+        if not wanted(tag[len(mark) :]):
+            return None
+        account = engine.account
+        account.note_own(label, seconds + account.left, clock(), sent, got)
+        return payload
 
     def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:
         """The call rides, and begins with what came instead of a record."""

@@ -162,6 +162,8 @@ DIFFERENT: dict[
     "op": ({"op": ADD}, {"op": operator.mul}),
     "dtype": ({"value": np.ones(12)}, {"value": np.ones(12, np.float32)}),
     "size": ({"value": np.ones(2)}, {"value": np.ones(20)}),
+    "long": ({"value": np.ones(6000)}, {"value": np.ones(2)}),
+    "long size": ({"value": np.ones(6000)}, {"value": np.ones(7000)}),
     "shape": ({"value": np.ones((3, 4))}, {"value": np.ones((4, 3))}),
     "order": ({}, {"order": "fixed"}),
     "order and degree": ({"degree": 2, "order": "fixed"}, {"degree": 2}),
@@ -171,13 +173,16 @@ DIFFERENT: dict[
 }
 
 
+VALUES = ("dtype", "size", "long", "long size", "shape", "empty", "number", "object")
+
+
 @pytest.mark.parametrize("name", FOLDS)
 @pytest.mark.parametrize("what", DIFFERENT)
 @pytest.mark.parametrize("odd", ["first", "last", "half"])
 def test_arguments_that_differ(spmd: Spmd, name: str, what: str, odd: str) -> None:
     if spmd.p == 1:
         pytest.skip("one processor agrees with itself")
-    if name == "prefix_pipelined" and what in ("dtype", "size", "shape", "empty", "number", "object"):
+    if name == "prefix_pipelined" and what in VALUES:
         pytest.skip("it compares the number of items only")
     if name == "prefix_pipelined" and what.startswith("order"):
         pytest.skip("it has no order to choose")

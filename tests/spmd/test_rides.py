@@ -601,12 +601,13 @@ def test_the_ledger_is_the_same_whether_small_or_riding(spmd: Spmd) -> None:
             rows = bsp.ledger[before:]
             return [(r.label, r.h_out, r.h_in, r.messages, r.M, r.work) for r in rows]
 
-        block = np.ones(50)
+        block, long = np.ones(50), np.ones(6000)
         for small, riding in (
             (lambda: allreduce(bsp, 1.0, np.add), lambda: allreduce.start(bsp, 1.0, np.add).finish()),
             (lambda: prefix(bsp, block, np.add), lambda: prefix.start(bsp, block, np.add).finish()),
             (lambda: reduce(bsp, 3, max), lambda: reduce.start(bsp, 3, max).finish()),
             (lambda: broadcast(bsp, block), lambda: broadcast.start(bsp, block).finish()),
+            (lambda: broadcast(bsp, long), lambda: broadcast.start(bsp, long).finish()),
             (lambda: broadcast(bsp, {"a": 1}), lambda: broadcast.start(bsp, {"a": 1}).finish()),
         ):
             assert once(small) == once(riding)
@@ -626,6 +627,9 @@ VALUES: dict[str, tuple[Callable[[int], Any], Any]] = {
     "numbers of several types": (lambda pid: [pid, pid / 2, np.float64(pid), np.int8(pid)][pid % 4], np.add),
     "large ints": (lambda pid: (1 << 70) + pid, operator.add),
     "an array": (lambda pid: np.arange(6.0).reshape(2, 3) * pid, np.add),
+    "a long array": (lambda pid: np.arange(6000.0).reshape(2, 3000) / 3 + pid, np.add),
+    "a long array, and a function": (lambda pid: np.arange(6000.0) / 3 + pid, operator.add),
+    "long, whose dtype changes": (lambda pid: np.arange(6000) % (pid + 1), np.logical_or),
     "of the other byte order": (lambda pid: np.arange(3, dtype=">i2") - pid, np.add),
     "whose dtype changes": (lambda pid: np.arange(3) % (pid + 1), np.logical_or),
     "that grows": (lambda pid: np.array([pid, -pid]), concatenated),
@@ -659,6 +663,27 @@ def test_every_way_gives_the_bits_and_the_ledger_of_messages(spmd: Spmd, name: s
         return True
 
     assert spmd(main) == [True] * spmd.p
+
+
+def test_long_arrays_go_beside_what_rides_and_into_the_value_itself(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.send((bsp.pid + 1) % bsp.p, np.full(5000, bsp.pid))
+        found = []
+        for function in (allreduce, prefix, reduce):
+            ticket = allgather.start(bsp, np.full(3, bsp.pid))
+            value = np.full(5000, bsp.pid)
+            total = function(bsp, value, np.add, degree=bsp.p + 1, out=value)
+            if bsp.p > 1:
+                assert ticket.done
+            found.append((None if total is None else total is value and total[[0, -1]].tolist(), len(ticket.finish())))
+        bsp.sync()
+        return found, bsp.inbox[0].payload[-1]
+
+    p = spmd.p
+    for pid, (found, came) in enumerate(spmd(main)):
+        total, before = p * (p - 1) // 2, pid * (pid + 1) // 2
+        assert found == [([total] * 2, p), ([before] * 2, p), ([total] * 2 if pid == 0 else None, p)]
+        assert came == (pid - 1) % p
 
 
 def test_the_ledger_says_what_rode_in_a_superstep_by_primitive(spmd: Spmd) -> None:
