@@ -62,12 +62,15 @@ class Header(NamedTuple):
         return array.reshape(-1).view(np.uint8), array
 
 
-def is_whole(note: Any, p: int) -> bool:
-    """Whether the note beside a message says that an array goes whole to all p processors in this one superstep."""
+def whole(payload: Any, note: Any, p: int) -> Any:
+    """The array that a message brings whole to all p processors in this one superstep; None: it does something else."""
     if type(note) is not str:
-        return False
+        return None
     header = Header.read(note)
-    return header.how == TREES and header.by >= p and type(header.descriptor) is tuple
+    if header.how != TREES or header.by < p or type(header.descriptor) is not tuple:
+        return None
+    dtype, shape = header.descriptor
+    return payload.view(dtype).reshape(shape)
 
 
 class Held:
