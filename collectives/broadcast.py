@@ -139,18 +139,22 @@ def _small(
     *,
     out: Array | None = None,
 ) -> Any:
-    if out is not None or degree is not None or algorithm is not None or like is not None or type(root) is not int:
+    if degree is not None or algorithm is not None or like is not None or type(root) is not int:
         return NOT_SMALL
-    found = bsp.prepared.get(("broadcast", root))
-    if found is not None:
-        return found(value)
+    if out is not None:
+        checked_out("broadcast", out)
+    spreading = bsp.prepared.get(("broadcast", root))
+    if spreading is not None:
+        result = spreading(value, out)
+        return result if out is None or result is NOT_SMALL else placed("broadcast", result, out)
 
     def flat(words: int, divisible: bool) -> bool:
         how, by = choose(bsp.machine, words, divisible)
         return how == "trees" and by >= bsp.p
 
     agreed = {"root": root, "degree": None, "algorithm": None}
-    return spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.steps(bsp, None, root))
+    result = spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.steps(bsp, None, root), out)
+    return result if out is None or result is NOT_SMALL else placed("broadcast", result, out)
 
 
 def _riding(

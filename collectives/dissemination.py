@@ -62,12 +62,15 @@ class Envelope(NamedTuple):
         return array.reshape(-1).view(np.uint8), array
 
 
-def is_whole(note: Any, p: int) -> bool:
-    """Whether the note beside a message says that an array goes whole to all p processors in this one superstep."""
+def whole(payload: Any, note: Any, p: int) -> Any:
+    """The array that a message brings whole to all p processors in this one superstep; None: it does something else."""
     if type(note) is not str:
-        return False
+        return None
     envelope = Envelope.read(note)
-    return envelope.how == TREES and envelope.by >= p and type(envelope.descriptor) is tuple
+    if envelope.how != TREES or envelope.by < p or type(envelope.descriptor) is not tuple:
+        return None
+    dtype, shape = envelope.descriptor
+    return payload.view(dtype).reshape(shape)
 
 
 class Copy:

@@ -23,7 +23,7 @@ from ..bsp import BSP
 from ..errors import UsageError
 from ..rides import OF_SUPERSTEP, Supersteps
 from ..shown import NOT_SHOWN, Counts, Shown
-from .dissemination import is_whole
+from .dissemination import whole
 from .plan import Step
 from .primitive import (
     NOT_SMALL,
@@ -444,7 +444,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
     # in one superstep.
     arrays: dict[Any, Any] = {}
 
-    def spread(value: Any) -> Any:
+    def spread(value: Any, _: Array | None = None) -> Any:
         kind = type(value)
         if kind is np.ndarray:
             return of_array(value)
@@ -512,7 +512,7 @@ def spread_alone(shown: Shown, name: str, agreed: dict[str, str]) -> Climb:
     """The same in a group of one."""
     base, label = shown.signature(name, agreed), shown.label(name)
 
-    def spread(value: Any) -> Any:
+    def spread(value: Any, __: Array | None = None) -> Any:
         for _, _, _, counts in shown.idle:
             sign = shown.begin(name, agreed, base)
             if sign < 0:
@@ -542,7 +542,7 @@ def spread_from(
     # What lies behind a description, by its place, from the second time on.
     descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
 
-    def spread(_: Any) -> Any:
+    def spread(_: Any, out: Array | None = None) -> Any:
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
@@ -551,11 +551,14 @@ def spread_from(
         found = hear(name, label, sign, at, heard)
         if found is not NOT_SHOWN:
             return found
-        array = shown.heard_whole(label, sign, root, whole)
-        return shown.heard(name, steps) if array is None else array.copy()  # it ends with the next sync
+        array = shown.heard_whole(label, sign, root, came_whole)
+        if array is None:
+            return shown.heard(name, steps)
+        return array.copy() if out is None else placed(name, array, out)  # it ends with the next sync
 
-    def whole(note: Any) -> bool:
-        return is_whole(note, p)
+    def came_whole(payload: Array, note: Any) -> Array | None:
+        array: Array | None = whole(payload, note, p)
+        return array
 
     def heard(at: int) -> tuple[Any, Counts]:
         _, code, number = unpack(part, at)
@@ -591,6 +594,7 @@ def spread(
     agreed: dict[str, Any],
     flat: Flat,
     steps: Callable[[], Supersteps[Any]],
+    out: Array | None = None,
 ) -> Any:
     """The result of a broadcast, the first one of this name and root; or `NOT_SMALL`.
 
@@ -598,6 +602,7 @@ def spread(
         agreed: the arguments that are equal on all processors.
         flat: see `Flat`.
         steps: makes the function that rides, on another processor than the root.
+        out: where the result may go.
     """
     shown = bsp.shown
     if shown is None or type(root) is not int or not 0 <= root < bsp.p:
@@ -610,4 +615,4 @@ def spread(
     else:
         found = spread_from(root, shown, name, agreed, steps)
     bsp.prepared[name, root] = found
-    return found(value)
+    return found(value, out)

@@ -222,17 +222,21 @@ class Shown:
         return found
 
     def heard_whole(
-        self, label: float, signature: int, source: int, wanted: Callable[[Any], bool]
+        self,
+        label: float,
+        signature: int,
+        source: int,
+        read: Callable[[NDArray[Any], str], NDArray[Any] | None],
     ) -> NDArray[Any] | None:
         """What came instead of a record, if it is one array of this call, and nothing else came: the call is over.
 
         Args:
             label, signature: as of `hear`.
             source: where it comes from.
-            wanted: whether it is, by the note beside it (`Stream.send`).
+            read: what is wanted of it, by the note beside it (`Stream.send`), if it is that.
 
         Returns:
-            The array, a read-only view until the next sync; None: something else came, and all of it is as it was.
+            What was read, a read-only view until the next sync; None: something else came, and all of it is as it was.
         """
         engine, (arrival, seconds, sent) = self._engine, self._came
         if engine.group_rides is not None or engine.rides.riding:
@@ -245,11 +249,11 @@ class Shown:
         mark = f"{signature}|"
         if sender != source or type(tag) is not str or not tag.startswith(mark) or not isinstance(payload, np.ndarray):
             return None
-        if not wanted(tag[len(mark) :]):
-            return None
-        account = engine.account
-        account.note_own(label, seconds + account.left, clock(), sent, got)
-        return payload
+        found = read(payload, tag[len(mark) :])
+        if found is not None:
+            account = engine.account
+            account.note_own(label, seconds + account.left, clock(), sent, got)
+        return found
 
     def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:
         """The call rides, and begins with what came instead of a record."""

@@ -592,6 +592,35 @@ def test_arrays_of_any_form_are_broadcast_again_and_again(spmd: Spmd) -> None:
     assert spmd(main) == [(True, 3 * 6 * 11)] * spmd.p
 
 
+@pytest.mark.parametrize("root", [0, -1])
+def test_long_values_are_broadcast_as_they_are(spmd: Spmd, root: int) -> None:
+    values = [
+        np.arange(6000.0).reshape(2, 3000),
+        np.arange(20_000, dtype=">i2").reshape(5, 4, -1),
+        np.arange(9000)[::2],
+        np.zeros(5000, [("a", np.int64), ("b", np.float32)]),
+        np.arange(50_000, dtype=np.uint8),
+        "text" * 10_000,
+        list(range(20_000)),
+    ]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for value in values * 2:
+            got = broadcast(bsp, value if bsp.pid == root % bsp.p else None, root % bsp.p)
+            if isinstance(value, np.ndarray):
+                assert got.dtype == value.dtype
+                assert got.flags.writeable
+                found.append(bool((got == value).all()) and got.shape == value.shape)
+                if bsp.pid != root % bsp.p:
+                    got[...] = 0  # it is this processor's own
+            else:
+                found.append(got == value)
+        return all(found)
+
+    assert spmd(main) == [True] * spmd.p
+
+
 def test_the_ledger_is_the_same_whether_small_or_riding(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         def once(call: Callable[..., Any]) -> list[Any]:
