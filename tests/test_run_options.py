@@ -64,7 +64,7 @@ def test_of_several_tasks_of_a_step_none_starts_ranks(monkeypatch: pytest.Monkey
     in_step(monkeypatch, 4)
     monkeypatch.setattr(slurm, "kinds", lambda: ["pmi2", "pmix", "none"])
     monkeypatch.setattr(starting, "library_version", lambda: "Open MPI v5")
-    with pytest.raises(LauncherError, match=r"task 0 of a Slurm step of 4.*`srun --mpi=pmix python a.py -x`") as raised:
+    with pytest.raises(LauncherError, match=r"task 0 of a Slurm step of 4.*--mpi=pmix python a.py -x`") as raised:
         starting.start(2, ["a.py", "-x"], ())
     assert "`pybsp run a.py -x`" in str(raised.value)
     with pytest.raises(UsageError, match=r"start this program without srun, or as the one task of a step"):

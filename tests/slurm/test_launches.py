@@ -138,7 +138,7 @@ def says_what_to_type(ended: Ended, kind: str, fits: str, library: str) -> None:
     assert ended.err.count("pybsp.errors.LauncherError: ") == 1, ended
     assert f"Slurm's srun with --mpi={kind}, " in ended.err, ended
     assert f"the MPI library that Python loads is '{library}" in ended.err, ended
-    assert f"type `srun --mpi={fits} python program.py`" in ended.err, ended
+    assert f"type `srun --kill-on-bad-exit=1 --mpi={fits} python program.py`" in ended.err, ended
     assert "SyncError" not in ended.err, ended
 
 
@@ -227,7 +227,8 @@ def test_several_tasks_start_no_ranks_each(slurm: Cluster) -> None:
     ended = slurm.run(f"srun -Q -n4 {place} -m pybsp run -n 2 greeting.py")
     assert ended.code == 2, ended
     assert ended.out == "", ended
-    assert ended.err.count(f"each of which would start ranks of its own: type `srun --mpi={kind} python greeting.py`")
+    advice = f"type `srun --kill-on-bad-exit=1 --mpi={kind} python greeting.py`"
+    assert ended.err.count(f"each of which would start ranks of its own: {advice}") == 4, ended
     ended = slurm.run(f"srun -Q -n2 {place} started.py 2")
     assert ended.code != 0, ended
     assert "start this program without srun, or as the one task of a step (`srun -n 1`)" in ended.err, ended
@@ -251,7 +252,7 @@ def test_the_doctor_proves_ranks_in_an_allocation(slurm: Cluster) -> None:
     place, kind = fitting()
     ended = slurm.run(f"salloc -Q -N2 -n4 {place} -m pybsp doctor -n 4")
     assert "4 processors: 2 on n1, 2 on n2; messages arrive whole" in ended.out, ended
-    assert f"`srun --mpi={kind} python program.py` fits the library" in ended.out, ended
+    assert f"`srun --kill-on-bad-exit=1 --mpi={kind} python program.py` fits the library" in ended.out, ended
 
 
 def test_a_failing_rank_ends_the_step_with_one_traceback(slurm: Cluster) -> None:
@@ -266,6 +267,18 @@ def test_pybsp_run_ends_all_when_a_rank_is_killed(slurm: Cluster) -> None:
     place, _ = fitting()
     ended = slurm.run(f"salloc -Q -N2 -n4 {place} -m pybsp run dying.py")
     assert ended.code != 0, ended
+    assert ended.err.count("srun: error: n2: task 2: Killed") == 1, ended
+    assert "pybsp" not in ended.err, ended
+    assert "Traceback" not in ended.err, ended
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_plain_srun_ends_when_a_rank_is_killed_beside_another_of_its_node(slurm: Cluster, nodes: int) -> None:
+    place, kind = fitting()
+    ended = slurm.run(f"PYBSP_GRACE=2 srun -Q --mpi={kind} -N{nodes} -n4 {place} dying.py")
+    assert ended.code != 0, ended
+    assert ended.err.count("the process of processor 2 has ended, and the launcher ends no others") == 1, ended
+    assert "Traceback" not in ended.err, ended
 
 
 def test_an_uneven_step_has_its_tasks_where_slurms_variables_say(slurm: Cluster) -> None:
