@@ -95,6 +95,14 @@ import pybsp
 n = int(sys.argv[1]) if sys.argv[1:] else None
 print(pybsp.start_ranks(lambda bsp: socket.gethostname(), n=n).results)
 """
+MARKED = """
+import pytest
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.parametrize("k", [1, 2])
+def test_x(bsp, k):
+    bsp.sync()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +116,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "among_texts": AMONG_TEXTS,
         "placed": PLACED,
         "started": STARTED,
+        "test_marked": MARKED,
     }
     for name, text in programs.items():
         (folder / f"{name}.py").write_text(dedent(text))
@@ -232,6 +241,19 @@ def test_several_tasks_start_no_ranks_each(slurm: Cluster) -> None:
     ended = slurm.run(f"srun -Q -n2 {place} started.py 2")
     assert ended.code != 0, ended
     assert "start this program without srun, or as the one task of a step (`srun -n 1`)" in ended.err, ended
+
+
+def test_pytest_in_a_step_says_once_a_rank_what_to_type(slurm: Cluster) -> None:
+    place, kind = fitting()
+    command = f"{place} -m pytest -q -p no:cacheprovider -p pybsp.pytest_plugin test_marked.py"
+    ended = slurm.run(f"srun -Q --mpi=none -n2 {command}")
+    assert ended.code != 0, ended
+    assert ended.err.count("ERROR: ") == 2, ended
+    assert ended.err.count(f"--mpi={kind} python program.py`") == 2, ended
+    assert "LauncherError" not in ended.out + ended.err, ended
+    ended = slurm.run(f"srun -Q --kill-on-bad-exit=1 --mpi={kind} -n2 {command}")
+    assert ended.code == 0, ended
+    assert ended.out.count("2 passed") == 2, ended
 
 
 def test_the_doctor_says_that_it_is_in_a_step(slurm: Cluster) -> None:
