@@ -10,6 +10,7 @@ from textwrap import dedent
 
 import pytest
 
+from ..test_readme import blocks
 from . import emulated
 from .emulated import Cluster, Ended, cluster, pythons
 
@@ -188,6 +189,19 @@ def test_the_librarys_launcher_works_in_an_allocation(slurm: Cluster, family: st
 @pytest.mark.parametrize("family", ["MPICH", "Open MPI", "Intel"])
 def test_pybsp_run_takes_all_tasks_of_an_allocation(slurm: Cluster, family: str) -> None:
     four_on_two_nodes(slurm.run(f"salloc -Q -N2 -n4 {python(family)} -m pybsp run greeting.py"))
+
+
+def test_the_readmes_commands_run_an_example_on_all_tasks(slurm: Cluster) -> None:
+    """By the environment that is there, in place of the one that the first of them makes."""
+    place, _ = fitting()
+    install, allocate, run = blocks("bash")[0].splitlines()
+    assert "pip install" in install
+    pybsp, _, rest = run.partition(" ")
+    assert pybsp.endswith("/bin/pybsp")
+    assert pybsp.removesuffix("pybsp") in install
+    ended = slurm.run(f"cd {emulated.CHECKOUT} && {allocate} --quiet {place} -m pybsp {rest}")
+    assert ended.code == 0, ended
+    assert re.search(r"\b8 processors\b|p = 8\b", ended.out), ended
 
 
 def test_pybsp_run_takes_fewer_tasks_with_labels_and_a_router(slurm: Cluster) -> None:
