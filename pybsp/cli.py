@@ -18,11 +18,11 @@ from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
 from .checkpoints.notice import NoticeFile, new_file
 from .checkpoints.record import RecordReader
-from .configured import TYPES, configured
+from .configured import TYPES, Choice, configured
 from .errors import BSPError, LauncherError, UsageError
 from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
-from .mpiexec import default_count
+from .mpiexec import default_count, whence_count
 from .routing.choice import named
 from .starting import explained, refuse_shadow, start
 from .supervise import end_children, supervise
@@ -110,9 +110,22 @@ def _report(options: argparse.Namespace) -> int:
         if options.html:
             return page.write(options.ledger, options.html)
         return max([report.report(ledger, options.all) for ledger in options.ledger])
-    except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
+    except BrokenPipeError:
+        return _seen_enough()
+
+
+def _print(text: str) -> None:
+    """Print to a reader that may go before the end."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _seen_enough()
+
+
+def _seen_enough() -> int:
+    """The reader has gone: nothing more is printed, and nothing has failed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:
@@ -185,6 +198,7 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
 
 def _run(options: argparse.Namespace) -> int:
     choices = configured({key: getattr(options, key.replace("-", "_")) for key in TYPES}, options.program)
+    before = dict(os.environ)
     for key, what in choices.items():
         setattr(options, key.replace("-", "_"), what.value if key != "checked" else what.value not in ("0", False))
     environment = _environment(options) | _of_checkpoints(options)
@@ -197,12 +211,14 @@ def _run(options: argparse.Namespace) -> int:
     if folders := environment.get(settings.CHECKPOINT) or os.environ.get(settings.CHECKPOINT):
         environment[settings.NOTICE] = str(new_file(Path(folders.split(os.pathsep)[-1]).absolute()))
     os.environ.update(environment)
-    ranks = options.n or default_count()
+    if options.n is None:
+        choices = {"n": Choice(default_count(), whence_count()), **choices}
+    ranks = choices["n"].value
     starting = start(
         ranks, [options.program, *options.arguments], tuple(environment), options.hosts or "", options.label_output
     )
     if options.explain:
-        print(explained(choices, starting))
+        _print(explained(choices, before, starting))
         return 0
     if options.calibrate:
         if "machine" in choices:

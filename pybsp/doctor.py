@@ -160,7 +160,7 @@ def _slurm(version: str) -> Iterator[Finding]:
             text += f"; listed, but no step starts with {', '.join(broken)}"
         fitting = [kind for kind in fitting if kind not in broken]
     if fitting:
-        yield Finding("Slurm", f"{text}; `srun --mpi={fitting[0]} python program.py` fits the library")
+        yield Finding("Slurm", f"{text}; `{slurm.command(fitting[0])}` fits the library")
     else:
         advice = "in an allocation, type `pybsp run program.py`, which starts ranks by the library's own launcher"
         yield Finding("Slurm", f"{text}; none works with {_short(version) or 'a library'}", advice)

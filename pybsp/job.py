@@ -231,6 +231,7 @@ class Job:
         self, program: Parcel, options: dict[str, Any], name: str, limit: float | None
     ) -> tuple[list[Ended], Ledger | None]:
         """See `Ranks.attempt`; the job is over where this raises."""
+        __tracebackhide__ = True  # by pytest
         self.ready()
         try:
             return self._run(program, options, name, limit)
@@ -241,6 +242,7 @@ class Job:
     def _run(
         self, program: Parcel, options: dict[str, Any], name: str, limit: float | None
     ) -> tuple[list[Ended], Ledger | None]:
+        __tracebackhide__ = True  # by pytest
         call = RunRequest(options, settings.set_here(settings.OF_RUN), sys.path[:], os.getcwd(), self._mark)
         arena = self._sender.put(program)
         for rank in self._ranks:
@@ -302,6 +304,7 @@ class Job:
 
     def _lost(self, gone: int, name: str, first: list[tuple[int, Raised, Received]]) -> NoReturn:
         """A rank has ended while a program ran: raise why, if it is known."""
+        __tracebackhide__ = True  # by pytest
         self._drain(ENDING)
         own = [one for one in first if one[1].own]
         if own:
@@ -315,6 +318,7 @@ class Job:
 
     def _late(self, limit: float, name: str, absent: Sequence[int]) -> NoReturn:
         """A program has outlasted its limit: ranks say where they are, and are ended."""
+        __tracebackhide__ = True  # by pytest
         number = signals.configured_signal()
         for rank in self._ranks:
             if rank.line.near and number is not None:

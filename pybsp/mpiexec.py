@@ -21,6 +21,11 @@ def default_count() -> int:
     return slurm.allocated() or process.allowed_cores()
 
 
+def whence_count() -> str:
+    """Where that number comes from, in words."""
+    return "tasks of the allocation" if slurm.allocated() else "cores that may be used"
+
+
 def launcher(n: int, exported: Sequence[str] = (), hosts: str = "") -> list[str]:
     """The command that starts n processes: the mpiexec beside this Python (it came with the library), else on PATH.
 

@@ -168,6 +168,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("bsp", cases, indirect=True, scope="function")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where MPI cannot speak with srun, say so once, and not for each test."""
+    from . import slurm
+
+    step = slurm.step()
+    if step is None or step.tasks == 1 or not any(item.get_closest_marker("bsp") for item in items):
+        return
+    from .errors import LauncherError
+    from .transport.launcher import library
+
+    try:
+        library()
+    except LauncherError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def _job() -> int:
     """The ranks of this job, as its launcher says; 1 without one."""
     from .process import launched

@@ -107,11 +107,16 @@ def fitting(library: str) -> tuple[str, ...]:
     return ("pmi2", "pmix") if "pmix" in library.lower() else ("pmi2",)
 
 
+def command(kind: str, program: str = "program.py") -> str:
+    """What to type for a step; --kill-on-bad-exit: else a rank that was killed leaves the others waiting for it."""
+    return f"srun --kill-on-bad-exit=1 --mpi={kind} python {program}"
+
+
 def advice(library: str, program: str = "program.py") -> str:
     """What to type where srun's kind does not fit a library: one that this Slurm has, or the library's own launcher."""
     there = kinds()
     usable = [kind for kind in fitting(library) if kind in there or not there]
     own = f"in an allocation (salloc, sbatch), `pybsp run {program}`"
     if usable:
-        return f"type `srun --mpi={usable[0]} python {program}`; or, {own}"
+        return f"type `{command(usable[0], program)}`; or, {own}"
     return f"this Slurm has {', '.join(there)}, none of which the library speaks ({', '.join(fitting(library))}): {own}"

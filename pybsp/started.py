@@ -172,6 +172,7 @@ class Ranks:
             TimeoutError: they were.
             ProcessorError, LauncherError: see `start_ranks`.
         """
+        __tracebackhide__ = True  # by pytest
         if self._closed:
             raise UsageError("ranks.run: these ranks have been closed; pybsp.ranks starts new ones")
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import slurm
-from .configured import Choice
+from .configured import VARIABLES, Choice
 from .errors import LauncherError
 from .mpiexec import launcher
 from .transport.launcher import library_version
@@ -100,12 +99,17 @@ def _is_pybsp(place: Path) -> bool:
     return version.is_file() and version.read_bytes() == (_OWN / "_version.py").read_bytes()
 
 
-def explained(choices: Mapping[str, Choice], start: Start) -> str:
-    """What `pybsp run --explain` prints."""
+def explained(choices: Mapping[str, Choice], environment: Mapping[str, str], start: Start) -> str:
+    """What `pybsp run --explain` prints.
+
+    Args:
+        environment: of the call, before the choices were put into it.
+    """
+    chosen = {VARIABLES[key] for key in choices if key in VARIABLES}
     lines = [f"{key + ':':14}{what.value}  ({what.source})" for key, what in choices.items()]
     lines += [
         f"{name + ':':14}{value}  (environment variable)"
-        for name, value in sorted(os.environ.items())
-        if name.startswith("PYBSP_") and all(name not in what.source for what in choices.values())
+        for name, value in sorted(environment.items())
+        if name.startswith("PYBSP_") and name not in chosen
     ]
     return "\n".join([*lines, f"{'starts by:':14}{start.why}", f"{'command:':14}{shlex.join(start.command)}"])

@@ -28,7 +28,6 @@ from .errors import place_of
 
 if TYPE_CHECKING:
     from .transport.medium import MPITransport
-    from .transport.waiting import Waiter
 
 RECENTLY = 1.0  # seconds since something was written, in which a run that begins leaves it at that
 LONGEST = 5.0  # seconds between two looks at where a program is, at most
@@ -87,7 +86,7 @@ class Watch:
         self.pid, self.p = 0, 1
         self._superstep: Callable[[], str] = str
         self._heard: Callable[[], str] = str
-        self._waiter: Waiter | None = None
+        self._transport: MPITransport | None = None
         self._program = threading.get_ident()
         self._turn = 0
         self._writing = threading.Lock()
@@ -118,10 +117,12 @@ class Watch:
         self._superstep, self._heard = superstep, heard
         running.append(self)
         first, limit = limits(timeout)
-        if self.p == 1 or min(first, limit) == NEVER:
+        if self.p == 1:
             return
-        self._waiter = transport.waiter
+        self._transport = transport
         transport.patience(self, [address.node for address in addresses], first, limit)
+        if min(first, limit) == NEVER:
+            return
         if self.address.file >= 0:
             if time.monotonic() > _writer.wrote + RECENTLY:
                 self._write()
@@ -131,8 +132,11 @@ class Watch:
         """The run has ended, or has not begun."""
         if self in running:
             running.remove(self)
-        if self._waiter is not None:
-            self._waiter.patience = NEVER
+        if self._transport is not None:
+            # Until the next run begins it is looked whether the others are there, and nothing else.
+            self._superstep = self._heard = str
+            self._transport.patience(self, [address.node for address in self._addresses], NEVER, NEVER)
+            self._transport = None
 
     def announce(self) -> None:
         """Let others of this node see that this processor waits for long."""
@@ -176,6 +180,10 @@ class Watch:
         """The last sighting of a processor of this node, where it waits."""
         seen = self._read(self._addresses[pid])
         return seen if seen is not None and seen.waits and not _state(self._addresses[pid]) else None
+
+    def ended(self) -> list[int]:
+        """The processors of this node that have no process any more."""
+        return [pid for pid, address in enumerate(self._addresses) if self._here(pid) and _is_gone(address)]
 
     def late(self) -> list[int]:
         """The processes of this node's other processors that were not seen waiting, and go on."""
@@ -323,3 +331,17 @@ def _state(address: Address) -> str:
     if started != address.started or state in ("Z", "X"):
         return "has ended" if address.started else ""
     return {"T": "stopped", "t": "stopped by a debugger"}.get(state, "")
+
+
+def _is_gone(address: Address) -> bool:
+    """Whether a process of this node has ended; not where nothing can be read, as with too many open files."""
+    state, started = _stat(address.process)
+    if state:
+        return bool(address.started) and (started != address.started or state in ("Z", "X"))
+    try:
+        os.kill(address.process, 0)
+    except ProcessLookupError:
+        return bool(address.started)
+    except OSError:
+        pass
+    return False

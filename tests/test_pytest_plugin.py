@@ -240,6 +240,7 @@ def test_another_job_follows_a_test_that_has_ended_or_outlasted_one(tmp_path: Pa
     assert "test_outlasts_its_limit[p2] took longer than 1 s, its limit" in ended.out
     assert "in test_outlasts_its_limit" in ended.out  # the stack of the rank that was late
     assert "ended while" in ended.out
+    assert not re.search(r"^\S*\.py:\d+: ", ended.out, re.MULTILINE), "a failure shows pybsp's own source"
 
 
 ENDINGS = {  # of a session under mpiexec: what a test does, and what is said of it

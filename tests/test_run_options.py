@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import pybsp
-from pybsp import configured, process, slurm, started, starting
+from pybsp import cli, configured, process, slurm, started, starting
 from pybsp.errors import LauncherError, UsageError
 from pybsp.mpiexec import default_count, launcher
 
-from .launching import Program, run
+from .launching import LIMIT, Program, run
 
 STEP = {
     "SLURM_STEP_NUM_TASKS": "4",
@@ -64,7 +66,7 @@ def test_of_several_tasks_of_a_step_none_starts_ranks(monkeypatch: pytest.Monkey
     in_step(monkeypatch, 4)
     monkeypatch.setattr(slurm, "kinds", lambda: ["pmi2", "pmix", "none"])
     monkeypatch.setattr(starting, "library_version", lambda: "Open MPI v5")
-    with pytest.raises(LauncherError, match=r"task 0 of a Slurm step of 4.*`srun --mpi=pmix python a.py -x`") as raised:
+    with pytest.raises(LauncherError, match=r"task 0 of a Slurm step of 4.*--mpi=pmix python a.py -x`") as raised:
         starting.start(2, ["a.py", "-x"], ())
     assert "`pybsp run a.py -x`" in str(raised.value)
     with pytest.raises(UsageError, match=r"start this program without srun, or as the one task of a step"):
@@ -170,6 +172,38 @@ def test_explain_runs_nothing_and_names_what_is_wrong(program: Program) -> None:
     ended = run([*command, "--router", "sparce", str(path)])
     assert ended.code == 2, ended
     assert "got 'sparce'" in ended.err
+
+
+def explained(capfd: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    assert cli.main(["run", "--explain", *options]) == 0
+    return capfd.readouterr().out.splitlines()
+
+
+def test_explain_says_whence_each_setting_came(
+    program: Program, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = program("")
+    monkeypatch.delenv("PYBSP_ROUTER", raising=False)
+    monkeypatch.setenv("PYBSP_GRACE", "3")
+    monkeypatch.setattr(process, "allowed_cores", lambda: 7)
+    lines = explained(capfd, "--router", "sparse", str(path))
+    assert "n:            7  (cores that may be used)" in lines
+    assert "PYBSP_GRACE:  3  (environment variable)" in lines
+    assert [line for line in lines if "sparse" in line] == ["router:       sparse  (option --router)"]
+    monkeypatch.delenv("PYBSP_ROUTER")
+    (path.parent / "pybsp.toml").write_text('[run]\nrouter = "two-phase"\n')
+    lines = explained(capfd, "-n", "2", str(path))
+    assert lines[0] == "n:            2  (option -n)"
+    assert [line for line in lines if "two-phase" in line] == [f"router:       two-phase  ({path.parent}/pybsp.toml)"]
+
+
+def test_explain_to_a_reader_that_goes_is_no_failure(program: Program) -> None:
+    command = [sys.executable, "-m", "pybsp", "run", "-n", "2", "--explain", str(program(""))]
+    reads, writes = os.pipe()
+    os.close(reads)
+    ended = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+    os.close(writes)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.whole

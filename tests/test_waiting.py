@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,17 +13,18 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
 import pybsp
 from pybsp import settings, signals, watch
 from pybsp.errors import SyncError, UsageError
-from pybsp.transport.patience import ANNOUNCES, Absence, Patience
+from pybsp.transport.patience import AGAIN, ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
 from pybsp.transport.waiting import LOOK, Waiter
 
-from .launching import LIMIT, Ended, finish, mpiexec, python, run, start
+from .launching import LIMIT, Ended, Program, finish, mpiexec, python, run, start
 from .test_aggregated import pretending
 from .test_failures import all_gone
 
@@ -201,7 +203,8 @@ def test_between_runs_nobody_counts(tmp_path: Path) -> None:
         """
         from pybsp import watch, world
         def patience(bsp=None):
-            return world._world.waiter.patience, len(watch.running)
+            overdue = world._world.waiter.overdue.__self__
+            return overdue._announces, overdue.first, len(watch.running)
         during = pybsp.run(patience)
         between = patience()
         during_again = pybsp.logp.run(patience)
@@ -210,7 +213,8 @@ def test_between_runs_nobody_counts(tmp_path: Path) -> None:
         PYBSP_WARN_AFTER="8",
     )
     assert ended.code == 0
-    assert set(ended.out.splitlines()) == {f"({8 * ANNOUNCES}, 1) (inf, 0) ({8 * ANNOUNCES}, 1) True"}
+    assert ANNOUNCES == 0.75
+    assert set(ended.out.splitlines()) == {"(6.0, 6.0, 1) (inf, 10.0, 0) (6.0, 6.0, 1) True"}
 
 
 @pytest.mark.whole
@@ -222,7 +226,7 @@ def test_nobody_is_watched_where_no_report_is_wanted(tmp_path: Path) -> None:
         from pybsp import world
         import threading
         def main(bsp):
-            return world._world.waiter.patience, threading.active_count()
+            return world._world.waiter.overdue.__self__._announces, threading.active_count()
         say(pybsp.run(main))
         """,
         PYBSP_WARN_AFTER="0",
@@ -376,6 +380,7 @@ class Witness:
 
     def __init__(self, patient: Iterable[int] = ()) -> None:
         self.long, self.told = set(patient), 0
+        self.gone: list[int] = []
 
     def announce(self) -> None:
         self.told += 1
@@ -386,8 +391,11 @@ class Witness:
     def describe(self, waited: float, absent: Sequence[int]) -> str:
         return f"{waited:g} s for {list(absent)}"
 
+    def ended(self) -> list[int]:
+        return self.gone
 
-def patience(pid: int, absent: set[int], present: set[int], witness: Witness, **limits: float) -> Patience:
+
+def patience(pid: int, absent: set[int], present: set[int], witness: Witness, **limits: Any) -> Patience:
     """Of a processor of a job on two nodes of three."""
     return Patience(pid, "aaabbb", lambda: Absence(absent, present), witness, **limits)
 
@@ -442,6 +450,49 @@ def test_a_wait_that_does_not_count_yet_is_asked_for_again() -> None:
     one = patience(0, {1}, set(), Witness(), timeout=3)
     assert one.overdue(float("inf"), 50) == 51
     assert one.overdue(48, 50) == 50 + 3 * ANNOUNCES - 2
+
+
+def test_who_waits_longer_than_the_grace_period_ends_the_job_where_others_have_ended() -> None:
+    witness = Witness()
+    lost: list[Sequence[int]] = []
+    one = Patience(0, "aaabbb", lambda: Absence({1}, set()), witness, 60, grace=10, lost=lost.append)
+    assert one.first == 10
+    assert one.overdue(100, 110) == 120
+    witness.gone = [2]
+    assert one.overdue(100, 115) == 120
+    assert one.overdue(100, 120) == 120 + AGAIN  # what it sent last may be on its way
+    assert lost == []
+    one.overdue(100, 120 + AGAIN)
+    assert lost == [[2]]
+
+
+ENDED = """
+import os, signal, sys, time, pybsp
+
+def main(bsp):
+    bsp.sync()
+    if bsp.pid == 1 and sys.argv[1:] == ["in a run"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    bsp.sync()
+
+pybsp.run(main)
+if pybsp.process.launched()[1] == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+pybsp.run(main) if sys.argv[1:] == ["before another"] else None
+"""
+
+
+@pytest.mark.fast("in a run")
+@pytest.mark.parametrize("where", ["in a run", "before another", "at the end"])
+def test_a_process_that_ends_where_the_launcher_ends_no_others_ends_the_job(where: str, program: Program) -> None:
+    """As under plain srun: here the launcher sees shells alone, which go on."""
+    command = shlex.join(python(program(ENDED), where))
+    ended = run([*mpiexec(3), "sh", "-c", f"{command}; sleep {LIMIT}"], PYBSP_GRACE="1", PYBSP_WARN_AFTER="0")
+    assert ended.code != 0, ended
+    assert re.findall(r"^pybsp.*", ended.err, re.MULTILINE) == [
+        "pybsp: the process of processor 1 has ended, and the launcher ends no others; ending the job (srun does so "
+        "sooner with --kill-on-bad-exit=1)"
+    ], ended
 
 
 @pytest.mark.parametrize("mode", ["spin", "yield"])

@@ -150,7 +150,7 @@ def _foreign(expected: int, why: str) -> LauncherError:
     library = " ".join(MPI.Get_library_version().rstrip("\x00").split("\n")[0].split(",")[0].split())
     step = slurm.step()
     if step is not None:
-        way = slurm.advice(MPI.Get_library_version()) if step.task == 0 else ""  # which alone is printed
+        way = slurm.advice(MPI.Get_library_version())
         alone = (
             ""
             if step.tasks == 1

@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from .. import process
 from ..errors import AbortError, BSPError, ProcessorError
 from ..failures import Failure
 from . import FAIL, FREE, KIND, QUIET, SYNC, Arrival, Charge, Parcel, Parcels, wire
@@ -33,9 +34,9 @@ from .flight import InFlight
 from .launcher import abort_job, threads_allowed
 from .memory import BufferPool
 from .neighbours import Neighbours
-from .patience import Absence, Patience, Witness
+from .patience import NEVER, Absence, Patience, Witness
 from .placement import Placement
-from .revocation import Member, Revocation, RevokedError
+from .revocation import SLACK, Member, Revocation, RevokedError
 from .waiting import Waiter
 
 if TYPE_CHECKING:
@@ -353,8 +354,21 @@ class MPITransport(ABC):
             nodes: of each processor, something that tells its node.
             warn_after, timeout: seconds.
         """
-        patience = Patience(self.pid, nodes, self._absence, witness, warn_after, timeout)
+        grace = NEVER if self._on.revocation is None else self._on.revocation.grace()
+        patience = Patience(self.pid, nodes, self._absence, witness, warn_after, timeout, grace, self._lost)
         self.waiter.patience, self.waiter.overdue = patience.first, patience.overdue
+
+    def _lost(self, ended: Sequence[int]) -> None:
+        """End the job, of which the launcher has let processes end alone: the first that finds it says so."""
+        text = ""
+        if process.speaks():
+            text = (
+                f"pybsp: the process of processor {', '.join(map(str, ended))} has ended, and the launcher ends no "
+                "others; ending the job (srun does so sooner with --kill-on-bad-exit=1)"
+            )
+        else:
+            time.sleep(SLACK)
+        self.abort(text)
 
     def _absence(self) -> Absence:
         """Who has not come to whichever exchange goes on, on this communicator."""
@@ -409,7 +423,8 @@ class MPITransport(ABC):
 
         if MPI.COMM_WORLD.size == 1:
             raise AbortError(message)  # nobody else to end, and perhaps a notebook to keep
-        print(message, file=sys.stderr)
+        if message:
+            print(message, file=sys.stderr)
         abort_job()
 
     @property

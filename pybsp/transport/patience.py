@@ -9,6 +9,9 @@ One that waits for somebody who waits in another exchange (a part's) leaves it t
 others of its node see that it waits for long, and looks at them a little later.
 Likewise one of them ends the wait where there is a limit, and the others learn of it from that one (revocation.py);
 only if they have not within a second do they by themselves.
+
+A process that has ended does not come: most launchers end the others then, but srun by itself does not. So who waits
+longer than the grace period looks whether those of its node are there, and ends the job where one is not.
 """
 
 from __future__ import annotations
@@ -44,6 +47,9 @@ class Witness(Protocol):
     def describe(self, waited: float, absent: Sequence[int]) -> str:
         """Describe what this processor waits for."""
 
+    def ended(self) -> list[int]:
+        """Which processors of this node have no process any more."""
+
 
 class Patience:
     """The patience of one processor.
@@ -55,6 +61,8 @@ class Patience:
         witness: gives the words.
         warn_after: seconds after which a wait is reported.
         timeout: seconds after which it ends.
+        grace: seconds after which it is looked whether all of this node are there; again and again.
+        lost: ends the job, as some are not.
 
     Attributes:
         first: seconds after which `overdue` wants to be called.
@@ -68,9 +76,14 @@ class Patience:
         witness: Witness,
         warn_after: float = NEVER,
         timeout: float = NEVER,
+        grace: float = NEVER,
+        lost: Callable[[Sequence[int]], object] = list,
     ) -> None:
         self._due = min(warn_after, timeout)
-        self.first = ANNOUNCES * self._due
+        self._announces = ANNOUNCES * self._due
+        self._grace, self._lost = max(grace, AGAIN), lost
+        self.first = min(self._announces, self._grace)
+        self._looks, self._ended = -NEVER, False  # when to look again; whether some were seen to have ended
         self._pid, self._nodes, self._absence, self._witness = pid, nodes, absence, witness
         self._warn_after, self._timeout = warn_after, timeout
         self._announced = self._reported = NEVER  # when the wait began of which others know, and that was reported last
@@ -92,6 +105,25 @@ class Patience:
         # Where it has not begun to count, `waited` is minus infinity.
         if waited < self.first:
             return now + min(self.first - waited, AGAIN)
+        return min(self._look(waited, now), self._report(since, now))
+
+    def _look(self, waited: float, now: float) -> float:
+        """Look whether all are there."""
+        if waited < self._grace:
+            return now + self._grace - waited
+        if now < self._looks:
+            return self._looks
+        ended = self._witness.ended()
+        if ended and self._ended:  # what they sent last has had time to arrive
+            self._lost(ended)
+        self._ended = bool(ended)
+        self._looks = now + (AGAIN if ended else self._grace)
+        return self._looks
+
+    def _report(self, since: float, now: float) -> float:
+        waited = now - since
+        if waited < self._announces:
+            return since + self._announces
         # Once a wait, and well before any of them is due: then who is to speak knows who else waits.
         if self._announced != since:
             self._announced = since

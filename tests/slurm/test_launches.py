@@ -10,6 +10,7 @@ from textwrap import dedent
 
 import pytest
 
+from ..test_readme import blocks
 from . import emulated
 from .emulated import Cluster, Ended, cluster, pythons
 
@@ -113,6 +114,14 @@ found = pybsp.run(main)
 print("ended", found)
 """
 PAGE = Path(__file__).parent.parent.parent / "docs" / "howto" / "slurm.md"
+MARKED = """
+import pytest
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.parametrize("k", [1, 2])
+def test_x(bsp, k):
+    bsp.sync()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +136,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "placed": PLACED,
         "started": STARTED,
         "saving": SAVING,
+        "test_marked": MARKED,
     }
     for name, text in programs.items():
         (folder / f"{name}.py").write_text(dedent(text))
@@ -157,7 +167,7 @@ def says_what_to_type(ended: Ended, kind: str, fits: str, library: str) -> None:
     assert ended.err.count("pybsp.errors.LauncherError: ") == 1, ended
     assert f"Slurm's srun with --mpi={kind}, " in ended.err, ended
     assert f"the MPI library that Python loads is '{library}" in ended.err, ended
-    assert f"type `srun --mpi={fits} python program.py`" in ended.err, ended
+    assert f"type `srun --kill-on-bad-exit=1 --mpi={fits} python program.py`" in ended.err, ended
     assert "SyncError" not in ended.err, ended
 
 
@@ -198,6 +208,19 @@ def test_the_librarys_launcher_works_in_an_allocation(slurm: Cluster, family: st
 @pytest.mark.parametrize("family", ["MPICH", "Open MPI", "Intel"])
 def test_pybsp_run_takes_all_tasks_of_an_allocation(slurm: Cluster, family: str) -> None:
     four_on_two_nodes(slurm.run(f"salloc -Q -N2 -n4 {python(family)} -m pybsp run greeting.py"))
+
+
+def test_the_readmes_commands_run_an_example_on_all_tasks(slurm: Cluster) -> None:
+    """By the environment that is there, in place of the one that the first of them makes."""
+    place, _ = fitting()
+    install, allocate, run = blocks("bash")[0].splitlines()
+    assert "pip install" in install
+    pybsp, _, rest = run.partition(" ")
+    assert pybsp.endswith("/bin/pybsp")
+    assert pybsp.removesuffix("pybsp") in install
+    ended = slurm.run(f"cd {emulated.CHECKOUT} && {allocate} --quiet {place} -m pybsp {rest}")
+    assert ended.code == 0, ended
+    assert re.search(r"\b8 processors\b|p = 8\b", ended.out), ended
 
 
 def test_pybsp_run_takes_fewer_tasks_with_labels_and_a_router(slurm: Cluster) -> None:
@@ -274,10 +297,24 @@ def test_several_tasks_start_no_ranks_each(slurm: Cluster) -> None:
     ended = slurm.run(f"srun -Q -n4 {place} -m pybsp run -n 2 greeting.py")
     assert ended.code == 2, ended
     assert ended.out == "", ended
-    assert ended.err.count(f"each of which would start ranks of its own: type `srun --mpi={kind} python greeting.py`")
+    advice = f"type `srun --kill-on-bad-exit=1 --mpi={kind} python greeting.py`"
+    assert ended.err.count(f"each of which would start ranks of its own: {advice}") == 4, ended
     ended = slurm.run(f"srun -Q -n2 {place} started.py 2")
     assert ended.code != 0, ended
     assert "start this program without srun, or as the one task of a step (`srun -n 1`)" in ended.err, ended
+
+
+def test_pytest_in_a_step_says_once_a_rank_what_to_type(slurm: Cluster) -> None:
+    place, kind = fitting()
+    command = f"{place} -m pytest -q -p no:cacheprovider -p pybsp.pytest_plugin test_marked.py"
+    ended = slurm.run(f"srun -Q --mpi=none -n2 {command}")
+    assert ended.code != 0, ended
+    assert ended.err.count("ERROR: ") == 2, ended
+    assert ended.err.count(f"--mpi={kind} python program.py`") == 2, ended
+    assert "LauncherError" not in ended.out + ended.err, ended
+    ended = slurm.run(f"srun -Q --kill-on-bad-exit=1 --mpi={kind} -n2 {command}")
+    assert ended.code == 0, ended
+    assert ended.out.count("2 passed") == 2, ended
 
 
 def test_the_doctor_says_that_it_is_in_a_step(slurm: Cluster) -> None:
@@ -298,7 +335,7 @@ def test_the_doctor_proves_ranks_in_an_allocation(slurm: Cluster) -> None:
     place, kind = fitting()
     ended = slurm.run(f"salloc -Q -N2 -n4 {place} -m pybsp doctor -n 4")
     assert "4 processors: 2 on n1, 2 on n2; messages arrive whole" in ended.out, ended
-    assert f"`srun --mpi={kind} python program.py` fits the library" in ended.out, ended
+    assert f"`srun --kill-on-bad-exit=1 --mpi={kind} python program.py` fits the library" in ended.out, ended
 
 
 def test_a_failing_rank_ends_the_step_with_one_traceback(slurm: Cluster) -> None:
@@ -313,6 +350,18 @@ def test_pybsp_run_ends_all_when_a_rank_is_killed(slurm: Cluster) -> None:
     place, _ = fitting()
     ended = slurm.run(f"salloc -Q -N2 -n4 {place} -m pybsp run dying.py")
     assert ended.code != 0, ended
+    assert ended.err.count("srun: error: n2: task 2: Killed") == 1, ended
+    assert "pybsp" not in ended.err, ended
+    assert "Traceback" not in ended.err, ended
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_plain_srun_ends_when_a_rank_is_killed_beside_another_of_its_node(slurm: Cluster, nodes: int) -> None:
+    place, kind = fitting()
+    ended = slurm.run(f"PYBSP_GRACE=2 srun -Q --mpi={kind} -N{nodes} -n4 {place} dying.py")
+    assert ended.code != 0, ended
+    assert ended.err.count("the process of processor 2 has ended, and the launcher ends no others") == 1, ended
+    assert "Traceback" not in ended.err, ended
 
 
 def test_an_uneven_step_has_its_tasks_where_slurms_variables_say(slurm: Cluster) -> None:
