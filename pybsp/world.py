@@ -33,6 +33,7 @@ from .transport.launcher import DRAIN, abort_job, check_launcher, library, load
 from .transport.medium import MPITransport
 from .transport.mpi import WATCH, duplicate
 from .transport.revocation import Revocation
+from .transport.window import free_windows
 
 _world: MPITransport | None = None  # of all ranks; made by the first run, used by all
 _world_open = False  # whether all ranks still meet there
@@ -558,10 +559,10 @@ def _met_at_exit() -> bool:
 
     No rank is waited for that ends by itself, which only its own host can see; and a program's own MPI is left alone.
     """
-    module = sys.modules.get("mpi4py.MPI")
-    if (module is not None and (module.Is_initialized() or module.Is_finalized())) or process.siblings.ended(
-        grace_or_default()
-    ):
+    module, step = sys.modules.get("mpi4py.MPI"), slurm.step()
+    if module is not None and (module.Is_initialized() or module.Is_finalized()):
+        return False
+    if (step is not None and step.kind == "none") or process.siblings.ended(grace_or_default()):
         return False
     try:
         if library().Is_initialized():
@@ -575,6 +576,7 @@ def _met_at_exit() -> bool:
             arrival = transport.exchange(EXIT, None, {})
             settle(transport.exchange, arrival, EXIT, "left the job", 0, "")
             transport.free()
+        free_windows()  # at exit, as the others: what is registered there by now is not called any more
     except (KeyboardInterrupt, SystemExit):
         abort_job()
     return True

@@ -116,7 +116,7 @@ class Window:
 _among_others: list[Window] = []  # those that are there
 
 
-def _free_windows() -> None:
+def free_windows() -> None:
     """MPI between hosts cannot be finalized while there is a window: free those in which data is still held."""
     module = sys.modules.get("mpi4py.MPI")
     if process.takes_part() and module is not None and module.Is_initialized() and not module.Is_finalized():
@@ -124,7 +124,7 @@ def _free_windows() -> None:
             window.free()
 
 
-atexit.register(_free_windows)  # at import, so that it comes after what a program has registered
+atexit.register(free_windows)  # at import, so that it comes after what a program has registered
 
 
 def configured_bytes() -> int:

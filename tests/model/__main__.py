@@ -6,9 +6,11 @@ import argparse
 import sys
 import time
 
-from .machine import Explored
+from .machine import CELLS, Explored
 from .mutants import MUTANTS, rank_of
 from .worlds import QUICK, explored, larger
+
+LARGER = 2 * CELLS
 
 
 def main() -> int:
@@ -34,7 +36,7 @@ def main() -> int:
     for name, world in worlds.items():
         began = time.perf_counter()
         try:
-            found = explored(world, limit=chosen.limit)
+            found = explored(world, limit=chosen.limit, cells=LARGER if chosen.ranks else CELLS)
         except MemoryError as error:
             print(f"{name}: {error}: not explored to the end", flush=True)
             continue

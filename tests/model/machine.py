@@ -22,7 +22,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
-CELLS = 128  # of a memory
+CELLS = 128  # of a memory, if nothing else is asked for: all are looked at in each step
 
 
 class Step(NamedTuple):
@@ -85,7 +85,8 @@ class Memory:
     it was not, else its value). Budgets of the explorer are cells.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = CELLS) -> None:
+        self.size = size
         self.names: dict[tuple[Hashable, ...], int] = {("raises",): 0}
         self.channels: list[tuple[int, int]] = []  # (cell, sender)
 
@@ -94,7 +95,7 @@ class Memory:
         found = self.names.get(name)
         if found is None:
             found = self.names[name] = len(self.names)
-            assert found < CELLS
+            assert found < self.size
         return found
 
     def channel(self, comm: int, source: int, to: int, tag: str) -> int:
@@ -372,7 +373,7 @@ class Ranks:
         self.places = [Places(program) for program in programs]
         self._cells: list[Cells] = []
         self._numbers: dict[Cells, int] = {}
-        self.first = self._number((raises, *[0] * (CELLS - 1)))
+        self.first = self._number((raises, *[0] * (memory.size - 1)))
         self._moves: dict[int, list[tuple[int, int, bool]]] = {}
         self._steps: list[dict[tuple[int, int], list[tuple[int, int, bool]]]] = [{} for _ in self.places]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from functools import partial
 
-from .machine import Cells, Explored, Memory, Program, Ranks, explore
+from .machine import CELLS, Cells, Explored, Memory, Program, Ranks, explore
 from .protocol import Rank, World
 
 TWO, THREE = ((0, 1),), ((0, 1, 2),)
@@ -65,14 +65,15 @@ def larger(ranks: int, exchanges: int, says: tuple[str, ...], raises: int) -> di
     return found
 
 
-def explored(world: World, rank: type[Rank] = Rank, limit: int | None = None) -> Explored:
+def explored(world: World, rank: type[Rank] = Rank, limit: int | None = None, cells: int = CELLS) -> Explored:
     """Explore the ranks of a world.
 
     Args:
         rank: what they do; of a mutant, another class.
         limit: states, at most.
+        cells: of the memory, at most.
     """
-    memory = Memory()
+    memory = Memory(cells)
     programs = [partial(_program, rank, world, memory, own) for own in range(world.p)]
     collects = gc.isenabled()
     gc.disable()  # all that is made is kept: looking through it again and again takes a fifth of the time

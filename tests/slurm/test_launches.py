@@ -67,6 +67,22 @@ def main(bsp):
 
 pybsp.run(main)
 """
+LEAVING = """
+import os, sys
+import pybsp
+
+if os.environ["SLURM_PROCID"] == "3":
+    sys.exit(0)
+pybsp.run(lambda bsp: bsp.sync())
+"""
+ALONE = """
+import os, time
+import pybsp
+
+pybsp.simulate(lambda bsp: bsp.sync(), p=2)
+time.sleep(int(os.environ["SLURM_PROCID"]))
+print("ends", flush=True)
+"""
 AMONG_TEXTS = """
 import os
 import pybsp
@@ -130,6 +146,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     programs = {
         "greeting": GREETING,
         "failing": FAILING,
+        "leaving": LEAVING,
+        "alone": ALONE,
         "dying": DYING,
         "waiting": WAITING,
         "among_texts": AMONG_TEXTS,
@@ -344,6 +362,21 @@ def test_a_failing_rank_ends_the_step_with_one_traceback(slurm: Cluster) -> None
     assert ended.code != 0, ended
     assert ended.err.count("Traceback") == 1, ended
     assert "ValueError: of processor 2" in ended.err, ended
+
+
+def test_a_task_of_another_node_that_ends_without_a_run_is_missed(slurm: Cluster) -> None:
+    place, kind = fitting()
+    ended = slurm.run(f"srun -Q --mpi={kind} -N2 -n4 {place} leaving.py")
+    assert ended.code != 0, ended
+    assert ended.err.count("Traceback") == 1, ended
+    assert "processor 3 left the job" in ended.err, ended
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_tasks_that_make_no_run_end_well_each_at_its_time(slurm: Cluster, fits: bool) -> None:
+    place, kind = fitting()
+    ended = slurm.run(f"PYBSP_GRACE=0.1 srun -Q --mpi={kind if fits else 'none'} -N2 -n4 {place} alone.py")
+    assert (ended.code, sorted(ended.out.split()), ended.err) == (0, ["ends"] * 4, ""), ended
 
 
 def test_pybsp_run_ends_all_when_a_rank_is_killed(slurm: Cluster) -> None:
