@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,8 +48,11 @@ def launcher(n: int, exported: Sequence[str] = (), hosts: str = "") -> list[str]
     command = [*_out_of_step(), found, "-n", str(n)]
     version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
     if "Open MPI" in version or "prte" in version.lower():
-        # A host that is named has one slot, and a step as many as tasks.
-        if hosts or slurm.inside() or n > default_count():
+        # A step has as many slots as tasks, and a host that is named one, or its number.
+        slots = sum(int(count) if count.isdigit() else 1 for count in re.findall(r"[^,:]+:?([^,]*)", hosts))
+        if hosts and n > slots:
+            command += ["--map-by", "node:OVERSUBSCRIBE"]  # else the first host would get them all
+        elif not hosts and (slurm.inside() or n > default_count()):
             command += ["--map-by", ":OVERSUBSCRIBE"]
         for variable in exported:
             command += ["-x", variable]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +23,24 @@ pytestmark = [pytest.mark.whole, pytest.mark.timeout(200), pytest.mark.filterwar
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples" / "notebooks").glob("*.ipynb"))
 
 
-def executed(notebook: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What each cell with code prints and shows, in this Python."""
+def client_of(notebook: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What executes a notebook in a kernel of this Python."""
     spec = folder / "kernels" / "pybsp"
     spec.mkdir(parents=True)
     command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     (spec / "kernel.json").write_text(json.dumps({"argv": command, "display_name": "", "language": "python"}))
     monkeypatch.setenv("JUPYTER_PATH", str(folder))
     monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
-    nbclient.NotebookClient(notebook, kernel_name="pybsp", timeout=120).execute()
+    return nbclient.NotebookClient(notebook, kernel_name="pybsp", timeout=120)
+
+
+def executed(notebook: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What each cell with code prints and shows."""
+    client_of(notebook, folder, monkeypatch).execute()
+    return outputs(notebook)
+
+
+def outputs(notebook: Any) -> list[str]:
     return [
         "".join(one.get("text", "") or one.get("data", {}).get("text/plain", "") for one in cell.outputs)
         for cell in notebook.cells
@@ -91,3 +103,40 @@ def test_a_kernel_shows_progress_tells_that_it_is_alone_and_shows_lines_of_cells
     )
     assert failing == ""
     assert "raise ValueError('too hot')  # here" in lines
+
+
+def test_an_interrupt_of_the_kernel_ends_the_ranks_and_the_next_cell_has_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the kernel manager, as the square of Jupyter's toolbar does."""
+    mark = tmp_path / "processes"
+    notebook = cells(
+        f"""
+import os, time, pybsp
+def main(bsp):
+    with open({str(mark)!r}, "a") as file:
+        file.write(f"{{os.getpid()}}\\n")
+    time.sleep(600)
+ranks = pybsp.ranks(2)
+try:
+    ranks.run(main)
+except KeyboardInterrupt:
+    print("interrupted")
+""",
+        "print(ranks.run(lambda bsp: bsp.pid).results); ranks.close()",
+    )
+    client = client_of(notebook, tmp_path, monkeypatch)
+
+    def interrupt() -> None:
+        while len(processes()) < 2:
+            time.sleep(0.05)
+        asyncio.run(client.km.interrupt_kernel())
+
+    def processes() -> list[str]:
+        return mark.read_text().split() if mark.exists() else []
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    client.execute()
+    assert outputs(notebook) == ["interrupted\n", "[0, 1]\n"]
+    assert not any(Path(f"/proc/{process}").exists() for process in processes())

@@ -73,6 +73,23 @@ def test_of_several_tasks_of_a_step_none_starts_ranks(monkeypatch: pytest.Monkey
         pybsp.start_ranks(lambda bsp: None, n=2)
 
 
+@pytest.mark.parametrize("there", [["pmi2", "pmix"], ["none"]], ids=["broken", "missing"])
+def test_where_srun_does_not_work_the_librarys_own_launcher_starts_ranks(
+    there: list[str], program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = program("import pybsp\npybsp.run(lambda bsp: print('p', bsp.p, flush=True))\n")
+    with monkeypatch.context() as inside:
+        inside.setenv("SLURM_JOB_ID", "7")
+        inside.setenv("SLURM_NTASKS", "2")
+        inside.setattr(slurm, "kinds", lambda: there)
+        inside.setattr(slurm, "works", lambda kind: False)
+        found = starting.start(default_count(), [str(path)], ())
+        assert found.launcher == launcher(2)
+    assert "an allocation of 2 tasks, whose srun has no kind that works with the library" in found.why
+    ended = run(found.command)
+    assert (ended.code, ended.out) == (0, "p 2\n" * 2), ended
+
+
 def test_by_itself_a_job_has_as_many_ranks_as_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     for cores in (1, 7):

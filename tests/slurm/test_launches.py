@@ -110,7 +110,8 @@ import socket, sys
 import pybsp
 
 n = int(sys.argv[1]) if sys.argv[1:] else None
-print(pybsp.start_ranks(lambda bsp: socket.gethostname(), n=n).results)
+hosts = sys.argv[2] if sys.argv[2:] else None
+print(pybsp.start_ranks(lambda bsp: socket.gethostname(), n=n, hosts=hosts).results)
 """
 SAVING = """
 import os, time
@@ -342,6 +343,16 @@ def test_the_doctor_says_that_it_is_in_a_step(slurm: Cluster) -> None:
     assert re.search(r"ranks: +2 processors: 2 on n[12]; messages arrive whole", ended.out), ended
 
 
+@pytest.mark.parametrize("family", ["MPICH", "Open MPI", "Intel"])
+def test_ranks_run_where_hosts_says(slurm: Cluster, family: str) -> None:
+    place = python(family)
+    ended = slurm.run(f"salloc -Q -N2 -n4 {place} -m pybsp run -n 3 --hosts n1,n2:2 greeting.py")
+    assert (ended.code, ended.out) == (0, "p 3 n1 n2 n2\n"), ended
+    ended = slurm.run(f"salloc -Q -N2 -n4 {place} started.py 4 n1,n2")
+    assert (ended.code, ended.err) == (0, ""), ended
+    assert [ended.out.count(host) for host in ("n1", "n2")] == [2, 2], ended
+
+
 def test_an_allocation_alone_is_no_step(slurm: Cluster) -> None:
     place, _ = fitting()
     ended = slurm.run(f"salloc -Q -N2 -n4 {place} greeting.py")
@@ -448,3 +459,36 @@ def test_what_ends_a_step_ends_all_ranks_with_one_message(slurm: Cluster, end: s
     # Slurm has processes end, and sees that they have, after srun has ended.
     left = f"for _ in $(seq 300); do squeue -h -n {name} | grep -q . || exit 0; sleep 0.1; done; exit 1"
     assert slurm.run(left).code == 0
+
+
+BY_COMMAND = {  # what ends a job in which `pybsp run` started the ranks
+    "sbatch, scancel": "scancel -n {name}",
+    "sbatch, scancel of the script too": "scancel --full -n {name}",
+    "salloc, scancel": "scancel -n {name}",
+    "salloc, Ctrl-C": "kill -INT -- -$(cat {name}.pid)",
+}
+
+
+@pytest.mark.parametrize("end", BY_COMMAND)
+def test_what_ends_pybsp_run_ends_all_ranks(slurm: Cluster, end: str) -> None:
+    place, _ = fitting()
+    name = "by-command-" + "".join(letter if letter.isalnum() else "-" for letter in end)
+    program = f"{place} -m pybsp run waiting.py"
+    if end.startswith("sbatch"):
+        job = slurm.start(f"touch {name}.txt; sbatch -Q -J {name} -t 5 -W -N2 -n4 -o {name}.txt --wrap '{program}'")
+        ready = f"grep -q 'all are here' {name}.txt"
+    else:  # a terminal sends an interrupt to all processes in its foreground, a process group
+        command = f"echo $$ >{name}.pid; exec salloc -Q -J {name} -t 5 -N2 -n4 {program} >{name}.txt 2>&1"
+        job = slurm.start(f"touch {name}.txt; setsid -w bash -c '{command}'")
+        ready = f"grep -q 'all are here' {name}.txt"
+    waits = "for _ in $(seq 600); do {} && exit 0; sleep 0.1; done; exit 1"
+    assert slurm.run(waits.format(ready)).code == 0, slurm.run(f"cat {name}.txt")
+    assert slurm.run(BY_COMMAND[end].format(name=name)).code == 0
+    ended = slurm.finish(job)
+    printed = (slurm.folder / f"{name}.txt").read_text()
+    assert ended.code != 0, (ended, printed)
+    assert "Traceback" not in printed, printed
+    if "Ctrl-C" in end:
+        assert printed.count("was interrupted; ending the job") <= 1, printed
+    assert slurm.run(waits.format(f"! squeue -h -n {name} | grep -q .")).code == 0
+    assert slurm.run(waits.format("! pgrep -f waiting.py")).code == 0
