@@ -236,7 +236,7 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
     ]
     two = elementwise(op) and fold is in_turn and len(scheme) == 1 and len(scheme[0][1]) == 1
     ufunc: Any = op
-    made = ufunc.resolve_dtypes((like.dtype, like.dtype, None))[2] if two else None
+    result_dtype = ufunc.resolve_dtypes((like.dtype, like.dtype, None))[2] if two else None
 
     def climb(value: Any, out: Array | None = None) -> Any:
         if not shown.ready or (sign := shown.begin(name, agreed, base)) < 0:
@@ -248,7 +248,7 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
             if two and letters:
                 ((source, _, other),) = letters
                 a, b = (other, value) if source < pid else (value, other)
-                into = out if out is not None and out.dtype == made and out.shape == like.shape else None
+                into = out if out is not None and out.dtype == result_dtype and out.shape == like.shape else None
                 value = applied(name, pid, partial(ufunc, out=into), a, b)
             elif letters:
                 own = value.view()

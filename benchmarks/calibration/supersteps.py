@@ -78,7 +78,8 @@ class Bench:
         self._nodes = None if nodes is None else tuple(nodes)
         self._seconds: dict[Point, float] = {}  # that one operation took when last seen
         self._queues: dict[int, pybsp.Queue] = {}
-        self._arrays: dict[int, tuple[pybsp.Array, Any, pybsp.Queue]] = {}  # of so many words, with a pattern
+        # Of so many words, with a pattern of those that these processors send to.
+        self._arrays: dict[tuple[int, tuple[int, ...]], tuple[pybsp.Array, Any, pybsp.Queue]] = {}
         self._memory: NDArray[np.float64] | None = None
         self._idle: deque[NDArray[np.float64]] = deque(maxlen=LAST)  # of empty supersteps, as the last visits had them
         self._line = (0.0, 0.0, 0.0)  # l, o_msg, g: roughly, by `pilot`
@@ -364,16 +365,17 @@ class Bench:
         }
         if way in alone:
             return alone[way]
-        # The one of its permutation, to whom it sends most.
-        dest, *_ = max(relation.sends(bsp.pid), key=itemgetter(1), default=(bsp.pid,))
+        # The one of its permutation, to whom it sends most; of all processors, which make what they keep together.
+        everybody = tuple(max(relation.sends(pid), key=itemgetter(1), default=(pid,))[0] for pid in range(bsp.p))
+        dest, key = everybody[bsp.pid], (words, everybody)
         # A program's patterns and queues have something for itself too.
         dests, items, twice = np.repeat([dest, bsp.pid], words), np.tile(np.arange(words), 2), np.ones(2 * words)
-        if words not in self._arrays:
+        if key not in self._arrays:
             array = bsp.array(words)
             bsp.sync()
-            self._arrays[words] = array, array.pattern(dests, items), bsp.queue()
+            self._arrays[key] = array, array.pattern(dests, items), bsp.queue()
             bsp.sync()
-        array, pattern, queue = self._arrays[words]
+        array, pattern, queue = self._arrays[key]
         patterns: list[Any] = []
 
         def make(machine: pybsp.BSP) -> None:

@@ -110,7 +110,7 @@ def test_a_run_fails_with_a_trace_as_without_one(machine: LogP) -> None:
 
 
 def test_of_very_many_messages_the_beginning_is_kept(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "kept", lambda p: 10)
+    monkeypatch.setattr(recording, "rows_of_each", lambda p: 10)
 
     def ring(proc: Processor) -> None:
         for number in range(25 * (proc.p > 1)):
