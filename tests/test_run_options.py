@@ -77,7 +77,7 @@ def test_of_several_tasks_of_a_step_none_starts_ranks(monkeypatch: pytest.Monkey
 def test_where_srun_does_not_work_the_librarys_own_launcher_starts_ranks(
     there: list[str], program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = program("import pybsp\npybsp.run(lambda bsp: print('p', bsp.p, flush=True))\n")
+    path = program("import pybsp\npybsp.run(lambda bsp: print(f'p {bsp.p}\\n', end='', flush=True))\n")
     with monkeypatch.context() as inside:
         inside.setenv("SLURM_JOB_ID", "7")
         inside.setenv("SLURM_NTASKS", "2")

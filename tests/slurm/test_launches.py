@@ -343,7 +343,8 @@ def test_the_doctor_says_that_it_is_in_a_step(slurm: Cluster) -> None:
     assert re.search(r"ranks: +2 processors: 2 on n[12]; messages arrive whole", ended.out), ended
 
 
-@pytest.mark.parametrize("family", ["MPICH", "Open MPI", "Intel"])
+# Intel MPI's launcher goes to hosts that are named by ssh, which these have not.
+@pytest.mark.parametrize("family", ["MPICH", "Open MPI"])
 def test_ranks_run_where_hosts_says(slurm: Cluster, family: str) -> None:
     place = python(family)
     ended = slurm.run(f"salloc -Q -N2 -n4 {place} -m pybsp run -n 3 --hosts n1,n2:2 greeting.py")
