@@ -726,7 +726,7 @@ class BSP:
             >>> machine = pybsp.BSPMachine(p=3, g=0, l=0, r=1000, rates={"sort": 100})
             >>> ledger = pybsp.simulate(main, machine=machine).ledger
             >>> ledger[0].work, ledger[0].charged, ledger.kinds
-            (2500.0, 7.0, {0: {'sort': 500}})
+            (2500.0, 7.0, {0: {'sort': 500.0}})
         """
         if not isinstance(flops, (int, float, np.number)) or not flops >= 0:
             raise UsageError(f"bsp.work: argument flops: expected a number of at least 0, got {flops!r}")

@@ -423,6 +423,7 @@ class QueuePattern:
         ...     to_all.send(10 * bsp.pid + np.arange(bsp.p))
         ...     queue.send(0, -1)  # beside it
         ...     bsp.sync()
+        ...     to_all.free()
         ...     return queue.values.tolist()
         >>> pybsp.simulate(main, p=2).results
         [[0, -1, 10, -1], [1, 11]]

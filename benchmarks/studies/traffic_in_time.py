@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The tables."""
     study = Study(__doc__, keep="--json", quick="smaller networks, for a shorter time")
     options = study.begin(arguments)
-    steps = 300 if options.quick else 900
+    steps = 600 if options.quick else 900
     links = [
         (rho, period, rho * period / (2 * (1 - rho)), waiting(rho, period, 2 * steps))
         for rho, period in study.each([(0.3, 1), (0.5, 1), (0.7, 1), (0.8, 1), (0.7, 4)])

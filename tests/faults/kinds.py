@@ -377,7 +377,7 @@ def _(bsp: pybsp.BSP) -> None:
     collectives.allreduce(row, float(bsp.pid), np.add)
 
 
-@inside("raise, between a grid's collectives, where others are in one", fails(BOOM), media="bsp")
+@inside("raise, between a grid's collectives", fails(BOOM), media="bsp")
 def _(bsp: pybsp.BSP) -> None:
     victim = others_meet_the_victim(bsp)
     grid = bsp.grid(bsp.p, 1)
@@ -797,7 +797,7 @@ def _() -> None:
     run(good, 2.0)
 
 
-@of_the_job("os.fork where mpi4py has begun MPI, and sys.exit in the child", GOES_ON_QUIETLY)
+@of_the_job("os.fork after mpi4py has begun MPI, and exit in the child", GOES_ON_QUIETLY)
 def _() -> None:
     from mpi4py import MPI
 

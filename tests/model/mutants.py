@@ -137,10 +137,17 @@ MUTANTS = (
         "a quiet processor looks at one other alone",
         "board of three",
         (
-            ("        for k in self.others:\n            seen", "        for k in self.others[:1]:\n            seen"),
             (
-                "            for k in self.others:\n                if not differs",
-                "            for k in self.others[:1]:\n                if not differs",
+                "word, quiet = word | borrowed, False\n"
+                '        yield self.do("write", self.status(self.own), word)\n'
+                "        for k in self.others:",
+                "word, quiet = word | borrowed, False\n"
+                '        yield self.do("write", self.status(self.own), word)\n'
+                "        for k in self.others[:1]:",
+            ),
+            (
+                "            differs = word & BORROWS > 0\n            for k in self.others:",
+                "            differs = word & BORROWS > 0\n            for k in self.others[:1]:",
             ),
         ),
     ),
