@@ -797,7 +797,7 @@ def _() -> None:
     run(good, 2.0)
 
 
-@of_the_job("os.fork after mpi4py has begun MPI, and exit in the child", GOES_ON_QUIETLY)
+@of_the_job("os.fork after mpi4py began MPI, sys.exit in the child", GOES_ON_QUIETLY)
 def _() -> None:
     from mpi4py import MPI
 
