@@ -48,7 +48,7 @@ def pickled(value: Any) -> Parcel:
     Raises:
         Exception: it cannot be pickled: whatever its classes raise.
     """
-    import cloudpickle
+    from . import by_value
 
     buffers: list[memoryview] = []
 
@@ -59,7 +59,7 @@ def pickled(value: Any) -> Parcel:
         buffers.append(raw)
         return False
 
-    return Parcel(cloudpickle.dumps(value, protocol=5, buffer_callback=within), buffers)
+    return Parcel(by_value.dumps(value, within), buffers)
 
 
 class Arena:
