@@ -16,7 +16,7 @@ from pybsp.cli import main as command
 from pybsp.ledger import Ledger, Log, Record, Supersteps, append_run, combine, read
 from pybsp.machine import BSPMachine
 from pybsp.predict import Prediction, _runs, in_order, predicted
-from pybsp.ways import BY_MAIL, BY_QUEUE, named
+from pybsp.ways import BY_MAIL, BY_QUEUE, BY_RECORD, named
 
 from .launching import ended_well, run
 
@@ -129,7 +129,7 @@ def test_what_if_scales_what_ways_and_long_computing_cost(tmp_path: Path, capsys
     ways = {"o_way": {"queue": 8.0}, "late": {"sending": 16.0}, "after": ((1.0, 0.5),)}
     exchange = BSPMachine(2, g=2.0, l=3.0, r=1.0, **ways)  # type: ignore[arg-type]
     dataclasses.replace(BSPMachine(2, g=7.0, l=7.0, r=1.0), exchange=exchange).save(machine)
-    for scale, more in (([], 24.0), (["o_way=0.5"], 20.0), (["late=0.5"], 16.0), (["o_way=2", "late=3"], 64.0)):
+    for scale, more in (([], 16.0), (["o_way=0.5"], 12.0), (["late=0.5"], 12.0), (["o_way=2", "late=3"], 40.0)):
         options = ["--scale", *scale] if scale else []
         assert command(["predict", str(path), "--machine", str(machine), *options]) == 0
         assert float(rows(capsys.readouterr().out)[0][2]) == pytest.approx(10 + 3 + 16 + more)
@@ -293,14 +293,16 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     assert predicted(in_order(virtual), by_board).exchange < predicted(in_order(apart), by_board).exchange
 
 
-def test_where_a_way_is_used_for_the_first_time_no_cache_knows_it() -> None:
+def test_where_a_way_is_used_for_the_first_time_half_of_late_counts_but_for_a_record() -> None:
     log = Log()
-    for ways in (BY_MAIL, BY_MAIL, BY_MAIL | BY_QUEUE, BY_QUEUE):
+    for ways in (BY_RECORD, BY_MAIL, BY_MAIL, BY_MAIL | BY_QUEUE, BY_QUEUE):
         log.note(0.0, 0.0, 0.0, 10.0, 1, 1, 1, 1, 0, 0, ways)
     log.names.append("")
     log.put([combine([log.table(0)])])
-    alone = BSPMachine(2, g=0.0, l=1.0, r=1.0, late=(("sending", 2.0), ("queue", 4.0)), after=((1.0, 1.0),))
+    alone = BSPMachine(
+        2, g=0.0, l=1.0, r=1.0, late=(("empty", 8.0), ("sending", 2.0), ("queue", 4.0)), after=((1.0, 1.0),)
+    )
     ledger = Ledger(BSPMachine(2, g=0.0, l=1.0, r=1.0, exchange=alone), log)
-    assert [record.exchange_predicted for record in ledger] == [3.0, 1.0, 7.0, 1.0]
-    assert [ledger[number].exchange_predicted for number in range(4)] == [3.0, 1.0, 7.0, 1.0]
-    assert predicted(in_order(ledger), ledger.machine).exchange == 12.0  # type: ignore[arg-type]
+    assert [record.exchange_predicted for record in ledger] == [1.0, 2.0, 1.0, 4.0, 1.0]
+    assert [ledger[number].exchange_predicted for number in range(5)] == [1.0, 2.0, 1.0, 4.0, 1.0]
+    assert predicted(in_order(ledger), ledger.machine).exchange == 9.0  # type: ignore[arg-type]

@@ -25,8 +25,10 @@ PARTS = ("rate", "bsp", "unbalanced", "class", "held-out", "queue", "way", "repe
 
 ALONE = ("way", "held-out-way", "after", "held-out-after")  # experiments of exchanges alone
 AFTER = (4e-5, 3e-4, 6e-3)  # seconds of computing before these
+AFTER_LONG = 6e-2  # so long that who computes less sleeps meanwhile (waiting.py): each way once, as it takes long
 AFTER_OTHER = (1e-4, 2e-3)
 AFTER_WAYS = ("put", "get", "pattern-get", "pattern-put", "making", "collective", "gather")
+AFTER_LONG_WAYS = ("put", "get", "pattern-put", "making", "gather")
 
 
 class _LevelSizes(NamedTuple):
@@ -216,8 +218,11 @@ def _ways(level: _LevelSizes, word: int) -> list[Point]:
     points += _swept("held-out-way", "queue-and-own", (12, 400), 1, word, EXCHANGE)
     for pattern in ("put+get", "pattern+queue"):
         points += _swept("held-out-way", pattern, (30,), 1, word, EXCHANGE)
-    points += _after(AFTER, "after", AFTER_WAYS, 100, word)
-    return points + _after(AFTER_OTHER, "held-out-after", ("put+get", "pattern+queue", "riding", "gather"), 60, word)
+    points += _after(AFTER, "after", AFTER_WAYS, 100, word) + _mail_after(AFTER, "after", 100, word)
+    points += _after((AFTER_LONG,), "after", AFTER_LONG_WAYS, 100, word)
+    others = ("put+get", "pattern+queue", "riding", "gather")
+    points += _after(AFTER_OTHER, "held-out-after", others, 60, word)
+    return points + _mail_after(AFTER_OTHER, "held-out-after", 60, word)
 
 
 def _after(delays: Sequence[float], experiment: str, ways: Sequence[str], words: int, word: int) -> list[Point]:
@@ -227,6 +232,13 @@ def _after(delays: Sequence[float], experiment: str, ways: Sequence[str], words:
         *(Point(experiment, way, "bsp", EXCHANGE) for way in ("empty", "agreement")),
         Point(experiment, "queue-and-own", "bsp", EXCHANGE, size=word * words, messages=1),
         Point(experiment, "exchange", "bsp", EXCHANGE, size=word, messages=1),
+    ]
+    return [point._replace(delay=delay) for point in points for delay in delays]
+
+
+def _mail_after(delays: Sequence[float], experiment: str, words: int, word: int) -> list[Point]:
+    """The same of more mail, and of larger."""
+    points = [
         Point(experiment, "exchange", "bsp", EXCHANGE, size=8 * words * word, messages=1),
         Point(experiment, "exchange", "bsp", EXCHANGE, size=words * word, messages=8),
     ]

@@ -23,7 +23,7 @@ from pybsp.machine_cache import Place
 
 from .harness import LaunchSpec, finish, ignore_settings, launch_on_ranks
 
-SECONDS = 5.5  # of measuring: starting the ranks, warming up and fitting take 2 to 4 more
+SECONDS = 6.5  # of measuring: starting the ranks, warming up and fitting take 2 to 4 more
 USELESS = 0.5  # error of held-out supersteps, median, above which a machine file is not kept
 PARTS = ("rate", "bsp", "held-out", "queue", "way")
 

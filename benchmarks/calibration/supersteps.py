@@ -51,9 +51,25 @@ SETTLED = 0.02  # drift over the last five batches, relative, at which a machine
 EXCHANGED = ("bsp", "held-out", "queue")  # experiments of which the exchange alone is noted too
 ROUNDS = 4  # of supersteps in a sample whose exchanges are noted: an even number, as of all samples of two processors
 LONG = 1e-3  # seconds of computing before each, from which on one will do
-UNEVEN = 0.7  # no program computes evenly: who comes early waits
+UNEVEN, UNEVEN_LONG = 0.7, 0.5  # no program computes evenly: who comes early waits; after long computing it sleeps
+SLEEPING = 5e-2  # seconds of computing that are long
 MEMORY = 1 << 26  # bytes that computing goes through, PIECE by piece: more than caches hold
 PIECE = 1 << 14
+# What a program computes with: its code goes through the caches as its data does.
+COMPUTING: tuple[Callable[[NDArray[np.float64]], object], ...] = (
+    lambda piece: np.sqrt(piece, out=piece),
+    lambda piece: piece[piece > 0.5].sum(),
+    lambda piece: np.concatenate((piece[::2], piece[1::2])),
+    lambda piece: np.bincount(piece.astype(np.int64)),
+    lambda piece: piece.reshape(32, -1) @ piece[:64],
+    lambda piece: np.where(piece < 2, piece, -piece).max(),
+    lambda piece: [value * 2 for value in piece[:100].tolist()],
+    lambda piece: np.unique(piece[:256]),
+    lambda piece: piece[np.argsort(piece[:256])],
+    lambda piece: f"{piece[0]:.3f} {piece.mean():.3g}",
+    lambda piece: sorted({str(n): n for n in range(20)}),
+    lambda piece: np.add(piece, 0.0, out=piece),
+)
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -205,9 +221,11 @@ class Bench:
         Before each superstep the processors compute for the point's `delay`, as a program does, which puts other data
         into their caches. Each sample is the mean of some runs of the operations.
         """
-        rounds = ROUNDS if point.delay < LONG else 1
+        rounds, before = ROUNDS if point.delay < LONG else 1, 1
+        if point.delay >= SLEEPING:
+            count, before = max(1, min(count, int(self.settings.visit / point.delay))), 0
         after = [self._after(point.delay, one) for one in operations] if point.delay else list(operations)
-        self._stamps(after, count, rounds, 1)
+        self._stamps(after, count, rounds, before)
         noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, count, -1, 2)
         largest = noted.max(axis=0).mean(axis=1)
         alone, repeats = point._replace(where=EXCHANGE), rounds * len(operations)
@@ -217,17 +235,17 @@ class Bench:
         ]
 
     def _after(self, seconds: float, operation: Operation) -> Operation:
-        """The operation, after so many seconds of computing; of UNEVEN of them where others take longer, in turns."""
+        """The operation, after so many seconds of computing; of less of them where others take longer, in turns."""
         if self._memory is None:
             self._memory = np.ones((MEMORY // PIECE, PIECE // 8))
-        pieces, clock = itertools.cycle(self._memory), time.perf_counter
-        lasting = itertools.cycle([seconds, UNEVEN * seconds][:: 1 if self.bsp.pid % 2 else -1])
+        pieces, steps, clock = itertools.cycle(self._memory), itertools.cycle(COMPUTING), time.perf_counter
+        less = UNEVEN if seconds < SLEEPING else UNEVEN_LONG
+        lasting = itertools.cycle([seconds, less * seconds][:: 1 if self.bsp.pid % 2 else -1])
 
         def superstep(machine: pybsp.BSP) -> None:
             end = clock() + next(lasting)
             while clock() < end:
-                piece = next(pieces)
-                np.sqrt(piece, out=piece)
+                next(steps)(next(pieces))
             operation(machine)
 
         return superstep
@@ -358,9 +376,7 @@ class Bench:
         bsp = self.bsp
         values, degree = np.ones(words), max(2, bsp.p)  # with which an allreduce is over with one superstep
         alone: dict[str, Operation] = {
-            "gather": lambda machine: collectives.gather(machine, values),
             "record": lambda machine: collectives.allreduce(machine, values, np.add, degree=degree),
-            "collective": lambda machine: collectives.total_exchange(machine, [values] * machine.p),
             "agreement": _agree,
         }
         if way in alone:
@@ -383,6 +399,10 @@ class Bench:
                 patterns.pop().free()
             patterns.append(array.pattern(dests, items))
 
+        def start(collective: Any, given: Callable[[], Any]) -> Operation:
+            # Started, it goes by messages, as the first call of one does; of those prepared small ones are records.
+            return lambda machine: collective.start(machine, given())
+
         def ride(machine: pybsp.BSP) -> None:
             machine.send(dest, values)
             collectives.allreduce.start(machine, values, np.add, degree=degree)
@@ -395,10 +415,14 @@ class Bench:
             **dict.fromkeys(("queue", "queue-and-own"), lambda machine: queue.send(dests, twice)),
             "making": make,
             "riding": ride,
+            "gather": start(collectives.gather, lambda: values),
+            "collective": start(collectives.total_exchange, lambda: [values] * bsp.p),
         }
         calls = [sends[name] for name in way.split("+")]
 
         def superstep(machine: pybsp.BSP) -> None:
+            for own in (values, twice, array.local):
+                own.fill(1)  # as a program does, so that it is in this processor's cache alone
             for call in calls:
                 call(machine)
             machine.sync()

@@ -33,8 +33,10 @@ SPIN = 100e-6
 YIELD = 20e-3  # with more ranks than cores so much would be wasted:
 YIELD_CROWDED = 1e-3
 NAPS = 2e-3  # between two short sleeps of who yields
-STEP = 50e-6  # the shortest sleep; longer waits sleep for a 64th of what they have waited, up to a millisecond
-LONGEST_STEP = 1e-3
+STEP = 50e-6  # the shortest sleep; longer waits sleep for a share of what they have waited, up to LONGEST_STEP:
+SHARE = 1 / 2048  # looks of who has a core cost nobody much, and all the others wait for who sleeps
+SHARE_CROWDED = 1 / 64
+LONGEST_STEP = 5e-4
 MOMENT = 20e-6
 LOOK = 1e-3  # seconds between two looks of who does not sleep
 TRIES = 50  # looks at a word in shared memory before waiting begins; with more ranks than cores one, and then yield
@@ -62,6 +64,7 @@ class Waiter:
         self._most, self._yield = _MODES[mode]
         self._adapts = mode == "polite"
         self._spin = self._most
+        self._share = SHARE
         self.tries = TRIES if self._most else 1
         self.look: Callable[[], None] = _nothing
         self.moving: set[int] = set()
@@ -74,6 +77,7 @@ class Waiter:
         if self._adapts:
             self._most = self._spin = 0.0
             self._yield = YIELD_CROWDED
+            self._share = SHARE_CROWDED
             self.tries = 1
 
     def until(self, test: Callable[[Any], bool], what: Any, deadline: float | None = None, looks: bool = True) -> bool:
@@ -138,7 +142,7 @@ class Waiter:
             look()
             if now > late:
                 late = self.overdue(max(start, self.since), now)
-            time.sleep(STEP if self.moving else min(LONGEST_STEP, max(STEP, (now - start) / 64)))
+            time.sleep(STEP if self.moving else min(LONGEST_STEP, max(STEP, (now - start) * self._share)))
         return True
 
     def briefly(self, test: Callable[[Any], bool], what: Any) -> bool:
