@@ -9,6 +9,7 @@ from ast import ClassDef as Class
 from ast import Constant, Expr, Module, get_docstring, parse, walk
 from ast import FunctionDef as Function
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ def cases(bsp: pybsp.BSP, comm: MPI.Intracomm, quick: bool) -> Iterator[Case]:
 
     Args:
         bsp: of the processors of `comm`.
-        comm: for the programs in mpi4py.
+        comm: for the programs in mpi4py, which nothing is asked of before they run.
         quick: small inputs.
     """
     p, pid, small = bsp.p, bsp.pid, 100 if quick else 1
@@ -99,11 +100,11 @@ def cases(bsp: pybsp.BSP, comm: MPI.Intracomm, quick: bool) -> Iterator[Case]:
     layouts = fft.layouts_for(length, p)
     vector = np.random.default_rng(2).normal(size=length) + 0j
     part = vector.reshape(layouts[0].shape)[layouts[0].part(pid)].copy()
-    lines_of_grid = mpi_fft.lines_of_grid(comm, layouts)
+    lines_of_grid = cache(lambda: mpi_fft.lines_of_grid(comm, layouts))
     yield Case(
         f"FFT, {length}",
         lambda: fft.fft(bsp, part, layouts),
-        lambda: mpi_fft.fft(comm, lines_of_grid, part, layouts),
+        lambda: mpi_fft.fft(comm, lines_of_grid(), part, layouts),
         (fft.fft,),
         (mpi_fft.lines_of_grid, mpi_fft.fft, mpi_fft.exchanged, mpi_fft.rooms),
         wanted=1.03,
@@ -124,12 +125,12 @@ def cases(bsp: pybsp.BSP, comm: MPI.Intracomm, quick: bool) -> Iterator[Case]:
     side = 10 if quick else 46
     rows = Block(side**3, p)
     entries = sparse_cg.poisson(side, rows.part(pid)[0])
-    ours, theirs = sparse_cg.Matrix(bsp, side**3, entries), mpi_sparse_cg.Matrix(comm, side**3, entries)
+    ours, theirs = sparse_cg.Matrix(bsp, side**3, entries), cache(lambda: mpi_sparse_cg.Matrix(comm, side**3, entries))
     b = np.cos(np.arange(side**3.0))[rows.part(pid)]
     yield Case(
         f"CG, {side}^3 rows, 50 iterations",
         lambda: sparse_cg.conjugate_gradients(ours, b, 50)[0],
-        lambda: mpi_sparse_cg.conjugate_gradients(theirs, b, 50)[0],
+        lambda: mpi_sparse_cg.conjugate_gradients(theirs(), b, 50)[0],
         (sparse_cg.Matrix, sparse_cg.conjugate_gradients, sparse_cg.dot),
         (mpi_sparse_cg.Needs, mpi_sparse_cg.Matrix, mpi_sparse_cg.conjugate_gradients, mpi_sparse_cg.dot),
         wanted=1.1,
@@ -146,26 +147,26 @@ def cases(bsp: pybsp.BSP, comm: MPI.Intracomm, quick: bool) -> Iterator[Case]:
     yield from graph_cases(bsp, comm, "packages'", graph.Graph(bsp, len(names), found[pid::p]))
 
     layers = next(c for c in range(1, p + 1) if p % c == 0 and np.sqrt(p // c) % 1 == 0)
-    places, mpi_places = matrix_product.Layers(bsp, layers), mpi_matrix_product.Layers(comm, layers)
+    places, mpi_places = matrix_product.Layers(bsp, layers), cache(lambda: mpi_matrix_product.Layers(comm, layers))
     a, c = np.random.default_rng(3).normal(size=(2, size, size))
     of_a, of_b, _ = matrix_product.parts_of(places, size)
     block_a, block_b = np.ascontiguousarray(a[of_a]), np.ascontiguousarray(c[of_b])
     yield Case(
         f"matrix product, {size} x {size}",
         lambda: matrix_product.product(bsp, places, block_a, block_b),
-        lambda: mpi_matrix_product.product(mpi_places, block_a, block_b),
+        lambda: mpi_matrix_product.product(mpi_places(), block_a, block_b),
         (matrix_product.Layers, matrix_product.product),
         (mpi_matrix_product.Layers, mpi_matrix_product.product, mpi_matrix_product.gathered),
     )
 
 
 def lu_case(bsp: pybsp.BSP, comm: MPI.Intracomm, n: int, rows: int) -> Case:
-    grid, (row, column) = lu.grid_of(bsp, rows), mpi_lu.grid_of(comm, rows)
+    grid, mpi_grid = lu.grid_of(bsp, rows), cache(lambda: mpi_lu.grid_of(comm, rows))
     a = np.random.default_rng(4).normal(size=(n, n))[Cyclic((n, n), (grid.rows, grid.columns)).part(bsp.pid)]
     return Case(
         f"LU, {n} x {n}, grid {'p x 1' if rows > 1 else '1 x p'}",
         lambda: lu.lu(bsp, grid, a.copy(), n),
-        lambda: mpi_lu.lu(row, column, a.copy(), n),
+        lambda: mpi_lu.lu(*mpi_grid(), a.copy(), n),
         (lu.grid_of, lu.lu, lu.pivot_of),
         (mpi_lu.grid_of, mpi_lu.lu),
         wanted=1.1,
