@@ -293,16 +293,16 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     assert predicted(in_order(virtual), by_board).exchange < predicted(in_order(apart), by_board).exchange
 
 
-def test_where_a_way_is_used_for_the_first_time_half_of_late_counts_but_for_a_record() -> None:
+def test_where_a_way_is_used_for_the_first_time_some_of_late_counts_but_for_a_record() -> None:
     log = Log()
     for ways in (BY_RECORD, BY_MAIL, BY_MAIL, BY_MAIL | BY_QUEUE, BY_QUEUE):
         log.note(0.0, 0.0, 0.0, 10.0, 1, 1, 1, 1, 0, 0, ways)
     log.names.append("")
     log.put([combine([log.table(0)])])
     alone = BSPMachine(
-        2, g=0.0, l=1.0, r=1.0, late=(("empty", 8.0), ("sending", 2.0), ("queue", 4.0)), after=((1.0, 1.0),)
+        2, g=0.0, l=1.0, r=1.0, late=(("empty", 80.0), ("sending", 20.0), ("queue", 40.0)), after=((1.0, 1.0),)
     )
     ledger = Ledger(BSPMachine(2, g=0.0, l=1.0, r=1.0, exchange=alone), log)
-    assert [record.exchange_predicted for record in ledger] == [1.0, 2.0, 1.0, 4.0, 1.0]
-    assert [ledger[number].exchange_predicted for number in range(5)] == [1.0, 2.0, 1.0, 4.0, 1.0]
-    assert predicted(in_order(ledger), ledger.machine).exchange == 9.0  # type: ignore[arg-type]
+    assert [record.exchange_predicted for record in ledger] == pytest.approx([1.0, 7.0, 1.0, 19.0, 1.0])
+    assert [ledger[number].exchange_predicted for number in range(5)] == pytest.approx([1.0, 7.0, 1.0, 19.0, 1.0])
+    assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(29.0)  # type: ignore[arg-type]
