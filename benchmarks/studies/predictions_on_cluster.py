@@ -83,8 +83,8 @@ def measure(network: EmulatedNetwork, programs: Sequence[str], rounds: int) -> t
         for number in range(rounds):
             file = str(Path(folder, f"{number}.json"))
             run_program(["-m", "pybsp", "calibrate", "--quick", "-o", file], p, network, LIMIT)
-            for program in programs:
-                path = Path(folder, f"{len(ledgers)}-{number}-ledger.json")
+            for place, program in enumerate(programs):
+                path = Path(folder, f"{place}-{number}-ledger.json")
                 run_program(program.split(), p, network, LIMIT, PYBSP_MACHINE=file, PYBSP_LEDGER=str(path))
                 ledgers.setdefault(program, []).append(path)
                 seconds, computing = predicted(program.split(), p, file)
