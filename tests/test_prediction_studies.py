@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import pybsp
 from pybsp import BSPMachine
 from pybsp.benchmarks.studies import first_uses, predictions, predictions_on_cluster
+from pybsp.benchmarks.studies.frame import EmulatedNetwork
+from pybsp.ledger import append_run
 
 ROOT = Path(__file__).parent.parent
 SQUARES = """
@@ -38,6 +42,19 @@ def test_a_study_of_programs_that_are_named(tmp_path: Path, capsys: pytest.Captu
     assert "squares 3" in printed
     assert "2 labels: median error" in printed
     assert (tmp_path / "kept.json").exists()
+
+
+def test_each_program_has_a_ledger_of_its_own_in_each_round_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_program(program: Sequence[str], *about: object, PYBSP_LEDGER: str = "", **variables: str) -> None:
+        if PYBSP_LEDGER:
+            ledger = pybsp.simulate(lambda bsp: [bsp.sync(), bsp.sync()], p=2).ledger
+            append_run(Path(PYBSP_LEDGER), ledger.as_json(["a", "b"], program[0]), first=False)
+
+    monkeypatch.setattr(predictions_on_cluster, "run_program", run_program)
+    monkeypatch.setattr(predictions_on_cluster, "predicted", lambda *about: (1.0, 0.5))
+    labels, whole = predictions_on_cluster.measure(EmulatedNetwork(2, 1000, 200), ["one", "two"], 3)
+    assert [(one.program, one.supersteps) for one in labels] == [("one", 2), ("two", 2)]
+    assert [one.measured for one in whole] == [labels[0].measured] * 2  # of one run each
 
 
 def test_first_uses_of_ways_are_told_from_later_ones() -> None:
