@@ -23,7 +23,7 @@ def dumps(value: Any, within: Callable[[pickle.PickleBuffer], bool]) -> bytes:
         Exception: it cannot be pickled: whatever its classes raise.
     """
     file = io.BytesIO()
-    _Pickler(file, protocol=5, buffer_callback=within).dump(value)
+    _CodePickler(file, protocol=5, buffer_callback=within).dump(value)
     return file.getvalue()
 
 
@@ -36,5 +36,5 @@ def _code(make: Callable[..., CodeType], arguments: tuple[Any, ...], file: str) 
     return make(*arguments).replace(co_filename=file)
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
     dispatch_table: ClassVar = ChainMap({CodeType: _of_code}, cloudpickle.Pickler.dispatch_table)
