@@ -3,7 +3,7 @@
 An MPI library that waits spins, and with more ranks than cores it spins on the core that the awaited rank needs:
 MPICH's barrier of 4 ranks on 2 cores takes milliseconds instead of a microsecond. So no blocking MPI call waits
 here: a wait tests, spinning for about 100 us, then yielding the core between tests, and after 20 ms (1 ms where there
-are more ranks than cores) sleeping in short steps: who sleeps comes late, by 40 to 400 us. Between tests Python sees
+are more ranks than cores) sleeping in short steps: who sleeps comes late, by 0.2 to 0.5 ms. Between tests Python sees
 Ctrl-C.
 
 Who waits also *looks* (`Waiter.look`), every millisecond and in each sleep: MPI moves messages on only while it is
