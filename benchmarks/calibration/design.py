@@ -233,7 +233,7 @@ def _after(delays: Sequence[float], experiment: str, ways: Sequence[str], words:
         Point(experiment, "queue-and-own", "bsp", EXCHANGE, size=word * words, messages=1),
         Point(experiment, "exchange", "bsp", EXCHANGE, size=word, messages=1),
     ]
-    return [point._replace(delay=delay) for point in points for delay in delays]
+    return _delayed(points, delays)
 
 
 def _mail_after(delays: Sequence[float], experiment: str, words: int, word: int) -> list[Point]:
@@ -242,6 +242,10 @@ def _mail_after(delays: Sequence[float], experiment: str, words: int, word: int)
         Point(experiment, "exchange", "bsp", EXCHANGE, size=8 * words * word, messages=1),
         Point(experiment, "exchange", "bsp", EXCHANGE, size=words * word, messages=8),
     ]
+    return _delayed(points, delays)
+
+
+def _delayed(points: Sequence[Point], delays: Sequence[float]) -> list[Point]:
     return [point._replace(delay=delay) for point in points for delay in delays]
 
 
