@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import leftovers, logp_report, page, report, settings, simulation
+from . import leftovers, logp_report, page, report, settings, simulation, slurm, threads
 from ._version import __version__
 from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
@@ -214,6 +214,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.n is None:
         choices = {"n": Choice(default_count(), whence_count()), **choices}
     ranks = choices["n"].value
+    if not options.hosts and not slurm.allocated():
+        os.environ.update(threads.of_ranks(ranks))
     starting = start(
         ranks, [options.program, *options.arguments], tuple(environment), options.hosts or "", options.label_output
     )

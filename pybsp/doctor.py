@@ -199,7 +199,7 @@ def _threads(ranks: int) -> Finding:
         return Finding("BLAS threads", ", ".join(f"{name}={value}" for name, value in chosen.items()))
     if ranks == 1:
         return Finding("BLAS threads", "as many as cores")
-    return Finding("BLAS threads", f"nothing set: each of {ranks} ranks may start as many as cores (OMP_NUM_THREADS=1)")
+    return Finding("BLAS threads", f"nothing set: a run gives each of {ranks} ranks its share of the cores")
 
 
 def _huge_pages() -> Finding:

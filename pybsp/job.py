@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from . import settings, signals
+from . import settings, signals, threads
 from .errors import LauncherError, ProcessorError
 from .failures import outcome
 from .mpiexec import FOREIGN, launcher
@@ -111,6 +111,8 @@ class Job:
         self._meeting: Rendezvous | None = Rendezvous(far)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         environment[ADDRESS] = f"{self._meeting.address} {self._progress:d}"
+        if not far:
+            environment.update(threads.of_ranks(p))
         forwarded = [name for name in environment if name.startswith("PYBSP_") or name == "PYTHONPATH"]
         root = str(Path(__file__).parent.parent)
         command = [*launcher(p, forwarded, hosts), sys.executable, "-c", _SERVE.format(root)]

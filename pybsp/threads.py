@@ -1,13 +1,16 @@
 """Threads of numpy's libraries (BLAS, OpenMP): as many a rank as there are cores for it.
 
 By themselves these libraries take every core of the host, on every rank: then an inner product of two ranks on two
-cores takes ten times as long as with a thread each, as threads wait for others that have no core.
+cores takes ten times as long as with a thread each, as threads wait for others that have no core. And threads that a
+library has started wait for work, 0.1 s long, on cores which other ranks want for their first supersteps.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -36,6 +39,14 @@ def share(ranks: int) -> int:
     return max(1, min(process.cores() // ranks, process.allowed_cores()))
 
 
+def of_ranks(ranks: int) -> dict[str, str]:
+    """Environment variables for ranks that are all to be on this host: then no library starts more than their share.
+
+    None where the user has said how many: see `limited`, which does the same to libraries that are there already.
+    """
+    return {} if ranks == 1 or _said() else dict.fromkeys(VARIABLES, str(share(ranks)))
+
+
 def in_use() -> int:
     """Threads that the libraries which are loaded take at most; 1 where none is."""
     return max((one["num_threads"] for one in _libraries().info()), default=1)
@@ -52,7 +63,7 @@ def limited(ranks: int) -> Iterator[None]:
         ranks: of this host.
     """
     most = share(ranks)
-    if ranks == 1 or any(name in os.environ for name in VARIABLES):
+    if ranks == 1 or _said():
         yield
         return
     libraries = _libraries()
@@ -61,6 +72,8 @@ def limited(ranks: int) -> Iterator[None]:
     untouched = all(one["num_threads"] in by_themselves for one in libraries.info())
     os.environ.update(dict.fromkeys(VARIABLES, str(most)))
     limit = libraries.limit(limits=most) if untouched else None
+    if limit is not None:
+        _end_idle(libraries)
     try:
         yield
     finally:
@@ -68,6 +81,22 @@ def limited(ranks: int) -> Iterator[None]:
             limit.restore_original_limits()
         for name in VARIABLES:
             os.environ.pop(name, None)
+
+
+def _end_idle(libraries: ThreadpoolController) -> None:
+    """End the threads that OpenBLAS has started, as it does itself at a fork; it starts them again for who needs them.
+
+    Not where the program has threads of its own, one of which may be in the library.
+    """
+    if threading.active_count() > 1:
+        return
+    for one in libraries.info():
+        if one["internal_api"] == "openblas" and one["threading_layer"] == "pthreads":
+            getattr(ctypes.CDLL(one["filepath"]), "blas_thread_shutdown_", int)()
+
+
+def _said() -> bool:
+    return any(name in os.environ for name in VARIABLES)
 
 
 def _libraries() -> ThreadpoolController:

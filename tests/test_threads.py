@@ -55,6 +55,33 @@ def test_a_rank_that_is_bound_to_fewer_cores_takes_no_more(monkeypatch: pytest.M
         assert threads.in_use() == 1
 
 
+def test_who_starts_ranks_gives_them_their_share_before_they_load_a_library() -> None:
+    assert threads.of_ranks(2) == dict.fromkeys(threads.VARIABLES, "2")
+    assert threads.of_ranks(8) == dict.fromkeys(threads.VARIABLES, "1")
+    assert threads.of_ranks(1) == {}
+
+
+def test_threads_that_wait_for_work_have_ended_in_the_block() -> None:
+    """They would take half of each core from ranks, for 0.1 s."""
+    program = """if True:
+        import os
+        import numpy as np
+        from pybsp import process, threads
+
+        def there():
+            return len(os.listdir("/proc/self/task"))
+
+        before, taken, a = there(), threads.in_use(), np.ones((500, 500))
+        with threads.limited(max(process.cores(), 2)):
+            assert there() == 1, (before, there())
+            assert (a @ a == 500).all()
+        assert threads.in_use() == taken
+        assert (a @ a == 500).all()  # by as many threads as before
+        assert there() == before, (before, there())
+    """
+    ended_well(run(python("-c", program)))
+
+
 @pytest.mark.parametrize("name", threads.VARIABLES)
 def test_what_the_user_has_set_in_the_environment_stays(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "4")
@@ -78,19 +105,21 @@ def test_ranks_have_their_share_in_a_run_which_the_ledger_says(program: Program,
         from pybsp import process, threads
 
         process.cores, process.allowed_cores = lambda: 2, lambda: 2
-        threads._libraries().limit(limits=2)
+        started_by = sys.argv[1]
+        if started_by == "mpiexec":
+            threads._libraries().limit(limits=2)
 
         def main(bsp):
             bsp.sync()
             return threads.in_use()
 
         inside = pybsp.run(main)
-        assert (inside, threads.in_use()) == (1, 2)
+        assert (inside, threads.in_use()) == (1, 2 if started_by == "mpiexec" else 1)
         """
     )
     ledger = tmp_path / "ledger.json"
     start = [sys.executable, "-m", "pybsp", "run", "-n", "4"] if way == "pybsp run" else mpiexec(4)
-    command = [*start, str(path)] if way == "pybsp run" else [*start, *python(path)]
+    command = [*start, *([str(path)] if way == "pybsp run" else python(path)), way]
     ended_well(run(command, PYBSP_LEDGER=str(ledger)))
     (found,) = json.loads(ledger.read_text())["runs"]
     assert (found["cores"], found["threads"], len(found["load"])) == ([2] * 4, [1] * 4, 4)

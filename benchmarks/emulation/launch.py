@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
+from pybsp import threads
 from pybsp.errors import LauncherError
 
 from .hosts import LAUNCHER_ADDRESS, Hosts, address, missing
@@ -65,9 +66,11 @@ def emulate(
             there = ",".join(address(i) for i in range(hosts))
             launcher = ["-launcher", "ssh", "-launcher-exec", enter, "-localhost", LAUNCHER_ADDRESS]
             placed = ["-hosts", there, "-ppn", str(ranks_per_host), "-n", str(hosts * ranks_per_host)]
+            # All hosts share this one's cores.
+            ours = threads.of_ranks(hosts * ranks_per_host)
             job = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", mpiexec, *launcher, *placed, *command],
-                env={**os.environ, **TCP, "PATH": _search()},
+                env={**os.environ, **ours, **TCP, "PATH": _search()},
             )
             try:
                 with _promptly():

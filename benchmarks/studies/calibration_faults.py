@@ -151,7 +151,7 @@ def calibrated(fault: Fault, path: Path, arguments: Sequence[str] = ("--quick",)
     with fault.beside(token):
         ended = subprocess.run(
             command,
-            env={**environment(), TOKEN: token},
+            env={**environment(fault.processors or 2), TOKEN: token},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

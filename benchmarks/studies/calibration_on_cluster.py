@@ -115,7 +115,7 @@ def measure(setting: Setting, folder: Path, options: argparse.Namespace) -> str:
             try:
                 ended = subprocess.run(
                     network.command([*program, *resumed]),
-                    env=environment(),
+                    env=environment(setting.hosts * setting.ranks),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

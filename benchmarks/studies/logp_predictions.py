@@ -135,7 +135,7 @@ def predicted(program: Program, machine: LogPMachine, begins: Sequence[float]) -
 def calibrate(setting: Setting, path: Path) -> None:
     """Write the machine file of a cluster."""
     command = [sys.executable, "-m", "pybsp", "calibrate", "--quick", "--only", "logp", "-o", str(path)]
-    subprocess.run(setting.network.command(command), check=True, timeout=LIMIT, env=environment())
+    subprocess.run(setting.network.command(command), check=True, timeout=LIMIT, env=environment(HOSTS))
 
 
 def main() -> None:

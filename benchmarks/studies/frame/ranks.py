@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pybsp import threads
 from pybsp.mpiexec import launcher
 
 EMULATORS = ("script", "pybsp")
@@ -89,7 +90,7 @@ def on_ranks(
         asked.write_text(json.dumps([module, function.__qualname__, arguments]))
         program = [sys.executable, "-m", f"{__package__}.worker", str(asked), str(result)]
         command = [*launcher(n), *program] if network is None else network.command(program)
-        subprocess.run(command, check=True, timeout=limit, env=environment())
+        subprocess.run(command, check=True, timeout=limit, env=environment(n))
         return json.loads(result.read_text())
 
 
@@ -110,17 +111,17 @@ def run_program(
     command = [sys.executable, *program]
     command = [*launcher(n), *command] if network is None else network.command(command)
     done = subprocess.run(
-        command, env={**environment(), **variables}, capture_output=True, text=True, timeout=limit, check=False
+        command, env={**environment(n), **variables}, capture_output=True, text=True, timeout=limit, check=False
     )
     if done.returncode:
         print(done.stdout + done.stderr, file=sys.stderr)
         done.check_returncode()
 
 
-def environment() -> dict[str, str]:
-    """This process's, with the mpiexec beside this Python first, as in `pybsp run`."""
+def environment(n: int) -> dict[str, str]:
+    """This process's, for n ranks on its cores, with the mpiexec beside this Python first, as in `pybsp run`."""
     search = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, "PATH": search}
+    return {**os.environ, **threads.of_ranks(n), "PATH": search}
 
 
 def library() -> str:
