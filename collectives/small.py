@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..bsp import BSP
 from ..errors import UsageError
 from ..rides import OF_SUPERSTEP, Supersteps
-from ..shown import NOT_SHOWN, Counts, Shown
+from ..shown import NOT_SHOWN, Counts, Shown, Turn
 from .dissemination import whole
 from .plan import Step
 from .primitive import (
@@ -99,14 +99,14 @@ class PreparedClimb(NamedTuple):
     fold: Fold
     words: int
 
-    def scheme(self, pid: int) -> list[tuple[bool, list[int], list[int], Counts]]:
-        """Of each superstep: whether this processor sends, who it hears from, these and itself, and its counts."""
+    def scheme(self, pid: int) -> list[Turn]:
+        """Of each superstep: who hears this processor, who it hears from, these and itself, and its counts."""
         found = []
         for step in self.steps:
-            sent, sources = len(step.sends(pid)), [source for source, _, _ in step.receives(pid)]
-            out, into = float(sent), float(len(sources))
+            dests, sources = [dest for dest, _, _ in step.sends(pid)], [source for source, _, _ in step.receives(pid)]
+            out, into = float(len(dests)), float(len(sources))
             counts = (self.words * out, self.words * into, out, into, 0.0, 0.0)
-            found.append((sent > 0, sources, sorted([*sources, pid]), counts))
+            found.append((dests, sources, sorted([*sources, pid]), counts))
         return found
 
 
@@ -127,9 +127,10 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     float64, int64 = np.float64, np.int64
     # Most often there is one other: its part, whether its value comes first, and the flop.
     scheme = [
-        (sends, members, counts, (shown.parts[sources[0]], sources[0] < pid) if len(sources) == 1 else None)
-        for sends, sources, members, counts in call.scheme(pid) or shown.idle
+        (dests, members, counts, (shown.parts[sources[0]], sources[0] < pid) if len(sources) == 1 else None)
+        for dests, sources, members, counts in call.scheme(pid) or shown.idle
     ]
+    traced = shown.traced
     hears = any(len(members) > 1 for _, members, _, _ in scheme)
 
     def climb(value: Any, _: Array | None = None) -> Any:
@@ -138,9 +139,11 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
-        for sends, members, counts, one in scheme:
+        for dests, members, counts, one in scheme:
+            if traced:
+                shown.trace(name, dests, words)
             at = places[parity()]
-            if not sends:
+            if not dests:
                 HEAD.pack_into(mine, at, sign, NOTHING)
             elif (kind := type(value)) is float:
                 pack(mine, at, sign, FLOAT, value)
@@ -194,6 +197,7 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
     for view in (view for of_all in views for k, view in enumerate(of_all) if k != pid):
         view.flags.writeable = False
     plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
+    traced = shown.traced
 
     def climb(value: Any, _: Array | None = None) -> Any:
         if not scheme:
@@ -201,11 +205,13 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
         sign = shown.begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
-        for sends, sources, members, counts in scheme:
+        for dests, sources, members, counts in scheme:
+            if traced:
+                shown.trace(name, dests, words)
             parity = shown.parity()
             at, records = shown.places[parity], views[parity]
-            HEAD.pack_into(shown.mine, at, sign, ARRAY if sends else NOTHING)
-            if sends:
+            HEAD.pack_into(shown.mine, at, sign, ARRAY if dests else NOTHING)
+            if dests:
                 records[pid][...] = value
             shown.sync(name, label, sign, at, counts)
             sign += OF_SUPERSTEP
@@ -338,6 +344,14 @@ def climbs(name: str, prepare: Prepare) -> Callable[..., Any]:
         *,
         out: Array | None = None,
     ) -> Any:
+        if type(value) is float and degree is None and algorithm is None and out is None:
+            # As `climb` finds it, in fewer steps: most calls are these.
+            try:
+                found = bsp.prepared[name, op, order, None, 0]
+            except (KeyError, TypeError):
+                pass
+            else:
+                return found if found is NOT_SMALL else found(value)
         if algorithm is not None:
             return NOT_SMALL
         return climb(bsp, name, value, op, order, degree, prepare, out=out)
@@ -439,6 +453,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         shown.begin,
         shown.sync,
     )
+    traced, others = shown.traced, shown.others
     of_number = (out, 0.0, out, 0.0, 0.0, 0.0) if flat(1, False) else None
     # Of arrays by dtype and shape: their description, places by parity from the second time on, and counts; None: not
     # in one superstep.
@@ -452,6 +467,8 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             return of_object(value)
         if of_number is None or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
+        if traced:
+            shown.trace(name, others, 1)
         at = places[parity()]
         if kind is float:
             pack(mine, at, sign, FLOAT, value)
@@ -470,6 +487,8 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             found = arrays[key] = described(value)
         if found is None or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
+        if traced:
+            shown.trace(name, others, (value.nbytes + 7) >> 3)
         description, records, counts = found
         which = parity()
         at, size = places[which], len(description)
@@ -499,6 +518,8 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         words = (len(text) + 7) >> 3
         if len(text) > most or not flat(words, True) or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
+        if traced:
+            shown.trace(name, others, words)
         at = places[parity()]
         HEAD.pack_into(mine, at, sign, PICKLE | len(text) << KIND_BITS)
         mine[at + HEAD.size : at + HEAD.size + len(text)] = text
@@ -517,6 +538,8 @@ def spread_alone(shown: Shown, name: str, agreed: dict[str, str]) -> Climb:
             sign = shown.begin(name, agreed, base)
             if sign < 0:
                 return NOT_SMALL
+            if shown.traced:
+                shown.trace(name, [], 0)
             at = shown.places[shown.parity()]
             HEAD.pack_into(shown.mine, at, sign, NOTHING)
             shown.sync(name, label, sign, at, counts)
@@ -539,6 +562,7 @@ def spread_from(
         shown.hear,
     )
     part, unpack, of_number, p = shown.parts[root], FLOATS.unpack_from, (0.0, 1.0, 0.0, 1.0, 0.0, 0.0), len(shown.parts)
+    traced = shown.traced
     # What lies behind a description, by its place, from the second time on.
     descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
 
@@ -546,6 +570,8 @@ def spread_from(
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
+        if traced:
+            shown.trace(name, [], 0)
         at = places[parity()]
         pack(mine, at, sign, NOTHING)
         found = hear(name, label, sign, at, heard)

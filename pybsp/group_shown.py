@@ -37,7 +37,7 @@ class GroupShown(Shown):
         self._theirs = [self.words[number] for number in self.others]
         self._calls = engine.rides.group_calls.on(members)
         if not self.others and not group.singles:
-            self.idle = [(False, [], [0], (0.0,) * 6)]
+            self.idle = [([], [], [0], (0.0,) * 6)]
 
     @classmethod
     def on(cls, engine: SuperstepEngine, group: Numbering) -> GroupShown | None:
@@ -55,6 +55,9 @@ class GroupShown(Shown):
         if engine.registrations.declared or not engine.gate.limit:
             return -1
         return engine.rides.begin_on(self._calls, name, arguments, of_call)
+
+    def trace(self, name: str, dests: Sequence[int], words: int) -> None:
+        super().trace(name, [self._group.members[dest] for dest in dests], words)
 
     def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:
         calls = self._engine.group_rides

@@ -38,6 +38,8 @@ letter_source = itemgetter(0)
 
 
 Counts = tuple[float, float, float, float, float, float]  # the end of a row of the ledger, from words_out on
+# A superstep of a climb (collectives/small.py): who hears this processor, who it hears from, these and itself, counts.
+Turn = tuple[list[int], list[int], list[int], Counts]
 Read = Callable[[int, int], tuple[Any, int]]  # of a processor's record, where it begins
 
 
@@ -74,7 +76,7 @@ class Shown:
         self.others = [pid for pid in range(engine.p) if pid != engine.pid]
         self._theirs = [self.words[pid] for pid in self.others]
         self._came: tuple[Arrival, float, Counted]
-        self.idle: list[tuple[bool, list[int], list[int], Counts]] = []
+        self.idle: list[Turn] = []
 
     @classmethod
     def of(cls, engine: SuperstepEngine) -> Shown | None:
@@ -117,6 +119,17 @@ class Shown:
     def work(self, flops: float) -> None:
         """`BSP.work`."""
         self._engine.account.work += flops
+
+    @property
+    def traced(self) -> bool:
+        """Whether `trace` is to hear of all records."""
+        return self._engine.tracer is not None
+
+    def trace(self, name: str, dests: Sequence[int], words: int) -> None:
+        """The superstep that ends now is one of a collective, and these read so many words of this one's record."""
+        tracer = self._engine.tracer
+        assert tracer is not None
+        tracer.shown(name, dests, words)
 
     def sync(self, name: str, label: float, signature: int, at: int, counts: Sequence[float]) -> None:
         """End a superstep, once this processor's record is written.

@@ -683,6 +683,7 @@ class SuperstepEngine:
         # Who reads in memory of others does so before this exchange, and nothing is written there before it.
         if self.tracer is not None:
             self.tracer.count(parcels)
+            self.tracer.read(arrived)
         arrival = self.route(REPLY, None, parcels, Charge(0.0, counts=True))
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")

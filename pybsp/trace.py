@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .ledger import LABEL, MEASURED, MESSAGES_OUT, SECONDS, WORDS_IN, WORDS_OUT, Log
-from .transport import LEDGER, REPLIES, Parcels, Section
+from .transport import LEDGER, READS, REPLIES, Parcel, Parcels, Section
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -69,15 +69,31 @@ class Tracer:
 
     def count(self, parcels: Parcels) -> None:
         """These go out now."""
-        # The ledger labels a collective's superstep with its name when it has ended.
-        label, words = self._account.label or self.collectives.get(len(self.log), ""), self.words
         for dest, parcel in parcels.items():
-            size = sum(section[1] for section in parcel.values())
-            if size and dest != self._pid:
-                place = label, dest
-                if place not in words and len(words) >= _SENT:
-                    place = OTHERS, dest
-                words[place] = words.get(place, 0) + size
+            self._add("", dest, sum(section[1] for section in parcel.values()))
+
+    def read(self, arrived: Iterable[tuple[int, Parcel]]) -> None:
+        """What came says what other processors read here by themselves."""
+        for source, parcel in arrived:
+            if READS in parcel:
+                self._add("", source, parcel[READS].descriptors[0])
+
+    def shown(self, name: str, dests: Iterable[int], words: int) -> None:
+        """The superstep that ends now is one of that collective, in which these read so many words of this one's."""
+        self.called(name)
+        for dest in dests:
+            self._add(name, dest, words)
+
+    def _add(self, name: str, dest: int, size: int) -> None:
+        """Words for a processor, of a superstep that has that name where the program has no label."""
+        if not size or dest == self._pid:
+            return
+        # The ledger labels a collective's superstep with its name when it has ended.
+        label, words = self._account.label or name or self.collectives.get(len(self.log), ""), self.words
+        place = label, dest
+        if place not in words and len(words) >= _SENT:
+            place = OTHERS, dest
+        words[place] = words.get(place, 0) + size
 
     def called(self, name: str) -> None:
         """The superstep that ends now is one of that collective."""

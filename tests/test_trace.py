@@ -147,6 +147,48 @@ def test_ranks_keep_their_own_and_processor_0_writes_it(tmp_path: Path) -> None:
     assert ring == {(k, (k + 1) % 3): 3 * (k + 1) for k in range(3)}
 
 
+def test_words_of_collectives_and_gets_on_ranks_are_all_there_from_each_to_each(
+    program: Program, tmp_path: Path
+) -> None:
+    """Also of what processors read in each other's records and memory, where nothing is sent."""
+    ledger = tmp_path / "ledger.json"
+    path = program("""
+        import numpy as np, pybsp
+        from pybsp import collectives
+
+        def main(bsp):
+            grid = bsp.grid(2, 2)
+            x = bsp.array(100)
+            bsp.sync()
+            for _ in range(2):
+                collectives.allreduce(bsp, 1.0, np.add, degree=4)
+                collectives.prefix(bsp, np.arange(5), np.add)
+                collectives.broadcast(bsp, 2.0 if bsp.pid == 1 else None, 1)
+                collectives.broadcast(bsp, np.ones((2, 3)) if bsp.pid == 2 else None, 2)
+                collectives.broadcast(bsp, "text" if bsp.pid == 0 else None)
+                collectives.allgather(bsp, bsp.pid)
+                with bsp.label("rows"):
+                    collectives.allreduce(grid.row, 1.0, np.add)
+            ticket = x.get((bsp.pid + 1) % bsp.p, slice(0, 7))
+            with bsp.superstep("get"):
+                pass
+            return ticket.value
+
+        pybsp.run(main)
+    """)
+    options = ["--ledger", str(ledger), "--trace", str(tmp_path / "trace.json")]
+    ended_well(run([*python("-m"), "pybsp", "run", "-n", "4", *options, str(path)]))
+    (found,) = read(ledger)["runs"]
+    words = {(found["trace"]["labels"][kind], a, b): count for kind, a, b, count in found["trace"]["words"]}
+    assert sum(words.values()) == found["supersteps"].total.M
+    assert {place: words[place] for place in words if place[0] == "get"} == {
+        ("get", (k + 1) % 4, k): 7 for k in range(4)
+    }
+    assert {place: words[place] for place in words if place[0] == "rows"} == {("rows", k, k ^ 1): 2 for k in range(4)}
+    from_each_to_each = {("allreduce", a, b): 2 for a in range(4) for b in range(4) if a != b}
+    assert {place: words[place] for place in words if place[0] == "allreduce"} == from_each_to_each
+
+
 def test_words_of_what_begin_sends_are_counted(program: Program, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.json"
     path = program("""
