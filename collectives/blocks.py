@@ -116,4 +116,6 @@ def in_one(
     pieces.insert(sum(letter.source < pid for letter in letters), own)
     rows = [len(piece) for piece in pieces]
     array = room(out, (sum(rows), *own.shape[1:]), own.dtype)
+    if array is not None and np.may_share_memory(array, own):
+        pieces = [own.copy() if piece is own else piece for piece in pieces]  # what comes before it goes over it
     return placed(name, np.concatenate(pieces, out=array), out), np.array(rows)

@@ -27,6 +27,7 @@ from .primitive import (
     integer,
     is_array,
     is_number,
+    of_python,
     placed,
     primitive,
     processor,
@@ -139,6 +140,8 @@ def _small(
     *,
     out: Array | None = None,
 ) -> Any:
+    if type(root) is not int:
+        root = of_python(root)
     if degree is not None or algorithm is not None or like is not None or type(root) is not int:
         return NOT_SMALL
     if out is not None:
@@ -167,6 +170,7 @@ def _riding(
     *,
     out: Array | None = None,
 ) -> Ride[Any] | None:
+    root, degree = of_python(root), of_python(degree)
     if out is not None or algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
         return None
     if degree is not None and type(degree) is not int:

@@ -120,9 +120,11 @@ def _small(
     bsp: BSP, value: Any, op: Operator, initial: Any = None, degree: int | None = None, *, out: Any = None
 ) -> Any:
     name, pid = "exclusive_prefix", bsp.pid
+    if degree is not None and type(degree) is not int:
+        degree = fan_out(name, degree)  # 2.0 is no degree, and would be found as 2
     if is_array(value):
         key: Any = (name, op, degree, value.dtype, value.shape)
-    elif type(value) in NUMBERS:
+    elif type(value) in NUMBERS or is_number(value):
         key = (name, op, degree, type(value))
     else:
         return NOT_SMALL

@@ -268,6 +268,11 @@ def processor(name: str, argument: str, value: Any, p: int) -> int:
     return integer(name, argument, value, 0, p - 1, "a processor")
 
 
+def of_python(number: Any) -> Any:
+    """One of numpy's integers as Python's: which of them a processor gives must not decide how a call goes."""
+    return int(number) if isinstance(number, np.integer) else number
+
+
 def fan_out(name: str, degree: Any) -> int | None:
     """The argument degree: None, or at least 2."""
     return None if degree is None else integer(name, "degree", degree, 2)

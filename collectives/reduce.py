@@ -34,6 +34,7 @@ from .primitive import (
     integer,
     is_array,
     item_words,
+    of_python,
     placed,
     primitive,
     processor,
@@ -181,6 +182,8 @@ def _small(
     *,
     out: Array | None = None,
 ) -> Any:
+    if type(root) is not int:
+        root = of_python(root)
     if algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
         return NOT_SMALL
     found = climb(bsp, "reduce", value, op, order, degree, _prepare, root, out if bsp.pid == root else None)
@@ -198,6 +201,7 @@ def _riding(
     *,
     out: Array | None = None,
 ) -> Ride[Any] | None:
+    root = of_python(root)
     if algorithm is not None or type(root) is not int or not 0 <= root < bsp.p:
         return None
     return start(bsp, "reduce", value, op, order, degree, _prepare, root, out if bsp.pid == root else None)

@@ -168,8 +168,10 @@ def _small(
     out: NDArray[Any] | None = None,
 ) -> Any:
     name = "reduce_scatter"
-    if counts is not None or not is_array(array) or not array.ndim:
+    if counts is not None:
         return NOT_SMALL
+    if not is_array(array) or not array.ndim:
+        array = block_of(name, "array", array)
     key = (name, op, order, array.dtype, array.shape)
     try:
         found: PreparedRows | None = bsp.prepared.get(key)

@@ -14,7 +14,19 @@ import numpy as np
 from ..bsp import BSP
 from ..notes import Note, Notes
 from ..rides import OF_SUPERSTEP, Ride, Supersteps
-from .primitive import NOT_SMALL, Operator, Order, alone, checked_out, in_turn, is_number, own_result, placed, remember
+from .primitive import (
+    NOT_SMALL,
+    Operator,
+    Order,
+    alone,
+    checked_out,
+    in_turn,
+    is_number,
+    of_python,
+    own_result,
+    placed,
+    remember,
+)
 from .small import NUMBERS, QUICK, Array, Prepare, PreparedClimb, applied, keeps_form
 
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
@@ -62,7 +74,9 @@ def start(
         out: where the result goes, if this processor has one.
     """
     if degree is not None and type(degree) is not int:
-        return None
+        degree = of_python(degree)
+        if type(degree) is not int:
+            return None
     if type(value) is np.ndarray:
         dtype = value.dtype
         if not 0 < value.nbytes <= MOST or value.ndim == 0 or dtype.kind not in "biufc":

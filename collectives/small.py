@@ -36,6 +36,7 @@ from .primitive import (
     elementwise,
     in_turn,
     is_number,
+    of_python,
     own_argument,
     own_result,
     packed,
@@ -377,6 +378,8 @@ def climb(
         out: where the result goes, if this processor has one.
     """
     shown = bsp.shown
+    if degree is not None and type(degree) is not int:
+        degree = of_python(degree)
     if shown is None or (degree is not None and type(degree) is not int):
         return NOT_SMALL
     if type(value) is np.ndarray:

@@ -231,7 +231,7 @@ def cost(
 
 def _small(bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algorithm: str | None = None) -> Any:
     """Keys without values, where an all-gather of them is the cheapest."""
-    if values is not None or stable is not False or algorithm is not None or not is_at_once(bsp, plan_allgather(bsp.p)):
+    if values is not None or stable or algorithm is not None or not is_at_once(bsp, plan_allgather(bsp.p)):
         return NOT_SMALL
     if type(keys) is np.ndarray and keys.ndim == 1 and keys.dtype.kind in "biufc":
         return _small_blocks(bsp, keys)

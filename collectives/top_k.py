@@ -17,6 +17,7 @@ from .primitive import Call, integer, primitive
 from .sample_sort import sorting
 
 NAME = "top_k"
+_MOST = (1 << 31) - 1  # bytes of the values that numpy takes for one item, as they travel
 
 
 def plan(p: int, degree: int) -> Plan:
@@ -72,6 +73,7 @@ def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
     """
     k = integer(NAME, "k", k, 0)
     block = block_of(NAME, "values", values).reshape(-1)
+    integer(NAME, "k", k, 0, _MOST // max(block.dtype.itemsize, 1), f"a whole number, for {block.dtype},")
     call = Call(bsp, NAME, values=block.dtype, k=k)
 
     # 1. The k greatest of this block.

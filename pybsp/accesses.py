@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .account import Counted
+from .errors import UsageError
 from .indices import restore, store
 from .outgoing import Outgoing, words_of
 from .participant import Participant
@@ -169,7 +170,10 @@ class Accesses(Participant):
         buffer = Growing(self._pool)
         words = messages = 0
         for number, stored in requests.descriptors:
-            local = self._arrays[number].local
+            array = self._arrays[number]
+            if not array.whole():
+                raise UsageError(f"array.get: {array.resized()} (on processor {self._own})")
+            local = array.local
             chosen = local if stored is None else local[restore(stored, requests.data)]
             values = np.asarray(chosen, local.dtype)  # the dtype: a single string would come out shorter
             offset = buffer.reserve(values.nbytes)
@@ -211,7 +215,10 @@ class Accesses(Participant):
         data = NOTHING if section.data is None else section.data
         values: NDArray[Any]
         for record in section.descriptors:
-            local = self._arrays[record[0]].local
+            array = self._arrays[record[0]]
+            if not array.whole():
+                raise UsageError(f"array.put: {array.resized()} (on processor {self._own})")
+            local = array.local
             if len(record) == SHORT_PUT:
                 start = record[1]
                 values = np.frombuffer(record[2], local.dtype)

@@ -85,6 +85,10 @@ class Account:
         """Seconds of computing in the superstep that goes on, as this process measures them."""
         return clock() - self.left
 
+    def after(self) -> float:
+        """Seconds of computing in the superstep that goes on, where it ends no more: the program has ended."""
+        return self.computed()
+
     def set_computed(self, seconds: float) -> None:
         """So many they are until now."""
         self.left = clock() - seconds
@@ -230,6 +234,9 @@ class VirtualAccount(Account):
 
     def time(self) -> float:
         return super().time() + (self._part_seconds + self._running())
+
+    def after(self) -> float:
+        return self._part_seconds + self._running()
 
     def _running(self) -> float:
         return clock() - self.left if self._measure else self._charged()

@@ -468,6 +468,9 @@ class Array:
         return f"<array of {self._local.dtype}, shape {self._local.shape} here, made at {self._created}>"
 
 
+LARGEST_INDEX = (1 << 63) - 1  # of numpy
+
+
 def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callable[[str], BoundsError]) -> None:
     """Refuse an index that numpy would take for something else, and slices whose ends are outside of that shape.
 
@@ -493,14 +496,21 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
                     if end is not None and not -shape[axis] <= end <= shape[axis]:
                         raise outside(f"the slice's end {end} on axis {axis}")
         elif isinstance(part, (list, np.ndarray)):
-            array = np.asarray(part)
+            try:
+                array = np.asarray(part)
+            except ValueError:
+                raise UsageError(f"{argument}: expected integers of one shape, got {show(part)}") from None
             if array.dtype.kind not in "iu" and (array.size or array is part):  # [] is an index
                 raise UsageError(
                     f"{argument}: expected None, ints, slices or integer arrays, got {what(array)}; turn a mask into "
                     "indices with np.nonzero"
                 )
+            if array.dtype == np.uint64 and array.size and array.max() > LARGEST_INDEX:
+                raise outside(f"the index {array.max()}")
             next(axes, None)
         elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+            if not -LARGEST_INDEX <= part <= LARGEST_INDEX:
+                raise outside(f"the index {part}")
             next(axes, None)
         elif part is not None and part is not Ellipsis:
             raise UsageError(f"{argument}: expected None, ints, slices or integer arrays, got {what(part)}")

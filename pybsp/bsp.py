@@ -32,6 +32,8 @@ from .superstep import SuperstepEngine
 from .transport import Transport
 from .transport.router import Router
 
+_MOST = 1e300  # flop that are charged at once: sums of them are numbers
+
 Result = TypeVar("Result")
 
 
@@ -220,6 +222,11 @@ class BSP:
         self._gate.check("bsp.array")
         plain = _plain_dtype("bsp.array", dtype)
         layout = fitting("bsp.array", "shape", shape, self.p) if isinstance(shape, Layout) else None
+        if layout is not None and plain.subdtype is not None:
+            raise UsageError(
+                f"bsp.array: argument dtype: expected one of single items beside a layout, got {plain}; give the "
+                "layout an axis more, or use a structured dtype"
+            )
         sizes: Any = shape if layout is None else layout.local_shape(self.pid)
         try:
             if sizes is None:  # a shape for some versions of numpy
@@ -728,11 +735,13 @@ class BSP:
             >>> ledger[0].work, ledger[0].charged, ledger.kinds
             (2500.0, 7.0, {0: {'sort': 500.0}})
         """
-        if not isinstance(flops, (int, float, np.number)) or not flops >= 0:
-            raise UsageError(f"bsp.work: argument flops: expected a number of at least 0, got {flops!r}")
+        if not isinstance(flops, (int, float, np.integer, np.floating)) or not 0 <= flops <= _MOST:
+            raise UsageError(
+                f"bsp.work: argument flops: expected a number of at least 0, and at most {_MOST:g}, got {flops!r:.60}"
+            )
         if kind:
-            if not isinstance(kind, str):
-                raise UsageError(f'bsp.work: argument kind: expected a text, as "sort", got {kind!r}')
+            if not isinstance(kind, str) or not kind.isprintable():
+                raise UsageError(f'bsp.work: argument kind: expected a text, as "sort", got {kind!r:.60}')
             self._account.log.note_kind(kind, float(flops))
         self._account.work += flops
 

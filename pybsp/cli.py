@@ -48,6 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BSPError as error:
         print(f"pybsp {options.command}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        if options.command == "run":
+            raise
+        return _seen_enough()
     return status
 
 
@@ -104,14 +108,11 @@ def _report(options: argparse.Namespace) -> int:
     traces = [path for path in options.ledger if logp_report.is_trace(path)]
     if options.machine and not traces:
         raise UsageError("--machine: expected a file of LogP runs, which `pybsp run --trace` writes of LogP programs")
-    try:
-        if traces:
-            return _report_traces(options, traces)
-        if options.html:
-            return page.write(options.ledger, options.html)
-        return max([report.report(ledger, options.all) for ledger in options.ledger])
-    except BrokenPipeError:
-        return _seen_enough()
+    if traces:
+        return _report_traces(options, traces)
+    if options.html:
+        return page.write(options.ledger, options.html)
+    return max([report.report(ledger, options.all) for ledger in options.ledger])
 
 
 def _print(text: str) -> None:
@@ -202,6 +203,10 @@ def _run(options: argparse.Namespace) -> int:
     for key, what in choices.items():
         setattr(options, key.replace("-", "_"), what.value if key != "checked" else what.value not in ("0", False))
     environment = _environment(options) | _of_checkpoints(options)
+    for name in (settings.LEDGER, settings.TRACE):
+        if name not in environment and os.environ.get(name):
+            require_place(os.environ[name], f"environment variable {name}")
+    settings.progress()
     refuse_shadow(options.program)
     if options.progress:
         environment[settings.PROGRESS] = "terminal" if sys.stderr.isatty() else "lines"
@@ -265,6 +270,9 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
     else:
         status = supervise(command, _Signals(notices))
     notices.remove()
+    for path in filter(None, (options.ledger, options.trace)):
+        if not status and not Path(path).exists():
+            print(f"pybsp run: {path} was not written: the program has called no run", file=sys.stderr)
     if status:
         removed = leftovers.remove()
         if removed.files:

@@ -356,7 +356,16 @@ class Layout:
                 f"{operation}: argument {argument}: expected a tuple with integers for each of {len(self.shape)} "
                 f"axes, got {type(indices).__name__} {indices!r:.60}"
             )
-        return [_integers(operation, argument, one) for one in indices]
+        found = [_integers(operation, argument, one) for one in indices]
+        try:
+            np.broadcast_shapes(*(one.shape for one in found))
+        except ValueError:
+            shapes = ", ".join(str(one.shape) for one in found)
+            raise UsageError(
+                f"{operation}: argument {argument}: expected integers for each axis that broadcast with each other, "
+                f"got shapes {shapes}; np.ix_ makes such of a set of rows and one of columns"
+            ) from None
+        return found
 
     def __repr__(self) -> str:
         return self._text
@@ -544,9 +553,12 @@ def _integers(operation: str, argument: str, given: Any) -> Ints:
         found = np.empty((), object)  # ragged: refused below
     if found.shape == (0,) and not isinstance(given, np.ndarray):
         found = found.astype(np.intp)  # of no dtype of its own
+    if found.dtype == np.uint64 and found.size and found.max() >= 1 << 63:
+        raise BoundsError(f"{operation}: argument {argument}: expected integers below 2^63, got {found.max()}")
     if found.dtype.kind not in "iu":
         raise UsageError(
-            f"{operation}: argument {argument}: expected an int or integers, got {type(given).__name__} {given!r:.60}"
+            f"{operation}: argument {argument}: expected an int or integers of 64 bits, got {type(given).__name__} "
+            f"{given!r:.60}"
         )
     return found.astype(np.intp, copy=False)
 

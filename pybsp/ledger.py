@@ -783,7 +783,10 @@ class Ledger(_Records):
             with replacing(path) as file:
                 table = csv.writer(file, lineterminator="\n")
                 table.writerow((*Record._fields[:-1], *DERIVED))
-                table.writerows(record._replace(parts=None).to_dict().values() for record in self)
+                for record in self:
+                    # Half a character of UTF-16, which a label may have, is none of UTF-8.
+                    label = record.label.encode(errors="backslashreplace").decode()
+                    table.writerow(record._replace(label=label, parts=None).to_dict().values())
         except OSError as error:
             raise UsageError(f"Ledger.to_csv: {path}: cannot be written ({error.strerror})") from error
 
@@ -899,7 +902,8 @@ _RECORD = fields(
     others=untouched,
 )
 _PARAMETERS = {
-    **dict.fromkeys(("g", "l", "r", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
+    **dict.fromkeys(("g", "l", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
+    "r": number(above=True),
     **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
 }
 _MACHINE = fields(
@@ -1162,12 +1166,16 @@ def _json(content: dict[str, Any]) -> str:
     try:
         return _encoder.encode(content)
     except ValueError:
-        return _encoder.encode(
-            {
-                name: sys.float_info.max if isinstance(value, float) and not math.isfinite(value) else value
-                for name, value in content.items()
-            }
-        )
+        return _encoder.encode(_numbers(content))
+
+
+def _numbers(content: Any) -> Any:
+    """The same content, whose figures are numbers."""
+    if isinstance(content, dict):
+        return {name: _numbers(value) for name, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_numbers(value) for value in content]
+    return sys.float_info.max if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def record_run(

@@ -262,7 +262,7 @@ class BSPMachine(_Saved):
         self._check_segments()
         self._check_ways()
         rates = dict(self.rates)
-        if not all(isinstance(kind, str) and kind and _is_finite(rate) and rate > 0 for kind, rate in rates.items()):
+        if not all(_is_kind(kind) and _is_finite(rate) and rate > 0 for kind, rate in rates.items()):
             raise UsageError(
                 f"BSPMachine: rates must be finite flop/s above 0 by kind of work, a text, got {self.rates!r}"
             )
@@ -870,6 +870,11 @@ class LogPMachine(_Saved):
 
 
 _PLACEMENT = fields({"placement": fields({}, {"hosts": each(text), "nodes": each(whole())})})
+
+
+def _is_kind(text: Any) -> bool:
+    """Whether it names a kind of work."""
+    return isinstance(text, str) and text != "" and text.isprintable()
 
 
 def _is_finite(value: Any) -> bool:

@@ -450,26 +450,28 @@ class Patterns(Participant):
             counts = [(stream, items.size) for stream, items in lists]
             parcels.setdefault(dest, {})[INDICES] = Section(counts, 0, 0, found.view(np.uint8))
 
-    def deliver(self, arrived: Sequence[tuple[int, int, Section]]) -> None:
-        """What arrived: (source, stream, section), by source."""
+    def bring(self, arrived: Sequence[tuple[int, int, Section]]) -> None:
+        """What arrived, (source, stream, section) by source: new patterns, and what was got; puts come after it."""
         for source, stream, (descriptors, _, _, data) in arrived:
-            if data is None:
-                data = NOTHING
             if stream == INDICES:
-                items = data.view(np.int64)
+                items = (NOTHING if data is None else data).view(np.int64)
                 for of, count in descriptors:
                     self._by_stream[of].serve(source, items[:count])
                     items = items[count:]
-            elif stream & 1:  # even numbers are those of gets
-                pattern = self._by_stream[stream + 1]
-                if not pattern.array.whole():
-                    self._differ(f"pattern.put: {pattern.array.resized()} on processor {self._engine.pid}")
-                pattern.write(source, descriptors, data)
-            elif not self._by_stream[stream].bring(source, data):
+            elif not stream & 1 and not self._by_stream[stream].bring(source, NOTHING if data is None else data):
                 self._differ(
                     f"pattern.get: processor {source} called it and processor {self._engine.pid}, to which it sends "
                     "values, did not; all processors call it in the same superstep"
                 )
+
+    def write(self, arrived: Sequence[tuple[int, int, Section]]) -> None:
+        """What was put; the same."""
+        for source, stream, (descriptors, _, _, data) in arrived:
+            if stream != INDICES and stream & 1:  # even numbers are those of gets
+                pattern = self._by_stream[stream + 1]
+                if not pattern.array.whole():
+                    self._differ(f"pattern.put: {pattern.array.resized()} on processor {self._engine.pid}")
+                pattern.write(source, descriptors, NOTHING if data is None else data)
 
     def complete(self) -> None:
         """The superstep has ended, and what came was delivered."""

@@ -31,6 +31,7 @@ from .errors import BSPError, UsageError
 from .files import replacing
 from .ledger import PartTotals, Record, read
 from .machine import BSPMachine, resized
+from .managed import managed
 from .page import framed
 from .pictures import note, safe, shown_label
 from .ways import firsts
@@ -80,7 +81,11 @@ class Prediction(NamedTuple):
 
 
 def predicted(
-    records: Iterable[tuple[Record, bool]], machine: BSPMachine, faster: float = 1.0, label: str = ""
+    records: Iterable[tuple[Record, bool]],
+    machine: BSPMachine,
+    faster: float = 1.0,
+    label: str = "",
+    after: tuple[float, float] = (0.0, 0.0),
 ) -> Prediction:
     """What these supersteps take on a machine.
 
@@ -89,9 +94,11 @@ def predicted(
         machine: has as many processors as they are of.
         faster: so many times as fast is its computing.
         label: of the prediction.
+        after: seconds of computing after the last of them: the longest, and the mean.
     """
     empty = machine.exchanging(0.0)
-    sums = [0, 0.0, 0.0, 0.0, 0.0]
+    longest, mean = after
+    sums = [0, longest / faster, (longest - mean) / faster, 0.0, 0.0]
     for record, first in records:
         computing = record.seconds / faster
         exchange, latency = _exchange(record, machine, computing, first), empty
@@ -161,11 +168,16 @@ def _predict(options: argparse.Namespace) -> int:
         )
     machine = BSPMachine.load(path)
     factors = _factors(options.scale)
-    machine, faster = _scaled(machine, factors), factors.get("r", 1.0)
+    try:
+        machine, faster = _scaled(machine, factors), factors.get("r", 1.0)
+    except UsageError as error:
+        raise UsageError(f"--scale: {' '.join(options.scale)}: {error}") from None
     if not Path(options.target).is_file():
-        raise UsageError(f"{options.target}: there is no such file")
-    remarks = list(_left_out(machine, path, factors))
-    if options.target.endswith(".json"):
+        why = "expected a file" if Path(options.target).exists() else "there is no such file"
+        raise UsageError(f"{options.target}: {why}")
+    of_ledger = options.target.endswith(".json")
+    remarks = list(_left_out(machine, path, factors, of_ledger))
+    if of_ledger:
         if options.p or options.arguments:
             raise UsageError(f"{options.target}: a ledger has its own p, and no arguments; for others give the program")
         tables = [
@@ -222,7 +234,7 @@ def _scaled(machine: BSPMachine, factors: dict[str, float]) -> BSPMachine:
     return dataclasses.replace(machine, segments=rows, exchange=exchange, rates=rates, **figures)
 
 
-def _left_out(machine: BSPMachine, path: str, factors: dict[str, float]) -> Iterator[str]:
+def _left_out(machine: BSPMachine, path: str, factors: dict[str, float], of_ledger: bool) -> Iterator[str]:
     """What the prediction does not know."""
     whose = f"{path}, measured with p = {machine.p}" if machine.calibrated else f"{path}, which nobody has measured"
     if factors:
@@ -238,7 +250,12 @@ def _left_out(machine: BSPMachine, path: str, factors: dict[str, float]) -> Iter
         yield "There is no error bar: the machine file has none."
     yield (
         "Left out: that the other machine's cores and caches are others than those that computing was measured on "
-        "(--scale r=2: twice as fast), that processors of one host share its memory, and contention in its network."
+        "(--scale r=2: twice as fast), that processors of one host share its memory, and contention in its network"
+        + (
+            ", what was computed after the last superstep, and runs of LogP programs."
+            if of_ledger
+            else ", and runs of LogP programs."
+        )
     )
 
 
@@ -261,10 +278,12 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
     for p in sorted(set(options.p)):
         arguments = [_for_p(text, p) for text in options.arguments]
         there = resized(machine, p)
-        ledgers = _runs([options.target, *arguments], p, there)
-        if not ledgers:
+        runs = _runs([options.target, *arguments], p, there)
+        if not runs:
             raise UsageError(f"{options.target}: expected a program that calls pybsp.run, and it has not, for p = {p}")
-        found.append(predicted(in_order(record for ledger in ledgers for record in ledger), there, faster))
+        longest, mean = (sum(run.after[k] for run in runs) for k in (0, 1))
+        records = in_order(record for run in runs for record in run.ledger)
+        found.append(predicted(records, there, faster, after=(longest, mean)))
     first = found[0]
     head = ["p", "supersteps", "time [s]", "+- [s]", f"speed-up over p = {first.p}", "efficiency"]
     head += ["imbalance", "computing", "exchange", "latency"]
@@ -306,28 +325,24 @@ def _by(machine: BSPMachine) -> BSPMachine:
     return machine if machine.exchange is None or machine.cost == "max" else machine.exchange
 
 
-def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[Iterable[Record]]:
-    """The ledgers of the runs of a program on p virtual processors, whose machine is that one; what it prints is lost.
+def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[simulation.Simulation]:
+    """The runs of a program on p virtual processors, whose machine is that one; what it prints is lost.
 
     Raises:
         UsageError: it fails.
     """
-    chosen = simulation.SimulateOptions(p, measure=True, ledgers=[], one_node=len(set(machine.hosts)) == 1)
-    before, path = sys.argv, list(sys.path)
-    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, contextlib.ExitStack() as stack:
+    runs: list[simulation.Simulation] = []
+    chosen = simulation.SimulateOptions(p, measure=True, runs=runs, one_node=len(set(machine.hosts)) == 1)
+    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, _as_it_was(), _silent():
         file = os.path.join(folder, "machine.json")
         machine.save(file)
-        given = os.environ.get(settings.MACHINE)
         os.environ[settings.MACHINE] = file
         simulation.set_options(chosen)
         sys.argv = list(program)
         sys.path.insert(0, str(Path(program[0]).resolve().parent))
-        stack.enter_context(contextlib.redirect_stdout(stack.enter_context(Path(os.devnull).open("w"))))
-        stack.enter_context(threads.limited(process.cores()))  # a thread for each: a rank has a core of its own
-        gc.collect()
-        gc.disable()  # its pauses would count as one processor's computing, for which all others wait
         try:
-            runpy.run_path(program[0], run_name="__main__")
+            with threads.limited(process.cores()):  # a thread for each: a rank has a core of its own
+                runpy.run_path(program[0], run_name="__main__")
         except SystemExit as end:
             if end.code:
                 raise UsageError(f"{program[0]}: ended with {end.code!r} for p = {p}") from end
@@ -337,15 +352,41 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[Itera
             what = f"{type(error).__name__}: {error}"
             raise UsageError(f"{program[0]}: failed for p = {p}: {what}; see `pybsp simulate -p {p}`") from error
         finally:
-            gc.enable()
             simulation.set_options(None)
-            sys.argv, sys.path[:] = before, path
-            if given is None:
-                del os.environ[settings.MACHINE]
-            else:
-                os.environ[settings.MACHINE] = given
-    assert chosen.ledgers is not None
-    return chosen.ledgers
+    return runs
+
+
+@managed
+def _as_it_was() -> Iterator[None]:
+    """After the block this process is as before, for the next number of processors; in it there is no collector.
+
+    Its pauses would count as one processor's computing, for which all others wait.
+    """
+    arguments, path, environment, folder = sys.argv, list(sys.path), dict(os.environ), Path.cwd()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        os.chdir(folder)
+        sys.argv, sys.path[:] = arguments, path
+        os.environ.clear()
+        os.environ.update(environment)
+
+
+@managed
+def _silent() -> Iterator[None]:
+    """What is printed in the block is lost, also by processes that it starts."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+            os.dup2(nowhere.fileno(), 1)
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 # -- of a ledger -------------------------------------------------------------------------------------------------------
@@ -359,20 +400,19 @@ def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: fl
         labels.setdefault(one[0].label, []).append(one)
     found = [predicted(of_label, machine, faster, label) for label, of_label in labels.items()]
     found.append(predicted(records, machine, faster, "total"))
-    before = {one.label: one.measured for one in run["supersteps"].totals()}
-    before["total"] = run["supersteps"].total.measured
+    before = [one.measured for one in (*run["supersteps"].totals(), run["supersteps"].total)]
     head = ["label", "supersteps", "time there [s]", "+- [s]", "time here [s]", "here/there"]
     head += ["imbalance", "computing", "exchange", "latency"]
     rows = [
         [
             *(shown_label(one.label), f"{one.supersteps}", f"{one.time:.4g}", _bar(one, machine)),
-            *(f"{before[one.label]:.4g}", f"{before[one.label] / one.time:.3g}" if one.time else "-"),
+            *(f"{here:.4g}", f"{here / one.time:.3g}" if one.time else "-"),
             *(f"{one.imbalance:.3g}", *(f"{100 * part:.3g} %" for part in one.parts)),
         ]
-        for one in found
+        for one, here in zip(found, before, strict=True)
     ]
-    here = "virtual processors" if run["virtual"] else f"ranks on {', '.join(sorted(set(run['hosts'])))}"
-    return PredictionTable(f"run {number}: p = {run['p']} {here}", head, rows, found)
+    where = "virtual processors" if run["virtual"] else f"ranks on {', '.join(sorted(set(run['hosts'])))}"
+    return PredictionTable(f"run {number}: p = {run['p']} {where}", head, rows, found)
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

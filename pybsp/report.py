@@ -121,8 +121,9 @@ def _of_kinds(run: dict[str, Any]) -> Iterator[str]:
             sums[kind] = sums.get(kind, 0.0) + flops
     machine = run["machine"]
     for kind, flops in sums.items():
-        rate = machine.get("rates", {}).get(kind, machine["r"])
-        yield f"{harmless(kind)} {flops:.4g} flop" + f", {flops / rate:.4g} s by w/r" * machine["calibrated"]
+        rate = machine.get("rates", {}).get(kind, machine.get("r"))
+        seconds = f", {flops / rate:.4g} s by w/r" if rate and machine["calibrated"] else ""
+        yield f"{harmless(kind)} {flops:.4g} flop{seconds}"
 
 
 def title(number: int, run: dict[str, Any]) -> str:

@@ -50,6 +50,8 @@ class Simulation:
     ledger: its records; `predicted` and `measured` are virtual.
     time: virtual seconds, lost ones included; steps, where a network carried the messages, as are the ledger's times.
     failures: of the machine.
+    after: seconds of computing after the last superstep, of the processor that computes longest there, and on average;
+        they are in no record, and not in `time`.
     expected: virtual seconds that the program was to be expected to take, with the failures that it was told of, and
         the checkpoints that it has made; 0 without.
 
@@ -64,6 +66,7 @@ class Simulation:
     time: float
     failures: int = 0
     expected: float = 0.0
+    after: tuple[float, float] = (0.0, 0.0)
 
     def _repr_html_(self) -> str:
         failed = f", {self.failures} failures of the machine" if self.failures else ""
@@ -91,7 +94,7 @@ class SimulateOptions:
     recording: LedgerFile = field(default_factory=LedgerFile)
     replay: Replay | None = None
     trace: str | None = None
-    ledgers: list[Ledger] | None = None  # where they are to be kept
+    runs: list[Simulation] | None = None  # where they are to be kept
     one_node: bool = False  # whether ways are those of ranks of one node
     trace_file: TraceFile | None = None
     about_trace: Mapping[str, Any] = field(default_factory=dict)  # of the last run, for its ledger
@@ -264,6 +267,7 @@ def _simulated(
         SuperstepEngine(t, make_router(routing, t), VirtualAccount(t, machine, measure), checked) for t in transports
     ]
     results: list[Any] = [None] * p
+    after = [0.0] * p
     errors: dict[int, BaseException] = {}
 
     def body(superstep: SuperstepEngine) -> Callable[[], None]:
@@ -271,6 +275,7 @@ def _simulated(
             superstep.account.begin()
             try:
                 results[superstep.pid] = program(BSP(superstep, machine))
+                after[superstep.pid] = superstep.account.after()
                 superstep.finish(line)
                 if superstep.saver is not None:
                     superstep.saver.close()
@@ -311,7 +316,7 @@ def _simulated(
     ledger = _ledger(supersteps, machine)
     if tracers and _options is not None:
         _options.traced(tracers)
-    return Simulation(results, ledger, meeting.clock)
+    return Simulation(results, ledger, meeting.clock, after=(max(after), sum(after) / p))
 
 
 def _tracers(supersteps: Sequence[SuperstepEngine]) -> Sequence[Tracer]:
@@ -402,8 +407,8 @@ def run_simulated(
         every=every,
         **kwargs,
     )
-    if chosen.ledgers is not None:
-        chosen.ledgers.append(done.ledger)
+    if chosen.runs is not None:
+        chosen.runs.append(done)
     if chosen.ledger:
         hosts = [os.uname().nodename] * chosen.p
         chosen.recording.add(chosen.ledger, done.ledger, hosts, name_of(router), chosen.about_trace)

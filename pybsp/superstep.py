@@ -714,6 +714,7 @@ class SuperstepEngine:
         mail: list[tuple[int, Section]] = []
         queued: dict[int, list[tuple[int, Section]]] | None = None
         patterned: list[tuple[int, int, Section]] | None = None
+        put: list[Section] = []  # where what patterns get comes first: the program may get it into what is put to
         words = messages = items = 0
         own = self.pid
         for source, parcel in arrival[2]:
@@ -725,7 +726,10 @@ class SuperstepEngine:
                 elif stream == NOTES:
                     self._noted.append((source, section))
                 elif stream == PUTS:
-                    self.accesses.write(section)
+                    if self.patterns.awaited:
+                        put.append(section)
+                    else:
+                        self.accesses.write(section)
                 elif stream >= JOINED:
                     if queued is None:
                         queued = {}
@@ -741,7 +745,11 @@ class SuperstepEngine:
                     words += section[1]
                     messages += section[2]
         if patterned is not None:
-            self.patterns.deliver(patterned)
+            self.patterns.bring(patterned)
+        for section in put:
+            self.accesses.write(section)
+        if patterned is not None:
+            self.patterns.write(patterned)
         if mail:
             self.inbox = Inbox(mail, self._outgoing)
         if queued is not None:

@@ -248,3 +248,17 @@ def test_bulks_partitioned_array(n: int) -> None:
         return *found, int(after.value)
 
     assert pybsp.simulate(main, p=n * n).results == [(n + 1, pid + 1, 1234) for pid in range(n * n)]
+
+
+def test_indices_of_axes_that_do_not_broadcast_are_refused() -> None:
+    layout = Block((4, 4), (2, 2))
+    for call in (layout.owner, layout.local, layout.places):
+        with pytest.raises(pybsp.UsageError, match=r"broadcast with each other, got shapes \(3,\), \(2,\)"):
+            call(([0, 1, 2], [0, 1]))
+    with pytest.raises(pybsp.BoundsError, match="expected integers below 2\\^63, got 18446744073709551615"):
+        Block(4, 2).owner(np.array([2**64 - 1], np.uint64))
+
+
+def test_a_dtype_of_arrays_has_no_layout() -> None:
+    with pytest.raises(pybsp.UsageError, match="argument dtype: expected one of single items beside a layout"):
+        pybsp.simulate(lambda bsp: bsp.array(Block(4, bsp.p), np.dtype(("f8", 3))), p=2)

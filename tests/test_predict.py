@@ -68,6 +68,56 @@ def test_a_programs_time_is_its_computing_here_and_its_exchange_there(
         assert said in printed
 
 
+def test_computing_after_the_last_superstep_counts(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, machine = files
+    path = tmp_path / "tail.py"
+    path.write_text(
+        "import pybsp, time\ndef main(bsp):\n    bsp.sync()\n    time.sleep(0.5 * (bsp.pid == 0))\npybsp.run(main)\n"
+    )
+    assert command(["predict", str(path), "-p", "2", "--machine", machine]) == 0
+    ((_, supersteps, time, _, _, _, imbalance, *_),) = rows(capsys.readouterr().out)
+    assert supersteps == "1"
+    assert float(time) == pytest.approx(1.5, abs=0.2)  # a latency of 1 s, and then processor 0
+    assert float(imbalance) == pytest.approx(2, abs=0.1)
+
+
+def test_each_number_of_processors_finds_the_process_as_it_was(
+    files: tuple[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the program, and what it starts, prints is not shown."""
+    _, machine = files
+    monkeypatch.chdir(tmp_path)
+    Path("moving.py").write_text(
+        "import os, pybsp, subprocess\n"
+        "assert 'LEFT' not in os.environ\n"
+        "os.environ['LEFT'] = '1'\n"
+        "subprocess.run(['echo', 'heard by nobody'])\n"
+        "os.chdir('/')\n"
+        "pybsp.run(lambda bsp: bsp.sync())\n"
+    )
+    assert command(["predict", "moving.py", "-p", "1", "2", "--machine", machine, "--html", "page.html"]) == 0
+    printed = capfd.readouterr().out
+    assert [row[0] for row in rows(printed)] == ["1", "2"]
+    assert "heard by nobody" not in printed
+    assert Path("page.html").exists()
+
+
+def test_a_label_called_total_keeps_its_own_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for label in "total", "other":
+            with bsp.superstep(label):
+                bsp.work(7.0)
+
+    path, machine = tmp_path / "ledger.json", tmp_path / "machine.json"
+    here = BSPMachine(2, g=1.0, l=10.0, r=1.0)
+    here.save(machine)
+    append_run(path, pybsp.simulate(main, machine=here).ledger.as_json(["a", "a"], "direct"), first=True)
+    assert command(["predict", str(path), "--machine", str(machine)]) == 0
+    assert [row[4] for row in rows(capsys.readouterr().out)] == ["17", "17", "34"]
+
+
 @pytest.mark.whole
 def test_weak_scaling_is_by_an_argument_that_goes_with_p(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str]
@@ -284,10 +334,10 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     ended_well(run([*line, "--machine", str(machine), str(source)]))
     on_ranks = ways_of(read(ledger)["runs"][0]["supersteps"])
     here = dataclasses.replace(MACHINE, p=2)
-    (virtual,) = _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "a")))
+    (virtual,) = (run.ledger for run in _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "a"))))
     assert ways_of(list(virtual)) == on_ranks
     assert ("small", ("record",), ()) in on_ranks
-    (apart,) = _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "b")))
+    (apart,) = (run.ledger for run in _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "b"))))
     assert not any("record" in ways for _, ways, _ in ways_of(list(apart)))
     by_board = BSPMachine(2, g=0.0, l=1.0, r=1.0, o_msg=64.0)
     assert predicted(in_order(virtual), by_board).exchange < predicted(in_order(apart), by_board).exchange

@@ -60,6 +60,7 @@ _OPERATION = re.compile(
 )
 _REQUIRES = re.compile(r"(\w+)\s+(i?)requires\s+(\w+)")
 _RANK = re.compile(r"rank\s+(\d+)\s*\{")
+_LONGEST = 4000  # characters of a line
 _RANKS = re.compile(r"num_ranks\s+(\d+)")
 _COMMENT = re.compile(r"(?:#|//)[^\n]*|/\*.*?\*/", re.DOTALL)
 _WAYS = {"send": "to", "recv": "from"}
@@ -410,6 +411,8 @@ def _read(path: str, text: str) -> tuple[list[list[Operation]], list[list[_Opera
             raise place.error("the comment that begins here has no end: expected '*/'")
         if not line:
             continue
+        if len(line) > _LONGEST:  # Python makes no number of so many digits
+            raise place.error(f"expected a line of at most {_LONGEST} characters, got {len(line)}: {line!r:.40}...")
         if not p:
             found = _RANKS.fullmatch(line)
             if found is None or not int(found[1]):

@@ -252,6 +252,8 @@ def parcels_here(
                 else:
                     return None
             parcel[stream] = new_tuple(Section, (descriptors, words, messages, data))
+        if len(parcel) > 1:
+            parcel = dict(reversed(parcel.items()))  # in the order in which the sender has them
         arrived.append((k, parcel))
     return arrived
 

@@ -148,12 +148,7 @@ def flow(
     links = len(network.tails)
     period, delay = (_per_link(name, given, links) for name, given in (("period", period), ("delay", delay)))
     if injections.load is not None:
-        rate = source_rate(network, period)
-        if injections.load > rate * (1 + 1e-12) and network.p > 1:
-            raise UsageError(
-                f"flow: injections: a load of {injections.load:g} packets for each processor and step is above what a "
-                f"source can send: its links carry {rate:g}"
-            )
+        check_load("flow: injections", network, injections.load, period)
     run = _FlowRun(
         network,
         injections,
@@ -178,6 +173,20 @@ def source_rate(network: Network, period: Ints) -> float:
     return float(np.bincount(network.tails, 1 / period, network.nodes)[network.places].min())
 
 
+def check_load(argument: str, network: Network, load: float, period: Ints) -> None:
+    """Refuse a load above what a source can send.
+
+    Raises:
+        UsageError: it is.
+    """
+    rate = source_rate(network, period)
+    if load > rate * (1 + 1e-12) and network.p > 1:
+        raise UsageError(
+            f"{argument}: a load of {load:g} packets for each processor and step is above what a source can send: its "
+            f"links carry {rate:g}"
+        )
+
+
 def _check(
     network: Network,
     injections: Injections,
@@ -190,6 +199,12 @@ def _check(
         raise UsageError(f"flow: network: expected a Network, got {network!r:.80}")
     if not isinstance(injections, Injections):
         raise UsageError(f"flow: injections: expected Injections, got {injections!r:.80}")
+    times = injections.times
+    if len(times) and (times[0] < 0 or (times[1:] < times[:-1]).any()):
+        raise UsageError(
+            "flow: injections: times: expected steps from 0 on, ascending, as `Injections.at` makes them of any order, "
+            f"got {times!r:.60}"
+        )
     if injections.p != network.p:
         raise RoutingError(f"flow: expected injections for p = {network.p} processors, got some for p = {injections.p}")
     if not callable(routing) and routing not in ROUTINGS:
@@ -239,8 +254,10 @@ class _FlowRun:
         self._turn = np.zeros(links, np.int64)
         self._taken = np.zeros(links * self._channels + network.nodes, np.int64)  # places
         self._coming: dict[int, list[Ints]] = {}  # by time
-        # Packets of each node by number: which is the next to enter, and how many are due.
-        self._by_node = np.argsort(self._at, kind="stable")
+        # Packets of each node by number, without those that are at their ends: which is the next to enter, and how many
+        # are due.
+        away = np.flatnonzero(self._at != self._end)
+        self._by_node = away[np.argsort(self._at[away], kind="stable")]
         self._first = np.searchsorted(self._at[self._by_node], np.arange(network.nodes))
         self._entered, self._due = np.zeros(network.nodes, np.int64), np.zeros(network.nodes, np.int64)
         self._begun = 0  # packets that are due
@@ -304,9 +321,10 @@ class _FlowRun:
         """
         end = int(np.searchsorted(self._times, now, side="right"))
         fresh, self._begun = np.arange(self._begun, end), end
-        here = fresh[self._at[fresh] == self._end[fresh]]
+        there = self._at[fresh] == self._end[fresh]
+        here = fresh[there]
         self.delivered[here] = now
-        np.add.at(self._due, self._at[fresh], 1)
+        np.add.at(self._due, self._at[fresh[~there]], 1)
         room = self._due - self._entered
         nodes = np.flatnonzero(room)
         room = room[nodes]
@@ -317,7 +335,6 @@ class _FlowRun:
         chosen = np.sort(self._by_node[start + np.arange(len(start))])
         self._entered[nodes] += room
         entered = len(self._arrived) + len(chosen)
-        chosen = chosen[self._at[chosen] != self._end[chosen]]
         self._place[chosen] = len(self.load) * self._channels + self._at[chosen]
         np.add.at(self._taken, self._place[chosen], 1)
         waiting = self._waiting.copy()

@@ -14,6 +14,9 @@ from ..relation import Relation
 from ..seeds import Seed, generator
 from .graph import Ints
 
+_LAST = 1 << 62  # step at which a packet may be due
+_MOST = 1e6  # packets for each processor and step: more than any network carries
+
 
 class Injections(NamedTuple):
     """Packets, each with the step at which its source has it ready; sorted by that.
@@ -72,6 +75,8 @@ class Injections(NamedTuple):
                 f"Injections.at: times: expected steps from 0 on, got {when[first]} for packet {first}: that is past "
                 "when the network begins"
             )
+        if when.size and when.max() > _LAST:
+            raise UsageError(f"Injections.at: times: expected steps up to 2^62, got {when.max()}")
         order = np.argsort(when, kind="stable")
         return cls(when[order].astype(np.int64), out[order], into[order], int(p))
 
@@ -122,6 +127,10 @@ class Injections(NamedTuple):
         Raises:
             UsageError: no relations, of several p, or as many starts as there are none.
         """
+        if not (isinstance(relations, Sequence) and all(isinstance(one, Relation) for one in relations)):
+            raise UsageError(f"Injections.supersteps: relations: expected Relations, got {relations!r:.80}")
+        if not isinstance(starts, (Sequence, np.ndarray)):
+            raise UsageError(f"Injections.supersteps: starts: expected a step for each relation, got {starts!r:.80}")
         if not len(relations) or len(relations) != len(starts):
             raise UsageError(
                 f"Injections.supersteps: expected one or more relations and a start for each, got {len(relations)} and "
@@ -131,8 +140,8 @@ class Injections(NamedTuple):
         if len(sizes) > 1:
             raise UsageError(f"Injections.supersteps: relations: expected all of one p, got p = {sizes}")
         for start in starts:
-            if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or start < 0:
-                raise UsageError(f"Injections.supersteps: starts: expected steps from 0 on, got {start!r}")
+            if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or not 0 <= start <= _LAST:
+                raise UsageError(f"Injections.supersteps: starts: expected steps from 0 to 2^62, got {start!r}")
         return cls.at(
             np.repeat(np.asarray(starts, np.int64), [relation.M for relation in relations]),
             np.concatenate([relation.sources for relation in relations]),
@@ -148,8 +157,11 @@ def _positive(operation: str, **numbers: object) -> None:
 
 
 def _load(operation: str, load: object) -> None:
-    if isinstance(load, bool) or not isinstance(load, (int, float, np.number)) or not 0 < load < np.inf:
-        raise UsageError(f"{operation}: load: expected packets for each processor and step, above 0, got {load!r}")
+    if isinstance(load, bool) or not isinstance(load, (int, float, np.number)) or not 0 < load <= _MOST:
+        raise UsageError(
+            f"{operation}: load: expected packets for each processor and step, above 0 and at most {_MOST:g}, got "
+            f"{load!r:.60}"
+        )
 
 
 def _destinations(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ...errors import UsageError
 from ..decomposition import relation as checked_relation
 from ..seeds import generator
-from .flow import Flow, flow, period_of, source_rate
+from .flow import Flow, check_load, flow, period_of, source_rate
 from .injections import Injections
 from .network import Network
 
@@ -67,14 +67,14 @@ def latency_against_load(
         0.8 2.79 0.81 0.47
         1.6 6.21 1.63 0.89
     """
-    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 3:
-        raise UsageError(f"latency_against_load: steps: expected a whole number from 3 on, got {steps!r}")
+    _steps("latency_against_load", steps, how)
     points = []
     if not isinstance(loads, Iterable):
         raise UsageError(f"latency_against_load: loads: expected numbers, got {loads!r:.80}")
-    if "until" in how:
-        raise UsageError("latency_against_load: until: is `steps`; what comes until then is measured")
+    period = period_of(_network("latency_against_load", network), how.get("period", 1))
     for load in loads:
+        if isinstance(load, (int, float, np.number)) and not isinstance(load, bool):  # else `Injections.open` says it
+            check_load("latency_against_load: loads", network, float(load), period)
         injections = Injections.open(network.p, load, steps, destinations, seed)
         done = flow(network, injections, seed=seed, until=steps, **how)
         window = steps // 3, 2 * steps // 3
@@ -87,6 +87,21 @@ def latency_against_load(
             )
         )
     return points
+
+
+def _steps(operation: str, steps: Any, how: dict[str, Any]) -> None:
+    """Check for how long traffic is to go on."""
+    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 3:
+        raise UsageError(f"{operation}: steps: expected a whole number from 3 on, got {steps!r:.60}")
+    if "until" in how:
+        raise UsageError(f"{operation}: until: is `steps`; what comes until then is measured")
+
+
+def _network(operation: str, network: Any) -> Network:
+    """Check that it is one."""
+    if not isinstance(network, Network):
+        raise UsageError(f"{operation}: network: expected a Network, got {network!r:.80}")
+    return network
 
 
 def saturation(
@@ -126,8 +141,9 @@ def saturation(
     """
     if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 1e-6 <= tolerance < 1:
         raise UsageError(f"saturation: tolerance: expected a part of the load, 1e-6 to 1, got {tolerance!r}")
+    _steps("saturation", steps, how)
     period = how.get("period", 1)
-    low, high = 0.0, source_rate(network, period_of(network, period))
+    low, high = 0.0, source_rate(network, period_of(_network("saturation", network), period))
     if how.get("routing", "greedy") == "greedy":
         bound = saturation_bound(network, destinations, period, seed=seed)
         if bound == float("inf"):
@@ -167,7 +183,7 @@ def saturation_bound(
         >>> networks.saturation_bound(networks.Torus((8, 8, 8))), networks.saturation_bound(networks.Array((8, 8)))
         (1.0, 0.5)
     """
-    p = network.p
+    p = _network("saturation_bound", network).p
     if destinations is None:
         sources, into = (each.ravel() for each in np.indices((p, p)))
     else:

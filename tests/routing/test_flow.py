@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -420,7 +421,7 @@ def test_what_cannot_be_is_an_error() -> None:
         Injections.open(4, 0.1, 0)
     with pytest.raises(UsageError, match="length: expected a whole number from 1 on, got 0"):
         Injections.bursts(4, 0.1, 10, length=0)
-    with pytest.raises(UsageError, match=r"Injections\.supersteps: starts: expected steps from 0 on, got -3"):
+    with pytest.raises(UsageError, match=r"Injections\.supersteps: starts: expected steps from 0 to 2\^62, got -3"):
         Injections.supersteps([relations.permutation(4)], [-3])
     with pytest.raises(UsageError, match=r"^Injections\.open: destinations: expected processors 0 to 3, got -1"):
         Injections.open(4, 0.1, 10, destinations=[0, 1, 2, -1])
@@ -428,6 +429,31 @@ def test_what_cannot_be_is_an_error() -> None:
         networks.latency_against_load(cube, 0.5)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="latency_against_load: until: is `steps`"):
         networks.latency_against_load(cube, [0.1], until=5)
+    with pytest.raises(UsageError, match="saturation: until: is `steps`"):
+        networks.saturation(cube, until=5)
+    with pytest.raises(UsageError, match="saturation: steps: expected a whole number from 3 on, got 2"):
+        networks.saturation(cube, steps=2)
+    with pytest.raises(UsageError, match=r"latency_against_load: loads: a load of 1e\+08 packets .* above what"):
+        networks.latency_against_load(cube, [1e8])  # before they are drawn, which no memory would hold
+    with pytest.raises(UsageError, match=r"load: expected packets for each processor and step, above 0 and at most"):
+        Injections.open(4, 1e30, 10)
+    for times in (np.array([5, 0]), np.array([-1, 3])):
+        with pytest.raises(UsageError, match=r"flow: injections: times: expected steps from 0 on, ascending"):
+            flow(cube, Injections(times, np.array([0, 0]), np.array([1, 1]), 4))
+    with pytest.raises(UsageError, match=r"times: expected steps up to 2\^62, got 18446744073709551615"):
+        Injections.at(np.array([2**64 - 1], np.uint64), [0], [1], 4)
+    with pytest.raises(UsageError, match=r"relations: expected Relations"):
+        Injections.supersteps([[1, 2]], [0])  # type: ignore[list-item]
+    nothing: Any = None
+    for call in (networks.saturation, networks.saturation_bound, partial(networks.latency_against_load, loads=[0.1])):
+        with pytest.raises(UsageError, match="network: expected a Network, got None"):
+            call(nothing)
+
+
+def test_what_stays_where_it_is_takes_no_place() -> None:
+    one = Injections.at([0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], 16)
+    for buffers in (None, 2, 1):
+        assert flow(networks.Torus((4, 4)), one, buffers=buffers).delivered.tolist() == [0, 0, 0, 1]
     with pytest.raises(UsageError, match="expected one or more relations and a start for each, got 1 and 2"):
         Injections.supersteps([relations.permutation(4)], [0, 1])
     with pytest.raises(UsageError, match=r"relations: expected all of one p, got p = \[4, 8\]"):

@@ -12,7 +12,17 @@ import pytest
 
 import pybsp
 from pybsp import UsageError
-from pybsp.collectives import allreduce, broadcast, broadcast_items, prefix, prefix_2d, reduce
+from pybsp.collectives import (
+    allreduce,
+    broadcast,
+    broadcast_items,
+    exclusive_prefix,
+    prefix,
+    prefix_2d,
+    reduce,
+    reduce_scatter,
+    sort,
+)
 from pybsp.collectives.baselines.broadcast_one_at_a_time import broadcast_one_at_a_time
 from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
 from pybsp.collectives.operators import operator_name
@@ -431,3 +441,39 @@ def test_costs_and_plans_refuse_what_the_calls_refuse() -> None:
     ):
         with pytest.raises(UsageError, match=r"argument (degree|root|words|k|order|algorithm|items): expected"):
             call()
+
+
+def _either(odd: bool, one: Any, other: Any) -> Any:
+    return one if odd else other
+
+
+MIXED: dict[str, Call] = {
+    "broadcast": lambda bsp, odd: broadcast(bsp, np.arange(3.0), _either(odd, np.int64(0), 0)),
+    "broadcast, started": lambda bsp, odd: broadcast.start(bsp, 1.5, _either(odd, np.int64(0), 0), like=0.0).finish(),
+    "reduce": lambda bsp, odd: reduce(bsp, 1.5, np.add, _either(odd, np.int64(0), 0)),
+    "reduce, started": lambda bsp, odd: reduce.start(bsp, 1.5, np.add, _either(odd, np.int64(0), 0)).finish(),
+    "allreduce": lambda bsp, odd: allreduce(bsp, 1.5, np.add, _either(odd, np.int64(2), 2)),
+    "exclusive_prefix": lambda bsp, odd: exclusive_prefix(bsp, _either(odd, np.float32(2), 2.0), np.add, 0.0),
+    "exclusive_prefix, degree": lambda bsp, odd: exclusive_prefix(bsp, 2, np.add, 0, _either(odd, np.int64(2), 2)),
+    "reduce_scatter": lambda bsp, odd: reduce_scatter(bsp, _either(odd, [1, 2, 3], np.array([1, 2, 3])), np.add),
+    "sort": lambda bsp, odd: sort(bsp, np.arange(3), stable=_either(odd, np.bool_(False), False)),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_arguments_that_are_equal_may_be_of_other_types_on_other_processors(spmd: Spmd, name: str) -> None:
+    def main(bsp: pybsp.BSP, odd: int) -> Any:
+        return np.asarray(MIXED[name](bsp, bsp.pid == odd)).tolist()
+
+    alike = spmd(main, -1)
+    for odd in range(min(spmd.p, 3)):
+        assert spmd(main, odd) == alike
+
+
+def test_a_degree_that_equals_a_whole_number_is_none_although_that_was_used_before(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        exclusive_prefix(bsp, 1, np.add, degree=2)
+        exclusive_prefix(bsp, 1, np.add, degree=2.0)  # type: ignore[arg-type]
+
+    errors = spmd.errors(main)
+    assert all("argument degree: expected a whole number of at least 2, got 2.0" in str(error) for error in errors)

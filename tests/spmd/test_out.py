@@ -71,6 +71,25 @@ def test_the_array_for_the_result_may_be_the_value(bsp: pybsp.BSP, size: int) ->
     assert np.array_equal(x, p * np.arange(size + p) + p * (p - 1) // 2)
 
 
+@on_processors
+@pytest.mark.parametrize("size", [6, 60_000])
+def test_the_array_for_blocks_may_lie_over_the_own_one(bsp: pybsp.BSP, size: int) -> None:
+    p = bsp.p
+    whole = np.concatenate([np.arange(size)[1:3] + 10 * pid for pid in range(p)])
+    for root in range(p):
+        a = np.zeros(size * p, np.int64)
+        a[:size] = np.arange(size) + 10 * bsp.pid
+        b, c = a.copy(), a.copy()
+        assert np.array_equal(collectives.allgather_blocks(bsp, a[1:3], out=a[: 2 * p])[0], whole)
+        gathered = collectives.gather_blocks(bsp, b[1:3], root, out=b[: 2 * p] if bsp.pid == root else None)
+        assert gathered is None or np.array_equal(gathered[0], whole)
+        assert (gathered is None) == (bsp.pid != root)
+        n = size // p * p
+        collectives.total_exchange_blocks(bsp, c[:n][::-1], out=c[:n])
+        cut = np.arange(n)[::-1].reshape(p, -1)[bsp.pid]
+        assert np.array_equal(c[:n], np.concatenate([cut + 10 * pid for pid in range(p)]))
+
+
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no array": (lambda: [0, 0, 0], "argument out: expected an array that can be written to, got list"),
     "read-only": (lambda: np.broadcast_to(0, 3), "argument out: expected an array that can be written to, got a read-"),

@@ -87,6 +87,52 @@ def test_put_writes_by_source_then_by_call(spmd: Spmd, op: Any, regular: bool) -
     assert spmd(main) == [([5.0] * 3, row) for row in expected.tolist()]
 
 
+def test_puts_of_several_patterns_are_written_by_source_then_by_call(spmd: Spmd) -> None:
+    ops = np.subtract, np.maximum, np.add
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(1, np.int64)
+        bsp.sync()
+        patterns = [x.pattern(bsp.p - 1, [0]) for _ in ops]
+        bsp.sync()
+        x.local[:] = 10
+        bsp.sync()
+        for k in range(len(ops)):
+            patterns[(k + bsp.pid) % 3].put(3 + 10 * bsp.pid + k, ops[(bsp.pid * k + k) % 3])
+        bsp.sync()
+        return int(x.local[0])
+
+    expected = 10
+    for pid in range(spmd.p):
+        for k in range(len(ops)):
+            expected = int(ops[(pid * k + k) % 3](expected, 3 + 10 * pid + k))
+    assert spmd(main)[-1] == expected
+
+
+def test_what_is_got_into_an_array_is_there_before_what_is_put_to_it(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(2, np.int64)
+        bsp.sync()
+        right = (bsp.pid + 1) % bsp.p
+        get, put = x.pattern(right, None), x.pattern(right, None)
+        bsp.sync()
+        seen = []
+        for by_pattern in (True, False):
+            x.local[:] = np.arange(2) + 10 * bsp.pid
+            bsp.sync()
+            get.get(into=x.local)
+            if by_pattern:
+                put.put([100, 200], np.add)
+            else:
+                x.put(right, [7, 8])
+            bsp.sync()
+            seen.append(x.local.tolist())
+        return seen
+
+    p = spmd.p
+    assert spmd(main) == [[[100 + 10 * (k % p), 201 + 10 * (k % p)], [7, 8]] for k in range(1, p + 1)]
+
+
 def test_several_axes_one_owner_and_shapes(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array((3, 2 + bsp.pid), np.int64)

@@ -489,6 +489,49 @@ def test_an_index_of_a_wrong_type_is_an_error_at_the_call(spmd: Spmd, at: Any) -
             assert "got " in error.text
 
 
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ([[0, 1], [2]], "expected integers of one shape"),
+        ([2**63], "9223372036854775808"),
+        ((2**70,), "1180591620717411303424"),
+        (np.array([[2**64 - 1]], np.uint64), "18446744073709551615"),
+        (np.array([2**64 - 1], np.uint64), "18446744073709551615"),
+    ],
+    ids=["ragged", "in a list", "in a tuple", "of two axes", "unsigned"],
+)
+def test_an_index_beyond_all_arrays_is_an_error_that_says_so(spmd: Spmd, at: Any, said: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        x = bsp.array(4)
+        bsp.sync()
+        with pytest.raises((pybsp.BoundsError, pybsp.UsageError), match=rf"array\.get: argument at: .*{said}"):
+            x.get(0, at)
+        with pytest.raises((pybsp.BoundsError, pybsp.UsageError), match=rf"array\.put: argument at: .*{said}"):
+            x.put(0, 1.0, at)
+
+    spmd(main)
+
+
+@pytest.mark.parametrize("operation", ["put", "get", "get all"])
+def test_an_array_that_was_resized_is_neither_written_nor_read(spmd: Spmd, operation: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        mine = np.zeros(4)
+        x = bsp.register(mine)
+        bsp.sync()
+        if bsp.pid == 0:
+            mine.resize((2,), refcheck=False)
+        if bsp.pid == bsp.p - 1:
+            if operation == "put":
+                x.put(0, 7.0, 3)
+            else:
+                x.get(0, 3 if operation == "get" else None)
+        bsp.sync()
+
+    errors = spmd.errors(main)
+    assert all(error is not None for error in errors)
+    assert "expected array.local to have shape (4,), with which it was registered, got (2,)" in str(errors[0])
+
+
 @pytest.mark.parametrize("pid", ["p", -1, "1", 0.0, None, True, [0], np.float64(0)], ids=repr)
 def test_pid_equal_to_nprocs_and_what_is_no_processor_is_rejected(spmd: Spmd, pid: Any) -> None:
     def main(bsp: pybsp.BSP) -> Any:
