@@ -44,7 +44,7 @@ def of_ranks(ranks: int) -> dict[str, str]:
 
     None where the user has said how many: see `limited`, which does the same to libraries that are there already.
     """
-    return {} if ranks == 1 or _said() else dict.fromkeys(VARIABLES, str(share(ranks)))
+    return {} if ranks == 1 or _user_has_chosen() else dict.fromkeys(VARIABLES, str(share(ranks)))
 
 
 def in_use() -> int:
@@ -63,7 +63,7 @@ def limited(ranks: int) -> Iterator[None]:
         ranks: of this host.
     """
     most = share(ranks)
-    if ranks == 1 or _said():
+    if ranks == 1 or _user_has_chosen():
         yield
         return
     libraries = _libraries()
@@ -95,7 +95,7 @@ def _end_idle(libraries: ThreadpoolController) -> None:
             getattr(ctypes.CDLL(one["filepath"]), "blas_thread_shutdown_", int)()
 
 
-def _said() -> bool:
+def _user_has_chosen() -> bool:
     return any(name in os.environ for name in VARIABLES)
 
 

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import io
 import os
+import pkgutil
 import re
 import sys
 import tempfile
@@ -92,7 +93,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     for module in (routing, networks, relations):
         for name, thing in vars(module).items():
             router = name.endswith("_router") or name == "logp_on_bsp"
-            network = inspect.isclass(thing) and issubclass(thing, networks.Network)
+            network = (inspect.isclass(thing) and issubclass(thing, networks.Network)) or thing is networks.network
             relation = module is relations and inspect.isfunction(thing) and thing.__module__ == relations.__name__
             if not name.startswith("_") and (router or network or (relation and name not in ("fit", "generator"))):
                 public[f"{module.__name__}.{name}"] = thing
@@ -131,6 +132,31 @@ def failures(entry: Entry) -> str:
 )
 def test_examples_do_what_they_say(entry: Entry) -> None:
     assert failures(entry) == ""
+
+
+def other_examples() -> Iterator[doctest.DocTest]:
+    """Those of docstrings that no page shows."""
+    shown = {text.strip() for entry in ENTRIES for _, text in entry.documented()}
+    finder, seen = doctest.DocTestFinder(), set[str]()
+    for found in pkgutil.walk_packages(pybsp.__path__, "pybsp."):
+        if found.name.endswith("__main__"):
+            continue
+        module = importlib.import_module(found.name)
+        for test in finder.find(module, module.__name__, globs={**vars(module), "np": np, "pybsp": pybsp}):
+            if test.examples and test.name not in seen and inspect.cleandoc(test.docstring or "") not in shown:
+                seen.add(test.name)
+                yield test
+
+
+@pytest.mark.whole
+def test_examples_that_no_page_shows_do_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said, names = io.StringIO(), []
+    for test in other_examples():
+        doctest.DocTestRunner().run(test, out=said.write)
+        names.append(test.name)
+    assert "pybsp.ways.named" in names
+    assert said.getvalue() == ""
 
 
 def test_examples_of_what_needs_mpi_do_what_they_say() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import UsageError
 
 CAPACITIES = ("global", "window", "per-pair", None)  # how MPI ranks respect the capacity: see ranks.py
+MOST_STEPS = (1 << 63) - 1
 SCHEDULES = ("latest", "earliest", "random", "adversary")  # all that have names: see schedule.py
 
 
@@ -43,9 +44,10 @@ def whole_steps(operation: str, argument: str, steps: Any, least: int | None = N
         UsageError: it is none.
     """
     number = whole(steps)
-    if number is not None and (least is None or number >= least):
+    if number is not None and (least is None or number >= least) and abs(number) <= MOST_STEPS:
         return number
     expected = "a whole number of steps" + ("" if least is None else f" of at least {least}")
+    expected += "" if number is None or abs(number) <= MOST_STEPS else ", below 2^63"
     raise UsageError(
-        f"{operation}: argument {argument}: expected {expected}, got {steps!r}; times are counted in steps"
+        f"{operation}: argument {argument}: expected {expected}, got {steps!r:.60}; times are counted in steps"
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import settings
 from ..errors import UsageError
 from ..machine import LogPMachine
-from .arguments import whole
+from .arguments import MOST_STEPS, whole
 from .engine import Engine, Simulation
 from .processor import Program
 from .schedule import Schedule, schedule_of
@@ -76,9 +76,12 @@ def simulate(
     machine = machine_of(program, p, machine, operation)
     times = None
     if starts is not None:
-        times = [start for start in map(whole, starts) if start is not None and start >= 0]
-        if not len(times) == len(starts) == machine.p:
-            raise UsageError(f"{operation}: argument starts: expected {machine.p} times of at least 0, got {starts!r}")
+        given = list(starts) if isinstance(starts, Iterable) else []
+        times = [start for start in map(whole, given) if start is not None and 0 <= start <= MOST_STEPS]
+        if not len(times) == len(given) == machine.p:
+            raise UsageError(
+                f"{operation}: argument starts: expected {machine.p} times of at least 0, got {starts!r:.80}"
+            )
     body = functools.partial(call, program, args, kwargs or {})
     return Engine(machine, schedule_of(schedule, seed, operation)).run([body] * machine.p, times)
 

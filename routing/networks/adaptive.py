@@ -53,7 +53,9 @@ class Ways:
         network = self._network
         if callable(self._routing):
             link = np.asarray(self._routing(at, end, waiting, rng))
-            if link.shape != at.shape or not np.issubdtype(link.dtype, np.integer) or (network.tails[link] != at).any():
+            fits = link.shape == at.shape and np.issubdtype(link.dtype, np.integer)
+            fits = fits and bool(((link >= 0) & (link < len(network.tails))).all())
+            if not fits or (network.tails[link] != at).any():
                 raise UsageError("flow: routing: the function gave links that do not begin where the packets are")
             link = link.astype(np.int64)
         elif self._routing == "adaptive":

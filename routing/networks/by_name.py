@@ -51,8 +51,8 @@ def network(name: str, p: int) -> Network:
 
     Examples:
         >>> from pybsp.routing.networks import NETWORKS, network
-        >>> network("hypercube", 64), len(NETWORKS)
-        (<hypercube of 64>, 17)
+        >>> network("hypercube", 64), "hypercube" in NETWORKS
+        (<hypercube of 64>, True)
     """
     if not isinstance(name, str) or name not in NETWORKS:
         raise RoutingError(f"network: name: expected one of {', '.join(sorted(NETWORKS))}, got {name!r}")

@@ -174,6 +174,11 @@ BAD = [
         4,
         "for less than 2**62 ns, got 4611686018427387904 by this line",
     ),
+    (
+        f"num_ranks 1\nrank 0 {{\nsend {'1' * 5000}b to 0\n}}\n",
+        3,
+        "expected a line of at most 4000 characters, got 5011",
+    ),
     (  # what waits for a circle is in none
         "num_ranks 2\nrank 0 {\na: recv 8b from 1\n}\n"
         "rank 1 {\na: send 8b to 0\nb: calc 1\nc: calc 1\na requires b\nb requires c\nc requires b\n}\n",

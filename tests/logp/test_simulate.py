@@ -300,6 +300,10 @@ def test_recv_until_a_time_that_has_passed_takes_no_time_unless_something_is_the
     assert done.results[2] == [(False, 2), (True, 6), (True, 10), (False, 10)]
     with pytest.raises(UsageError, match=r"proc\.recv: argument until: expected a whole number of steps, got 1\.5"):
         simulate(lambda proc: proc.recv(until=1.5), 1)
+    with pytest.raises(
+        UsageError, match=r"proc\.compute: argument \w+: expected a whole number of steps.*, below 2\^63"
+    ):
+        simulate(lambda proc: proc.compute(10**30), 1)
 
 
 def test_a_wake_of_a_wait_that_is_over_does_not_end_a_later_one() -> None:
@@ -609,7 +613,7 @@ def test_numpy_integers_are_numbers() -> None:
         again = simulate(relay, 3, machine, "random", seed=4, starts=[5, 0, 7])
         assert done.trace.delivery.tolist() == again.trace.delivery.tolist()
         assert (done.machine, done.time, type(done.machine.p)) == (machine, again.time, int)
-    for wrong in ((5, 0), (5, 0, -1), (5, 0, True), (5, 0, 1.0), np.zeros(3)):
+    for wrong in ((5, 0), (5, 0, -1), (5, 0, True), (5, 0, 1.0), np.zeros(3), 3, (0, 0, 2**70)):
         with pytest.raises(UsageError, match="argument starts: expected 3 times of at least 0, got "):
             simulate(relay, machine=machine, starts=wrong)  # type: ignore[arg-type]
 

@@ -61,19 +61,18 @@ def naive(
             else:
                 going.append(i)
         for i in range(len(at)):
-            if injections.times[i] == now:
+            if injections.times[i] == now and at[i] == end[i]:
+                delivered[i] = now
+            elif injections.times[i] == now:
                 source[at[i]].append(i)
-                if at[i] == end[i]:
-                    delivered[i] = now
         fresh = []
         for node, waiting in source.items():
             use = places["node", node]
             while waiting and use < room:
                 i = waiting.popleft()
                 use += 1
-                if at[i] != end[i]:
-                    fresh.append(i)
-                    held[i] = "node", node
+                fresh.append(i)
+                held[i] = "node", node
         for i in fresh:
             places[held[i]] += 1
         for group in (going, sorted(fresh)):
@@ -346,6 +345,9 @@ def test_a_function_of_ones_own_sees_queues() -> None:
     assert max(seen) == 1
     with pytest.raises(UsageError, match="the function gave links that do not begin where the packets are"):
         flow(ring, Injections.at([0], [0], [4], 5), routing=lambda at, to, waiting, rng: at * 0 + 9)
+    for none in (-1, 10**6):
+        with pytest.raises(UsageError, match="the function gave links that do not begin where the packets are"):
+            flow(ring, Injections.at([0], [0], [4], 5), routing=lambda at, *_, none=none: at * 0 + none)
 
 
 # -- what is injected

@@ -90,6 +90,7 @@ BAD: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "masked": (collectives.argmin, (MASKED,), "argument array: expected an array without a mask"),
     "objects": (collectives.top_k, (np.array([None]), 1), "argument values: expected an array of shape (n, ...) of pl"),
     "too many": (collectives.top_k, (ONE, -1), "argument k: expected a whole number of at least 0, got -1"),
+    "no memory": (collectives.top_k, (ONE, 10**12), "argument k: expected a whole number, for float64, from 0 to"),
     "counts": (collectives.total_exchange_blocks, (ONE, [7]), "argument counts: expected"),
     "fractions": (collectives.reduce_scatter, (ONE, np.add, [1.5, 1.5]), "argument counts: expected"),
     "sum": (collectives.reduce_scatter, (ONE, sum), "argument op: expected an associative function"),

@@ -29,7 +29,7 @@ def least_d(alpha: float, beta: float) -> float:
         UsageError: not 0 < 2 alpha beta < 1.
 
     Examples:
-        >>> from pybsp.routing.multibutterfly import least_d
+        >>> from pybsp.benchmarks.studies.theory.expansion import least_d
         >>> round(least_d(alpha=1 / 1024, beta=4), 1)
         6.5
     """
@@ -48,7 +48,7 @@ def least_delta(beta: float, d: int, R: int) -> float:
         UsageError: R beyond d.
 
     Examples:
-        >>> from pybsp.routing.multibutterfly import least_delta
+        >>> from pybsp.benchmarks.studies.theory.expansion import least_delta
         >>> round(least_delta(beta=24, d=40, R=8) * 33, 6)
         1.0
     """
@@ -64,7 +64,7 @@ def repetitions(delta: float, d: int, R: int) -> int:
         UsageError: not 0 < delta < 1.
 
     Examples:
-        >>> from pybsp.routing.multibutterfly import repetitions
+        >>> from pybsp.benchmarks.studies.theory.expansion import repetitions
         >>> repetitions(delta=1 / 33, d=40, R=8)
         165
     """
@@ -82,7 +82,8 @@ class Measured(NamedTuple):
     exact: whether all sets have been looked at.
 
     Examples:
-        >>> from pybsp.routing.multibutterfly import Multibutterfly, measure
+        >>> from pybsp.benchmarks.studies.theory.expansion import measure
+        >>> from pybsp.routing.multibutterfly import Multibutterfly
         >>> found = measure(Multibutterfly(N=16, d=4).splitter(0, 0), alpha=0.25, R=2)
         >>> found.exact, found.beta > 1
         (True, True)
@@ -107,7 +108,8 @@ def measure(splitter: Narrow, alpha: float, R: int, samples: int = 200, seed: in
     Cost: O(2^inputs) for up to 16 inputs; O(samples * (alpha inputs)^2 * inputs * d) beyond, so for small alpha.
 
     Examples:
-        >>> from pybsp.routing.multibutterfly import Multibutterfly, measure
+        >>> from pybsp.benchmarks.studies.theory.expansion import measure
+        >>> from pybsp.routing.multibutterfly import Multibutterfly
         >>> measure(Multibutterfly(N=16, d=4).splitter(0, 0), alpha=1 / 16, R=2).beta
         4.0
     """
