@@ -272,7 +272,7 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
     notices.remove()
     for path in filter(None, (options.ledger, options.trace)):
         if not status and not Path(path).exists():
-            print(f"pybsp run: {path} was not written: the program has called no run", file=sys.stderr)
+            print(f"pybsp run: {path} was not written: the program has had no run that writes it", file=sys.stderr)
     if status:
         removed = leftovers.remove()
         if removed.files:

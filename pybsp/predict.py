@@ -250,12 +250,9 @@ def _left_out(machine: BSPMachine, path: str, factors: dict[str, float], of_ledg
         yield "There is no error bar: the machine file has none."
     yield (
         "Left out: that the other machine's cores and caches are others than those that computing was measured on "
-        "(--scale r=2: twice as fast), that processors of one host share its memory, and contention in its network"
-        + (
-            ", what was computed after the last superstep, and runs of LogP programs."
-            if of_ledger
-            else ", and runs of LogP programs."
-        )
+        "(--scale r=2: twice as fast), that processors of one host share its memory, contention in its network"
+        + (", what was computed after the last superstep" if of_ledger else "")
+        + " and runs of LogP programs."
     )
 
 
@@ -400,7 +397,8 @@ def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: fl
         labels.setdefault(one[0].label, []).append(one)
     found = [predicted(of_label, machine, faster, label) for label, of_label in labels.items()]
     found.append(predicted(records, machine, faster, "total"))
-    before = [one.measured for one in (*run["supersteps"].totals(), run["supersteps"].total)]
+    of_labels = {one.label: one.measured for one in run["supersteps"].totals()}
+    before = [*(of_labels[label] for label in labels), run["supersteps"].total.measured]
     head = ["label", "supersteps", "time there [s]", "+- [s]", "time here [s]", "here/there"]
     head += ["imbalance", "computing", "exchange", "latency"]
     rows = [
