@@ -92,10 +92,13 @@ def test_an_error_in_the_block_is_not_hidden_by_its_cost(bsp: pybsp.BSP) -> None
 
 
 @on_processors
-@pytest.mark.parametrize("flops", [-1, float("nan"), -0.5])
-def test_negative_work_is_an_error(bsp: pybsp.BSP, flops: float) -> None:
-    with pytest.raises(pybsp.UsageError, match=r"^bsp\.work: argument flops: expected a number of at least 0, got "):
+@pytest.mark.parametrize("flops", [-1, float("nan"), -0.5, float("inf"), 10**400])
+def test_work_that_is_no_number_of_at_least_0_is_an_error(bsp: pybsp.BSP, flops: float) -> None:
+    expected = r"^bsp\.work: argument flops: expected a number of at least 0, and at most 1e\+300, got "
+    with pytest.raises(pybsp.UsageError, match=expected):
         bsp.work(flops)
+    with pytest.raises(pybsp.UsageError, match=r'^bsp\.work: argument kind: expected a text, as "sort", got'):
+        bsp.work(1, kind="two\nlines")
     bsp.work(0)
     bsp.sync()
     assert bsp.ledger[0].work == 0
