@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Accesses(Participant):
 
     __slots__ = (
         "_arrays",
+        "_called",
         "_counts",
         "_gets",
         "_own",
@@ -73,7 +75,8 @@ class Accesses(Participant):
         # Gets from memory that this processor sees: source, ticket, the array, what of it; and what sources count.
         self._there: list[tuple[int, Ticket, NDArray[Any], Any]] = []
         self._counts: dict[int, list[int]] = {}
-        self._read: list[tuple[Ticket, NDArray[Any]]] = []
+        self._read: list[tuple[int, Ticket, NDArray[Any]]] = []
+        self._called = 0  # gets in this superstep
 
     def put(self, dest: int) -> Outgoing:
         """Where a put to dest is to be recorded."""
@@ -90,6 +93,7 @@ class Accesses(Participant):
             self._tickets[source] = []
         out.records.append((number, store(at, out)))
         self._tickets[source].append(ticket)
+        self._called = ticket.number = self._called + 1
 
     def get_there(self, source: int, ticket: Ticket, there: NDArray[Any], at: Any) -> None:
         """Read what `at` selects of source's array where it lies; source is told what that counts."""
@@ -102,6 +106,7 @@ class Accesses(Participant):
         self._there.append(
             (source, ticket, there, at if at is None or isinstance(at, (int, slice)) else fixed_index(at))
         )
+        self._called = ticket.number = self._called + 1
 
     def sent(self) -> Sequence[str]:
         return ["array.put"] * bool(self.puts) + ["array.get"] * bool(self._gets or self._there)
@@ -163,7 +168,7 @@ class Accesses(Participant):
                 value[()] = chosen
             if source != self._own and value.size:
                 words, messages = words + words_of(value.nbytes), messages + 1
-            self._read.append((ticket, value))
+            self._read.append((source, ticket, value))
         return words, messages
 
     def _reply(self, requests: Section) -> Parcel:
@@ -184,9 +189,14 @@ class Accesses(Participant):
         return {REPLIES: Section(None, words, messages, buffer.filled())}
 
     def fill(self, arrived: Iterable[tuple[int, Parcel]]) -> None:
-        """Hand the values to the tickets of each source, in the order of the gets."""
-        for ticket, value in self._read:
-            ticket.give(value)
+        """Hand the values to the tickets; into arrays of the program's by source, then by call."""
+        self._called = 0
+        placed: list[tuple[int, int, Ticket, NDArray[Any]]] = []
+        for source, ticket, value in self._read:
+            if ticket.into is None:
+                ticket.give(value)
+            else:
+                placed.append((source, ticket.number, ticket, value))
         self._read.clear()
         requested, self.requested = self.requested, {}
         for source, parcel in arrived:
@@ -195,7 +205,14 @@ class Accesses(Participant):
             data.flags.writeable = False
             at = 0
             for ticket in requested[source]:
-                at = aligned(at + ticket.fill(data, at))
+                if ticket.into is None:
+                    at = aligned(at + ticket.fill(data, at))
+                else:
+                    placed.append((source, ticket.number, ticket, np.ndarray(*ticket.form, data, at)))
+                    at = aligned(at + placed[-1][3].nbytes)
+        placed.sort(key=_by_source_and_call)
+        for _, _, ticket, value in placed:
+            ticket.give(value)
 
     def values(self, arrived: Iterable[tuple[int, Parcel]]) -> list[tuple[Bytes, Sequence[NDArray[Any]]]]:
         """The data of each source, and the values in it, before they are handed over: all of it may be written to."""
@@ -227,6 +244,9 @@ class Accesses(Participant):
             _, stored, offset, shape = record
             values = np.ndarray(shape, local.dtype, data, offset)
             local[() if stored is None else restore(stored, data)] = values
+
+
+_by_source_and_call = itemgetter(0, 1)
 
 
 def _section(out: Outgoing, messages: int) -> Section:

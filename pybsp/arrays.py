@@ -40,11 +40,12 @@ class Ticket:
         [[1.0, 1.0], [0.0, 0.0]]
     """
 
-    __slots__ = ("_called_in", "_shape", "_value", "array", "into")
+    __slots__ = ("_called_in", "_shape", "_value", "array", "into", "number")
 
     def __init__(self, array: Array, shape: tuple[int, ...], into: NDArray[Any] | None = None) -> None:
         self.array, self._shape, self.into = array, shape, into  # into: where the value goes; None: nowhere else
         self._called_in = array._superstep.account.superstep  # the number of a superstep
+        self.number = 0  # of the get among those of the superstep
         self._value: NDArray[Any] | None = None
 
     @property
@@ -53,12 +54,8 @@ class Ticket:
         return self._shape, self.array.local.dtype
 
     def fill(self, data: Bytes, at: int) -> int:
-        """The value has arrived, at that place of the data; returns its bytes."""
-        value: NDArray[Any] = np.ndarray(self._shape, self.array.local.dtype, data, at)
-        if self.into is None:
-            self._value = value
-        else:
-            self.give(value)
+        """The value has arrived, at that place of the data, which is read-only; returns its bytes."""
+        self._value = value = np.ndarray(self._shape, self.array.local.dtype, data, at)
         return value.nbytes
 
     def give(self, value: NDArray[Any]) -> bool:
@@ -200,7 +197,7 @@ class Array:
             source: the processor that owns what is read.
             at: as in `put`.
             into: an array of the shape that `at` selects, to which the values are written at the sync (before puts
-                are); its dtype is the array's, or one to which that casts (`same_kind`).
+                are, and by source, then by call); its dtype is the array's, or one to which that casts (`same_kind`).
 
         Returns:
             a ticket; `ticket.value` is the array after the next sync, or `into`.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from . import settings, signals, threads
-from .errors import LauncherError, ProcessorError
+from .errors import LauncherError, ProcessorError, SyncError
 from .failures import outcome
 from .mpiexec import FOREIGN, launcher
 from .notebook import CellProgress, in_notebook
@@ -101,6 +101,7 @@ class Job:
 
     def __init__(self, p: int, hosts: str) -> None:
         self.p, self.over = p, False
+        self._process = os.getpid()
         self._progress = in_notebook()
         self._ranks: list[_StartedRank] = []
         self._lines: list[Line] = []  # of all of them, three of each
@@ -134,6 +135,11 @@ class Job:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._output, selectors.EVENT_READ, self._hear)
         atexit.register(self.kill)
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process is a child that was forked since: the ranks are its parent's."""
+        return os.getpid() != self._process
 
     def ready(self) -> None:
         """Wait until all ranks are there; the job is over where this raises."""
@@ -312,6 +318,10 @@ class Job:
         if own:
             pid, raised, received = min(own, key=lambda one: one[0])
             raise _exception(pid, raised, received)
+        for pid, raised, received in sorted(first, key=lambda one: one[0]):
+            error = _exception(pid, raised, received)
+            if isinstance(error, SyncError) and not isinstance(error, ProcessorError):
+                raise error  # others did not come in time, and were ended with the job
         status = self._mpiexec.poll()
         lines_printed = "".join(f"\n  {line}" for line in self._printed if line.strip(" ="))
         place = f"processor {gone}" if gone >= 0 else "a processor"
@@ -351,7 +361,7 @@ class Job:
 
     def end(self) -> None:
         """Let the ranks end, as they do where a program ends."""
-        if self.over:
+        if self.over or self.inherited:
             return
         try:
             with suppress(OSError, subprocess.TimeoutExpired):  # they have ended otherwise
@@ -365,7 +375,7 @@ class Job:
 
     def kill(self) -> None:
         """End the ranks wherever they are, unless they have ended."""
-        if self.over:
+        if self.over or self.inherited:
             return
         self.over = True
         atexit.unregister(self.kill)

@@ -165,6 +165,8 @@ class Pattern(Participant):
             data = self._pool.take(size)
             take(items, places, data.view(self._dtype))
             pieces.append(data)
+        if not self._puts:
+            self._participants.pop(self, None)  # a get has no place among the puts
         self._puts.append((kind, pieces))
         self._participants[self] = None
 
@@ -474,7 +476,7 @@ class Patterns(Participant):
                 pattern.write(source, descriptors, NOTHING if data is None else data)
 
     def complete(self) -> None:
-        """The superstep has ended, and what came was delivered."""
+        """All that was got has come, before puts are written: the program may get into what is put to."""
         for pattern in self.awaited:
             missing = pattern.complete()
             if missing >= 0:

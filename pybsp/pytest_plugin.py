@@ -10,6 +10,7 @@ third each rank runs pytest, with fixtures of its own. Where hypothesis draws ex
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -153,6 +154,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     name = metafunc.definition.nodeid
     if "bsp" not in metafunc.fixturenames:
         raise pytest.Collector.CollectError(f"{name}: mark bsp: expected a test with an argument bsp, its processor")
+    if inspect.iscoroutinefunction(metafunc.function):
+        raise pytest.Collector.CollectError(f"{name}: mark bsp: expected a function, got an async one")
     wrong = set(mark.kwargs) - {"p", "timeout", *OPTIONS}
     if wrong or len(mark.args) + ("p" in mark.kwargs) != 1:
         raise pytest.Collector.CollectError(

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import process, slurm
-from .errors import UsageError
+from .errors import ProcessorError, UsageError
+from .failures import outcome
 from .job import Ended, Job
 from .keywords import check_keywords, timeout_of
 from .mpiexec import default_count
@@ -148,7 +149,7 @@ class Ranks:
         failed = sorted((one for one in ended if one.error is not None), key=lambda one: not one.own)
         for first in failed:
             assert first.error is not None
-            raise first.error
+            raise _of_all(first.error, ended)
         assert ledger is not None
         return Execution([one.result for one in ended], ledger)
 
@@ -175,6 +176,11 @@ class Ranks:
         __tracebackhide__ = True  # by pytest
         if self._closed:
             raise UsageError("ranks.run: these ranks have been closed; pybsp.ranks starts new ones")
+        if self._job is not None and self._job.inherited:
+            raise UsageError(
+                "ranks.run: these ranks are those of the process that started them, and this is a child that was "
+                "forked since; pybsp.ranks starts others here"
+            )
         try:
             program = pickled((main, args, kwargs))
         except Exception as error:
@@ -247,3 +253,16 @@ def _hosts(hosts: str | Sequence[str] | None) -> str:
     if (hosts is not None and not names) or not all(isinstance(one, str) and one.strip() for one in names):
         raise UsageError(f"pybsp.ranks: argument hosts: expected names of hosts, as 'a,b' or ['a', 'b'], got {hosts!r}")
     return ",".join(one.strip() for one in names)
+
+
+def _of_all(error: BaseException, ended: Sequence[Ended]) -> BaseException:
+    """What the caller is to raise of a rank's exception.
+
+    One that has ended its processor alone is no good end, whatever status it asked for: as on virtual processors.
+    """
+    if not isinstance(error, SystemExit) or error.code or all(isinstance(one.error, SystemExit) for one in ended):
+        return error
+    pid = outcome(error).pid or 0
+    found = ProcessorError(f"processor {pid} called sys.exit, and others did not", pid, 0, "")
+    found.__cause__ = error.__cause__
+    return found

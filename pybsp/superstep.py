@@ -746,6 +746,8 @@ class SuperstepEngine:
                     messages += section[2]
         if patterned is not None:
             self.patterns.bring(patterned)
+        if self.patterns.awaited:
+            self.patterns.complete()
         for section in put:
             self.accesses.write(section)
         if patterned is not None:

@@ -108,6 +108,7 @@ PLAIN: list[Any] = [
     {"a": (1, (2, [3])), "": {1: 2, (1, 2): "tuple"}},
     [complex(1, float("-inf")), np.float32(0.1), np.datetime64("2020-01-01"), np.dtype("<i2")],
     {"F": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "zero": np.zeros((0, 3)), "scalar": np.array(3)},
+    [np.str_(""), np.bytes_(b""), np.str_("text"), np.zeros(2, "U0")],
     np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "<i4"), ("b", "<f8")]),
     np.arange(20, dtype=">u2")[::3],
 ]
@@ -160,6 +161,11 @@ def test_what_is_in_a_state_twice_is_one_thing_again() -> None:
     found = round_trip({"a": array, "b": [array], "inside": (inner := [1]), "again": inner})
     assert found["a"] is found["b"][0]
     assert found["inside"] is found["again"]
+    generator, mine = np.random.default_rng(1), [1]  # a key that has things in it is numbered first
+    by_key = round_trip({"keys": {generator: mine, (2, 3): generator}, "mine": mine, "generator": generator})
+    assert by_key["mine"] == [1]
+    assert next(iter(by_key["keys"])) is by_key["generator"] is by_key["keys"][2, 3]
+    assert by_key["keys"][by_key["generator"]] is by_key["mine"]
     circle: list[Any] = []
     circle.append(circle)
     back = round_trip(circle)
@@ -455,6 +461,12 @@ def test_where_a_checkpoint_cannot_be(tmp_path: Path) -> None:
         bsp.send(0, 1)
         bsp.checkpoint(0)
 
+    def begun(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        bsp.sync()
+        bsp.begin()
+        bsp.checkpoint(0)
+
     def riding(bsp: pybsp.BSP) -> None:
         bsp.restore(0)
         collectives.allreduce.start(bsp, 1.0, np.add, degree=2)
@@ -480,6 +492,9 @@ def test_where_a_checkpoint_cannot_be(tmp_path: Path) -> None:
 
     assert "bsp.checkpoint: expected the whole machine" in refused(tmp_path, in_part)
     assert "something was sent since the last sync (bsp.send)" in refused(tmp_path, with_mail)
+    assert "bsp.begin() has ended the sending of this superstep" in refused(tmp_path, begun)
+    with pytest.raises(pybsp.UsageError, match=r"bsp\.begin\(\) has ended the sending"):  # also where none is due
+        pybsp.simulate(begun, p=2, checkpoint=tmp_path / "seldom", every=1000)
     assert "bsp.checkpoint: allreduce: started, and not over" in refused(tmp_path, riding)
     assert "expected bsp.restore(default) before it" in refused(tmp_path, without_restore)
     assert "bsp.restore: expected one call in a run" in refused(tmp_path, twice)

@@ -290,6 +290,7 @@ WRONG = {
     "@pytest.mark.bsp(p=0)\ndef test_x(bsp): pass": "argument p: expected numbers of processors, from 1, got 0",
     "@pytest.mark.bsp(p=2)\ndef test_x(): pass": "expected a test with an argument bsp",
     "@pytest.mark.bsp(processors=2)\ndef test_x(bsp): pass": "expected bsp(p, timeout, ",
+    "@pytest.mark.bsp(p=2)\nasync def test_x(bsp): assert False": "expected a function, got an async one",
     "def test_x(bsp): pass": "expected the mark @pytest.mark.bsp",
 }
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -326,6 +327,50 @@ def test_sys_exit_ends_a_run_and_no_rank(ranks: pybsp.Ranks) -> None:
     with pytest.raises(SystemExit) as caught:
         ranks.run(lambda bsp: sys.exit(3))
     assert caught.value.code == 3
+    assert ranks.run(ring, 1).results == [1, 0]
+
+
+@pytest.mark.parametrize("status", [None, 0])
+def test_sys_exit_of_one_processor_is_no_good_end(ranks: pybsp.Ranks, status: Any) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 1:
+            sys.exit(status)
+        bsp.sync()
+
+    with pytest.raises(pybsp.ProcessorError, match=r"processor 1 called sys\.exit, and others did not"):
+        ranks.run(main)
+    assert ranks.run(ring, 1).results == [1, 0]
+
+
+@pytest.mark.whole
+def test_the_error_of_a_timeout_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYBSP_GRACE", "0.5")
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid:
+            time.sleep(60)
+        bsp.sync()
+
+    with pytest.raises(pybsp.SyncError, match=r"a superstep has not ended within its timeout of 0\.3 s") as caught:
+        pybsp.start_ranks(main, n=2, timeout=0.3)
+    assert "bsp.sync()" in str(caught.value.__cause__)
+
+
+@pytest.mark.whole
+def test_a_child_that_was_forked_leaves_its_parents_ranks_alone(ranks: pybsp.Ranks) -> None:
+    ranks.run(ring, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a fork beside threads
+        child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            ranks.run(ring, 1)
+        except pybsp.UsageError as error:
+            status = 0 if "a child that was forked since" in str(error) else 2
+        ranks.close()  # does nothing here
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert ranks.run(ring, 1).results == [1, 0]
 
 

@@ -257,7 +257,8 @@ class StateDecoder:
         found: dict[Any, Any] = {}
         self._seen.append(found)
         for key, one in tree["items"]:
-            found[self.value(key)] = self.value(one)
+            known = self.value(key)  # first, as the encoder has numbered what is shared
+            found[known] = self.value(one)
         return found
 
     def _array(self, tree: Tree) -> NDArray[Any]:
@@ -275,7 +276,10 @@ class StateDecoder:
         return found
 
     def _number(self, tree: Tree) -> Any:
-        return np.frombuffer(base64.b64decode(tree["base64"]), _dtype_of(tree["dtype"]))[0]
+        dtype = _dtype_of(tree["dtype"])
+        if not dtype.itemsize:
+            return dtype.type()  # an empty text, which numpy does not read from a buffer
+        return np.frombuffer(base64.b64decode(tree["base64"]), dtype)[0]
 
     def _dtype(self, tree: Tree) -> np.dtype[Any]:
         return _dtype_of(tree["dtype"])

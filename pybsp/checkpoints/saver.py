@@ -232,7 +232,7 @@ class Saver(Saving):
     def offer(self, state: Any) -> None:
         # Time counts here: it is what a superstep pays where no checkpoint is due. So the clock is not looked at; the
         # time at which the last exchange ended is late enough.
-        if self._outgoing or self._rides.riding:
+        if self._outgoing or self._rides.riding or not self._engine.gate.limit:
             check_boundary(self._engine, "bsp.checkpoint")  # wrong also where none is due
         self._left = left = self._left - 1
         if left > 0 and not (self._counts and len(self._log) >= self._at):

@@ -133,6 +133,37 @@ def test_what_is_got_into_an_array_is_there_before_what_is_put_to_it(spmd: Spmd)
     assert spmd(main) == [[[100 + 10 * (k % p), 201 + 10 * (k % p)], [7, 8]] for k in range(1, p + 1)]
 
 
+def test_a_get_of_a_pattern_has_no_place_among_the_puts(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(2, np.int64)
+        bsp.sync()
+        first, second = x.pattern(0, [0]), x.pattern(0, [0])
+        bsp.sync()
+        first.get()
+        second.put(1)
+        first.put(2)
+        bsp.sync()
+        return int(x.local[0])
+
+    assert spmd(main)[0] == 2
+
+
+def test_what_is_got_into_part_of_an_array_is_there_before_puts_too(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((3, 3), np.int64)
+        bsp.sync()
+        pattern, put = x.pattern(0, (slice(0, 2), slice(0, 2))), x.pattern(bsp.pid, ([1], [1]))
+        bsp.sync()
+        x.local[:] = np.arange(9).reshape(3, 3)
+        pattern.get(into=x.local[:2, :2])
+        x.put(bsp.pid, 100, at=(0, 0))
+        put.put(200)
+        bsp.sync()
+        return x.local.tolist()
+
+    assert spmd(main) == [[[100, 1, 2], [3, 200, 5], [6, 7, 8]]] * spmd.p
+
+
 def test_several_axes_one_owner_and_shapes(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array((3, 2 + bsp.pid), np.int64)

@@ -512,6 +512,26 @@ def test_an_index_beyond_all_arrays_is_an_error_that_says_so(spmd: Spmd, at: Any
     spmd(main)
 
 
+def test_gets_into_one_array_are_by_source_then_by_call(spmd: Spmd) -> None:
+    """Also where some are read in shared memory, and others are sent."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        few, many = bsp.array(2, np.int64), bsp.array(50_000, np.int64)
+        few.local[:], many.local[:] = 10 * bsp.pid + np.arange(2), 7 + bsp.pid
+        bsp.sync()
+        last, one, other = bsp.p - 1, np.zeros(2, np.int64), np.zeros(2, np.int64)
+        many.get(0, slice(0, 2), into=one)
+        few.get(0, into=one)
+        for source in (last, 0):
+            few.get(source, into=other)
+            many.get(source, slice(0, 1), into=other[:1])
+        bsp.sync()
+        return one.tolist(), other.tolist()
+
+    last = spmd.p - 1
+    assert spmd(main) == [([0, 1], [7 + last, 10 * last + 1])] * spmd.p
+
+
 @pytest.mark.parametrize("operation", ["put", "get", "get all"])
 def test_an_array_that_was_resized_is_neither_written_nor_read(spmd: Spmd, operation: str) -> None:
     def main(bsp: pybsp.BSP) -> None:
