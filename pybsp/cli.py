@@ -270,9 +270,6 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
     else:
         status = supervise(command, _Signals(notices))
     notices.remove()
-    for path in filter(None, (options.ledger, options.trace)):
-        if not status and not Path(path).exists():
-            print(f"pybsp run: {path} was not written: the program has had no run that writes it", file=sys.stderr)
     if status:
         removed = leftovers.remove()
         if removed.files:

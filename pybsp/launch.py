@@ -186,8 +186,6 @@ def attach(
         hello
     """
     timeout = timeout_of("pybsp.attach", timeout)
-    if not hasattr(comm, "Idup"):
-        raise UsageError(f"pybsp.attach: argument comm: expected a communicator of mpi4py, got {comm!r:.60}")
     with _BSPSession("pybsp.attach", router, machine, checked, timeout).on(comm) as bsp:
         yield bsp
 

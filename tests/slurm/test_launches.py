@@ -275,7 +275,7 @@ def test_a_job_saves_before_its_end_and_goes_on_when_it_is_queued_again(slurm: C
         assert theirs in batch
         batch = batch.replace(theirs, ours)
     (slurm.folder / "saving.sh").write_text(batch)
-    until = "for _ in $(seq 600); do {} && break; sleep 0.1; done"
+    until = "for _ in $(seq 1500); do {} && break; sleep 0.1; done"
     ended = slurm.run(
         f"sbatch -Q saving.sh; {until.format('grep -qs under s.txt')}; scancel --batch -s TERM -n saving; "
         + until.format("squeue -h -n saving -o %T | grep -q PENDING")
