@@ -73,10 +73,9 @@ def start(
         root: who alone has a result; -1: all have one.
         out: where the result goes, if this processor has one.
     """
+    degree = of_python(degree)
     if degree is not None and type(degree) is not int:
-        degree = of_python(degree)
-        if type(degree) is not int:
-            return None
+        return None
     if type(value) is np.ndarray:
         dtype = value.dtype
         if not 0 < value.nbytes <= MOST or value.ndim == 0 or dtype.kind not in "biufc":

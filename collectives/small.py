@@ -237,10 +237,7 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
     agreed = {key: str(one) for key, one in call.agreed.items()}
     base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
     has_result = call.agreed.get("root", pid) == pid
-    scheme = [
-        ([dest for dest, _, _ in step.sends(pid)], [source for source, _, _ in step.receives(pid)])
-        for step in call.steps
-    ]
+    scheme = [(dests, sources) for dests, sources, _, _ in call.scheme(pid)]
     two = elementwise(op) and fold is in_turn and len(scheme) == 1 and len(scheme[0][1]) == 1
     ufunc: Any = op
     result_dtype = ufunc.resolve_dtypes((like.dtype, like.dtype, None))[2] if two else None

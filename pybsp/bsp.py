@@ -21,7 +21,7 @@ from .groups import Grid, Group, checked_grid, checked_members
 from .labels import Labelled, LabelledSuperstep, checked_label
 from .layouts import Layout, fitting
 from .ledger import Ledger
-from .machine import BSPMachine, EBSPMachine, resized
+from .machine import BSPMachine, EBSPMachine, is_kind, resized
 from .mail import PLAIN_NUMBERS, Inbox
 from .managed import managed
 from .part_totals import exchange_totals
@@ -740,7 +740,7 @@ class BSP:
                 f"bsp.work: argument flops: expected a number of at least 0, and at most {_MOST:g}, got {flops!r:.60}"
             )
         if kind:
-            if not isinstance(kind, str) or not kind.isprintable():
+            if not is_kind(kind):
                 raise UsageError(f'bsp.work: argument kind: expected a text, as "sort", got {kind!r:.60}')
             self._account.log.note_kind(kind, float(flops))
         self._account.work += flops

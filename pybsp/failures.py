@@ -11,7 +11,7 @@ An exception may refuse attributes: a frozen dataclass does, or a class whose `_
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from greenlet import GreenletExit
@@ -39,6 +39,15 @@ class Failure(NamedTuple):
     def exits(self) -> bool:
         """Whether it asked Python to exit, which then prints no traceback."""
         return self.summary.startswith("SystemExit")
+
+
+def exited_alone(error: BaseException, errors: Iterable[BaseException | None]) -> bool:
+    """Whether it asked Python for a good end, and not all have: that of one processor is none.
+
+    Args:
+        errors: of all that count; None of who ended well.
+    """
+    return isinstance(error, SystemExit) and not error.code and not all(isinstance(e, SystemExit) for e in errors)
 
 
 def failure_of(error: BaseException, superstep: int, label: str) -> Failure:

@@ -262,7 +262,7 @@ class BSPMachine(_Saved):
         self._check_segments()
         self._check_ways()
         rates = dict(self.rates)
-        if not all(_is_kind(kind) and _is_finite(rate) and rate > 0 for kind, rate in rates.items()):
+        if not all(is_kind(kind) and _is_finite(rate) and rate > 0 for kind, rate in rates.items()):
             raise UsageError(
                 f"BSPMachine: rates must be finite flop/s above 0 by kind of work, a text, got {self.rates!r}"
             )
@@ -872,7 +872,7 @@ class LogPMachine(_Saved):
 _PLACEMENT = fields({"placement": fields({}, {"hosts": each(text), "nodes": each(whole())})})
 
 
-def _is_kind(text: Any) -> bool:
+def is_kind(text: Any) -> bool:
     """Whether it names a kind of work."""
     return isinstance(text, str) and text != "" and text.isprintable()
 

@@ -17,7 +17,7 @@ from .checkpoints import asked as checkpoints
 from .checkpoints.due import Every
 from .checkpoints.failing import FailingSaver, Failures, Fate
 from .errors import ProcessorError, SyncError, UsageError, where
-from .failures import failure_of, killed, note_place, outcome
+from .failures import exited_alone, failure_of, killed, note_place, outcome
 from .keywords import check_keywords, timeout_of
 from .lazy import ready
 from .ledger import Ledger, LedgerFile, Log, combine, require_place, ridden
@@ -335,7 +335,7 @@ def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEn
     unsynced = failed.unsynced(error)
     if unsynced or (len(supersteps) > 1 and not isinstance(error, SyncError)):
         note_place(error, f"(on virtual processor {pid} of {len(supersteps)}, in {place}{unsynced})")
-    if isinstance(error, SystemExit) and not error.code and not all(isinstance(e, SystemExit) for e in errors.values()):
+    if exited_alone(error, errors.values()):
         # It ended its processor alone, which is no good end, whatever status it asked for.
         account = failed.account
         alone = ProcessorError(f"processor {pid} called sys.exit in {place}", pid, account.superstep, account.label)

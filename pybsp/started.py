@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import process, slurm
 from .errors import ProcessorError, UsageError
-from .failures import outcome
+from .failures import exited_alone, outcome
 from .job import Ended, Job
 from .keywords import check_keywords, timeout_of
 from .mpiexec import default_count
@@ -260,7 +260,7 @@ def _of_all(error: BaseException, ended: Sequence[Ended]) -> BaseException:
 
     One that has ended its processor alone is no good end, whatever status it asked for: as on virtual processors.
     """
-    if not isinstance(error, SystemExit) or error.code or all(isinstance(one.error, SystemExit) for one in ended):
+    if not exited_alone(error, (one.error for one in ended)):
         return error
     pid = outcome(error).pid or 0
     found = ProcessorError(f"processor {pid} called sys.exit, and others did not", pid, 0, "")

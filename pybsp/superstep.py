@@ -726,10 +726,7 @@ class SuperstepEngine:
                 elif stream == NOTES:
                     self._noted.append((source, section))
                 elif stream == PUTS:
-                    if self.patterns.awaited:
-                        put.append(section)
-                    else:
-                        self.accesses.write(section)
+                    put.append(section)
                 elif stream >= JOINED:
                     if queued is None:
                         queued = {}

@@ -70,26 +70,26 @@ class Tracer:
     def count(self, parcels: Parcels) -> None:
         """These go out now."""
         for dest, parcel in parcels.items():
-            self._add("", dest, sum(section[1] for section in parcel.values()))
+            self._add(dest, sum(section[1] for section in parcel.values()))
 
     def read(self, arrived: Iterable[tuple[int, Parcel]]) -> None:
         """What came says what other processors read here by themselves."""
         for source, parcel in arrived:
             if READS in parcel:
-                self._add("", source, parcel[READS].descriptors[0])
+                self._add(source, parcel[READS].descriptors[0])
 
     def shown(self, name: str, dests: Iterable[int], words: int) -> None:
         """The superstep that ends now is one of that collective, in which these read so many words of this one's."""
         self.called(name)
         for dest in dests:
-            self._add(name, dest, words)
+            self._add(dest, words)
 
-    def _add(self, name: str, dest: int, size: int) -> None:
-        """Words for a processor, of a superstep that has that name where the program has no label."""
+    def _add(self, dest: int, size: int) -> None:
+        """So many words go to a processor."""
         if not size or dest == self._pid:
             return
         # The ledger labels a collective's superstep with its name when it has ended.
-        label, words = self._account.label or name or self.collectives.get(len(self.log), ""), self.words
+        label, words = self._account.label or self.collectives.get(len(self.log), ""), self.words
         place = label, dest
         if place not in words and len(words) >= _SENT:
             place = OTHERS, dest
