@@ -17,7 +17,8 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from .errors import UsageError
 Decoder = Callable[[Any], Any]
 LARGEST = 1 << 53  # of whole numbers: as far as a float counts
 DEEPEST = 16  # of what may be any JSON
+_TOO_DEEP = "is not JSON that can be read (brackets in brackets, too deep)"
 
 
 class MisfitError(Exception):
@@ -75,7 +77,7 @@ def parse(content: str, origin: str) -> Any:
     try:
         return json.loads(content)
     except RecursionError:
-        raise UsageError(f"{origin}: is not JSON that can be read (brackets in brackets, too deep)") from None
+        raise UsageError(f"{origin}: {_TOO_DEEP}") from None
     except ValueError as error:
         raise UsageError(f"{origin}: is not JSON ({error})") from None
 
@@ -109,6 +111,8 @@ def decode(value: Any, origin: str, decoder: Decoder) -> Any:
         return decoder(value)
     except MisfitError as misfit:
         raise UsageError(f"{origin}: {misfit}") from None
+    except RecursionError:
+        raise UsageError(f"{origin}: {_TOO_DEEP}") from None
 
 
 def shown(value: Any) -> str:
@@ -211,8 +215,28 @@ def one_of(*choices: str | int) -> Decoder:
 
 
 def untouched(value: Any) -> Any:
-    """Anything, as it is: what this pybsp does not look at."""
+    """Any JSON, as it is: what this pybsp does not look at."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            with _within(f".{harmless(name):.60}"):
+                untouched(item)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            with _within(f"[{number}]"):
+                untouched(item)
+    elif isinstance(value, float):
+        any_number(value)
     return value
+
+
+@contextmanager
+def _within(step: str) -> Iterator[None]:
+    """What does not fit in here, is one step further inside."""
+    try:
+        yield
+    except MisfitError as misfit:
+        misfit.steps.append(step)
+        raise
 
 
 def anything(value: Any, depth: int = DEEPEST) -> Any:

@@ -219,7 +219,13 @@ class Session(ABC, Generic[Processor]):
         """On the ranks of a communicator, which is duplicated; collective over these."""
         self._require_no_simulation(is_virtual())
         install_hook()
-        require_launcher(usable_mpi(self.operation).COMM_WORLD.size)
+        mpi = usable_mpi(self.operation)
+        require_launcher(mpi.COMM_WORLD.size)
+        if not isinstance(comm, mpi.Intracomm) or comm == mpi.COMM_NULL:
+            raise UsageError(
+                f"{self.operation}: argument comm={comm!r}: expected a communicator of mpi4py that this rank is in, as "
+                "MPI.COMM_WORLD or what comm.Split gives"
+            )
         transport = duplicate(comm, self.operation, graceful=grace_or_default)
         usable = False
         try:

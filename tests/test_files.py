@@ -158,6 +158,15 @@ def test_damaged_ledgers_are_refused_or_reported(
     assert 0.2 < fmean(end is None for end in ends) < 0.8  # both happen
 
 
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", '[1, {"x y": NaN}]', "[" * 400 + "1e999" + "]" * 400])
+def test_no_number_is_missed_where_nothing_reads_it(ledger: Any, tmp_path: Path, value: str) -> None:
+    path = tmp_path / "ledger.json"
+    text = json.dumps(ledger)
+    path.write_text(text.replace('"runs": [{', f'"runs": [{{"of another version": {value}, ', 1))
+    with pytest.raises(UsageError, match=r"runs\[0\]\.of another version.*: expected a finite number, got"):
+        read(path)
+
+
 def test_damaged_machine_files_are_refused_or_used(tmp_path: Path) -> None:
     def use(path: Path) -> str:
         kind = rng.randrange(4)

@@ -231,6 +231,22 @@ def test_attaching_3000_times_does_not_run_out_of_communicators(program: Program
     ended_well(ranks(2, path))
 
 
+def test_what_is_attached_to_is_a_communicator(program: Program) -> None:
+    path = program("""
+        from mpi4py import MPI
+        import pybsp
+        for wrong in (None, 1, MPI.COMM_NULL):
+            try:
+                with pybsp.attach(wrong):
+                    raise AssertionError("it has begun")
+            except pybsp.UsageError as error:
+                assert f"attach: argument comm={wrong!r}: expected a communicator of mpi4py" in str(error), error
+        with pybsp.attach(MPI.COMM_WORLD.Create_cart([MPI.COMM_WORLD.size])) as bsp:
+            assert bsp.p == 2
+    """)
+    ended_well(ranks(2, path))
+
+
 def test_attaching_does_not_disturb_the_hosts_messages(program: Program) -> None:
     path = program("""
         from mpi4py import MPI

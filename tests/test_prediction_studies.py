@@ -41,6 +41,7 @@ def test_a_study_of_programs_that_are_named(tmp_path: Path, capsys: pytest.Captu
     printed = capsys.readouterr().out
     assert "squares 3" in printed
     assert "2 labels: median error" in printed
+    assert "2 labels by their own other runs: median error" in printed
     assert (tmp_path / "kept.json").exists()
 
 
@@ -55,6 +56,12 @@ def test_each_program_has_a_ledger_of_its_own_in_each_round_on_a_cluster(monkeyp
     labels, whole = predictions_on_cluster.measure(EmulatedNetwork(2, 1000, 200), ["one", "two"], 3)
     assert [(one.program, one.supersteps) for one in labels] == [("one", 2), ("two", 2)]
     assert [one.measured for one in whole] == [labels[0].measured] * 2  # of one run each
+
+
+def test_every_other_run_predicts_the_rest() -> None:
+    assert predictions.repeated([2.0]) is None
+    assert predictions.repeated([2.0, 4.0]) == 0.5
+    assert predictions.repeated([1.0, 2.0, 3.0, 8.0, 2.0]) == 0.625  # 2 of 1, 3, 2; over 2 and over 8
 
 
 def test_first_uses_of_ways_are_told_from_later_ones() -> None:
