@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..errors import UsageError
+from ..group_shown import GroupShown
 from ..rides import OF_SUPERSTEP, Supersteps
 from ..shown import NOT_SHOWN, Counts, Shown, Turn
 from .dissemination import whole
@@ -434,8 +435,23 @@ def _prepared(
         return NOT_SMALL
     if type(value) is np.ndarray:
         of_arrays = climb_of_arrays if value.nbytes <= shown.most - HEAD.size else climb_of_long_arrays
-        return of_arrays(shown, name, op, call, value)
-    return climb_of_numbers(shown, name, op, call)
+        return to_the_end(shown, name, of_arrays(shown, name, op, call, value))
+    return to_the_end(shown, name, climb_of_numbers(shown, name, op, call))
+
+
+def to_the_end(shown: Shown, name: str, climb: Climb) -> Climb:
+    """The same climb, which on a group ends when those of other groups do: after all has been read and charged."""
+    if not isinstance(shown, GroupShown):
+        return climb
+    end = shown.end
+
+    def whole(value: Any, out: Array | None = None) -> Any:
+        try:
+            return climb(value, out)
+        finally:
+            end(name)  # an op that raises keeps nobody waiting
+
+    return whole
 
 
 Flat = Callable[[int, bool], bool]  # whether so many words go to all in one superstep, of an array or pickle or not
@@ -635,9 +651,9 @@ def spread(
         return NOT_SMALL
     agreed = {key: str(one) for key, one in agreed.items()}
     if bsp.p == 1:
-        found = spread_alone(shown, name, agreed)
+        found = to_the_end(shown, name, spread_alone(shown, name, agreed))
     elif bsp.pid == root:
-        found = spread_from_here(bsp, shown, name, agreed, flat)
+        found = to_the_end(shown, name, spread_from_here(bsp, shown, name, agreed, flat))
     else:
         found = spread_from(root, shown, name, agreed, steps)
     bsp.prepared[name, root] = found

@@ -1,18 +1,18 @@
 """Supersteps of short records for a group (shown.py): where all of the machine meet on one board, groups do too.
 
 All show their records in one superstep, those of all groups; each reads its own group's. A group that has more to say
-rides in the same exchange: then the others go on with it until all groups are done.
+rides in the same exchange: then the others go on with it until all groups are done, once they have read (`end`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .account import Counted
 from .group_rides import Numbering, group_signature
 from .rides import Supersteps
-from .shown import Shown
+from .shown import Counts, Shown
 from .transport import Arrival
 from .transport.media.near import Near
 
@@ -36,6 +36,7 @@ class GroupShown(Shown):
         self.others = [number for number in range(len(members)) if number != self.pid]
         self._theirs = [self.words[number] for number in self.others]
         self._calls = engine.rides.group_calls.on(members)
+        self._more = False  # whether other groups go on after the superstep that has ended last
         if not self.others and not group.singles:
             self.idle = [([], [], [0], (0.0,) * 6)]
 
@@ -65,12 +66,20 @@ class GroupShown(Shown):
         self._calls.take_back()
         return calls.came(self._group, name, steps(), *self._came)
 
-    def _go_on(
-        self, name: str, arrival: Arrival, enter: float, sent: Counted, counts: Sequence[float], differs: str = ""
-    ) -> bool:
-        """This group is done; others may go on."""
-        more = super()._go_on(name, arrival, enter, sent, counts, differs)
+    def hear(self, name: str, label: float, signature: int, at: int, read: Callable[[int], tuple[Any, Counts]]) -> Any:
+        found = super().hear(name, label, signature, at, read)
+        self.end(name)
+        return found
+
+    def end(self, name: str) -> None:
+        """This group is done, and has read its records, which are written over by its next call; others may go on."""
+        more, self._more = self._more, False
         calls = self._engine.group_rides
         if more and calls is not None:
             calls.wait(name)
-        return more
+
+    def _go_on(
+        self, name: str, arrival: Arrival, enter: float, sent: Counted, counts: Sequence[float], differs: str = ""
+    ) -> bool:
+        self._more = super()._go_on(name, arrival, enter, sent, counts, differs)
+        return self._more

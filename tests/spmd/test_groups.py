@@ -244,6 +244,54 @@ def test_groups_call_different_functions_and_wait_for_the_longest(spmd: Spmd) ->
         assert counts == [max(height, int(p > 1))] * 4
 
 
+OF_ONE_SUPERSTEP: dict[str, Callable[[Machine, float], Any]] = {
+    "allreduce": lambda g, x: collectives.allreduce(g, x, np.add),
+    "of an array": lambda g, x: collectives.allreduce(g, np.full(3, x), np.add).tolist(),
+    "in a fixed order": lambda g, x: collectives.allreduce(
+        g, np.full(2, x), lambda a, b: a + b, order="fixed"
+    ).tolist(),
+    "reduce": lambda g, x: collectives.reduce(g, x, np.add, root=1),
+    "prefix": lambda g, x: collectives.prefix(g, x, np.add),
+    "broadcast": lambda g, x: collectives.broadcast(g, x, root=1),
+}
+
+
+LONGER: dict[str, Callable[[Machine], Any]] = {
+    "sort": lambda g: collectives.sort(g, np.arange(3.0), algorithm="sample"),
+    "argsort": lambda g: collectives.argsort(g, np.arange(3.0)),
+    "unique": lambda g: collectives.unique(g, np.arange(3.0)),
+    "group_by": lambda g: collectives.group_by(g, np.arange(3), np.arange(3), np.add),
+    "random_permutation": lambda g: collectives.random_permutation(g, 7, 1),
+}
+
+
+@pytest.mark.parametrize("beside", LONGER)
+def test_a_group_has_read_all_before_it_waits_for_others_that_take_longer(spmd: Spmd, beside: str) -> None:
+    """Its next call writes over what the one before has shown."""
+    if spmd.p < 4:
+        return
+    sums = [200.0 * k + 1 for k in range(20)]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group([pid for pid in range(bsp.p) if (pid < 2) == (bsp.pid < 2)])
+        found = []
+        for name, call in OF_ONE_SUPERSTEP.items():
+            for k in range(20):
+                if bsp.pid < 2:
+                    found.append((name, call(group, 100.0 * k + bsp.pid)))
+                else:
+                    LONGER[beside](group)
+        return found, [record.work for record in bsp.ledger]
+
+    results = spmd(main)
+    by_call = pybsp.simulate(main, p=spmd.p, machine=pybsp.BSPMachine.nominal(spmd.p)).results
+    assert [found for found, _ in results] == [found for found, _ in by_call]
+    assert [one for name, one in results[1][0] if name in ("allreduce", "reduce", "prefix")] == sums * 3
+    assert [one for name, one in results[1][0] if name == "of an array"] == [[one] * 3 for one in sums]
+    assert len({tuple(work) for _, work in results}) == 1
+    assert results[0][1] == by_call[0][1]
+
+
 def test_the_ledger_is_the_cost_of_all_groups_together(spmd: Spmd) -> None:
     groups = halves(spmd.p)
 
