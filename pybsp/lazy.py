@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -53,6 +54,8 @@ def lazy(
     def __getattr__(name: str) -> Any:  # noqa: N807 - its name in PEP 562
         module = origins.get(name)
         if module is None:
+            if not name.startswith("_") and find_spec(f".{name}", package) is not None:
+                return import_module(f".{name}", package)  # a module in it, by the name that the docs call it
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found: Any = import_module(module, package)
         value = vars(here)[name] = getattr(found, name) if offered[module] else found

@@ -172,7 +172,7 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
         "o_item": LEAST,
         "o_way": table(LEAST),
         "late": table(LEAST),
-        "after": each(each(ABOVE, least=2, most=2)),
+        "after": each(each(ABOVE, least=2, most=3)),
         "segments": each(each(LEAST, least=4, most=4)),
         "error_median": optional(LEAST),
         "error_p95": optional(LEAST),
@@ -207,7 +207,8 @@ class BSPMachine(_Saved):
         late: seconds that an exchange takes more after long computing, when caches hold none of what it needs: pairs,
             or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds. 0.4 of
             it at least where a way is used for the first time in a run, but for a record.
-        after: rows (seconds of computing, share of `late` after it), ascending; from the last on it is that row's.
+        after: rows (seconds of computing, share of "empty" and "sending" after it, share of what ways add), ascending;
+            from the last on it is that row's. Rows of two have one share for all.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
             does to send and to read: its g, l and o's are smaller. None: the same as of whole supersteps.
         rates: flop/s of work of some kinds (`bsp.work(flops, kind="sort")`), where they are others than r: pairs, or a
@@ -240,7 +241,7 @@ class BSPMachine(_Saved):
     o_item: float = 0.0
     o_way: tuple[tuple[str, float], ...] = ()
     late: tuple[tuple[str, float], ...] = ()
-    after: tuple[tuple[float, float], ...] = ()
+    after: tuple[tuple[float, float, float], ...] = ()
     exchange: BSPMachine | None = None
     rates: tuple[tuple[str, float], ...] = ()
 
@@ -310,20 +311,25 @@ class BSPMachine(_Saved):
                     f"{getattr(self, name)!r}"
                 )
             object.__setattr__(self, name, tuple(given.items()))
-        rows = tuple(tuple(row) for row in self.after)
-        if not all(len(row) == 2 and all(_is_finite(x) and x > 0 for x in row) for row in rows) or any(
-            a >= c or b > d for (a, b), (c, d) in pairwise((*rows, (math.inf, 1.0)))
+        rows = tuple((*row, row[-1]) if len(row) == 2 else tuple(row) for row in self.after)
+        ends = (math.inf, 1.0, 1.0)
+        if not all(len(row) == 3 and all(_is_finite(x) and x > 0 for x in row) for row in rows) or any(
+            a >= b or any(low > high for low, high in zip(less, more, strict=True))
+            for (a, *less), (b, *more) in pairwise((*rows, ends))
         ):
             raise UsageError(
-                "BSPMachine: after must be rows (seconds of computing, share of `late`) of numbers above 0, ascending, "
-                f"no share above 1, got {self.after!r}"
+                "BSPMachine: after must be rows (seconds of computing, share of `late`, share of what ways add) of "
+                f"numbers above 0, ascending, no share above 1, got {self.after!r}"
             )
         object.__setattr__(self, "after", rows)
         object.__setattr__(self, "_of_ways", {})
 
-    def _more(self, ways: int) -> tuple[float, float]:
-        """What an exchange takes beyond messages and words: seconds, and those that long computing adds."""
-        found: dict[int, tuple[float, float]] = self._of_ways  # type: ignore[attr-defined]
+    def _more(self, ways: int) -> tuple[float, float, float]:
+        """What an exchange takes beyond messages and words: seconds; those that long computing adds, and adds to ways.
+
+        They depend on nothing else, and ledgers ask for few ways many times.
+        """
+        found: dict[int, tuple[float, float, float]] = self._of_ways  # type: ignore[attr-defined]
         if ways not in found:
             sending = (ways & SENDING).bit_count()
             kind, further = ("sending", sending - 1) if sending else ("empty", 0)
@@ -331,22 +337,26 @@ class BSPMachine(_Saved):
             names = named(ways)
             found[ways] = (
                 sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
-                late.get(kind, 0.0) + sum(late.get(name, 0.0) for name in names),
+                late.get(kind, 0.0),
+                sum(late.get(name, 0.0) for name in names),
             )
         return found[ways]
 
-    def _share(self, computing: float) -> float:
-        """The share of `late` after so many seconds of computing: a power of these between two rows."""
+    def _shares(self, computing: float) -> tuple[float, float]:
+        """The shares of `late` after so many seconds of computing: a power of these between two rows."""
         rows = self.after
         if not rows or computing <= 0:
-            return 0.0
+            return 0.0, 0.0
         if computing >= rows[-1][0]:
-            return rows[-1][1]
+            return rows[-1][1:]
         if len(rows) == 1:
-            return rows[0][1] * computing / rows[0][0]
-        row = max(1, bisect_right(rows, (computing, 1.0)))
-        (a, low), (b, high) = rows[row - 1 : row + 1]
-        return float(low * (high / low) ** (math.log(computing / a) / math.log(b / a)))
+            end, share, of_ways = rows[0]
+            return share * computing / end, of_ways * computing / end
+        row = max(1, bisect_right(rows, (computing, 1.0, 1.0)))
+        (a, *less), (b, *more) = rows[row - 1 : row + 1]
+        power = math.log(computing / a) / math.log(b / a)
+        share, of_ways = (low * (high / low) ** power for low, high in zip(less, more, strict=True))
+        return float(share), float(of_ways)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BSPMachine:
@@ -406,10 +416,11 @@ class BSPMachine(_Saved):
             first: whether one of the ways has not been used before in the run.
         """
         machine = self.exchange or self
-        soon, late = machine._more(ways)
-        if late:
-            share = machine._share(computing)
-            soon += late * (max(share, FIRST) if first and ways & ~BY_RECORD else share)
+        soon, late, of_ways = machine._more(ways)
+        if late or of_ways:
+            least = FIRST if first and ways & ~BY_RECORD else 0.0
+            share, share_of_ways = machine._shares(computing)
+            soon += late * max(share, least) + of_ways * max(share_of_ways, least)
         if ways & BY_RECORD and not ways & SENDING:  # no message goes
             return machine.l + machine.g * h + soon
         return machine.elapsed(0.0, h, messages, M, items) + soon

@@ -110,7 +110,7 @@ def _exchange(raw: Raw, seed: int) -> ExchangeFit | None:
         _off(unseen, machine),
         o_way,
         late,
-        tuple(After(seconds, share) for seconds, share in shares.items()),
+        tuple(After(seconds, *of_delay) for seconds, of_delay in shares.items()),
         {name: errors for name, other in without.items() if (errors := _off(unseen, other)) is not None},
     )
 

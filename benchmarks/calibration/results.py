@@ -97,10 +97,16 @@ class BSPFit:
 
 @dataclass(frozen=True)
 class After:
-    """The share of what an exchange takes more after long computing, after so many seconds of it."""
+    """The shares of what an exchange takes more after long computing, after so many seconds of it.
+
+    Args:
+        share: of what any exchange takes more, by `late` "empty" or "sending".
+        of_ways: of what its ways add.
+    """
 
     seconds: float
     share: Estimate
+    of_ways: Estimate
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ class ExchangeFit:
         errors: of held-out supersteps; None where there were none.
         o_way: seconds by the way in which data goes (pybsp/ways.py).
         late: seconds that an exchange takes more after long computing: "empty", "sending", and what each way adds.
-        after: the share of `late`, by seconds of computing.
+        after: the shares of `late`, by seconds of computing.
         without: errors of held-out supersteps, by a machine without o_way, and without `late`.
     """
 

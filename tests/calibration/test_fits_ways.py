@@ -17,7 +17,7 @@ MACHINE = dataclasses.replace(
     o_item=1e-8,
     o_way=tuple({**{way: (n + 1) * 1e-5 for n, way in enumerate(FITTED)}, "further": 4e-6}.items()),
     late=tuple({"empty": 3e-5, "sending": 8e-5, **{way: (n + 2) * 1e-5 for n, way in enumerate(FITTED)}}.items()),
-    after=((4e-5, 0.05), (3e-4, 0.2), (6e-3, 0.6), (6e-2, 1.0)),
+    after=((4e-5, 0.01, 0.05), (3e-4, 0.02, 0.2), (6e-3, 0.3, 0.6), (6e-2, 1.0, 1.0)),
 )
 
 
@@ -35,7 +35,8 @@ def test_what_ways_and_long_computing_cost_is_recovered() -> None:
     late, shares = fit_late(samples("after"), soon)
     assert {name: found.value for name, found in late.items()} == pytest.approx(dict(MACHINE.late), rel=1e-6)
     found = with_late(soon, late, shares)
-    assert [share for _, share in found.after] == pytest.approx([0.05, 0.2, 0.6, 1.0], rel=1e-6)
+    for row, expected in zip(found.after, MACHINE.after, strict=True):
+        assert row == pytest.approx(expected, rel=1e-6)
     for sample in samples("held-out-way", "held-out-after"):
         assert predict(found, sample.point) == pytest.approx(sample.seconds, rel=1e-6)
 

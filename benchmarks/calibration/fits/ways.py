@@ -1,11 +1,12 @@
 """o_way, late and after: what exchanges take by the ways in which their data goes, and more after computing.
 
 An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways. After c seconds of computing it
-takes s(c)*L more: L is the `late` of an exchange of that kind, what it takes more after the longest computing that was
-measured, and the share s(c) is one for all.
+takes s(c)*L + w(c)*W more: L is the `late` of what sends nothing, or of what sends, and W that of its ways, what they
+take more after the longest computing that was measured. The shares s(c) and w(c) are the same for all: what ways need
+is in no cache early (the code of ten functions), what all exchanges need late.
 
 Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item; late
-of what sends nothing, of mail, then of each way; the shares.
+of what sends nothing, of mail, then of each way; the shares of the first two, then of ways.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pybsp.machine import FURTHER, BSPMachine
+from pybsp.machine import FURTHER, LATE, BSPMachine
 from pybsp.ways import WAY
 
 from ..estimates import Estimate
@@ -80,27 +81,52 @@ def fit_ways(
     return found, o_item
 
 
-def fit_late(
-    samples: Sequence[Sample], machine: BSPMachine, seed: int = 0
-) -> tuple[dict[str, Estimate], dict[float, Estimate]]:
-    """late, and the shares of it by seconds of computing; of the longest it is 1. Nothing where all are 0."""
+Shares = dict[float, tuple[Estimate, Estimate]]  # by seconds of computing: of what all exchanges, and ways, take more
+
+
+def fit_late(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> tuple[dict[str, Estimate], Shares]:
+    """late, and the shares of it by seconds of computing; of the longest they are 1. Nothing where all are 0."""
     delays = sorted({sample.point.delay for sample in samples})
+    if not delays:
+        return {}, {}
     found: dict[str, Estimate] = {}
-    for name in ("empty", "sending", *FITTED):
+    for name in (*LATE, *FITTED):
         table = Table.of([one for one in samples if one.point.delay == delays[-1] and _late_name(one.point) == name])
         if table.points:
-            (found[name],) = uncertain(table, _excess(table, with_late(machine, found, {delays[-1]: ONE})), seed)
-    whole = with_late(machine, found, {delays[0]: ONE}) if delays else machine
-    shares: dict[float, Estimate] = {}
+            (found[name],) = uncertain(table, _excess(table, with_late(machine, found, {delays[-1]: ONES})), seed)
+    of_all = {name: seconds for name, seconds in found.items() if name in LATE}
+    shares: Shares = {}
     for delay in delays[:-1]:
         of_delay = [one for one in samples if one.point.delay == delay]
-        table = Table.of([one for one in of_delay if predict(whole, one.point) > predict(machine, one.point)])
-        if table.points:
-            (shares[delay],) = uncertain(table, _excess(table, machine, _predictions(table, whole)), seed)
-    return (found, {**shares, delays[-1]: ONE}) if delays else ({}, {})
+        share = _share(
+            [one for one in of_delay if _late_name(one.point) in LATE],
+            machine,
+            with_late(machine, of_all, {delay: ONES}),
+            seed,
+        )
+        if share is None:
+            continue
+        of_ways = _share(
+            [one for one in of_delay if _late_name(one.point) not in LATE],
+            with_late(machine, of_all, {delay: (share, share)}),
+            with_late(machine, found, {delay: (share, ONE)}),
+            seed,
+        )
+        shares[delay] = share, share if of_ways is None else of_ways
+    return found, {**shares, delays[-1]: ONES}
+
+
+def _share(samples: Sequence[Sample], machine: BSPMachine, whole: BSPMachine, seed: int) -> Estimate | None:
+    """How far from one machine's predictions to another's; None where they say the same of all samples."""
+    table = Table.of([one for one in samples if predict(whole, one.point) > predict(machine, one.point)])
+    if not table.points:
+        return None
+    (share,) = uncertain(table, _excess(table, machine, _predictions(table, whole)), seed)
+    return share
 
 
 ONE = Estimate(1.0, 1.0, 1.0)
+ONES = ONE, ONE
 
 
 def with_ways(machine: BSPMachine, o_way: dict[str, Estimate], o_item: Estimate | None) -> BSPMachine:
@@ -110,11 +136,12 @@ def with_ways(machine: BSPMachine, o_way: dict[str, Estimate], o_item: Estimate 
     return dataclasses.replace(machine, o_way=tuple(least.items()), o_item=item)
 
 
-def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: dict[float, Estimate]) -> BSPMachine:
+def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: Shares) -> BSPMachine:
     """The machine with these parameters, where none is below 0, and no share below that of less computing."""
     least = {name: max(0.0, found.value) for name, found in late.items()}
-    rows = np.clip([share.value for share in shares.values()], LEAST_SHARE, 1.0)
-    after = tuple(zip(shares, np.maximum.accumulate(rows).tolist(), strict=True))
+    columns = np.array([[share.value, of_ways.value] for share, of_ways in shares.values()]).reshape(-1, 2)
+    rows = np.maximum.accumulate(np.clip(columns, LEAST_SHARE, 1.0)).tolist()
+    after = tuple((seconds, share, of_ways) for seconds, (share, of_ways) in zip(shares, rows, strict=True))
     return dataclasses.replace(machine, late=tuple(least.items()), after=after)
 
 
