@@ -172,7 +172,7 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
         "o_item": LEAST,
         "o_way": table(LEAST),
         "late": table(LEAST),
-        "after": each(each(ABOVE, least=2, most=3)),
+        "after": each(each(ABOVE, least=2, most=4)),
         "segments": each(each(LEAST, least=4, most=4)),
         "error_median": optional(LEAST),
         "error_p95": optional(LEAST),
@@ -207,8 +207,8 @@ class BSPMachine(_Saved):
         late: seconds that an exchange takes more after long computing, when caches hold none of what it needs: pairs,
             or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds. 0.4 of
             it at least where a way is used for the first time in a run, but for a record.
-        after: rows (seconds of computing, share of "empty" and "sending" after it, share of what ways add), ascending;
-            from the last on it is that row's. Rows of two have one share for all.
+        after: rows (seconds of computing, and the shares after it of "empty", "sending" and what ways add), ascending;
+            from the last on they are that row's. Rows of two have one share for all.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
             does to send and to read: its g, l and o's are smaller. None: the same as of whole supersteps.
         rates: flop/s of work of some kinds (`bsp.work(flops, kind="sort")`), where they are others than r: pairs, or a
@@ -241,7 +241,7 @@ class BSPMachine(_Saved):
     o_item: float = 0.0
     o_way: tuple[tuple[str, float], ...] = ()
     late: tuple[tuple[str, float], ...] = ()
-    after: tuple[tuple[float, float, float], ...] = ()
+    after: tuple[tuple[float, float, float, float], ...] = ()
     exchange: BSPMachine | None = None
     rates: tuple[tuple[str, float], ...] = ()
 
@@ -311,15 +311,15 @@ class BSPMachine(_Saved):
                     f"{getattr(self, name)!r}"
                 )
             object.__setattr__(self, name, tuple(given.items()))
-        rows = tuple((*row, row[-1]) if len(row) == 2 else tuple(row) for row in self.after)
-        ends = (math.inf, 1.0, 1.0)
-        if not all(len(row) == 3 and all(_is_finite(x) and x > 0 for x in row) for row in rows) or any(
+        rows = tuple((*row, row[-1], row[-1]) if len(row) == 2 else tuple(row) for row in self.after)
+        ends = (math.inf, 1.0, 1.0, 1.0)
+        if not all(len(row) == 4 and all(_is_finite(x) and x > 0 for x in row) for row in rows) or any(
             a >= b or any(low > high for low, high in zip(less, more, strict=True))
             for (a, *less), (b, *more) in pairwise((*rows, ends))
         ):
             raise UsageError(
-                "BSPMachine: after must be rows (seconds of computing, share of `late`, share of what ways add) of "
-                f"numbers above 0, ascending, no share above 1, got {self.after!r}"
+                "BSPMachine: after must be rows (seconds of computing, shares of empty, of sending, and of what ways "
+                f"add) of numbers above 0, ascending, no share above 1, got {self.after!r}"
             )
         object.__setattr__(self, "after", rows)
         object.__setattr__(self, "_of_ways", {})
@@ -332,31 +332,31 @@ class BSPMachine(_Saved):
         found: dict[int, tuple[float, float, float]] = self._of_ways  # type: ignore[attr-defined]
         if ways not in found:
             sending = (ways & SENDING).bit_count()
-            kind, further = ("sending", sending - 1) if sending else ("empty", 0)
             soon, late = dict(self.o_way), dict(self.late)
             names = named(ways)
             found[ways] = (
-                sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
-                late.get(kind, 0.0),
+                sum(soon.get(name, 0.0) for name in names) + max(sending - 1, 0) * soon.get(FURTHER, 0.0),
+                late.get(LATE[sending > 0], 0.0),
                 sum(late.get(name, 0.0) for name in names),
             )
         return found[ways]
 
-    def _shares(self, computing: float) -> tuple[float, float]:
+    def _shares(self, computing: float) -> tuple[float, float, float]:
         """The shares of `late` after so many seconds of computing: a power of these between two rows."""
         rows = self.after
         if not rows or computing <= 0:
-            return 0.0, 0.0
+            return 0.0, 0.0, 0.0
         if computing >= rows[-1][0]:
             return rows[-1][1:]
         if len(rows) == 1:
-            end, share, of_ways = rows[0]
-            return share * computing / end, of_ways * computing / end
-        row = max(1, bisect_right(rows, (computing, 1.0, 1.0)))
-        (a, *less), (b, *more) = rows[row - 1 : row + 1]
-        power = math.log(computing / a) / math.log(b / a)
-        share, of_ways = (low * (high / low) ** power for low, high in zip(less, more, strict=True))
-        return float(share), float(of_ways)
+            end, *shares = rows[0]
+            empty, sending, of_ways = (share * computing / end for share in shares)
+        else:
+            row = max(1, bisect_right(rows, (computing, 1.0, 1.0, 1.0)))
+            (a, *less), (b, *more) = rows[row - 1 : row + 1]
+            power = math.log(computing / a) / math.log(b / a)
+            empty, sending, of_ways = (float(low * (high / low) ** power) for low, high in zip(less, more, strict=True))
+        return empty, sending, of_ways
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BSPMachine:
@@ -419,7 +419,8 @@ class BSPMachine(_Saved):
         soon, late, of_ways = machine._more(ways)
         if late or of_ways:
             least = FIRST if first and ways & ~BY_RECORD else 0.0
-            share, share_of_ways = machine._shares(computing)
+            empty, sending, share_of_ways = machine._shares(computing)
+            share = sending if ways & SENDING else empty
             soon += late * max(share, least) + of_ways * max(share_of_ways, least)
         if ways & BY_RECORD and not ways & SENDING:  # no message goes
             return machine.l + machine.g * h + soon

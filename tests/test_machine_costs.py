@@ -538,7 +538,7 @@ WAYS_COST = BSPMachine(
     o_msg=1.0,
     o_way={"queue": 7.0, "get": 20.0, "further": 2.0},  # type: ignore[arg-type]
     late={"empty": 10.0, "sending": 40.0, "queue": 60.0},  # type: ignore[arg-type]
-    after=((1.0, 0.01, 0.04), (100.0, 1.0, 1.0)),
+    after=((1.0, 0.09, 0.01, 0.04), (100.0, 1.0, 1.0, 1.0)),
 )
 
 
@@ -551,7 +551,7 @@ def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() ->
     assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=1e9) == 14 + 100
     assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=10.0) == pytest.approx(14 + 0.1 * 40 + 0.2 * 60)
     assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=0.1) == pytest.approx(14 + 0.001 * 40 + 60 * 0.04 / 5)
-    assert WAYS_COST.exchanging(0, computing=10.0) == pytest.approx(3 + 0.1 * 10)
+    assert WAYS_COST.exchanging(0, computing=10.0) == pytest.approx(3 + 0.3 * 10)
     assert WAYS_COST.exchanging(0, computing=100.0) == 3 + 10
     assert WAYS_COST.time(0, 4, 2) == 7  # what costs and choices are by knows no ways
     assert named(BY_MAIL | BY_QUEUE) == ("mail", "queue")
@@ -567,7 +567,7 @@ def test_ways_and_long_computing_are_in_machine_files(tmp_path: Path) -> None:
 def test_rows_of_two_have_one_share_for_all(tmp_path: Path) -> None:
     """As machine files had them once."""
     machine = BSPMachine(2, 1.0, 1.0, 1.0, after=((1.0, 0.5), (2.0, 1.0)))  # type: ignore[arg-type]
-    assert machine.after == ((1.0, 0.5, 0.5), (2.0, 1.0, 1.0))
+    assert machine.after == ((1.0, 0.5, 0.5, 0.5), (2.0, 1.0, 1.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -577,8 +577,8 @@ def test_rows_of_two_have_one_share_for_all(tmp_path: Path) -> None:
         ({"late": {"mail": -1.0}}, "late must be finite seconds of at least 0"),
         ({"after": ((2.0, 0.5), (1.0, 1.0))}, "after must be rows"),
         ({"after": ((1.0, 1.5),)}, "after must be rows"),
-        ({"after": ((1.0, 0.5, 0.5), (2.0, 0.6, 0.4))}, "after must be rows"),
-        ({"after": ((1.0, 0.5, 0.5, 0.5),)}, "after must be rows"),
+        ({"after": ((1.0, 0.5, 0.5, 0.5), (2.0, 0.6, 0.6, 0.4))}, "after must be rows"),
+        ({"after": ((1.0, 0.5, 0.5),)}, "after must be rows"),
     ],
 )
 def test_what_no_way_can_cost_is_refused(wrong: Any, said: str) -> None:

@@ -130,7 +130,7 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
             alone = calibration.exchange
             exchange = bsp_machine(alone.fit, about, alone.errors)
             exchange = with_ways(exchange, alone.o_way, None)
-            shares = {row.seconds: (row.share, row.of_ways) for row in alone.after}
+            shares = {row.seconds: (row.empty, row.sending, row.of_ways) for row in alone.after}
             exchange = with_late(exchange, alone.late, shares)
             machine = dataclasses.replace(machine, exchange=dataclasses.replace(exchange, r=machine.r))
         content["bsp"] = machine.as_part()

@@ -100,12 +100,13 @@ class After:
     """The shares of what an exchange takes more after long computing, after so many seconds of it.
 
     Args:
-        share: of what any exchange takes more, by `late` "empty" or "sending".
-        of_ways: of what its ways add.
+        empty, sending: of what exchanges take more that send nothing, or something.
+        of_ways: of what their ways add.
     """
 
     seconds: float
-    share: Estimate
+    empty: Estimate
+    sending: Estimate
     of_ways: Estimate
 
 

@@ -2,8 +2,8 @@
 
 An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways. After c seconds of computing it
 takes s(c)*L + w(c)*W more: L is the `late` of what sends nothing, or of what sends, and W that of its ways, what they
-take more after the longest computing that was measured. The shares s(c) and w(c) are the same for all: what ways need
-is in no cache early (the code of ten functions), what all exchanges need late.
+take more after the longest computing that was measured. The share w(c) is one for all ways: their code, that of ten
+functions, is in no cache early, what all exchanges need late. What sends nothing has a share of its own.
 
 Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item; late
 of what sends nothing, of mail, then of each way; the shares of the first two, then of ways.
@@ -81,7 +81,8 @@ def fit_ways(
     return found, o_item
 
 
-Shares = dict[float, tuple[Estimate, Estimate]]  # by seconds of computing: of what all exchanges, and ways, take more
+# By seconds of computing: of `late` of what sends nothing, of what sends, and of ways.
+Shares = dict[float, tuple[Estimate, Estimate, Estimate]]
 
 
 def fit_late(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> tuple[dict[str, Estimate], Shares]:
@@ -94,25 +95,23 @@ def fit_late(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> t
         table = Table.of([one for one in samples if one.point.delay == delays[-1] and _late_name(one.point) == name])
         if table.points:
             (found[name],) = uncertain(table, _excess(table, with_late(machine, found, {delays[-1]: ONES})), seed)
-    of_all = {name: seconds for name, seconds in found.items() if name in LATE}
+    plain = {name: seconds for name, seconds in found.items() if name in LATE}
     shares: Shares = {}
     for delay in delays[:-1]:
         of_delay = [one for one in samples if one.point.delay == delay]
-        share = _share(
-            [one for one in of_delay if _late_name(one.point) in LATE],
-            machine,
-            with_late(machine, of_all, {delay: ONES}),
-            seed,
-        )
-        if share is None:
+        by = {name: [one for one in of_delay if _late_name(one.point) == name] for name in LATE}
+        whole = with_late(machine, plain, {delay: ONES})
+        of_empty, of_sending = (_share(by[name], machine, whole, seed) for name in LATE)
+        empty, sending = of_empty or of_sending, of_sending or of_empty
+        if empty is None or sending is None:
             continue
         of_ways = _share(
             [one for one in of_delay if _late_name(one.point) not in LATE],
-            with_late(machine, of_all, {delay: (share, share)}),
-            with_late(machine, found, {delay: (share, ONE)}),
+            with_late(machine, plain, {delay: (empty, sending, ONE)}),
+            with_late(machine, found, {delay: (empty, sending, ONE)}),
             seed,
         )
-        shares[delay] = share, share if of_ways is None else of_ways
+        shares[delay] = empty, sending, of_ways or sending
     return found, {**shares, delays[-1]: ONES}
 
 
@@ -126,7 +125,7 @@ def _share(samples: Sequence[Sample], machine: BSPMachine, whole: BSPMachine, se
 
 
 ONE = Estimate(1.0, 1.0, 1.0)
-ONES = ONE, ONE
+ONES = ONE, ONE, ONE
 
 
 def with_ways(machine: BSPMachine, o_way: dict[str, Estimate], o_item: Estimate | None) -> BSPMachine:
@@ -139,9 +138,9 @@ def with_ways(machine: BSPMachine, o_way: dict[str, Estimate], o_item: Estimate 
 def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: Shares) -> BSPMachine:
     """The machine with these parameters, where none is below 0, and no share below that of less computing."""
     least = {name: max(0.0, found.value) for name, found in late.items()}
-    columns = np.array([[share.value, of_ways.value] for share, of_ways in shares.values()]).reshape(-1, 2)
+    columns = np.array([[share.value for share in of_delay] for of_delay in shares.values()]).reshape(-1, len(ONES))
     rows = np.maximum.accumulate(np.clip(columns, LEAST_SHARE, 1.0)).tolist()
-    after = tuple((seconds, share, of_ways) for seconds, (share, of_ways) in zip(shares, rows, strict=True))
+    after = tuple((seconds, *of_delay) for seconds, of_delay in zip(shares, rows, strict=True))
     return dataclasses.replace(machine, late=tuple(least.items()), after=after)
 
 
