@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ctypes import addressof, c_char
 from functools import partial
 from weakref import ref
@@ -19,7 +19,8 @@ from .wire import BY_MESSAGE
 
 SMALLEST = 1 << 10  # bytes of the smallest buffers; less is copied into the manifest
 RECENT = 8  # buffers of a size that are looked through for one that is used again
-GROWS = 1 << 20  # bytes that an arena is populated by beyond what is needed
+BEGINS = 1 << 18  # bytes of an arena that are there when it begins: a program's first messages wait for no pages
+GROWS = 1 << 16  # bytes that an arena is populated by beyond what is needed: a page takes 0.5 to 2 us, used or not
 UNKNOWN = 1 << 40  # bytes that are free where the system does not say
 
 
@@ -63,6 +64,7 @@ class SharedPool(BufferPool):
         self._gone: dict[int, object] = {}  # of those, that nobody refers to: at any moment, in any thread
         self._populated = begin  # up to here pages are there
         self._full = False  # it could not grow, once
+        self._populate([min(begin + BEGINS, end)])
 
     def take(self, size: int) -> Bytes:
         if size < SMALLEST:
@@ -130,17 +132,21 @@ class SharedPool(BufferPool):
             self._merge({*self._free, *self._recent})
             at = self._cut(extent)
         end = at + extent
-        if at < 0 or end <= self._populated:
+        if at < 0 or end <= self._populated or self._populate([end + GROWS, end]):
             return at
-        # Others of this window may be about to do as this one.
-        if free_bytes() >= extent * self._sharers:
-            for more in (end + GROWS, end):
-                if populate(self._part[self._populated : more]):
-                    self._populated = min(more, len(self._part))
-                    return at
         self._free.setdefault(bits, []).append((extent, at))
         self._merge([bits])
         return -1
+
+    def _populate(self, ends: Sequence[int]) -> bool:
+        """Make the pages up to the first of these ends for which there is room, if there is one."""
+        # Others of this window may be about to do as this one.
+        if free_bytes() >= (ends[-1] - self._populated) * self._sharers:
+            for end in ends:
+                if populate(self._part[self._populated : end]):
+                    self._populated = min(end, len(self._part))
+                    return True
+        return False
 
     def _cut(self, extent: int) -> int:
         for k, (begin, end) in enumerate(self._gaps):
