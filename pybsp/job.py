@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from . import settings, signals, threads
-from .errors import LauncherError, ProcessorError, SyncError
+from .errors import LauncherError, ProcessorError, SyncError, UsageError
 from .failures import outcome
 from .mpiexec import FOREIGN, launcher
 from .notebook import CellProgress, in_notebook
@@ -97,10 +97,13 @@ class _StartedRank(NamedTuple):
 
 
 class Job:
-    """Ranks that one mpiexec has started. It is over when they have ended, or were ended."""
+    """Ranks that one mpiexec has started. It is over when they have ended, or were ended.
+
+    One thread uses it at a time. Any may set `stopping`: what goes on ends at its next look.
+    """
 
     def __init__(self, p: int, hosts: str) -> None:
-        self.p, self.over = p, False
+        self.p, self.over, self.stopping = p, False, False
         self._process = os.getpid()
         self._progress = in_notebook()
         self._ranks: list[_StartedRank] = []
@@ -200,6 +203,8 @@ class Job:
                         self._selector.register(line, selectors.EVENT_READ, who)
             if self._mpiexec.poll() is not None:
                 self._not_started(f"the launcher ended with the status {self._mpiexec.returncode}", came)
+            if self.stopping:
+                raise UsageError("pybsp.ranks: these ranks were closed while they started; pybsp.ranks starts others")
             if time.monotonic() > until:
                 self._not_started(f"{len(found)} of {self.p} ranks came within {STARTING:.0f} s", came)
         for file in meeting.files():
@@ -287,6 +292,10 @@ class Job:
                         at()
                 if gone >= 0 or self._mpiexec.poll() is not None:
                     self._lost(gone, name, first)
+                if self.stopping:
+                    raise UsageError(
+                        f"{name} was ended, as its ranks were closed while it ran; pybsp.ranks starts others"
+                    )
                 if until is not None and time.monotonic() > until:
                     self._late(limit or 0.0, name, [pid for pid in range(self.p) if pid not in done])
                 progress.show()

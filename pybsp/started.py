@@ -6,9 +6,12 @@ they print, and gives back their results. It is no rank itself, and loads no MPI
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import process, slurm
 from .errors import ProcessorError, UsageError
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from .ledger import Ledger
     from .machine import BSPMachine
     from .routing.choice import Routing
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,10 @@ class Ranks:
     What a program leaves in modules is there in the next one. Where a run has ended with the job (an interrupt, a
     processor that died), the next one gets new ranks.
 
+    Threads may share them, as those of an executor do: their runs take turns, in no certain order. To run at the same
+    time, each thread needs ranks of its own. An interrupt is for the main thread alone: where that waits for its turn,
+    it waits no longer, and the other's run goes on.
+
     Attributes:
         p: how many.
 
@@ -123,8 +132,11 @@ class Ranks:
     def __init__(self, n: int | None, hosts: str | Sequence[str] | None) -> None:
         _require_outside("pybsp.ranks")
         self.p, self._hosts = _number(n), _hosts(hosts)
-        self._job: Job | None = Job(self.p, self._hosts)
+        self._process = os.getpid()
+        self._turns = RLock()  # what a signal handler calls in a thread that has its turn must not wait for that thread
+        self._in_use = False  # by the thread that has its turn
         self._closed = False
+        self._job: Job | None = Job(self.p, self._hosts)
 
     def __enter__(self) -> Ranks:
         return self
@@ -142,7 +154,11 @@ class Ranks:
         timeout: float | None = None,
         **kwargs: Any,
     ) -> Execution:
-        """Run a program on these ranks; see `start_ranks`."""
+        """Run a program on these ranks; see `start_ranks`.
+
+        It waits for its turn while another thread runs a program on them. What that one calls meanwhile in its own
+        thread, as a signal handler, could wait for ever: there it is a UsageError.
+        """
         timeout = _check("ranks.run", main, args, timeout, router=router, machine=machine, checked=checked)
         options = {"router": router, "machine": machine, "checked": checked, "timeout": timeout}
         ended, ledger = self.attempt(main, args, kwargs, options)
@@ -174,13 +190,7 @@ class Ranks:
             ProcessorError, LauncherError: see `start_ranks`.
         """
         __tracebackhide__ = True  # by pytest
-        if self._closed:
-            raise UsageError("ranks.run: these ranks have been closed; pybsp.ranks starts new ones")
-        if self._job is not None and self._job.inherited:
-            raise UsageError(
-                "ranks.run: these ranks are those of the process that started them, and this is a child that was "
-                "forked since; pybsp.ranks starts others here"
-            )
+        self._require_usable()
         try:
             program = pickled((main, args, kwargs))
         except Exception as error:
@@ -188,30 +198,72 @@ class Ranks:
                 "ranks.run: arguments main, args, kwargs: expected what cloudpickle can pickle, with all that main "
                 f"refers to, got {type(error).__name__}: {error}; make on the ranks what cannot be sent"
             ) from error
-        if self._job is None:
-            self._job = Job(self.p, self._hosts)
-        try:
-            return self._job.run(program, options, name or getattr(main, "__qualname__", repr(main)), limit)
-        finally:
-            if self._job.over:
-                self._job = None
+        name = name or getattr(main, "__qualname__", repr(main))
+        return self._in_turn(partial(Job.run, program=program, options=options, name=name, limit=limit))
 
     def ready(self) -> None:
         """Wait until the ranks are there; a run does so too. Raises LauncherError where they do not come."""
-        if self._job is None:
-            self._job = Job(self.p, self._hosts)
-        try:
-            self._job.ready()
-        finally:
-            if self._job.over:
-                self._job = None
+        self._in_turn(Job.ready)
 
     def close(self) -> None:
-        """End the ranks. May be called more than once."""
+        """End the ranks. May be called more than once.
+
+        A program that another thread runs on them is ended: there, `run` raises a UsageError.
+        """
         self._closed = True
-        if self._job is not None:
-            self._job.end()
-            self._job = None
+        if self._is_childs:
+            return
+        job = self._job
+        if job is not None:
+            job.stopping = True
+        with self._turns:
+            if self._in_use:
+                return  # a signal handler's call, in the thread of the run, which ends now
+            self._in_use = True
+            try:
+                if self._job is not None:
+                    self._job.end()
+            finally:
+                self._job, self._in_use = None, False
+
+    # -- who may use them ---------------------------------------------------------------------------------------------
+
+    @property
+    def _is_childs(self) -> bool:
+        """Whether this is a copy, in a child that was forked since: nobody there ends a turn that a thread had."""
+        return os.getpid() != self._process
+
+    def _require_usable(self) -> None:
+        if self._closed:
+            raise UsageError("ranks.run: these ranks have been closed; pybsp.ranks starts new ones")
+        if self._is_childs:
+            raise UsageError(
+                "ranks.run: these ranks are those of the process that started them, and this is a child that was "
+                "forked since; pybsp.ranks starts others here"
+            )
+
+    def _in_turn(self, act: Callable[[Job], T]) -> T:
+        """Do something with the job while no other thread uses it."""
+        __tracebackhide__ = True  # by pytest
+        self._require_usable()
+        with self._turns:
+            if self._in_use:
+                raise UsageError(
+                    "ranks.run: a run on these ranks goes on in this thread, which has called this meanwhile, as from "
+                    "a signal handler; call it after that run, or pybsp.ranks starts others"
+                )
+            self._require_usable()
+            self._in_use = True
+            try:
+                if self._job is None:
+                    self._job = Job(self.p, self._hosts)
+                if self._closed:  # by another thread, which may have seen no job to stop
+                    self._job.stopping = True
+                return act(self._job)
+            finally:
+                self._in_use = False
+                if self._job is not None and self._job.over:
+                    self._job = None
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------

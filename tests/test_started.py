@@ -8,9 +8,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any, cast
 
 import numpy as np
@@ -262,6 +263,133 @@ def test_ranks_of_other_hosts_come_by_the_network(monkeypatch: pytest.MonkeyPatc
         for number in (2.0, 3.0):
             execution = ranks.run(lambda bsp, x: x + bsp.pid, np.full(MANY, number))
             assert [one.sum() for one in execution.results] == [(number + pid) * MANY for pid in range(P)]
+
+
+# -- several threads ---------------------------------------------------------------------------------------------------
+
+
+class Calling:
+    """An argument that calls something when it is pickled, as the last thing before its run waits for its turn."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call = call
+
+    def __reduce__(self) -> tuple[type[str], tuple[()]]:
+        self.call()
+        return str, ()
+
+
+class Runs:
+    """A run in a thread: it says that it has begun, and goes on until it may end."""
+
+    def __init__(self, ranks: pybsp.Ranks, folder: Path) -> None:
+        self.may_end, self.outcome = folder / "may end", cast("list[Any]", [])
+        begun = folder / "begun"
+        self._thread = Thread(target=self._run, args=(ranks, begun), daemon=True)
+        self._thread.start()
+        while not begun.exists():
+            assert self._thread.is_alive(), self.outcome
+            time.sleep(0.001)
+
+    def _run(self, ranks: pybsp.Ranks, begun: Path) -> None:
+        def main(bsp: pybsp.BSP, begun: Path, may_end: Path) -> tuple[str, int]:
+            begun.touch()
+            while not may_end.exists():
+                time.sleep(0.001)
+            bsp.sync()
+            return "first", bsp.pid
+
+        try:
+            self.outcome += ranks.run(main, begun, self.may_end).results
+        except BaseException as error:
+            self.outcome.append(error)
+
+    def end(self) -> list[Any]:
+        """Results, or what was raised."""
+        self.may_end.touch()
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "it hangs"
+        return self.outcome
+
+
+def test_runs_of_several_threads_take_turns(ranks: pybsp.Ranks, tmp_path: Path) -> None:
+    first = Runs(ranks, tmp_path)
+    others: dict[int, list[Any]] = {}
+
+    def run(number: int) -> None:
+        ready = Calling(Timer(0.1, first.may_end.touch).start)
+        others[number] = ranks.run(lambda bsp, ready: (bsp.sync(), number)[1], ready).results
+
+    threads = [Thread(target=run, args=(number,), daemon=True) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive(), "it hangs"
+    assert first.end() == [("first", 0), ("first", 1)]
+    assert others == {number: [number] * P for number in range(4)}
+
+
+def test_an_interrupt_while_it_waits_for_its_turn_leaves_the_others_run_alone(
+    ranks: pybsp.Ranks, tmp_path: Path
+) -> None:
+    first = Runs(ranks, tmp_path)
+    interrupt = Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        ranks.run(ring, Calling(interrupt.start))
+    assert first.end() == [("first", 0), ("first", 1)]
+    assert ranks.run(ring, 1).results == [1, 0]
+
+
+def test_a_signal_handlers_call_in_the_midst_of_a_run_is_an_error(ranks: pybsp.Ranks) -> None:
+    raised: list[Exception] = []
+
+    def handler(number: int, frame: object) -> None:
+        try:
+            ranks.run(ring, 1)
+        except Exception as error:
+            raised.append(error)
+
+    def main(bsp: pybsp.BSP, process: int, number: signal.Signals) -> int:
+        if bsp.pid == 0:
+            os.kill(process, number)
+        bsp.sync()
+        return bsp.pid
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    try:
+        assert ranks.run(main, os.getpid(), signal.SIGUSR2).results == [0, 1]
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    (error,) = raised
+    assert isinstance(error, pybsp.UsageError)
+    assert "a run on these ranks goes on in this thread" in str(error)
+
+
+def test_close_ends_the_run_of_another_thread(tmp_path: Path) -> None:
+    with pybsp.ranks(1) as ranks:
+        first = Runs(ranks, tmp_path)
+    (error,) = first.end()
+    assert isinstance(error, pybsp.UsageError)
+    assert "main was ended, as its ranks were closed while it ran" in str(error)
+
+
+def test_a_child_that_is_forked_while_a_thread_has_its_turn_hangs_nowhere(ranks: pybsp.Ranks, tmp_path: Path) -> None:
+    first = Runs(ranks, tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a fork beside threads
+        child = os.fork()
+    if child == 0:
+        status = 1
+        with suppress(BaseException):
+            signal.alarm(30)
+            with pytest.raises(pybsp.UsageError, match="a child that was forked since"):
+                ranks.run(ring, 1)
+            ranks.close()
+            status = 0
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert first.end() == [("first", 0), ("first", 1)]
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
