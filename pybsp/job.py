@@ -100,9 +100,12 @@ class Job:
     """Ranks that one mpiexec has started. It is over when they have ended, or were ended.
 
     One thread uses it at a time. Any may set `stopping`: what goes on ends at its next look.
+
+    Args (here and in methods):
+        operation: that the user has called, for errors.
     """
 
-    def __init__(self, p: int, hosts: str) -> None:
+    def __init__(self, p: int, hosts: str, operation: str) -> None:
         self.p, self.over, self.stopping = p, False, False
         self._process = os.getpid()
         self._progress = in_notebook()
@@ -114,7 +117,7 @@ class Job:
         far = bool(hosts) or any(name in os.environ for name in _ALLOCATIONS)
         self._meeting: Rendezvous | None = Rendezvous(far)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-        environment[ADDRESS] = f"{self._meeting.address} {self._progress:d}"
+        environment[ADDRESS] = f"{self._meeting.address} {self._progress:d} {operation}"
         if not far:
             environment.update(threads.of_ranks(p))
         forwarded = [name for name in environment if name.startswith("PYBSP_") or name == "PYTHONPATH"]
@@ -131,7 +134,7 @@ class Job:
             )
         except OSError as error:
             self._meeting.close()
-            raise LauncherError(f"pybsp.ranks: {command[0]} cannot be started: {error}") from None
+            raise LauncherError(f"{operation}: {command[0]} cannot be started: {error}") from None
         assert self._mpiexec.stdout is not None
         self._output: IO[bytes] = self._mpiexec.stdout
         os.set_blocking(self._output.fileno(), False)
@@ -144,11 +147,11 @@ class Job:
         """Whether this process is a child that was forked since: the ranks are its parent's."""
         return os.getpid() != self._process
 
-    def ready(self) -> None:
+    def ready(self, operation: str) -> None:
         """Wait until all ranks are there; the job is over where this raises."""
         try:
             if self._meeting is not None:
-                self._meet()
+                self._meet(operation)
         except BaseException:
             self.kill()
             raise
@@ -164,7 +167,7 @@ class Job:
 
     # -- the beginning ------------------------------------------------------------------------------------------------
 
-    def _meet(self) -> None:
+    def _meet(self, operation: str) -> None:
         """Wait until all ranks are there."""
         meeting = self._meeting
         assert meeting is not None
@@ -180,10 +183,11 @@ class Job:
                     try:
                         hello, _received = lines[0].receive()
                     except (EOFError, OSError):
-                        self._not_started("a rank ended", came)
+                        self._not_started(operation, "a rank ended", came)
                     self._selector.unregister(lines[0])
                     if hello.p != self.p:
                         self._not_started(
+                            operation,
                             f"the launcher started {self.p} processes, but MPI ({hello.library}) says of one that it "
                             f"is rank {hello.pid} of {hello.p}",
                             came,
@@ -197,16 +201,16 @@ class Job:
                     try:
                         (who, number), _received = line.receive()
                     except (EOFError, OSError):
-                        self._not_started("a rank ended", came)
+                        self._not_started(operation, "a rank ended", came)
                     came.setdefault(who, {})[number] = line
                     if not number:
                         self._selector.register(line, selectors.EVENT_READ, who)
             if self._mpiexec.poll() is not None:
-                self._not_started(f"the launcher ended with the status {self._mpiexec.returncode}", came)
+                self._not_started(operation, f"the launcher ended with the status {self._mpiexec.returncode}", came)
             if self.stopping:
-                raise UsageError("pybsp.ranks: these ranks were closed while they started; pybsp.ranks starts others")
+                raise UsageError(f"{operation}: these ranks were closed while they started; pybsp.ranks starts others")
             if time.monotonic() > until:
-                self._not_started(f"{len(found)} of {self.p} ranks came within {STARTING:.0f} s", came)
+                self._not_started(operation, f"{len(found)} of {self.p} ranks came within {STARTING:.0f} s", came)
         for file in meeting.files():
             self._selector.unregister(file)
         meeting.close()
@@ -217,7 +221,7 @@ class Job:
             for output in rank.outputs:
                 self._selector.register(output.line, selectors.EVENT_READ, output)
 
-    def _not_started(self, why: str, came: dict[str, dict[int, Line]]) -> NoReturn:
+    def _not_started(self, operation: str, why: str, came: dict[str, dict[int, Line]]) -> NoReturn:
         """The ranks do not come to be; the way out is in what they, or their launcher, say."""
         until = time.monotonic() + ENDING
         while self._mpiexec.poll() is None and time.monotonic() < until and why == "a rank ended":
@@ -234,29 +238,29 @@ class Job:
         self.kill()
         text = "".join(f"\n  {line}" for line in lines_printed)
         raise LauncherError(
-            f"pybsp.ranks: {self.p} ranks could not be started: {why}; `pybsp run -n {self.p} program.py` should work "
+            f"{operation}: {self.p} ranks could not be started: {why}; `pybsp run -n {self.p} program.py` should work "
             f"first{'; this was said:' * bool(lines_printed)}{text}"
         )
 
     # -- a run --------------------------------------------------------------------------------------------------------
 
     def run(
-        self, program: Parcel, options: dict[str, Any], name: str, limit: float | None
+        self, program: Parcel, options: dict[str, Any], name: str, limit: float | None, operation: str
     ) -> tuple[list[Ended], Ledger | None]:
         """See `Ranks.attempt`; the job is over where this raises."""
         __tracebackhide__ = True  # by pytest
-        self.ready()
+        self.ready(operation)
         try:
-            return self._run(program, options, name, limit)
+            return self._run(program, options, name, limit, operation)
         except BaseException:
             self.kill()
             raise
 
     def _run(
-        self, program: Parcel, options: dict[str, Any], name: str, limit: float | None
+        self, program: Parcel, options: dict[str, Any], name: str, limit: float | None, operation: str
     ) -> tuple[list[Ended], Ledger | None]:
         __tracebackhide__ = True  # by pytest
-        call = RunRequest(options, settings.set_here(settings.OF_RUN), sys.path[:], os.getcwd(), self._mark)
+        call = RunRequest(operation, options, settings.set_here(settings.OF_RUN), sys.path[:], os.getcwd(), self._mark)
         arena = self._sender.put(program)
         for rank in self._ranks:
             with suppress(OSError):  # one that has died is noticed below
@@ -294,7 +298,8 @@ class Job:
                     self._lost(gone, name, first)
                 if self.stopping:
                     raise UsageError(
-                        f"{name} was ended, as its ranks were closed while it ran; pybsp.ranks starts others"
+                        f"{operation}: {name} was ended, as its ranks were closed while it ran; pybsp.ranks starts "
+                        "others"
                     )
                 if until is not None and time.monotonic() > until:
                     self._late(limit or 0.0, name, [pid for pid in range(self.p) if pid not in done])

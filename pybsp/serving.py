@@ -46,12 +46,14 @@ class Hello:
 class RunRequest:
     """A run: what all processors need to know before it begins.
 
+    operation: that the user has called, for errors.
     options: router, machine, checked, timeout.
     settings: the variables of pybsp that are set where the run is asked for.
     path, folder: where modules and files are looked for.
     mark: what is written to both outputs after it.
     """
 
+    operation: str
     options: Mapping[str, Any]
     settings: Mapping[str, str]
     path: list[str]
@@ -156,7 +158,7 @@ class _Server:
                 raise
 
         try:
-            return Done(), run_recorded(main, **call.options)
+            return Done(), run_recorded(call.operation, main, **call.options)
         except BaseException as error:
             failed, known = _raised(error), _parcel(error)
             return Done(failed), known
@@ -211,7 +213,7 @@ def _define(function: Any) -> None:
 
 def main() -> None:
     """Meet who has started this rank, and serve until that one ends it."""
-    address, _, progress = os.environ.pop(ADDRESS).rpartition(" ")
+    address, progress, operation = os.environ.pop(ADDRESS).rsplit(" ", 2)
     line = connect(address)
     own = f"{socket.gethostname()} {os.getpid()}"
     lines = []
@@ -224,7 +226,7 @@ def main() -> None:
         stream.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
     from .world import usable_mpi
 
-    mpi = usable_mpi("pybsp.start_ranks")
+    mpi = usable_mpi(operation)
     library = mpi.Get_library_version().split("\n")[0].strip("\0 ")
     world = mpi.COMM_WORLD
     lines[0].send(Hello(world.rank, world.size, socket.gethostname(), os.getpid(), library))

@@ -91,9 +91,11 @@ def start_ranks(
         >>> pybsp.start_ranks(main, 10, n=3).results
         [20, 0, 10]
     """
-    _check("pybsp.start_ranks", main, args, timeout, n=n, hosts=hosts, router=router, machine=machine, checked=checked)
-    with ranks(n, hosts=hosts) as started:
-        return started.run(main, *args, router=router, machine=machine, checked=checked, timeout=timeout, **kwargs)
+    own = "pybsp.start_ranks"
+    timeout = _check(own, main, args, timeout, n=n, hosts=hosts, router=router, machine=machine, checked=checked)
+    options = {"router": router, "machine": machine, "checked": checked, "timeout": timeout}
+    with Ranks(n, hosts, own) as started:
+        return started.execute(own, main, args, kwargs, options)
 
 
 def ranks(n: int | None = None, *, hosts: str | Sequence[str] | None = None) -> Ranks:
@@ -129,14 +131,14 @@ class Ranks:
         >>> ranks.close()
     """
 
-    def __init__(self, n: int | None, hosts: str | Sequence[str] | None) -> None:
-        _require_outside("pybsp.ranks")
-        self.p, self._hosts = _number(n), _hosts(hosts)
+    def __init__(self, n: int | None, hosts: str | Sequence[str] | None, operation: str = "pybsp.ranks") -> None:
+        _require_outside(operation)
+        self.p, self._hosts = _number(operation, n), _hosts(operation, hosts)
         self._process = os.getpid()
         self._turns = RLock()  # what a signal handler calls in a thread that has its turn must not wait for that thread
         self._in_use = False  # by the thread that has its turn
         self._closed = False
-        self._job: Job | None = Job(self.p, self._hosts)
+        self._job: Job | None = Job(self.p, self._hosts, operation)
 
     def __enter__(self) -> Ranks:
         return self
@@ -161,7 +163,22 @@ class Ranks:
         """
         timeout = _check("ranks.run", main, args, timeout, router=router, machine=machine, checked=checked)
         options = {"router": router, "machine": machine, "checked": checked, "timeout": timeout}
-        ended, ledger = self.attempt(main, args, kwargs, options)
+        return self.execute("ranks.run", main, args, kwargs, options)
+
+    def execute(
+        self,
+        operation: str,
+        main: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        options: dict[str, Any],
+    ) -> Execution:
+        """`run`, for an operation that errors name.
+
+        Args:
+            options: as `run` has them, checked.
+        """
+        ended, ledger = self.attempt(main, args, kwargs, options, operation=operation)
         failed = sorted((one for one in ended if one.error is not None), key=lambda one: not one.own)
         for first in failed:
             assert first.error is not None
@@ -177,6 +194,7 @@ class Ranks:
         options: dict[str, Any],
         limit: float | None = None,
         name: str = "",
+        operation: str = "ranks.run",
     ) -> tuple[list[Ended], Ledger | None]:
         """How a program ends on each of these ranks, and the ledger where it ends well on all.
 
@@ -184,26 +202,28 @@ class Ranks:
             options: as `run` has them, checked.
             limit: seconds after which the ranks are ended.
             name: of the program, for errors; its own where there is none.
+            operation: that the user has called, for errors.
 
         Raises:
             TimeoutError: they were.
             ProcessorError, LauncherError: see `start_ranks`.
         """
         __tracebackhide__ = True  # by pytest
-        self._require_usable()
+        self._require_usable(operation)
         try:
             program = pickled((main, args, kwargs))
         except Exception as error:
             raise UsageError(
-                "ranks.run: arguments main, args, kwargs: expected what cloudpickle can pickle, with all that main "
+                f"{operation}: arguments main, args, kwargs: expected what cloudpickle can pickle, with all that main "
                 f"refers to, got {type(error).__name__}: {error}; make on the ranks what cannot be sent"
             ) from error
         name = name or getattr(main, "__qualname__", repr(main))
-        return self._in_turn(partial(Job.run, program=program, options=options, name=name, limit=limit))
+        run = partial(Job.run, program=program, options=options, name=name, limit=limit, operation=operation)
+        return self._in_turn(operation, run)
 
     def ready(self) -> None:
         """Wait until the ranks are there; a run does so too. Raises LauncherError where they do not come."""
-        self._in_turn(Job.ready)
+        self._in_turn("ranks.ready", partial(Job.ready, operation="ranks.ready"))
 
     def close(self) -> None:
         """End the ranks. May be called more than once.
@@ -233,30 +253,30 @@ class Ranks:
         """Whether this is a copy, in a child that was forked since: nobody there ends a turn that a thread had."""
         return os.getpid() != self._process
 
-    def _require_usable(self) -> None:
+    def _require_usable(self, operation: str) -> None:
         if self._closed:
-            raise UsageError("ranks.run: these ranks have been closed; pybsp.ranks starts new ones")
+            raise UsageError(f"{operation}: these ranks have been closed; pybsp.ranks starts new ones")
         if self._is_childs:
             raise UsageError(
-                "ranks.run: these ranks are those of the process that started them, and this is a child that was "
+                f"{operation}: these ranks are those of the process that started them, and this is a child that was "
                 "forked since; pybsp.ranks starts others here"
             )
 
-    def _in_turn(self, act: Callable[[Job], T]) -> T:
+    def _in_turn(self, operation: str, act: Callable[[Job], T]) -> T:
         """Do something with the job while no other thread uses it."""
         __tracebackhide__ = True  # by pytest
-        self._require_usable()
+        self._require_usable(operation)
         with self._turns:
             if self._in_use:
                 raise UsageError(
-                    "ranks.run: a run on these ranks goes on in this thread, which has called this meanwhile, as from "
-                    "a signal handler; call it after that run, or pybsp.ranks starts others"
+                    f"{operation}: a run on these ranks goes on in this thread, which has called this meanwhile, as "
+                    "from a signal handler; call it after that run, or pybsp.ranks starts others"
                 )
-            self._require_usable()
+            self._require_usable(operation)
             self._in_use = True
             try:
                 if self._job is None:
-                    self._job = Job(self.p, self._hosts)
+                    self._job = Job(self.p, self._hosts, operation)
                 if self._closed:  # by another thread, which may have seen no job to stop
                     self._job.stopping = True
                 return act(self._job)
@@ -292,18 +312,18 @@ def _require_outside(operation: str) -> None:
         raise UsageError(f"{operation}: a run is going on in this process; call functions of its bsp instead")
 
 
-def _number(n: int | None) -> int:
+def _number(operation: str, n: int | None) -> int:
     if n is None:
         return default_count()
     if type(n) is not int or n < 1:
-        raise UsageError(f"pybsp.ranks: argument n: expected a whole number of at least 1, got {n!r}")
+        raise UsageError(f"{operation}: argument n: expected a whole number of at least 1, got {n!r}")
     return n
 
 
-def _hosts(hosts: str | Sequence[str] | None) -> str:
+def _hosts(operation: str, hosts: str | Sequence[str] | None) -> str:
     names = hosts.split(",") if isinstance(hosts, str) else list(hosts or ())
     if (hosts is not None and not names) or not all(isinstance(one, str) and one.strip() for one in names):
-        raise UsageError(f"pybsp.ranks: argument hosts: expected names of hosts, as 'a,b' or ['a', 'b'], got {hosts!r}")
+        raise UsageError(f"{operation}: argument hosts: expected names of hosts, as 'a,b' or ['a', 'b'], got {hosts!r}")
     return ",".join(one.strip() for one in names)
 
 

@@ -283,7 +283,8 @@ class Runs:
     """A run in a thread: it says that it has begun, and goes on until it may end."""
 
     def __init__(self, ranks: pybsp.Ranks, folder: Path) -> None:
-        self.may_end, self.outcome = folder / "may end", cast("list[Any]", [])
+        self.may_end = folder / "may end"
+        self.outcome: list[Any] = []
         begun = folder / "begun"
         self._thread = Thread(target=self._run, args=(ranks, begun), daemon=True)
         self._thread.start()
@@ -442,6 +443,14 @@ def test_what_cannot_be_sent_is_an_error(ranks: pybsp.Ranks) -> None:
         ranks.run(lambda bsp: (one for one in [1]))
 
 
+def test_errors_name_the_operation_that_was_called(ranks: pybsp.Ranks) -> None:
+    unsent = (one for one in [1])
+    with pytest.raises(pybsp.UsageError, match=r"^pybsp\.start_ranks: arguments main, args, kwargs: expected what"):
+        pybsp.start_ranks(lambda bsp: unsent, n=1)
+    with pytest.raises(pybsp.UsageError, match=r"^ranks\.run: arguments main, args, kwargs: expected what"):
+        ranks.run(lambda bsp: unsent)
+
+
 def test_processors_that_do_not_do_the_same_are_an_error(ranks: pybsp.Ranks) -> None:
     def main(bsp: pybsp.BSP) -> None:
         if bsp.pid == 0:
@@ -553,20 +562,24 @@ def test_a_run_that_outlasts_its_limit_says_where_ranks_are(capfd: pytest.Captur
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: pybsp.start_ranks(ring, 1, n=0), "argument n: expected a whole number of at least 1, got 0"),
-        (lambda: pybsp.ranks(True), "argument n: expected a whole number of at least 1, got True"),
+        (
+            lambda: pybsp.start_ranks(ring, 1, n=0),
+            r"^pybsp\.start_ranks: argument n: expected a whole number of at least 1, got 0",
+        ),
+        (lambda: pybsp.ranks(True), r"^pybsp\.ranks: argument n: expected a whole number of at least 1, got True"),
         (lambda: pybsp.ranks(2, hosts=[]), "argument hosts: expected names of hosts"),
         (
             lambda: pybsp.start_ranks(cast(Any, "ring"), n=2),
             "argument main: expected a function of a BSP machine, got 'ring'",
         ),
+        (lambda: pybsp.start_ranks(ring, 1, n=2, hosts=[]), r"^pybsp\.start_ranks: argument hosts: expected names"),
         (lambda: pybsp.start_ranks(ring, 1, n=2, timeout=0), "argument timeout: expected None or seconds"),
         (lambda: pybsp.start_ranks(lambda bsp, n: n, n=2), "argument n: expected it to be for pybsp.start_ranks alone"),
         (lambda: pybsp.simulate(lambda bsp: pybsp.ranks(2), p=1), "a run is going on in this process"),
         (lambda: pybsp.run(lambda bsp: None, p=4), r"takes none of this name: .*pybsp.start_ranks\(main, n=4\)"),
         (lambda: pybsp.run(ring, 3, n=2), r"takes none of this name: .*pybsp.simulate\(main, p=2\)"),
     ],
-    ids=["n", "bool", "hosts", "main", "timeout", "keyword", "inside", "run p", "run n"],
+    ids=["n", "bool", "hosts", "main", "hosts of start_ranks", "timeout", "keyword", "inside", "run p", "run n"],
 )
 def test_wrong_calls_are_errors_that_say_what_was_meant(call: Callable[[], object], text: str) -> None:
     with pytest.raises(pybsp.UsageError, match=text):
@@ -585,10 +598,10 @@ def test_without_a_number_there_are_as_many_as_the_allocation_has_tasks(monkeypa
     with monkeypatch.context() as alone:
         alone.delenv("SLURM_JOB_ID", raising=False)
         alone.setenv("SLURM_NTASKS", "7")  # which somebody has left behind
-        assert started._number(None) == process.allowed_cores()
+        assert started._number("pybsp.ranks", None) == process.allowed_cores()
     monkeypatch.setenv("SLURM_JOB_ID", "1")
     monkeypatch.setenv("SLURM_TASKS_PER_NODE", "2(x3)")
-    assert started._number(None) == 6
+    assert started._number("pybsp.ranks", None) == 6
 
 
 def test_a_rank_of_a_job_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -604,7 +617,10 @@ def test_ranks_that_do_not_start_say_why(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (tmp_path / "mpi4py").mkdir()
     (tmp_path / "mpi4py" / "__init__.py").write_text("raise ImportError('libmpi.so.99: cannot open')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(pybsp.LauncherError, match=r"2 ranks could not be started: (.|\n)*libmpi.so.99: cannot open"):
+    with pytest.raises(
+        pybsp.LauncherError,
+        match=r"^pybsp\.start_ranks: 2 ranks could not be started: (.|\n)*libmpi.so.99: cannot open",
+    ):
         pybsp.start_ranks(ring, 1, n=2)
 
 
