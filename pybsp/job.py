@@ -308,9 +308,9 @@ class Job:
             progress.end()
         if any(one.in_use for one, _ in done.values()):
             self._sender.forget()
-        return self._ended(done)
+        return self._ended(operation, done)
 
-    def _ended(self, done: dict[int, tuple[Done, Received]]) -> tuple[list[Ended], Ledger | None]:
+    def _ended(self, operation: str, done: dict[int, tuple[Done, Received]]) -> tuple[list[Ended], Ledger | None]:
         found: list[Ended] = []
         ledger = None
         for pid in range(self.p):
@@ -319,7 +319,11 @@ class Job:
                 error = _exception(pid, how.failed, received)
                 found.append(Ended(None, error, how.failed.own, how.failed.expected))
                 continue
-            result, of_all = received.load()
+            try:
+                result, of_all = received.load()
+            except Exception as error:
+                found.append(Ended(error=_unloaded(operation, pid, error), own=True))
+                continue
             ledger = of_all if pid == 0 else ledger
             found.append(Ended(result))
         return found, ledger
@@ -411,6 +415,21 @@ class Job:
         self._output.close()
         self._selector.close()
         self._sender.forget()
+
+
+def _unloaded(operation: str, pid: int, cause: Exception) -> ProcessorError:
+    """The error of a result that has come, and cannot be made here."""
+    error = ProcessorError(
+        f"{operation}: the result of processor {pid}: expected what can be unpickled in this process, got "
+        f"{type(cause).__name__}: {cause}; return numbers, arrays or other plain values, or make its classes and their "
+        "modules known here too",
+        pid,
+        0,
+        "",
+    )
+    error.__cause__ = cause
+    outcome(error).pid = pid
+    return error
 
 
 def _exception(pid: int, raised: Raised, received: Received) -> BaseException:

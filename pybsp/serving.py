@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import settings
+from .errors import UsageError
 from .failures import failure_of, outcome, without_outcome
 from .shipping import Line, Parcel, Received, Sender, connect, pickled
 
@@ -149,7 +150,7 @@ class _Server:
         def main(bsp: BSP) -> Any:
             self.processor = bsp
             try:
-                function, args, kwargs = program.load()
+                function, args, kwargs = _loaded(call.operation, bsp.pid, program)
                 _define(function)
                 return function(bsp, *args, **kwargs)
             except BaseException as error:
@@ -175,6 +176,19 @@ class _Server:
                     self.line.send(At(account.superstep, account.label))
         if self.runs:
             os._exit(1)
+
+
+def _loaded(operation: str, pid: int, program: Received) -> tuple[Any, Any, Any]:
+    """The program and its arguments."""
+    try:
+        found: tuple[Any, Any, Any] = program.load()
+    except Exception as error:
+        raise UsageError(
+            f"{operation}: arguments main, args, kwargs: expected what can be unpickled on the ranks, got "
+            f"{type(error).__name__} on processor {pid}: {error}; make on the ranks what cannot be sent, and give "
+            "them the modules that it needs"
+        ) from error
+    return found
 
 
 def _raised(error: BaseException) -> Raised:

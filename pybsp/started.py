@@ -78,9 +78,10 @@ def start_ranks(
 
     Raises:
         Exception: what main raised, on the lowest processor that failed of itself; the cause has its traceback there.
-        ProcessorError: a processor ended, or its exception cannot be sent.
+        ProcessorError: a processor ended, or its exception cannot be sent, or its result cannot be unpickled here.
         SyncError: the processors did not do the same.
-        UsageError: wrong arguments; called by a rank, or inside of a run.
+        UsageError: wrong arguments, as those that cannot be pickled here, or unpickled on the ranks; called by a rank,
+            or inside of a run.
         LauncherError: no ranks could be started.
 
     Examples:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent
 from threading import Thread, Timer
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -441,6 +442,52 @@ def test_what_cannot_be_sent_is_an_error(ranks: pybsp.Ranks) -> None:
         ranks.run(lambda bsp: unsent)
     with pytest.raises(TypeError, match="the result cannot be sent"):
         ranks.run(lambda bsp: (one for one in [1]))
+
+
+class Refusing:
+    """What can be pickled, and not be made again: in this process, or in any (0)."""
+
+    def __init__(self, process: int) -> None:
+        self.process = process
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        if state["process"] in (0, os.getpid()):
+            raise KeyError("no such state")
+
+
+def of_a_module_of_the_ranks(bsp: pybsp.BSP) -> Any:
+    if bsp.pid == 0:
+        return 0
+    sys.modules["only_there"] = module = ModuleType("only_there")
+    kind: Any = type("There", (), {"__module__": "only_there"})
+    module.There = kind  # type: ignore[attr-defined]
+    return kind()
+
+
+def test_a_result_that_cannot_be_unpickled_is_an_error_that_says_whose(ranks: pybsp.Ranks) -> None:
+    here = os.getpid()
+    with pytest.raises(
+        pybsp.ProcessorError,
+        match=r"^ranks\.run: the result of processor 0: expected .*, got KeyError: 'no such state'; return ",
+    ) as caught:
+        ranks.run(lambda bsp: Refusing(here))
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(
+        pybsp.ProcessorError, match=r"^ranks\.run: the result of processor 1: .*, got ModuleNotFoundError: .*only_there"
+    ) as caught:
+        ranks.run(of_a_module_of_the_ranks)
+    assert caught.value.pid == 1
+    assert ranks.run(ring, 1).results == [1, 0]
+
+
+def test_an_argument_that_cannot_be_unpickled_on_ranks_is_an_error(ranks: pybsp.Ranks) -> None:
+    text = r": arguments main, args, kwargs: expected what can be unpickled on the ranks, got KeyError on processor 0: "
+    with pytest.raises(pybsp.UsageError, match=r"^ranks\.run" + text) as caught:
+        ranks.run(lambda bsp, refusing: None, Refusing(0))
+    assert "in __setstate__" in str(caught.value.__cause__)
+    with pytest.raises(pybsp.UsageError, match=r"^pybsp\.start_ranks" + text):
+        pybsp.start_ranks(lambda bsp, refusing: None, Refusing(0), n=1)
+    assert ranks.run(ring, 1).results == [1, 0]
 
 
 def test_errors_name_the_operation_that_was_called(ranks: pybsp.Ranks) -> None:
