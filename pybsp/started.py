@@ -232,7 +232,7 @@ class Ranks:
         A program that another thread runs on them is ended: there, `run` raises a UsageError.
         """
         self._closed = True
-        if self._is_childs:
+        if self._inherited:
             return
         job = self._job
         if job is not None:
@@ -250,14 +250,14 @@ class Ranks:
     # -- who may use them ---------------------------------------------------------------------------------------------
 
     @property
-    def _is_childs(self) -> bool:
+    def _inherited(self) -> bool:
         """Whether this is a copy, in a child that was forked since: nobody there ends a turn that a thread had."""
         return os.getpid() != self._process
 
     def _require_usable(self, operation: str) -> None:
         if self._closed:
             raise UsageError(f"{operation}: these ranks have been closed; pybsp.ranks starts new ones")
-        if self._is_childs:
+        if self._inherited:
             raise UsageError(
                 f"{operation}: these ranks are those of the process that started them, and this is a child that was "
                 "forked since; pybsp.ranks starts others here"
