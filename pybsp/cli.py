@@ -9,7 +9,7 @@ import runpy
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import leftovers, logp_report, page, report, settings, simulation, slurm, threads
@@ -265,10 +265,14 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
         os.execvp(command[0], command)
     path = os.environ.get(settings.NOTICE)
     notices = NoticeFile(Path(path) if path else None)
-    if options.restarts:
-        status = _until_done(command, os.environ[settings.CHECKPOINT], options.restarts, notices)
-    else:
-        status = supervise(command, _Signals(notices))
+
+    def job() -> int:
+        if options.restarts:
+            return _until_done(command, os.environ[settings.CHECKPOINT], options.restarts, notices)
+        return supervise(command, _Signals(notices))
+
+    here = not options.hosts and not slurm.allocated()  # what ranks of other hosts have written is not seen here
+    status = _expecting(settings.text(settings.LEDGER) if here else "", options, job)
     notices.remove()
     if status:
         removed = leftovers.remove()
@@ -337,7 +341,31 @@ def _simulate(options: argparse.Namespace) -> int:
     ledger, trace = environment.pop(settings.LEDGER, None), environment.pop(settings.TRACE, None)
     os.environ.update(environment)
     chosen = simulation.SimulateOptions(options.p, options.measure, ledger, trace=trace)
-    return _run_here([options.program, *options.arguments], chosen)
+    return _expecting(ledger or "", options, lambda: _run_here([options.program, *options.arguments], chosen))
+
+
+def _expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int]) -> int:
+    """Run a program, and say so where it ends well and no run has seen to the ledger; "": none is asked for."""
+    if not ledger:
+        return act()
+    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:
+        receipt = Path(folder) / "receipt"
+        os.environ[settings.RECEIPT] = str(receipt)
+        status: object = 1
+        try:
+            status = found = act()
+        except SystemExit as end:
+            status = end.code
+            raise
+        finally:
+            os.environ.pop(settings.RECEIPT, None)
+            if not status and not receipt.exists():
+                print(
+                    f"pybsp {options.command}: no BSP run has written the ledger {ledger}; pybsp.run(main) in "
+                    f"{options.program} would",
+                    file=sys.stderr,
+                )
+    return found
 
 
 def _replay(options: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from . import settings, signals, threads
-from .errors import LauncherError, ProcessorError, SyncError
+from .errors import LauncherError, ProcessorError, SyncError, UsageError
 from .failures import outcome
 from .mpiexec import FOREIGN, launcher
 from .notebook import CellProgress, in_notebook
@@ -97,10 +97,16 @@ class _StartedRank(NamedTuple):
 
 
 class Job:
-    """Ranks that one mpiexec has started. It is over when they have ended, or were ended."""
+    """Ranks that one mpiexec has started. It is over when they have ended, or were ended.
 
-    def __init__(self, p: int, hosts: str) -> None:
-        self.p, self.over = p, False
+    One thread uses it at a time. Any may set `stopping`: what goes on ends at its next look.
+
+    Args (here and in methods):
+        operation: that the user has called, for errors.
+    """
+
+    def __init__(self, p: int, hosts: str, operation: str) -> None:
+        self.p, self.over, self.stopping = p, False, False
         self._process = os.getpid()
         self._progress = in_notebook()
         self._ranks: list[_StartedRank] = []
@@ -111,7 +117,7 @@ class Job:
         far = bool(hosts) or any(name in os.environ for name in _ALLOCATIONS)
         self._meeting: Rendezvous | None = Rendezvous(far)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-        environment[ADDRESS] = f"{self._meeting.address} {self._progress:d}"
+        environment[ADDRESS] = f"{self._meeting.address} {self._progress:d} {operation}"
         if not far:
             environment.update(threads.of_ranks(p))
         forwarded = [name for name in environment if name.startswith("PYBSP_") or name == "PYTHONPATH"]
@@ -128,7 +134,7 @@ class Job:
             )
         except OSError as error:
             self._meeting.close()
-            raise LauncherError(f"pybsp.ranks: {command[0]} cannot be started: {error}") from None
+            raise LauncherError(f"{operation}: {command[0]} cannot be started: {error}") from None
         assert self._mpiexec.stdout is not None
         self._output: IO[bytes] = self._mpiexec.stdout
         os.set_blocking(self._output.fileno(), False)
@@ -141,11 +147,11 @@ class Job:
         """Whether this process is a child that was forked since: the ranks are its parent's."""
         return os.getpid() != self._process
 
-    def ready(self) -> None:
+    def ready(self, operation: str) -> None:
         """Wait until all ranks are there; the job is over where this raises."""
         try:
             if self._meeting is not None:
-                self._meet()
+                self._meet(operation)
         except BaseException:
             self.kill()
             raise
@@ -161,7 +167,7 @@ class Job:
 
     # -- the beginning ------------------------------------------------------------------------------------------------
 
-    def _meet(self) -> None:
+    def _meet(self, operation: str) -> None:
         """Wait until all ranks are there."""
         meeting = self._meeting
         assert meeting is not None
@@ -177,10 +183,11 @@ class Job:
                     try:
                         hello, _received = lines[0].receive()
                     except (EOFError, OSError):
-                        self._not_started("a rank ended", came)
+                        self._not_started(operation, "a rank ended", came)
                     self._selector.unregister(lines[0])
                     if hello.p != self.p:
                         self._not_started(
+                            operation,
                             f"the launcher started {self.p} processes, but MPI ({hello.library}) says of one that it "
                             f"is rank {hello.pid} of {hello.p}",
                             came,
@@ -194,14 +201,16 @@ class Job:
                     try:
                         (who, number), _received = line.receive()
                     except (EOFError, OSError):
-                        self._not_started("a rank ended", came)
+                        self._not_started(operation, "a rank ended", came)
                     came.setdefault(who, {})[number] = line
                     if not number:
                         self._selector.register(line, selectors.EVENT_READ, who)
             if self._mpiexec.poll() is not None:
-                self._not_started(f"the launcher ended with the status {self._mpiexec.returncode}", came)
+                self._not_started(operation, f"the launcher ended with the status {self._mpiexec.returncode}", came)
+            if self.stopping:
+                raise UsageError(f"{operation}: these ranks were closed while they started; pybsp.ranks starts others")
             if time.monotonic() > until:
-                self._not_started(f"{len(found)} of {self.p} ranks came within {STARTING:.0f} s", came)
+                self._not_started(operation, f"{len(found)} of {self.p} ranks came within {STARTING:.0f} s", came)
         for file in meeting.files():
             self._selector.unregister(file)
         meeting.close()
@@ -212,7 +221,7 @@ class Job:
             for output in rank.outputs:
                 self._selector.register(output.line, selectors.EVENT_READ, output)
 
-    def _not_started(self, why: str, came: dict[str, dict[int, Line]]) -> NoReturn:
+    def _not_started(self, operation: str, why: str, came: dict[str, dict[int, Line]]) -> NoReturn:
         """The ranks do not come to be; the way out is in what they, or their launcher, say."""
         until = time.monotonic() + ENDING
         while self._mpiexec.poll() is None and time.monotonic() < until and why == "a rank ended":
@@ -229,29 +238,29 @@ class Job:
         self.kill()
         text = "".join(f"\n  {line}" for line in lines_printed)
         raise LauncherError(
-            f"pybsp.ranks: {self.p} ranks could not be started: {why}; `pybsp run -n {self.p} program.py` should work "
+            f"{operation}: {self.p} ranks could not be started: {why}; `pybsp run -n {self.p} program.py` should work "
             f"first{'; this was said:' * bool(lines_printed)}{text}"
         )
 
     # -- a run --------------------------------------------------------------------------------------------------------
 
     def run(
-        self, program: Parcel, options: dict[str, Any], name: str, limit: float | None
+        self, program: Parcel, options: dict[str, Any], name: str, limit: float | None, operation: str
     ) -> tuple[list[Ended], Ledger | None]:
         """See `Ranks.attempt`; the job is over where this raises."""
         __tracebackhide__ = True  # by pytest
-        self.ready()
+        self.ready(operation)
         try:
-            return self._run(program, options, name, limit)
+            return self._run(program, options, name, limit, operation)
         except BaseException:
             self.kill()
             raise
 
     def _run(
-        self, program: Parcel, options: dict[str, Any], name: str, limit: float | None
+        self, program: Parcel, options: dict[str, Any], name: str, limit: float | None, operation: str
     ) -> tuple[list[Ended], Ledger | None]:
         __tracebackhide__ = True  # by pytest
-        call = RunRequest(options, settings.set_here(settings.OF_RUN), sys.path[:], os.getcwd(), self._mark)
+        call = RunRequest(operation, options, settings.set_here(settings.OF_RUN), sys.path[:], os.getcwd(), self._mark)
         arena = self._sender.put(program)
         for rank in self._ranks:
             with suppress(OSError):  # one that has died is noticed below
@@ -287,6 +296,11 @@ class Job:
                         at()
                 if gone >= 0 or self._mpiexec.poll() is not None:
                     self._lost(gone, name, first)
+                if self.stopping:
+                    raise UsageError(
+                        f"{operation}: {name} was ended, as its ranks were closed while it ran; pybsp.ranks starts "
+                        "others"
+                    )
                 if until is not None and time.monotonic() > until:
                     self._late(limit or 0.0, name, [pid for pid in range(self.p) if pid not in done])
                 progress.show()
@@ -294,9 +308,9 @@ class Job:
             progress.end()
         if any(one.in_use for one, _ in done.values()):
             self._sender.forget()
-        return self._ended(done)
+        return self._ended(operation, done)
 
-    def _ended(self, done: dict[int, tuple[Done, Received]]) -> tuple[list[Ended], Ledger | None]:
+    def _ended(self, operation: str, done: dict[int, tuple[Done, Received]]) -> tuple[list[Ended], Ledger | None]:
         found: list[Ended] = []
         ledger = None
         for pid in range(self.p):
@@ -305,7 +319,11 @@ class Job:
                 error = _exception(pid, how.failed, received)
                 found.append(Ended(None, error, how.failed.own, how.failed.expected))
                 continue
-            result, of_all = received.load()
+            try:
+                result, of_all = received.load()
+            except Exception as error:
+                found.append(Ended(error=_unloaded(operation, pid, error), own=True))
+                continue
             ledger = of_all if pid == 0 else ledger
             found.append(Ended(result))
         return found, ledger
@@ -397,6 +415,21 @@ class Job:
         self._output.close()
         self._selector.close()
         self._sender.forget()
+
+
+def _unloaded(operation: str, pid: int, cause: Exception) -> ProcessorError:
+    """The error of a result that has come, and cannot be made here."""
+    error = ProcessorError(
+        f"{operation}: the result of processor {pid}: expected what can be unpickled in this process, got "
+        f"{type(cause).__name__}: {cause}; return numbers, arrays or other plain values, or make its classes and their "
+        "modules known here too",
+        pid,
+        0,
+        "",
+    )
+    error.__cause__ = cause
+    outcome(error).pid = pid
+    return error
 
 
 def _exception(pid: int, raised: Raised, received: Received) -> BaseException:

@@ -146,6 +146,7 @@ def _require_no_number(main: Callable[..., Any], args: Sequence[Any], kwargs: Ma
 
 
 def run_recorded(
+    operation: str,
     main: Callable[[BSP], Result],
     *,
     router: Routing,
@@ -158,7 +159,7 @@ def run_recorded(
     def virtual(options: simulation.SimulateOptions | None) -> Result:
         raise AssertionError("these ranks have an MPI library")
 
-    session = _BSPSession("pybsp.start_ranks", router, machine, checked, timeout, keeps=True)
+    session = _BSPSession(operation, router, machine, checked, timeout, keeps=True)
     return session.run(main, lambda: None, virtual), session.ledger
 
 

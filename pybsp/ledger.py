@@ -32,6 +32,7 @@ from typing import Any, NamedTuple, TextIO, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from . import settings
 from ._version import __version__
 from .decoding import (
     MisfitError,
@@ -1192,6 +1193,7 @@ def record_run(
         whether it was added.
     """
     records = (of_file(record) for record in ledger)
+    acknowledge()
     try:
         append_run(path, {**ledger.about(hosts, router, circumstances), "supersteps": records}, first)
     except (OSError, UsageError) as error:
@@ -1220,6 +1222,14 @@ class LedgerFile:
     ) -> None:
         """Add a run, as `record_run`."""
         self._runs += record_run(path, ledger, hosts, router, self._runs == 0, circumstances)
+
+
+def acknowledge() -> None:
+    """Let the command that has asked for a ledger know that a run writes it, or has said why not."""
+    receipt = settings.text(settings.RECEIPT)
+    if receipt:
+        with suppress(OSError):
+            Path(receipt).touch()
 
 
 def require_place(path: str, name: str) -> None:

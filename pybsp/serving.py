@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import settings
+from .errors import UsageError
 from .failures import failure_of, outcome, without_outcome
 from .shipping import Line, Parcel, Received, Sender, connect, pickled
 
@@ -46,12 +47,14 @@ class Hello:
 class RunRequest:
     """A run: what all processors need to know before it begins.
 
+    operation: that the user has called, for errors.
     options: router, machine, checked, timeout.
     settings: the variables of pybsp that are set where the run is asked for.
     path, folder: where modules and files are looked for.
     mark: what is written to both outputs after it.
     """
 
+    operation: str
     options: Mapping[str, Any]
     settings: Mapping[str, str]
     path: list[str]
@@ -147,7 +150,7 @@ class _Server:
         def main(bsp: BSP) -> Any:
             self.processor = bsp
             try:
-                function, args, kwargs = program.load()
+                function, args, kwargs = _loaded(call.operation, bsp.pid, program)
                 _define(function)
                 return function(bsp, *args, **kwargs)
             except BaseException as error:
@@ -156,7 +159,7 @@ class _Server:
                 raise
 
         try:
-            return Done(), run_recorded(main, **call.options)
+            return Done(), run_recorded(call.operation, main, **call.options)
         except BaseException as error:
             failed, known = _raised(error), _parcel(error)
             return Done(failed), known
@@ -173,6 +176,19 @@ class _Server:
                     self.line.send(At(account.superstep, account.label))
         if self.runs:
             os._exit(1)
+
+
+def _loaded(operation: str, pid: int, program: Received) -> tuple[Any, Any, Any]:
+    """The program and its arguments."""
+    try:
+        found: tuple[Any, Any, Any] = program.load()
+    except Exception as error:
+        raise UsageError(
+            f"{operation}: arguments main, args, kwargs: expected what can be unpickled on the ranks, got "
+            f"{type(error).__name__} on processor {pid}: {error}; make on the ranks what cannot be sent, and give "
+            "them the modules that it needs"
+        ) from error
+    return found
 
 
 def _raised(error: BaseException) -> Raised:
@@ -211,7 +227,7 @@ def _define(function: Any) -> None:
 
 def main() -> None:
     """Meet who has started this rank, and serve until that one ends it."""
-    address, _, progress = os.environ.pop(ADDRESS).rpartition(" ")
+    address, progress, operation = os.environ.pop(ADDRESS).rsplit(" ", 2)
     line = connect(address)
     own = f"{socket.gethostname()} {os.getpid()}"
     lines = []
@@ -224,7 +240,7 @@ def main() -> None:
         stream.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
     from .world import usable_mpi
 
-    mpi = usable_mpi("pybsp.start_ranks")
+    mpi = usable_mpi(operation)
     library = mpi.Get_library_version().split("\n")[0].strip("\0 ")
     world = mpi.COMM_WORLD
     lines[0].send(Hello(world.rank, world.size, socket.gethostname(), os.getpid(), library))

@@ -29,6 +29,7 @@ CHECKPOINT_EVERY = "PYBSP_CHECKPOINT_EVERY"
 CHECKPOINT_KEEP = "PYBSP_CHECKPOINT_KEEP"
 RECORD = "PYBSP_RECORD"
 NOTICE = "PYBSP_NOTICE"  # set by `pybsp run`: the file by which it gives notice
+RECEIPT = "PYBSP_RECEIPT"  # set by the command line: the file that is there once a run has seen to the ledger
 
 DEFAULTS = {
     MACHINE: "",
@@ -48,6 +49,7 @@ DEFAULTS = {
     CHECKPOINT_KEEP: "2",
     RECORD: "",
     NOTICE: "",
+    RECEIPT: "",
     COMPILED: "1",
 }
 
@@ -57,7 +59,7 @@ OF_CHECKPOINTS = (CHECKPOINT, CHECKPOINT_EVERY, CHECKPOINT_KEEP, RECORD)
 # Agreed on at the beginning of each run.
 OF_RUN = (MACHINE, ROUTER, LEDGER, TRACE, PROGRESS, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL, *OF_CHECKPOINTS)
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
-OF_PROCESS = (COMPILED, NOTICE)  # each processor heeds its own
+OF_PROCESS = (COMPILED, NOTICE, RECEIPT)  # each processor heeds its own
 
 _processor_0s: dict[str, str] = {}  # of those that are not set here
 

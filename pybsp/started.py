@@ -6,9 +6,12 @@ they print, and gives back their results. It is no rank itself, and loads no MPI
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import process, slurm
 from .errors import ProcessorError, UsageError
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from .ledger import Ledger
     from .machine import BSPMachine
     from .routing.choice import Routing
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,9 +78,10 @@ def start_ranks(
 
     Raises:
         Exception: what main raised, on the lowest processor that failed of itself; the cause has its traceback there.
-        ProcessorError: a processor ended, or its exception cannot be sent.
+        ProcessorError: a processor ended, or its exception cannot be sent, or its result cannot be unpickled here.
         SyncError: the processors did not do the same.
-        UsageError: wrong arguments; called by a rank, or inside of a run.
+        UsageError: wrong arguments, as those that cannot be pickled here, or unpickled on the ranks; called by a rank,
+            or inside of a run.
         LauncherError: no ranks could be started.
 
     Examples:
@@ -86,9 +92,11 @@ def start_ranks(
         >>> pybsp.start_ranks(main, 10, n=3).results
         [20, 0, 10]
     """
-    _check("pybsp.start_ranks", main, args, timeout, n=n, hosts=hosts, router=router, machine=machine, checked=checked)
-    with ranks(n, hosts=hosts) as started:
-        return started.run(main, *args, router=router, machine=machine, checked=checked, timeout=timeout, **kwargs)
+    own = "pybsp.start_ranks"
+    timeout = _check(own, main, args, timeout, n=n, hosts=hosts, router=router, machine=machine, checked=checked)
+    options = {"router": router, "machine": machine, "checked": checked, "timeout": timeout}
+    with Ranks(n, hosts, own) as started:
+        return started.execute(own, main, args, kwargs, options)
 
 
 def ranks(n: int | None = None, *, hosts: str | Sequence[str] | None = None) -> Ranks:
@@ -110,6 +118,10 @@ class Ranks:
     What a program leaves in modules is there in the next one. Where a run has ended with the job (an interrupt, a
     processor that died), the next one gets new ranks.
 
+    Threads may share them, as those of an executor do: their runs take turns, in no certain order. To run at the same
+    time, each thread needs ranks of its own. An interrupt is for the main thread alone: where that waits for its turn,
+    it waits no longer, and the other's run goes on.
+
     Attributes:
         p: how many.
 
@@ -120,11 +132,14 @@ class Ranks:
         >>> ranks.close()
     """
 
-    def __init__(self, n: int | None, hosts: str | Sequence[str] | None) -> None:
-        _require_outside("pybsp.ranks")
-        self.p, self._hosts = _number(n), _hosts(hosts)
-        self._job: Job | None = Job(self.p, self._hosts)
+    def __init__(self, n: int | None, hosts: str | Sequence[str] | None, operation: str = "pybsp.ranks") -> None:
+        _require_outside(operation)
+        self.p, self._hosts = _number(operation, n), _hosts(operation, hosts)
+        self._process = os.getpid()
+        self._turns = RLock()  # what a signal handler calls in a thread that has its turn must not wait for that thread
+        self._in_use = False  # by the thread that has its turn
         self._closed = False
+        self._job: Job | None = Job(self.p, self._hosts, operation)
 
     def __enter__(self) -> Ranks:
         return self
@@ -142,10 +157,29 @@ class Ranks:
         timeout: float | None = None,
         **kwargs: Any,
     ) -> Execution:
-        """Run a program on these ranks; see `start_ranks`."""
+        """Run a program on these ranks; see `start_ranks`.
+
+        It waits for its turn while another thread runs a program on them. What that one calls meanwhile in its own
+        thread, as a signal handler, could wait for ever: there it is a UsageError.
+        """
         timeout = _check("ranks.run", main, args, timeout, router=router, machine=machine, checked=checked)
         options = {"router": router, "machine": machine, "checked": checked, "timeout": timeout}
-        ended, ledger = self.attempt(main, args, kwargs, options)
+        return self.execute("ranks.run", main, args, kwargs, options)
+
+    def execute(
+        self,
+        operation: str,
+        main: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        options: dict[str, Any],
+    ) -> Execution:
+        """`run`, for an operation that errors name.
+
+        Args:
+            options: as `run` has them, checked.
+        """
+        ended, ledger = self.attempt(main, args, kwargs, options, operation=operation)
         failed = sorted((one for one in ended if one.error is not None), key=lambda one: not one.own)
         for first in failed:
             assert first.error is not None
@@ -161,6 +195,7 @@ class Ranks:
         options: dict[str, Any],
         limit: float | None = None,
         name: str = "",
+        operation: str = "ranks.run",
     ) -> tuple[list[Ended], Ledger | None]:
         """How a program ends on each of these ranks, and the ledger where it ends well on all.
 
@@ -168,50 +203,88 @@ class Ranks:
             options: as `run` has them, checked.
             limit: seconds after which the ranks are ended.
             name: of the program, for errors; its own where there is none.
+            operation: that the user has called, for errors.
 
         Raises:
             TimeoutError: they were.
             ProcessorError, LauncherError: see `start_ranks`.
         """
         __tracebackhide__ = True  # by pytest
-        if self._closed:
-            raise UsageError("ranks.run: these ranks have been closed; pybsp.ranks starts new ones")
-        if self._job is not None and self._job.inherited:
-            raise UsageError(
-                "ranks.run: these ranks are those of the process that started them, and this is a child that was "
-                "forked since; pybsp.ranks starts others here"
-            )
+        self._require_usable(operation)
         try:
             program = pickled((main, args, kwargs))
         except Exception as error:
             raise UsageError(
-                "ranks.run: arguments main, args, kwargs: expected what cloudpickle can pickle, with all that main "
+                f"{operation}: arguments main, args, kwargs: expected what cloudpickle can pickle, with all that main "
                 f"refers to, got {type(error).__name__}: {error}; make on the ranks what cannot be sent"
             ) from error
-        if self._job is None:
-            self._job = Job(self.p, self._hosts)
-        try:
-            return self._job.run(program, options, name or getattr(main, "__qualname__", repr(main)), limit)
-        finally:
-            if self._job.over:
-                self._job = None
+        name = name or getattr(main, "__qualname__", repr(main))
+        run = partial(Job.run, program=program, options=options, name=name, limit=limit, operation=operation)
+        return self._in_turn(operation, run)
 
     def ready(self) -> None:
         """Wait until the ranks are there; a run does so too. Raises LauncherError where they do not come."""
-        if self._job is None:
-            self._job = Job(self.p, self._hosts)
-        try:
-            self._job.ready()
-        finally:
-            if self._job.over:
-                self._job = None
+        self._in_turn("ranks.ready", partial(Job.ready, operation="ranks.ready"))
 
     def close(self) -> None:
-        """End the ranks. May be called more than once."""
+        """End the ranks. May be called more than once.
+
+        A program that another thread runs on them is ended: there, `run` raises a UsageError.
+        """
         self._closed = True
-        if self._job is not None:
-            self._job.end()
-            self._job = None
+        if self._inherited:
+            return
+        job = self._job
+        if job is not None:
+            job.stopping = True
+        with self._turns:
+            if self._in_use:
+                return  # a signal handler's call, in the thread of the run, which ends now
+            self._in_use = True
+            try:
+                if self._job is not None:
+                    self._job.end()
+            finally:
+                self._job, self._in_use = None, False
+
+    # -- who may use them ---------------------------------------------------------------------------------------------
+
+    @property
+    def _inherited(self) -> bool:
+        """Whether this is a copy, in a child that was forked since: nobody there ends a turn that a thread had."""
+        return os.getpid() != self._process
+
+    def _require_usable(self, operation: str) -> None:
+        if self._closed:
+            raise UsageError(f"{operation}: these ranks have been closed; pybsp.ranks starts new ones")
+        if self._inherited:
+            raise UsageError(
+                f"{operation}: these ranks are those of the process that started them, and this is a child that was "
+                "forked since; pybsp.ranks starts others here"
+            )
+
+    def _in_turn(self, operation: str, act: Callable[[Job], T]) -> T:
+        """Do something with the job while no other thread uses it."""
+        __tracebackhide__ = True  # by pytest
+        self._require_usable(operation)
+        with self._turns:
+            if self._in_use:
+                raise UsageError(
+                    f"{operation}: a run on these ranks goes on in this thread, which has called this meanwhile, as "
+                    "from a signal handler; call it after that run, or pybsp.ranks starts others"
+                )
+            self._require_usable(operation)
+            self._in_use = True
+            try:
+                if self._job is None:
+                    self._job = Job(self.p, self._hosts, operation)
+                if self._closed:  # by another thread, which may have seen no job to stop
+                    self._job.stopping = True
+                return act(self._job)
+            finally:
+                self._in_use = False
+                if self._job is not None and self._job.over:
+                    self._job = None
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -240,18 +313,18 @@ def _require_outside(operation: str) -> None:
         raise UsageError(f"{operation}: a run is going on in this process; call functions of its bsp instead")
 
 
-def _number(n: int | None) -> int:
+def _number(operation: str, n: int | None) -> int:
     if n is None:
         return default_count()
     if type(n) is not int or n < 1:
-        raise UsageError(f"pybsp.ranks: argument n: expected a whole number of at least 1, got {n!r}")
+        raise UsageError(f"{operation}: argument n: expected a whole number of at least 1, got {n!r}")
     return n
 
 
-def _hosts(hosts: str | Sequence[str] | None) -> str:
+def _hosts(operation: str, hosts: str | Sequence[str] | None) -> str:
     names = hosts.split(",") if isinstance(hosts, str) else list(hosts or ())
     if (hosts is not None and not names) or not all(isinstance(one, str) and one.strip() for one in names):
-        raise UsageError(f"pybsp.ranks: argument hosts: expected names of hosts, as 'a,b' or ['a', 'b'], got {hosts!r}")
+        raise UsageError(f"{operation}: argument hosts: expected names of hosts, as 'a,b' or ['a', 'b'], got {hosts!r}")
     return ",".join(one.strip() for one in names)
 
 

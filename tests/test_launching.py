@@ -433,6 +433,25 @@ def test_a_ledger_that_can_no_longer_be_written_costs_no_result(tmp_path: Path, 
     assert len(found["supersteps"]) == 1
 
 
+@pytest.mark.parametrize("start", [["run", "-n", "1"], ["simulate", "-p", "2"]], ids=["ranks", "virtual"])
+@pytest.mark.parametrize("end", ["pass", "import sys; sys.exit()", "import sys; sys.exit(3)"], ids=["", "exit", "3"])
+def test_a_ledger_that_no_run_has_written_is_told(tmp_path: Path, start: list[str], end: str) -> None:
+    program, ledger = tmp_path / "program.py", tmp_path / "ledger.json"
+    program.write_text(f"def main(bsp):\n    bsp.sync()\n{end}\n")
+    ended = run([sys.executable, "-m", "pybsp", *start, "--ledger", str(ledger), str(program)])
+    text = f"pybsp {start[0]}: no BSP run has written the ledger {ledger}; pybsp.run(main) in {program} would\n"
+    assert (ended.code, ended.out, ended.err) == ((3, "", "") if "3" in end else (0, "", text))
+
+
+@pytest.mark.parametrize("start", [["run", "-n", "1"], ["simulate", "-p", "2"]], ids=["ranks", "virtual"])
+def test_a_ledger_that_was_written_needs_no_word(tmp_path: Path, start: list[str]) -> None:
+    program, ledger = tmp_path / "program.py", tmp_path / "ledger.json"
+    program.write_text("import pybsp\npybsp.run(lambda bsp: bsp.sync())\n")
+    ended = run([sys.executable, "-m", "pybsp", *start, "--ledger", str(ledger), str(program)])
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    assert ledger.exists()
+
+
 @pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_program_may_finalize_mpi_itself_after_its_runs(p: int, tmp_path: Path) -> None:

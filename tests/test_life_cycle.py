@@ -140,6 +140,7 @@ VALUES = {
     settings.CHECKPOINT_KEEP: ("2", "3"),
     settings.RECORD: ("0", "1"),
     settings.NOTICE: ("one", "other"),
+    settings.RECEIPT: ("one", "other"),
     settings.COMPILED: ("0", "1"),
 }
 

@@ -95,7 +95,7 @@ def test_by_itself_a_job_has_as_many_ranks_as_cores_that_may_be_used(monkeypatch
     for cores in (1, 7):
         monkeypatch.setattr(process, "allowed_cores", lambda cores=cores: cores)
         assert default_count() == cores
-        assert started._number(None) == cores
+        assert started._number("pybsp.ranks", None) == cores
 
 
 def test_tasks_on_this_node() -> None:

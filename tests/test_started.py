@@ -8,9 +8,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent
-from threading import Thread
+from threading import Thread, Timer
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -264,6 +266,134 @@ def test_ranks_of_other_hosts_come_by_the_network(monkeypatch: pytest.MonkeyPatc
             assert [one.sum() for one in execution.results] == [(number + pid) * MANY for pid in range(P)]
 
 
+# -- several threads ---------------------------------------------------------------------------------------------------
+
+
+class Calling:
+    """An argument that calls something when it is pickled, as the last thing before its run waits for its turn."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call = call
+
+    def __reduce__(self) -> tuple[type[str], tuple[()]]:
+        self.call()
+        return str, ()
+
+
+class Runs:
+    """A run in a thread: it says that it has begun, and goes on until it may end."""
+
+    def __init__(self, ranks: pybsp.Ranks, folder: Path) -> None:
+        self.may_end = folder / "may end"
+        self.outcome: list[Any] = []
+        begun = folder / "begun"
+        self._thread = Thread(target=self._run, args=(ranks, begun), daemon=True)
+        self._thread.start()
+        while not begun.exists():
+            assert self._thread.is_alive(), self.outcome
+            time.sleep(0.001)
+
+    def _run(self, ranks: pybsp.Ranks, begun: Path) -> None:
+        def main(bsp: pybsp.BSP, begun: Path, may_end: Path) -> tuple[str, int]:
+            begun.touch()
+            while not may_end.exists():
+                time.sleep(0.001)
+            bsp.sync()
+            return "first", bsp.pid
+
+        try:
+            self.outcome += ranks.run(main, begun, self.may_end).results
+        except BaseException as error:
+            self.outcome.append(error)
+
+    def end(self) -> list[Any]:
+        """Results, or what was raised."""
+        self.may_end.touch()
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "it hangs"
+        return self.outcome
+
+
+def test_runs_of_several_threads_take_turns(ranks: pybsp.Ranks, tmp_path: Path) -> None:
+    first = Runs(ranks, tmp_path)
+    others: dict[int, list[Any]] = {}
+
+    def run(number: int) -> None:
+        ready = Calling(Timer(0.1, first.may_end.touch).start)
+        others[number] = ranks.run(lambda bsp, ready: (bsp.sync(), number)[1], ready).results
+
+    threads = [Thread(target=run, args=(number,), daemon=True) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive(), "it hangs"
+    assert first.end() == [("first", 0), ("first", 1)]
+    assert others == {number: [number] * P for number in range(4)}
+
+
+def test_an_interrupt_while_it_waits_for_its_turn_leaves_the_others_run_alone(
+    ranks: pybsp.Ranks, tmp_path: Path
+) -> None:
+    first = Runs(ranks, tmp_path)
+    interrupt = Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        ranks.run(ring, Calling(interrupt.start))
+    assert first.end() == [("first", 0), ("first", 1)]
+    assert ranks.run(ring, 1).results == [1, 0]
+
+
+def test_a_signal_handlers_call_in_the_midst_of_a_run_is_an_error(ranks: pybsp.Ranks) -> None:
+    raised: list[Exception] = []
+
+    def handler(number: int, frame: object) -> None:
+        try:
+            ranks.run(ring, 1)
+        except Exception as error:
+            raised.append(error)
+
+    def main(bsp: pybsp.BSP, process: int, number: signal.Signals) -> int:
+        if bsp.pid == 0:
+            os.kill(process, number)
+        bsp.sync()
+        return bsp.pid
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    try:
+        assert ranks.run(main, os.getpid(), signal.SIGUSR2).results == [0, 1]
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    (error,) = raised
+    assert isinstance(error, pybsp.UsageError)
+    assert "a run on these ranks goes on in this thread" in str(error)
+
+
+def test_close_ends_the_run_of_another_thread(tmp_path: Path) -> None:
+    with pybsp.ranks(1) as ranks:
+        first = Runs(ranks, tmp_path)
+    (error,) = first.end()
+    assert isinstance(error, pybsp.UsageError)
+    assert "main was ended, as its ranks were closed while it ran" in str(error)
+
+
+def test_a_child_that_is_forked_while_a_thread_has_its_turn_hangs_nowhere(ranks: pybsp.Ranks, tmp_path: Path) -> None:
+    first = Runs(ranks, tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a fork beside threads
+        child = os.fork()
+    if child == 0:
+        status = 1
+        with suppress(BaseException):
+            signal.alarm(30)
+            with pytest.raises(pybsp.UsageError, match="a child that was forked since"):
+                ranks.run(ring, 1)
+            ranks.close()
+            status = 0
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert first.end() == [("first", 0), ("first", 1)]
+
+
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +442,60 @@ def test_what_cannot_be_sent_is_an_error(ranks: pybsp.Ranks) -> None:
         ranks.run(lambda bsp: unsent)
     with pytest.raises(TypeError, match="the result cannot be sent"):
         ranks.run(lambda bsp: (one for one in [1]))
+
+
+class Refusing:
+    """What can be pickled, and not be made again: in this process, or in any (0)."""
+
+    def __init__(self, process: int) -> None:
+        self.process = process
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        if state["process"] in (0, os.getpid()):
+            raise KeyError("no such state")
+
+
+def of_a_module_of_the_ranks(bsp: pybsp.BSP) -> Any:
+    if bsp.pid == 0:
+        return 0
+    sys.modules["only_there"] = module = ModuleType("only_there")
+    kind: Any = type("There", (), {"__module__": "only_there"})
+    module.There = kind  # type: ignore[attr-defined]
+    return kind()
+
+
+def test_a_result_that_cannot_be_unpickled_is_an_error_that_says_whose(ranks: pybsp.Ranks) -> None:
+    here = os.getpid()
+    with pytest.raises(
+        pybsp.ProcessorError,
+        match=r"^ranks\.run: the result of processor 0: expected .*, got KeyError: 'no such state'; return ",
+    ) as caught:
+        ranks.run(lambda bsp: Refusing(here))
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(
+        pybsp.ProcessorError, match=r"^ranks\.run: the result of processor 1: .*, got ModuleNotFoundError: .*only_there"
+    ) as caught:
+        ranks.run(of_a_module_of_the_ranks)
+    assert caught.value.pid == 1
+    assert ranks.run(ring, 1).results == [1, 0]
+
+
+def test_an_argument_that_cannot_be_unpickled_on_ranks_is_an_error(ranks: pybsp.Ranks) -> None:
+    text = r": arguments main, args, kwargs: expected what can be unpickled on the ranks, got KeyError on processor 0: "
+    with pytest.raises(pybsp.UsageError, match=r"^ranks\.run" + text) as caught:
+        ranks.run(lambda bsp, refusing: None, Refusing(0))
+    assert "in __setstate__" in str(caught.value.__cause__)
+    with pytest.raises(pybsp.UsageError, match=r"^pybsp\.start_ranks" + text):
+        pybsp.start_ranks(lambda bsp, refusing: None, Refusing(0), n=1)
+    assert ranks.run(ring, 1).results == [1, 0]
+
+
+def test_errors_name_the_operation_that_was_called(ranks: pybsp.Ranks) -> None:
+    unsent = (one for one in [1])
+    with pytest.raises(pybsp.UsageError, match=r"^pybsp\.start_ranks: arguments main, args, kwargs: expected what"):
+        pybsp.start_ranks(lambda bsp: unsent, n=1)
+    with pytest.raises(pybsp.UsageError, match=r"^ranks\.run: arguments main, args, kwargs: expected what"):
+        ranks.run(lambda bsp: unsent)
 
 
 def test_processors_that_do_not_do_the_same_are_an_error(ranks: pybsp.Ranks) -> None:
@@ -425,20 +609,24 @@ def test_a_run_that_outlasts_its_limit_says_where_ranks_are(capfd: pytest.Captur
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: pybsp.start_ranks(ring, 1, n=0), "argument n: expected a whole number of at least 1, got 0"),
-        (lambda: pybsp.ranks(True), "argument n: expected a whole number of at least 1, got True"),
+        (
+            lambda: pybsp.start_ranks(ring, 1, n=0),
+            r"^pybsp\.start_ranks: argument n: expected a whole number of at least 1, got 0",
+        ),
+        (lambda: pybsp.ranks(True), r"^pybsp\.ranks: argument n: expected a whole number of at least 1, got True"),
         (lambda: pybsp.ranks(2, hosts=[]), "argument hosts: expected names of hosts"),
         (
             lambda: pybsp.start_ranks(cast(Any, "ring"), n=2),
             "argument main: expected a function of a BSP machine, got 'ring'",
         ),
+        (lambda: pybsp.start_ranks(ring, 1, n=2, hosts=[]), r"^pybsp\.start_ranks: argument hosts: expected names"),
         (lambda: pybsp.start_ranks(ring, 1, n=2, timeout=0), "argument timeout: expected None or seconds"),
         (lambda: pybsp.start_ranks(lambda bsp, n: n, n=2), "argument n: expected it to be for pybsp.start_ranks alone"),
         (lambda: pybsp.simulate(lambda bsp: pybsp.ranks(2), p=1), "a run is going on in this process"),
         (lambda: pybsp.run(lambda bsp: None, p=4), r"takes none of this name: .*pybsp.start_ranks\(main, n=4\)"),
         (lambda: pybsp.run(ring, 3, n=2), r"takes none of this name: .*pybsp.simulate\(main, p=2\)"),
     ],
-    ids=["n", "bool", "hosts", "main", "timeout", "keyword", "inside", "run p", "run n"],
+    ids=["n", "bool", "hosts", "main", "hosts of start_ranks", "timeout", "keyword", "inside", "run p", "run n"],
 )
 def test_wrong_calls_are_errors_that_say_what_was_meant(call: Callable[[], object], text: str) -> None:
     with pytest.raises(pybsp.UsageError, match=text):
@@ -457,10 +645,10 @@ def test_without_a_number_there_are_as_many_as_the_allocation_has_tasks(monkeypa
     with monkeypatch.context() as alone:
         alone.delenv("SLURM_JOB_ID", raising=False)
         alone.setenv("SLURM_NTASKS", "7")  # which somebody has left behind
-        assert started._number(None) == process.allowed_cores()
+        assert started._number("pybsp.ranks", None) == process.allowed_cores()
     monkeypatch.setenv("SLURM_JOB_ID", "1")
     monkeypatch.setenv("SLURM_TASKS_PER_NODE", "2(x3)")
-    assert started._number(None) == 6
+    assert started._number("pybsp.ranks", None) == 6
 
 
 def test_a_rank_of_a_job_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +664,10 @@ def test_ranks_that_do_not_start_say_why(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (tmp_path / "mpi4py").mkdir()
     (tmp_path / "mpi4py" / "__init__.py").write_text("raise ImportError('libmpi.so.99: cannot open')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(pybsp.LauncherError, match=r"2 ranks could not be started: (.|\n)*libmpi.so.99: cannot open"):
+    with pytest.raises(
+        pybsp.LauncherError,
+        match=r"^pybsp\.start_ranks: 2 ranks could not be started: (.|\n)*libmpi.so.99: cannot open",
+    ):
         pybsp.start_ranks(ring, 1, n=2)
 
 

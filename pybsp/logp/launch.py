@@ -19,7 +19,7 @@ from .. import chrome, settings, simulation
 from ..clocks import Clock
 from ..errors import ProcessorError, UsageError
 from ..failures import Failure, failure_of, learned, processor_error, speaker
-from ..ledger import require_place, versions
+from ..ledger import acknowledge, require_place, versions
 from ..machine import LogPMachine
 from ..session import Session
 from ..transport import END, FAIL, KIND, LOGP, Arrival
@@ -290,6 +290,7 @@ def _without_ledger(path: str | None) -> list[str]:
     if not path or _ledger_noted:
         return []
     _ledger_noted = True
+    acknowledge()
     return [
         f"a LogP run has no supersteps, and writes nothing to the ledger {path}; `pybsp run --trace FILE` keeps every "
         "message, which `pybsp report FILE` shows, and pybsp.routing.logp_on_bsp makes a BSP program with a ledger"
