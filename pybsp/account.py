@@ -85,10 +85,6 @@ class Account:
         """Seconds of computing in the superstep that goes on, as this process measures them."""
         return clock() - self.left
 
-    def after(self) -> float:
-        """Seconds of computing in the superstep that goes on, where it ends no more: the program has ended."""
-        return self.computed()
-
     def set_computed(self, seconds: float) -> None:
         """So many they are until now."""
         self.left = clock() - seconds
@@ -236,6 +232,7 @@ class VirtualAccount(Account):
         return super().time() + (self._part_seconds + self._running())
 
     def after(self) -> float:
+        """Seconds of computing in the superstep that goes on, where it ends no more: the program has ended."""
         return self._part_seconds + self._running()
 
     def _running(self) -> float:

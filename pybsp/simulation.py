@@ -263,8 +263,10 @@ def _simulated(
     scheduler = Scheduler()
     meeting = VirtualMeeting(p, scheduler, machine, clock, carry)
     transports = [VirtualTransport(meeting, pid) for pid in range(p)]
+    accounts = [VirtualAccount(transport, machine, measure) for transport in transports]
     supersteps = [
-        SuperstepEngine(t, make_router(routing, t), VirtualAccount(t, machine, measure), checked) for t in transports
+        SuperstepEngine(transport, make_router(routing, transport), account, checked)
+        for transport, account in zip(transports, accounts, strict=True)
     ]
     results: list[Any] = [None] * p
     after = [0.0] * p
@@ -275,7 +277,7 @@ def _simulated(
             superstep.account.begin()
             try:
                 results[superstep.pid] = program(BSP(superstep, machine))
-                after[superstep.pid] = superstep.account.after()
+                after[superstep.pid] = accounts[superstep.pid].after()
                 superstep.finish(line)
                 if superstep.saver is not None:
                     superstep.saver.close()
