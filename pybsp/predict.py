@@ -16,6 +16,7 @@ import runpy
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -330,7 +331,7 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[simul
     """
     runs: list[simulation.Simulation] = []
     chosen = simulation.SimulateOptions(p, measure=True, runs=runs, one_node=len(set(machine.hosts)) == 1)
-    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, _as_it_was(), _silent():
+    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, _as_it_was(program[0]), _silent():
         file = os.path.join(folder, "machine.json")
         machine.save(file)
         os.environ[settings.MACHINE] = file
@@ -354,12 +355,13 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[simul
 
 
 @managed
-def _as_it_was() -> Iterator[None]:
+def _as_it_was(program: str) -> Iterator[None]:
     """After the block this process is as before, for the next number of processors; in it there is no collector.
 
     Its pauses would count as one processor's computing, for which all others wait.
     """
     arguments, path, environment, folder = sys.argv, list(sys.path), dict(os.environ), Path.cwd()
+    modules, below = set(sys.modules), Path(program).resolve().parent
     gc.collect()
     gc.disable()
     try:
@@ -370,6 +372,18 @@ def _as_it_was() -> Iterator[None]:
         sys.argv, sys.path[:] = arguments, path
         os.environ.clear()
         os.environ.update(environment)
+        for name in sys.modules.keys() - modules:
+            if _of_program_itself(name, below):
+                del sys.modules[name]
+
+
+def _of_program_itself(name: str, folder: Path) -> bool:
+    """Whether a module is a part of the program in that folder, which may have read its arguments: no library."""
+    file = getattr(sys.modules[name], "__file__", None)
+    if file is None or name.partition(".")[0] == __package__ or file.endswith(tuple(EXTENSION_SUFFIXES)):
+        return False
+    path = Path(file).resolve()
+    return path.is_relative_to(folder) and not {"site-packages", "dist-packages"} & set(path.parts)
 
 
 @managed
