@@ -20,6 +20,7 @@ from .checkpoints.notice import NoticeFile, new_file
 from .checkpoints.record import RecordReader
 from .configured import TYPES, Choice, configured
 from .errors import BSPError, LauncherError, UsageError
+from .files import require_different
 from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
 from .mpiexec import default_count, whence_count
@@ -106,11 +107,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _report(options: argparse.Namespace) -> int:
     traces = [path for path in options.ledger if logp_report.is_trace(path)]
-    if options.machine and not traces:
+    if options.machine is not None and not traces:
         raise UsageError("--machine: expected a file of LogP runs, which `pybsp run --trace` writes of LogP programs")
+    if options.html is not None:
+        require_place(options.html, "--html")
+        require_different(
+            [("--html", options.html)],
+            [*((f"the ledger {path}", path) for path in options.ledger), ("--machine", options.machine)],
+        )
     if traces:
         return _report_traces(options, traces)
-    if options.html:
+    if options.html is not None:
         return page.write(options.ledger, options.html)
     return max([report.report(ledger, options.all) for ledger in options.ledger])
 
@@ -133,8 +140,8 @@ def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:
     """Of LogP runs."""
     if len(options.ledger) > 1:
         raise UsageError(f"expected one trace file, got {' '.join(options.ledger)}")
-    machine = LogPMachine.load(options.machine) if options.machine else None
-    if not options.html:
+    machine = None if options.machine is None else LogPMachine.load(options.machine)
+    if options.html is None:
         return logp_report.report(traces[0], machine)
     heading = f"Trace {Path(traces[0]).name}"
     return page.put(page.framed(heading, logp_report.page_parts(traces[0], machine)), options.html)
@@ -181,19 +188,23 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
     found = {}
     if not Path(options.program).is_file():
         raise LauncherError(f"program {options.program}: there is no such file")
-    if options.machine:
+    if options.machine is not None:
         # A LogP program needs no BSP machine.
         present = [kind for kind in (BSPMachine, LogPMachine) if kind.is_in(options.machine)]
         (present or [BSPMachine])[0].load(options.machine)
         found["PYBSP_MACHINE"] = str(Path(options.machine).resolve())
     if options.checked:
         found["PYBSP_CHECKED"] = "1"
-    if options.ledger:
+    if options.ledger is not None:
         require_place(options.ledger, "--ledger")
         found[settings.LEDGER] = str(Path(options.ledger).resolve())
-    if options.trace:
+    if options.trace is not None:
         require_place(options.trace, "--trace")
         found[settings.TRACE] = str(Path(options.trace).resolve())
+    require_different(
+        [("--ledger", options.ledger), ("--trace", options.trace)],
+        [("--machine", options.machine), ("the program", options.program)],
+    )
     return found
 
 

@@ -29,8 +29,8 @@ from .decoding import harmless
 from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
-from .files import replacing
-from .ledger import PartTotals, Record, read
+from .files import replacing, require_different
+from .ledger import PartTotals, Record, read, require_place
 from .machine import BSPMachine, resized
 from .managed import managed
 from .page import framed
@@ -161,7 +161,7 @@ def _count(text: str) -> int:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    path = options.machine or settings.text(settings.MACHINE)
+    path = settings.text(settings.MACHINE) if options.machine is None else options.machine
     if not path:
         raise UsageError(
             "--machine: expected a machine file of the machine that is asked about: write one there with "
@@ -176,6 +176,9 @@ def _predict(options: argparse.Namespace) -> int:
     if not Path(options.target).is_file():
         why = "expected a file" if Path(options.target).exists() else "there is no such file"
         raise UsageError(f"{options.target}: {why}")
+    if options.html is not None:
+        require_place(options.html, "--html")
+        require_different([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
     of_ledger = options.target.endswith(".json")
     remarks = list(_left_out(machine, path, factors, of_ledger))
     if of_ledger:
@@ -188,7 +191,7 @@ def _predict(options: argparse.Namespace) -> int:
         if not options.p:
             raise UsageError("-p: expected the numbers of processors to predict for, as -p 1 2 4 8")
         tables = [_of_program(options, machine, faster)]
-    if options.html:
+    if options.html is not None:
         _write(options, tables, remarks)
     console = Console()
     if not console.is_terminal:

@@ -243,7 +243,10 @@ def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Pa
         (["PROGRAM", "x", "-p", "2", "--machine", "MACHINE"], "failed for p = 2: ValueError: invalid literal"),
         (["QUIET", "-p", "2", "--machine", "MACHINE"], "expected a program that calls pybsp.run"),
         (["EXIT", "-p", "2", "--machine", "MACHINE"], "ended with 3 for p = 2"),
-        (["PROGRAM", "1", "-p", "2", "--machine", "MACHINE", "--html", "/nowhere/x"], "--html: /nowhere/x: cannot be"),
+        (
+            ["PROGRAM", "1", "-p", "2", "--machine", "MACHINE", "--html", "/nowhere/x"],
+            "--html: expected a file that can be",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(

@@ -311,6 +311,8 @@ def test_no_rank_outlives_a_calibration_that_is_killed(tmp_path: Path, number: s
         (["--from", "nothing.csv", "-n", "2"], "--from: measures nothing; expected no n beside it"),
         (["--resume", "-o", "new.json"], "there are no samples to go on with"),
         (["-o", "no folder/machine.json"], "-o: expected a file that can be written"),
+        (["-o", "/"], "-o: expected a file that can be written, got /"),
+        (["-o", "."], "-o: expected a file that can be written, got ."),
         (["-o", "machine.csv"], "does not end in .csv"),
         (["--method", "guess"], "invalid choice: 'guess'"),
     ],
