@@ -189,6 +189,18 @@ def test_damaged_ledgers_are_refused_or_drawn(ledger: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["seconds", "seconds_mean", "measured", "exchange_predicted", "charged"])
+@pytest.mark.parametrize("figure", [5e-324, 1e-320, 1e-308])
+def test_figures_near_the_smallest_number_are_drawn(ledger: Path, tmp_path: Path, name: str, figure: float) -> None:
+    whole, out = json.loads(ledger.read_text()), tmp_path / "page.html"
+    records = whole["runs"][0]["supersteps"]
+    for some_of_them in records[3:4], records:
+        for record in some_of_them:
+            record[name] = figure
+        ledger.write_text(json.dumps(whole))
+        assert page.write([str(ledger)], str(out)) == 0
+
+
+@pytest.mark.parametrize("name", ["seconds", "seconds_mean", "measured", "exchange_predicted", "charged"])
 def test_figures_near_the_largest_number_are_drawn(ledger: Path, tmp_path: Path, name: str) -> None:
     whole, out = json.loads(ledger.read_text()), tmp_path / "page.html"
     records = whole["runs"][0]["supersteps"]
