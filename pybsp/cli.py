@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import runpy
@@ -38,6 +39,7 @@ PARTS = (
 )
 
 
+RUNNING = ("run", "simulate", "replay")  # commands whose output, and errors, are a program's
 INTERRUPTED = 130  # the exit status after Ctrl-C
 
 
@@ -46,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         status: int = options.action(options)
+        if options.command not in RUNNING:
+            sys.stdout.flush()
     except BSPError as error:
         print(f"pybsp {options.command}: {error}", file=sys.stderr)
         return 2
@@ -53,6 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "run":
             raise
         return _seen_enough()
+    except OSError as error:
+        if options.command in RUNNING or error.errno != errno.ENOSPC:
+            raise
+        _seen_enough()
+        print(f"pybsp {options.command}: standard output cannot be written ({error.strerror})", file=sys.stderr)
+        return 1
     return status
 
 
@@ -187,7 +197,8 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
     """What the options say, as the environment variables that `run` reads."""
     found = {}
     if not Path(options.program).is_file():
-        raise LauncherError(f"program {options.program}: there is no such file")
+        why = "expected a file" if Path(options.program).exists() else "there is no such file"
+        raise LauncherError(f"program {options.program}: {why}")
     if options.machine is not None:
         # A LogP program needs no BSP machine.
         present = [kind for kind in (BSPMachine, LogPMachine) if kind.is_in(options.machine)]

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import dataclasses
 import gc
+import math
 import os
 import re
 import runpy
@@ -191,6 +192,13 @@ def _predict(options: argparse.Namespace) -> int:
         if not options.p:
             raise UsageError("-p: expected the numbers of processors to predict for, as -p 1 2 4 8")
         tables = [_of_program(options, machine, faster)]
+    if not all(math.isfinite(row.time) for one in tables for row in one.predictions):
+        by = (
+            f"--scale: {' '.join(options.scale)}: with these factors"
+            if factors
+            else f"--machine: {path}: by this machine"
+        )
+        raise UsageError(f"{by} it would take longer than any number of seconds: expected others")
     if options.html is not None:
         _write(options, tables, remarks)
     console = Console()

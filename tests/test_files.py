@@ -8,6 +8,7 @@ import math
 import os
 import random
 import re
+import subprocess
 import warnings
 from collections.abc import Callable, Iterator
 from io import StringIO
@@ -31,6 +32,7 @@ from pybsp.machine import replace_file
 from pybsp.report import report
 
 from .calibration import example
+from .launching import python
 from .tiers import some
 
 DEEP = "[" * 10**5 + "]" * 10**5
@@ -441,3 +443,17 @@ def test_what_an_export_or_a_page_of_plots_would_replace_stays_where_the_disk_is
     assert "cannot be written (No space left on device)" in capsys.readouterr().err
     assert good.read_text() == "good"
     assert set(folder.iterdir()) == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize(
+    "arguments", ["report ledger.json", "show machine.json", "export machine.json --format bspbench"]
+)
+def test_where_standard_output_is_full_a_line_says_so(folder: Path, arguments: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            python("-m", "pybsp", *arguments.split()), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode == 1
+    (line,) = [line for line in ended.stderr.splitlines() if "standard output" in line or "Error" in line]
+    assert line.endswith(": standard output cannot be written (No space left on device)")

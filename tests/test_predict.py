@@ -236,6 +236,7 @@ def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Pa
         (["PROGRAM", "--machine", "MACHINE"], "-p: expected the numbers of processors"),
         (["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "h=2"], "--scale: expected one of g, l, o_msg"),
         (["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "g=nan"], "a factor above 0, got 'g=nan'"),
+        (["PROGRAM", "1", "-p", "2", "--machine", "MACHINE", "--scale", "r=1e-320"], "--scale: r=1e-320: with these"),
         (["PROGRAM", "-p", "2", "--machine", "PROGRAM"], "machine file .*program.py: "),
         (["nowhere.py", "-p", "2", "--machine", "MACHINE"], "nowhere.py: there is no such file"),
         (["MACHINE", "-p", "2", "--machine", "MACHINE"], "a ledger has its own p"),
