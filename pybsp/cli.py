@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import runpy
@@ -20,6 +21,7 @@ from .checkpoints.notice import NoticeFile, new_file
 from .checkpoints.record import RecordReader
 from .configured import TYPES, Choice, configured
 from .errors import BSPError, LauncherError, UsageError
+from .files import require_different
 from .ledger import require_place
 from .machine import BSPMachine, LogPMachine
 from .mpiexec import default_count, whence_count
@@ -37,6 +39,7 @@ PARTS = (
 )
 
 
+RUNNING = ("run", "simulate", "replay")  # commands whose output, and errors, are a program's
 INTERRUPTED = 130  # the exit status after Ctrl-C
 
 
@@ -45,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         status: int = options.action(options)
+        if options.command not in RUNNING:
+            sys.stdout.flush()
     except BSPError as error:
         print(f"pybsp {options.command}: {error}", file=sys.stderr)
         return 2
@@ -52,6 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "run":
             raise
         return _seen_enough()
+    except OSError as error:
+        if options.command in RUNNING or error.errno != errno.ENOSPC:
+            raise
+        _seen_enough()
+        print(f"pybsp {options.command}: standard output cannot be written ({error.strerror})", file=sys.stderr)
+        return 1
     return status
 
 
@@ -106,11 +117,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _report(options: argparse.Namespace) -> int:
     traces = [path for path in options.ledger if logp_report.is_trace(path)]
-    if options.machine and not traces:
+    if options.machine is not None and not traces:
         raise UsageError("--machine: expected a file of LogP runs, which `pybsp run --trace` writes of LogP programs")
+    if options.html is not None:
+        require_place(options.html, "--html")
+        require_different(
+            [("--html", options.html)],
+            [*((f"the ledger {path}", path) for path in options.ledger), ("--machine", options.machine)],
+        )
     if traces:
         return _report_traces(options, traces)
-    if options.html:
+    if options.html is not None:
         return page.write(options.ledger, options.html)
     return max([report.report(ledger, options.all) for ledger in options.ledger])
 
@@ -133,8 +150,8 @@ def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:
     """Of LogP runs."""
     if len(options.ledger) > 1:
         raise UsageError(f"expected one trace file, got {' '.join(options.ledger)}")
-    machine = LogPMachine.load(options.machine) if options.machine else None
-    if not options.html:
+    machine = None if options.machine is None else LogPMachine.load(options.machine)
+    if options.html is None:
         return logp_report.report(traces[0], machine)
     heading = f"Trace {Path(traces[0]).name}"
     return page.put(page.framed(heading, logp_report.page_parts(traces[0], machine)), options.html)
@@ -180,20 +197,25 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
     """What the options say, as the environment variables that `run` reads."""
     found = {}
     if not Path(options.program).is_file():
-        raise LauncherError(f"program {options.program}: there is no such file")
-    if options.machine:
+        why = "expected a file" if Path(options.program).exists() else "there is no such file"
+        raise LauncherError(f"program {options.program}: {why}")
+    if options.machine is not None:
         # A LogP program needs no BSP machine.
         present = [kind for kind in (BSPMachine, LogPMachine) if kind.is_in(options.machine)]
         (present or [BSPMachine])[0].load(options.machine)
         found["PYBSP_MACHINE"] = str(Path(options.machine).resolve())
     if options.checked:
         found["PYBSP_CHECKED"] = "1"
-    if options.ledger:
+    if options.ledger is not None:
         require_place(options.ledger, "--ledger")
         found[settings.LEDGER] = str(Path(options.ledger).resolve())
-    if options.trace:
+    if options.trace is not None:
         require_place(options.trace, "--trace")
         found[settings.TRACE] = str(Path(options.trace).resolve())
+    require_different(
+        [("--ledger", options.ledger), ("--trace", options.trace)],
+        [("--machine", options.machine), ("the program", options.program)],
+    )
     return found
 
 

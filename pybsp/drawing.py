@@ -39,9 +39,9 @@ class Axis:
         if not log:
             return cls(0.0, high, name)
         low = float(values.min()) if len(values) else 0.1
-        return cls(
-            10.0 ** math.floor(math.log10(low)), 10.0 ** min(308, math.ceil(math.log10(high) + 1e-9)), name, True
-        )
+        # Where ten times as little, or as much, is a number still.
+        first, last = max(-307, math.floor(math.log10(low))), max(-306, math.ceil(math.log10(high) + 1e-9))
+        return cls(10.0**first, 10.0 ** min(308, last), name, True)
 
     def at(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Where the values lie on the axis, from 0 to 1."""

@@ -1,13 +1,15 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and over no other one that a command was given."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
+
+from .errors import UsageError
 
 
 @contextmanager
@@ -38,3 +40,28 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         with suppress(OSError):
             beside.unlink()
         raise
+
+
+def require_different(outputs: Iterable[tuple[str, str | None]], inputs: Iterable[tuple[str, str | None]] = ()) -> None:
+    """Refuse a file to be written that is another one to be written, or one to be read, before anything is written.
+
+    Args:
+        outputs: what each was given as, and its path; None and "": there is none.
+        inputs: so, too, what is read.
+
+    Raises:
+        UsageError: two are the same file, links followed. What is no regular file, as a device, takes all.
+    """
+    seen: dict[str, str] = {}
+    for name, path in inputs:
+        if path:
+            seen.setdefault(os.path.realpath(path), name)
+    for name, path in outputs:
+        if not path or (Path(path).exists() and not Path(path).is_file()):
+            continue
+        other = seen.setdefault(os.path.realpath(path), name)
+        if other != name:
+            raise UsageError(
+                f"{name}: expected another file than that of {other}, which writing would destroy, got {path}; give "
+                "it a name of its own"
+            )

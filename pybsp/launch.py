@@ -20,6 +20,7 @@ from .checkpoints.record import Recorder
 from .checkpoints.saver import Saver
 from .combining import exchange_ledger
 from .errors import UsageError
+from .files import require_different
 from .keywords import check_keywords, takes, timeout_of
 from .ledger import Ledger, LedgerFile, mpi_library, require_place
 from .machine import BSPMachine, machine_in_force
@@ -303,6 +304,10 @@ class _BSPSession(Session[BSP]):
             path = settings.text(name)
             if path and self.world and self.transport.pid == 0:
                 require_place(path, name)  # before the work that it is to be about
+        if self.world and self.transport.pid == 0:
+            names = settings.LEDGER, settings.TRACE, settings.MACHINE
+            *outputs, machine = ((name, settings.text(name)) for name in names)
+            require_different(outputs, [machine])
         if self._checkpointing is not None:
             assert self._saver is not None
             checkpoints.prepare(self._saver, self._checkpointing, self.transport.pid)

@@ -1249,7 +1249,7 @@ def require_place(path: str, name: str) -> None:
         folder = file.resolve().parent
         good = folder.is_dir() and os.access(folder, os.W_OK)
     if not good:
-        raise UsageError(f"{name}: expected a file that can be written, got {path}")
+        raise UsageError(f"{name}: expected a file that can be written, got {path or repr(path)}")
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -126,6 +126,8 @@ class _Saved:
     @classmethod
     def _part(cls, path: str | os.PathLike[str]) -> dict[str, Any]:
         """This part of a machine file, with the fields that it must and may have."""
+        if not isinstance(path, (str, os.PathLike)):
+            raise UsageError(f"{cls.__name__}.load: argument path: expected that of a machine file, got {path!r:.80}")
         content = read_parts(Path(path))
         part = content.get(cls._PART)
         if not isinstance(part, dict):
@@ -260,6 +262,7 @@ class BSPMachine(_Saved):
     def __post_init__(self) -> None:
         self._check({"g": False, "l": False, "r": True, "o_msg": False, "o_item": False})
         self._check_errors()
+        self._check_forms()
         self._check_segments()
         self._check_ways()
         rates = dict(self.rates)
@@ -286,6 +289,22 @@ class BSPMachine(_Saved):
             False
         """
         return cls(p=p, g=1e-9, l=1e-5, r=1e9, calibrated=False)
+
+    def _check_forms(self) -> None:
+        """Refuse what is no pairs, rows or names at all."""
+        forms: dict[str, tuple[str, Callable[[Any], Any]]] = {
+            "rates": ("pairs (kind of work, flop/s), or a dict of them", dict),
+            "o_way": ("pairs (name, seconds), or a dict of them", dict),
+            "late": ("pairs (name, seconds), or a dict of them", dict),
+            "after": ("rows (seconds of computing, share of `late`)", lambda rows: [tuple(row) for row in rows]),
+            "hosts": ("names, one of each processor's", tuple),
+        }
+        try:
+            for name, (_, form) in forms.items():
+                form(getattr(self, name))
+        except (TypeError, ValueError):
+            value = getattr(self, name)
+            raise UsageError(f"BSPMachine: {name} must be {forms[name][0]}, got {value!r:.80}") from None
 
     def _check_segments(self) -> None:
         rows = self.segments

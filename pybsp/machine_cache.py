@@ -79,6 +79,7 @@ def find(place: Place) -> tuple[BSPMachine | None, str | None]:
                 f"machine file {path}: placement.hosts: expected those of this run, of which its name is made"
             )
     except UsageError as error:
-        return None, f"{error}; nothing is predicted by it: `pybsp run --calibrate` replaces it"
+        way = "remove that folder" if path.is_dir() else "`pybsp run --calibrate` replaces it"
+        return None, f"{error}; nothing is predicted by it: {way}"
     _read[path] = (key, machine)
     return machine, None

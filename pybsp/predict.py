@@ -10,12 +10,14 @@ import argparse
 import contextlib
 import dataclasses
 import gc
+import math
 import os
 import re
 import runpy
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,8 +30,8 @@ from .decoding import harmless
 from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
-from .files import replacing
-from .ledger import PartTotals, Record, read
+from .files import replacing, require_different
+from .ledger import PartTotals, Record, read, require_place
 from .machine import BSPMachine, resized
 from .managed import managed
 from .page import framed
@@ -160,7 +162,7 @@ def _count(text: str) -> int:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    path = options.machine or settings.text(settings.MACHINE)
+    path = settings.text(settings.MACHINE) if options.machine is None else options.machine
     if not path:
         raise UsageError(
             "--machine: expected a machine file of the machine that is asked about: write one there with "
@@ -175,6 +177,9 @@ def _predict(options: argparse.Namespace) -> int:
     if not Path(options.target).is_file():
         why = "expected a file" if Path(options.target).exists() else "there is no such file"
         raise UsageError(f"{options.target}: {why}")
+    if options.html is not None:
+        require_place(options.html, "--html")
+        require_different([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
     of_ledger = options.target.endswith(".json")
     remarks = list(_left_out(machine, path, factors, of_ledger))
     if of_ledger:
@@ -187,7 +192,14 @@ def _predict(options: argparse.Namespace) -> int:
         if not options.p:
             raise UsageError("-p: expected the numbers of processors to predict for, as -p 1 2 4 8")
         tables = [_of_program(options, machine, faster)]
-    if options.html:
+    if not all(math.isfinite(row.time) for one in tables for row in one.predictions):
+        by = (
+            f"--scale: {' '.join(options.scale)}: with these factors"
+            if factors
+            else f"--machine: {path}: by this machine"
+        )
+        raise UsageError(f"{by} it would take longer than any number of seconds: expected others")
+    if options.html is not None:
         _write(options, tables, remarks)
     console = Console()
     if not console.is_terminal:
@@ -330,7 +342,7 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[simul
     """
     runs: list[simulation.Simulation] = []
     chosen = simulation.SimulateOptions(p, measure=True, runs=runs, one_node=len(set(machine.hosts)) == 1)
-    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, _as_it_was(), _silent():
+    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, _as_it_was(program[0]), _silent():
         file = os.path.join(folder, "machine.json")
         machine.save(file)
         os.environ[settings.MACHINE] = file
@@ -354,12 +366,13 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[simul
 
 
 @managed
-def _as_it_was() -> Iterator[None]:
+def _as_it_was(program: str) -> Iterator[None]:
     """After the block this process is as before, for the next number of processors; in it there is no collector.
 
     Its pauses would count as one processor's computing, for which all others wait.
     """
     arguments, path, environment, folder = sys.argv, list(sys.path), dict(os.environ), Path.cwd()
+    modules, below = set(sys.modules), Path(program).resolve().parent
     gc.collect()
     gc.disable()
     try:
@@ -370,6 +383,18 @@ def _as_it_was() -> Iterator[None]:
         sys.argv, sys.path[:] = arguments, path
         os.environ.clear()
         os.environ.update(environment)
+        for name in sys.modules.keys() - modules:
+            if _of_program_itself(name, below):
+                del sys.modules[name]
+
+
+def _of_program_itself(name: str, folder: Path) -> bool:
+    """Whether a module is a part of the program in that folder, which may have read its arguments: no library."""
+    file = getattr(sys.modules[name], "__file__", None)
+    if file is None or name.partition(".")[0] == __package__ or file.endswith(tuple(EXTENSION_SUFFIXES)):
+        return False
+    path = Path(file).resolve()
+    return path.is_relative_to(folder) and not {"site-packages", "dist-packages"} & set(path.parts)
 
 
 @managed

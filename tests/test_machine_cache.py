@@ -138,6 +138,15 @@ def test_a_cache_that_cannot_be_is_no_error(cache: Path, monkeypatch: pytest.Mon
     assert f"machine file {path}: cannot be read" in str(warning)
 
 
+def test_a_folder_in_the_place_of_a_machine_file_is_to_be_removed() -> None:
+    HERE.path().mkdir(parents=True)
+    machine, warning = find(HERE)
+    assert machine is None
+    assert warning is not None
+    assert str(HERE.path()) in warning
+    assert warning.endswith("nothing is predicted by it: remove that folder")
+
+
 def test_who_reads_while_many_write_finds_a_whole_file() -> None:
     path = kept()
     content = json.loads(path.read_text())

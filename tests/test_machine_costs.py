@@ -641,3 +641,22 @@ def test_rates_by_kind_are_kept_in_a_machine_file_and_wrong_ones_refused(tmp_pat
     path.write_text(path.read_text().replace("4.0", "-4.0"))
     with pytest.raises(UsageError, match=r"machine.json: bsp.rates.sort: expected a finite number above 0"):
         BSPMachine.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("rates", 5), ("rates", [1]), ("rates", "ab"), ("o_way", 3), ("o_way", None), ("late", [1, 2])),
+        *(("after", 5), ("after", [1]), ("hosts", 5)),
+    ],
+)
+def test_figures_of_another_form_are_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=rf"BSPMachine: {name} must be .*, got {re.escape(repr(value))}"):
+        BSPMachine(4, 1e-6, 1e-3, 1e8, **{name: value})
+
+
+@pytest.mark.parametrize("kind", [BSPMachine, EBSPMachine, pybsp.LogPMachine])
+@pytest.mark.parametrize("path", [None, 5, b"machine.json"])
+def test_a_machine_file_of_no_path_is_refused(kind: Any, path: Any) -> None:
+    with pytest.raises(UsageError, match=rf"{kind.__name__}.load: argument path: expected that of a machine file, got"):
+        kind.load(path)

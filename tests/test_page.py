@@ -149,7 +149,7 @@ def test_two_ledgers_stand_side_by_side_and_three_do_not(
     assert command(["report", *[str(ledger)] * 3, "--html", str(out)]) == 2
     assert "--html: expected one ledger, or two to stand side by side, got 3" in capsys.readouterr().err
     assert command(["report", str(ledger), "--html", str(tmp_path / "nowhere" / "page.html")]) == 2
-    assert "nowhere/page.html: cannot be written" in capsys.readouterr().err
+    assert f"--html: expected a file that can be written, got {tmp_path}/nowhere" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -186,6 +186,18 @@ def test_damaged_ledgers_are_refused_or_drawn(ledger: Path, tmp_path: Path) -> N
             continue
         assert {tag for tag, _ in Page(out).tags} <= TAGS
     assert drawn
+
+
+@pytest.mark.parametrize("name", ["seconds", "seconds_mean", "measured", "exchange_predicted", "charged"])
+@pytest.mark.parametrize("figure", [5e-324, 1e-320, 1e-308])
+def test_figures_near_the_smallest_number_are_drawn(ledger: Path, tmp_path: Path, name: str, figure: float) -> None:
+    whole, out = json.loads(ledger.read_text()), tmp_path / "page.html"
+    records = whole["runs"][0]["supersteps"]
+    for some_of_them in records[3:4], records:
+        for record in some_of_them:
+            record[name] = figure
+        ledger.write_text(json.dumps(whole))
+        assert page.write([str(ledger)], str(out)) == 0
 
 
 @pytest.mark.parametrize("name", ["seconds", "seconds_mean", "measured", "exchange_predicted", "charged"])

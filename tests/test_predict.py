@@ -104,6 +104,31 @@ def test_each_number_of_processors_finds_the_process_as_it_was(
     assert Path("page.html").exists()
 
 
+def test_modules_beside_the_program_read_each_number_of_processors_arguments(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a library they are left as they are: it reads no program's arguments, and may not bear a second import."""
+    _, machine = files
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "installed_once.py").write_text("")
+    (tmp_path / "read_first.py").write_text("import sys\nN = int(sys.argv[1])\n")
+    program = tmp_path / "importing.py"
+    program.write_text(
+        "import numpy as np, pybsp, read_first, installed_once\n"
+        "def main(bsp):\n"
+        "    bsp.send((bsp.pid + 1) % bsp.p, np.zeros(read_first.N))\n"
+        "    bsp.sync()\n"
+        "pybsp.run(main)\n"
+    )
+    monkeypatch.syspath_prepend(str(library))
+    assert command(["predict", str(program), "{1000*p}", "-p", "2", "4", "--machine", machine]) == 0
+    # A latency of 1 s, a message of 0.25 s, 2000 and 4000 words.
+    assert [float(row[2]) for row in rows(capsys.readouterr().out)] == pytest.approx([3.25, 5.25], abs=0.2)
+    assert "read_first" not in sys.modules
+    assert sys.modules.pop("installed_once", None) is not None
+
+
 def test_a_label_called_total_keeps_its_own_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def main(bsp: pybsp.BSP) -> None:
         for label in "total", "other":
@@ -211,6 +236,7 @@ def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Pa
         (["PROGRAM", "--machine", "MACHINE"], "-p: expected the numbers of processors"),
         (["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "h=2"], "--scale: expected one of g, l, o_msg"),
         (["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "g=nan"], "a factor above 0, got 'g=nan'"),
+        (["PROGRAM", "1", "-p", "2", "--machine", "MACHINE", "--scale", "r=1e-320"], "--scale: r=1e-320: with these"),
         (["PROGRAM", "-p", "2", "--machine", "PROGRAM"], "machine file .*program.py: "),
         (["nowhere.py", "-p", "2", "--machine", "MACHINE"], "nowhere.py: there is no such file"),
         (["MACHINE", "-p", "2", "--machine", "MACHINE"], "a ledger has its own p"),
@@ -218,7 +244,10 @@ def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Pa
         (["PROGRAM", "x", "-p", "2", "--machine", "MACHINE"], "failed for p = 2: ValueError: invalid literal"),
         (["QUIET", "-p", "2", "--machine", "MACHINE"], "expected a program that calls pybsp.run"),
         (["EXIT", "-p", "2", "--machine", "MACHINE"], "ended with 3 for p = 2"),
-        (["PROGRAM", "1", "-p", "2", "--machine", "MACHINE", "--html", "/nowhere/x"], "--html: /nowhere/x: cannot be"),
+        (
+            ["PROGRAM", "1", "-p", "2", "--machine", "MACHINE", "--html", "/nowhere/x"],
+            "--html: expected a file that can be",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(

@@ -12,7 +12,7 @@ import pytest
 import pybsp
 from examples.textbook import inner_product
 from pybsp.benchmarks.programs.cases import cases, lines, lines_of
-from pybsp.benchmarks.programs.command import lines_together, page
+from pybsp.benchmarks.programs.command import PROGRAMS, lines_together, main, page
 from pybsp.ledger import read
 
 from .launching import run
@@ -33,6 +33,7 @@ def test_all_programs_together_have_at_most_seven_tenths_of_the_lines() -> None:
             {"program": one.name, "lines": lines(one.our_source), "mpi4py lines": lines(one.their_source)}
             for one in cases(bsp, MPI.COMM_SELF, quick=True)
         ]
+    assert {str(one["program"]).partition(",")[0] for one in counted} == set(PROGRAMS)
     ours, theirs = lines_together(counted)
     assert ours / theirs <= 0.7
 
@@ -57,6 +58,32 @@ def test_figures_of_a_node_and_of_hosts_make_the_table_of_the_docs() -> None:
         ["LU, 1 x p", "2.00", None, "not measured", None, None, None, 3, 4],
         ["all", None, None, None, None, None, None, 3, 4],
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "nothing"], "--only: expected a part of one of inner product, sieve, "),
+        (["-n", "0"], "-n: expected a number of at least 1, got 0"),
+        (["--rounds", "0"], "--rounds: expected a number above 0, got 0"),
+        (["--seconds", "nan"], "--seconds: expected a number above 0, got nan"),
+        (["--page", "nowhere.json", "other.json"], "--page: expected a file that --json wrote, got nowhere.json"),
+        (["--page", "other.json", "other.json"], "--page: expected a file that --json wrote, got other.json"),
+        (["--page", "rows.json", "rows.json"], "--page: expected a file that --json wrote, got rows.json"),
+    ],
+)
+def test_wrong_usage_says_what_is_wrong(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("other.json").write_text('{"runs": []}')
+    Path("rows.json").write_text('{"programs": [{"program": "sieve"}]}')
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.whole

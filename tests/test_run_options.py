@@ -214,6 +214,11 @@ def test_explain_says_whence_each_setting_came(
     assert [line for line in lines if "two-phase" in line] == [f"router:       two-phase  ({path.parent}/pybsp.toml)"]
 
 
+def test_a_folder_in_the_place_of_a_program_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "-n", "1", str(tmp_path)]) == 2
+    assert f"pybsp run: program {tmp_path}: expected a file" in capsys.readouterr().err
+
+
 def test_explain_to_a_reader_that_goes_is_no_failure(program: Program) -> None:
     command = [sys.executable, "-m", "pybsp", "run", "-n", "2", "--explain", str(program(""))]
     reads, writes = os.pipe()

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 from pybsp import process
 from pybsp.errors import BSPError, UsageError
 from pybsp.failures import quiet
+from pybsp.files import require_different
+from pybsp.ledger import require_place
 
 if TYPE_CHECKING:
     from .harness import LaunchSpec
@@ -42,15 +44,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Measure the parameters of this machine, on MPI ranks: `pybsp calibrate -n 4` starts them, several "
         "times; `mpiexec -n 4 pybsp calibrate` measures on those that there are. Raw samples lie beside the machine "
         "file as they come.",
+        formatter_class=_Help,
     )
     parser.add_argument("-n", type=_whole, help="processors to start (default: cores)")
     parser.add_argument("-o", "--output", default="machine.json", metavar="FILE", help="default: machine.json")
     level = parser.add_mutually_exclusive_group()
     level.add_argument("--quick", dest="level", action="store_const", const="quick", help="in less than a minute")
     level.add_argument("--thorough", dest="level", action="store_const", const="thorough", help="about 20 minutes")
-    parser.add_argument(
-        "--only", type=_parts, metavar="PARTS", help="of rate,bsp,unbalanced,class,held-out,queue,raw,logp"
-    )
+    parser.add_argument("--only", type=_parts, metavar="PARTS", help="some of")
     parser.add_argument(
         "--word", type=_whole, metavar="BYTES", help="sizes are multiples of so many bytes (default: 8)"
     )
@@ -66,6 +67,17 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(action=_calibrate)
 
 
+class _Help(argparse.HelpFormatter):
+    """Behind the text of --only its parts, for which more is loaded than other commands need."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.dest != "only":
+            return action.help
+        from .harness import PARTS
+
+        return f"{action.help} {', '.join(PARTS)}"
+
+
 def raw_path(output: str) -> str:
     """Where the raw samples of a machine file lie."""
     return str(Path(output).with_suffix(".csv"))
@@ -75,11 +87,9 @@ def _calibrate(options: argparse.Namespace) -> int:
     from pybsp.process import launched as processes
     from pybsp.transport.launcher import under_launcher
 
-    from .trace import require_place
-
     have_scipy()
     if options.trace is not None:
-        require_place(options.trace)
+        require_place(options.trace, "--trace")
     if options.samples is not None:
         return _again(options)
     if under_launcher():
@@ -119,7 +129,7 @@ def _again(options: argparse.Namespace) -> int:
     unused = [name for name in requested if getattr(options, name) is not None]
     if unused or options.resume:
         raise UsageError(f"--from: measures nothing; expected no {', '.join(unused) or 'resume'} beside it")
-    _writable(options.output)
+    _writable(options)
     return _finish(read(options.samples), options)
 
 
@@ -273,8 +283,8 @@ def _job(options: argparse.Namespace, launches: int) -> LaunchSpec:
     from .harness import SECONDS, LaunchSpec
     from .samples import read
 
+    _writable(options)
     raw, level = raw_path(options.output), options.level or "default"
-    _writable(options.output)
     before = read(raw) if Path(raw).exists() and Path(raw).stat().st_size else None
     ended = 0 if before is None else sum(event.get("event") == "ended" for event in before.events)
     over = before is None or any(event.get("event") == "finished" for event in before.events)
@@ -344,13 +354,15 @@ def _finish(raw: Raw, options: argparse.Namespace, partial: bool = False) -> int
     return 0
 
 
-def _writable(output: str) -> None:
-    path = Path(output)
-    folder = path.resolve().parent
-    if not (folder.is_dir() and os.access(folder, os.W_OK)) or path.is_dir():
-        raise UsageError(f"-o: expected a file that can be written, got {output}")
-    if path.suffix == ".csv":
+def _writable(options: argparse.Namespace) -> None:
+    output = options.output
+    require_place(output, "-o")
+    if Path(output).suffix == ".csv":
         raise UsageError(f"-o: expected a name that does not end in .csv, as the raw samples' does, got {output}")
+    require_different(
+        [("-o", output), ("--trace", options.trace)],
+        [("--from", options.samples), ("the raw samples beside -o", raw_path(output))],
+    )
 
 
 @contextlib.contextmanager

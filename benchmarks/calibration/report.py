@@ -317,6 +317,8 @@ def _error_table(title: str, *left: str) -> Table:
 
 
 def _error_cells(errors: Errors) -> tuple[str, str, str, str]:
+    if not errors.points:  # their errors are no 0 %
+        return "0", "-", "-", "-"
     return str(errors.points), f"{errors.median:.1%}", f"{errors.p95:.1%}", f"{errors.bias:+.1%}"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from pybsp._version import __version__
@@ -61,13 +60,3 @@ def named(point: Point) -> str:
     words += [f"{point.messages} of" * bool(point.messages), f"{point.size} bytes" * bool(point.size)]
     words += [f"{point.items} items" * bool(point.items), f"after {point.delay:g} s" * bool(point.delay)]
     return " ".join(filter(None, words))
-
-
-def require_place(path: str) -> None:
-    """Refuse a file that cannot be written, before anything is measured.
-
-    Raises:
-        UsageError: there is no folder for it.
-    """
-    if not Path(path).resolve().parent.is_dir() or Path(path).is_dir():
-        raise UsageError(f"--trace: expected a file that can be written, got {path}")

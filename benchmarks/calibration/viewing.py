@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.text import Text
 
 from pybsp.errors import UsageError
+from pybsp.files import replacing, require_different
 
 from . import compare, export, machine_file, plots, report
 from .command import raw_path
@@ -45,6 +46,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _show(options: argparse.Namespace) -> int:
     calibration = machine_file.read(options.machine)
+    require_different([("--plot", options.plot)], _read_files(options))
     report.show(calibration, report.console())
     if options.plot is not None:
         raw, why = _raw(options)
@@ -64,6 +66,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     calibration = machine_file.read(options.machine)
+    require_different([("-o", options.output)], _read_files(options))
     raw, why = _raw(options) if options.format == "extra-p" else (None, "")
     written = export.export(calibration, options.format, options.layer, options.where, raw, why)
     for note in written.notes:
@@ -72,10 +75,17 @@ def _export(options: argparse.Namespace) -> int:
         print(written.text, end="")
         return 0
     try:
-        Path(options.output).write_text(written.text)
+        with replacing(options.output) as file:
+            file.write(written.text)
     except OSError as error:
         raise UsageError(f"-o {options.output}: cannot be written ({error.strerror})") from error
     return 0
+
+
+def _read_files(options: argparse.Namespace) -> list[tuple[str, str | None]]:
+    """What is read, and what it is called."""
+    beside = "the raw samples beside it", raw_path(options.machine)
+    return [("the machine file", options.machine), ("--raw", options.raw), beside]
 
 
 def _raw(options: argparse.Namespace) -> tuple[Raw | None, str]:

@@ -10,6 +10,7 @@ time of the exchanges of ours, where the machine in force has been measured (`py
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -24,7 +25,10 @@ import numpy as np
 import pybsp
 from pybsp.benchmarks.against_mpi.summary import ratio, spread
 from pybsp.benchmarks.studies.frame import Study, in_turns, on_ranks, table
+from pybsp.errors import UsageError
 
+PROGRAMS = ("inner product", "sieve", "k-means", "FFT", "sort", "CG", "LU", "search", "components", "matrix product")
+KEYS = {"program", "wanted", "seconds", "mpi4py seconds", "lines", "mpi4py lines", "predicted", "exchange"}  # of a row
 ROOT = Path(__file__).resolve().parents[2]  # the checkout, which has the examples
 
 
@@ -40,8 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     study.add_argument("--page", nargs=2, metavar=("NODE", "HOSTS"), help="a table of two files of --json; no more")
     study.add_network(latency=1000, rate=200)
     options = study.begin(arguments)
+    try:
+        checked(options)
+        files = [programs_of(file) for file in options.page or ()]
+    except UsageError as error:
+        print(f"{study.prog}: {error}", file=sys.stderr)
+        return 2
     if options.page:
-        node, hosts = (json.loads(Path(file).read_text())["programs"] for file in options.page)
+        node, hosts = files
         head = "program | two ranks | wanted | predicted | four hosts | its interval | predicted | lines | mpi4py"
         study.show(table("", head, page(node, hosts)))
         return 0
@@ -51,6 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: list[dict[str, Any]] = on_ranks(
         measured, options.quick, options.rounds, options.seconds, options.only, n=options.n, network=network
     )
+    if not found:
+        print(f"{study.prog}: --only: no program's name has {options.only!r} in it", file=sys.stderr)
+        return 2
     study.rows(
         "programs",
         f"{options.n} processors, medians of rounds",
@@ -58,11 +71,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found,
         shown,
     )
-    if found:
-        ours, theirs = lines_together(found)
-        study.show(f"lines of all programs: {ours}, mpi4py {theirs}: {ours / theirs:.2f}")
+    ours, theirs = lines_together(found)
+    study.show(f"lines of all programs: {ours}, mpi4py {theirs}: {ours / theirs:.2f}")
     study.end()
     return 0
+
+
+def checked(options: argparse.Namespace) -> None:
+    """Check options before anything is started.
+
+    Raises:
+        UsageError: they cannot be.
+    """
+    if options.n < 1:
+        raise UsageError(f"-n: expected a number of at least 1, got {options.n}")
+    for name in ("rounds", "seconds"):
+        value = getattr(options, name)
+        if not value > 0:
+            raise UsageError(f"--{name}: expected a number above 0, got {value:g}")
+    # Sizes, behind a comma, are known when the programs are made.
+    if not any(options.only in name or options.only.startswith(f"{name},") for name in PROGRAMS):
+        raise UsageError(f"--only: expected a part of one of {', '.join(PROGRAMS)}, got {options.only}")
+
+
+def programs_of(file: str) -> list[dict[str, Any]]:
+    """The programs in a file of --json.
+
+    Raises:
+        UsageError: it cannot be read, or is none.
+    """
+    try:
+        content = json.loads(Path(file).read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--page: expected a file that --json wrote, got {file} ({error})") from None
+    rows = content.get("programs") if isinstance(content, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and set(row) >= KEYS for row in rows):
+        raise UsageError(f"--page: expected a file that --json wrote, got {file}")
+    return rows
 
 
 def lines_together(found: Sequence[dict[str, Any]]) -> tuple[int, int]:

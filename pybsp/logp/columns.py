@@ -179,14 +179,13 @@ class Columns(Sequence[Sequence[Operation]]):
 
     def play(self, machine: LogPMachine, schedule: Schedule) -> Simulation | None:
         """What the engine gives for these operations, bit for bit; None where nothing was compiled for that."""
-        module, long = compiled(), bool(machine.G_word)
+        module = compiled()
         if module is None or type(schedule) not in _KINDS or len(self.kinds) >= 1 << 31:
             return None
         sends = self.kinds == SEND
-        words = np.maximum(1, ((self.sizes - 1) >> 3) + 1) if long else None
         streams, furthest = np.empty(0, np.int64), 0
-        if words is not None:
-            counts, which = np.unique(words[sends], return_inverse=True)
+        if machine.G_word:
+            counts, which = np.unique(_words(self.sizes[sends]), return_inverse=True)
             steps = [streaming(machine, count) for count in counts.tolist()]
             furthest = max(steps, default=0)
             if furthest >= _MOST_STEPS:
@@ -205,8 +204,14 @@ class Columns(Sequence[Sequence[Operation]]):
         if count is None:
             return None
         source, operation, submission, acceptance, delivery, acquisition = (each[:count] for each in trace)
-        sizes = np.ones(count, np.int64) if words is None else words[operation]
+        sizes = _words(self.sizes[operation])
         time = int(finished.max(initial=0))
         dest = self.peers[operation].astype(np.int64)
         played = Trace(machine, source, dest, submission, acceptance, delivery, acquisition, sizes)
         return Simulation([None] * p, time, finished, busy, stalled, time - busy - stalled, most, played)
+
+
+def _words(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Words of messages of so many bytes, at least 1."""
+    found: NDArray[np.int64] = np.maximum(1, ((sizes - 1) >> 3) + 1)
+    return found

@@ -146,7 +146,8 @@ class SimulatedProcessor:
         self._engine, self._clock = engine, clock
         self._started = clock
         self._o, self._G = engine.machine.o, engine.machine.G
-        self._long = bool(engine.machine.G_word)  # whether sizes count
+        self._long = bool(engine.machine.G_word)  # whether sizes take time
+        self._sized = engine.sized or self._long
         self._next_submission = self._next_acquisition = clock  # may not begin before
         self._buffer: deque[tuple[int, int, Any]] = deque()  # delivered and not acquired: number, source, payload
         self._busy = self._stalled = 0
@@ -170,7 +171,7 @@ class SimulatedProcessor:
         if type(dest) is not int or not 0 <= dest < self.p or dest == self.pid:
             dest = destination(dest, self.p, self.pid)
         payload = copied(payload)
-        count = words(payload) if self._long else 1
+        count = words(payload) if self._sized else 1
         engine, at = self._engine, self._clock + self._o
         if at < self._next_submission:
             at = self._next_submission
@@ -268,10 +269,11 @@ class Engine:
     Args:
         machine: its parameters; max{2, o} <= G <= L.
         schedule: what decides where the model leaves a choice.
+        sized: whether the trace has the sizes of messages also where they take no time; else they are 1 there.
     """
 
-    def __init__(self, machine: LogPMachine, schedule: Schedule) -> None:
-        self.machine, self._schedule = machine, schedule
+    def __init__(self, machine: LogPMachine, schedule: Schedule, sized: bool = False) -> None:
+        self.machine, self._schedule, self.sized = machine, schedule, sized
         self._agenda: dict[int, _Events] = {}
         self._times: list[int] = []  # a heap of the agenda's
         self._tasks: Sequence[Task] = []

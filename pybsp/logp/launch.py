@@ -19,6 +19,7 @@ from .. import chrome, settings, simulation
 from ..clocks import Clock
 from ..errors import ProcessorError, UsageError
 from ..failures import Failure, failure_of, learned, processor_error, speaker
+from ..files import require_different
 from ..ledger import acknowledge, require_place, versions
 from ..machine import LogPMachine
 from ..session import Session
@@ -232,6 +233,7 @@ class _LogPSession(Session[RankProcessor]):
         path = self._file()
         if path and self.transport.pid == 0:
             require_place(path, settings.TRACE)  # before the work that it is to be about
+            require_different([(settings.TRACE, path)], [(settings.MACHINE, settings.text(settings.MACHINE))])
         if isinstance(self.processor, TracedProcessor):
             self.processor.begins()
 

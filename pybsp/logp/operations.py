@@ -112,7 +112,7 @@ class ListProcessor(SimulatedProcessor):
                 )
             self._end(number)
         elif one.kind == SEND:
-            count = max(1, (one.size + 7) >> 3) if self._long else 1
+            count = max(1, (one.size + 7) >> 3)
             at = max(self._clock + self._o, self._next_submission)
             self._busy += self._o
             self._engine.at(at).submissions.append((self.pid, self, one.peer, one.tag, count))

@@ -83,7 +83,7 @@ def simulate(
                 f"{operation}: argument starts: expected {machine.p} times of at least 0, got {starts!r:.80}"
             )
     body = functools.partial(call, program, args, kwargs or {})
-    return Engine(machine, schedule_of(schedule, seed, operation)).run([body] * machine.p, times)
+    return Engine(machine, schedule_of(schedule, seed, operation), sized=True).run([body] * machine.p, times)
 
 
 def call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc: Any) -> Any:

@@ -26,7 +26,7 @@ class Trace:
         acceptance: when the medium accepted it; until then its source stalled.
         delivery: when it was in dest's input buffer.
         acquisition: when dest had acquired it.
-        words: its size, of 8 bytes each; 1 for all on a machine without G_word, where sizes do not count.
+        words: its size, of 8 bytes each; it takes time on a machine with G_word alone.
 
     Examples:
         >>> def program(proc):

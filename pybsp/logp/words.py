@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..machine import LogPMachine
-from ..mail import Mail
+from ..mail import PLAIN_NUMBERS, Mail
 from ..transport.memory import BufferPool
 
 _pool = BufferPool()
@@ -24,8 +24,10 @@ _pool = BufferPool()
 
 def words(payload: Any) -> int:
     """Words of 8 bytes that a payload counts, as in BSP: of its data, a number's one, of other objects their pickle."""
-    if type(payload) is float:
+    if type(payload) in PLAIN_NUMBERS:
         return 1
+    if type(payload) is bytes:
+        return (len(payload) + 7) >> 3
     if type(payload) is np.ndarray and not payload.dtype.hasobject:
         return (payload.nbytes + 7) >> 3
     mail = Mail(_pool, "proc.send")

@@ -14,6 +14,7 @@ import pytest
 
 from pybsp import BSPMachine
 from pybsp.benchmarks.calibration import command, machine_file
+from pybsp.benchmarks.calibration.harness import PARTS
 from pybsp.benchmarks.calibration.samples import Writer, read
 from pybsp.cli import main
 
@@ -311,6 +312,8 @@ def test_no_rank_outlives_a_calibration_that_is_killed(tmp_path: Path, number: s
         (["--from", "nothing.csv", "-n", "2"], "--from: measures nothing; expected no n beside it"),
         (["--resume", "-o", "new.json"], "there are no samples to go on with"),
         (["-o", "no folder/machine.json"], "-o: expected a file that can be written"),
+        (["-o", "/"], "-o: expected a file that can be written, got /"),
+        (["-o", "."], "-o: expected a file that can be written, got ."),
         (["-o", "machine.csv"], "does not end in .csv"),
         (["--method", "guess"], "invalid choice: 'guess'"),
     ],
@@ -339,6 +342,12 @@ def test_ranks_of_mpiexec_are_not_started_again(tmp_path: Path) -> None:
         assert ended.code != 0
         assert error_text in ended.err
         assert "Traceback" not in ended.err
+
+
+def test_help_names_all_parts_that_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["calibrate", "--help"])
+    assert f"--only PARTS some of {', '.join(PARTS)} --word" in " ".join(capsys.readouterr().out.split())
 
 
 def test_without_scipy_it_ends_before_it_measures_and_says_what_to_install(tmp_path: Path) -> None:

@@ -131,6 +131,15 @@ def test_every_flag_of_every_part_is_printed() -> None:
     assert all(flag.text in text for flag in found.all_flags())
 
 
+def test_errors_of_no_points_are_no_figures() -> None:
+    found = calibration()
+    assert found.held_out is not None
+    none = dataclasses.replace(found.held_out, patterns={"halo": Errors(0.0, 0.0, 0.0, 0)})
+    (row,) = [line for line in printed(dataclasses.replace(found, held_out=none)).splitlines() if "halo" in line]
+    assert "%" not in row
+    assert row.count(" - ") == 3
+
+
 def test_parts_that_were_not_measured_are_left_out() -> None:
     nothing = Calibration(dict(ABOUT), None, None, None, (), None, Noise(1.0, None, 0.0, 0, 0))
     text = printed(nothing)

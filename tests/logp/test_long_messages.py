@@ -10,7 +10,7 @@ import pytest
 
 from pybsp import LogPMachine
 from pybsp.errors import DeadlockError, UnreceivedError
-from pybsp.logp import Processor, check, simulate
+from pybsp.logp import Goal, Processor, check, simulate
 from pybsp.logp.schedule import schedule_of
 from pybsp.logp.words import streaming, words
 from pybsp.routing.logp.options import logp_router
@@ -82,13 +82,14 @@ class TestClosedForms:
         assert done.time == max(sent, first) + (p - 2) * (G + s) + o
 
 
-def test_without_g_word_sizes_do_not_count() -> None:
+def test_without_g_word_sizes_take_no_time_and_are_in_the_trace() -> None:
     def program(proc: Processor) -> Any:
         return proc.send(0, np.zeros(10**5)) if proc.pid else proc.recv() and proc.time
 
     done = simulate(program, machine=machine_of(2, None))
     assert done.results[0] == 2 * o + L
-    assert done.trace.words.tolist() == [1]
+    assert done.trace.words.tolist() == [10**5]
+    assert Goal.of(done.trace).simulate(done.machine).trace.words.tolist() == [10**5]
     assert simulate(program, machine=machine_of(2, 1.0)).trace.words.tolist() == [10**5]
 
 
@@ -100,7 +101,11 @@ def test_without_g_word_sizes_do_not_count() -> None:
         (np.float32(1), 1),
         (np.zeros(3, np.int8), 1),
         (np.zeros((2, 5)), 10),
+        (10**30, 1),
+        (True, 1),
+        (1j, 1),
         (b"x" * 17, 3),
+        (b"", 0),
         (np.zeros(0), 0),
     ],
 )

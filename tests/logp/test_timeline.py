@@ -221,6 +221,18 @@ def test_goal_of_a_timeline_has_what_was_computed() -> None:
     assert Goal.of(timeline).simulate(machine).time == round(timeline.seconds * 1e6)
 
 
+def test_goal_of_a_timeline_has_the_sizes_of_messages_where_they_take_no_time_too() -> None:
+    def program(proc: Processor) -> None:
+        if proc.pid:
+            proc.send(0, b"x" * 8000)
+        else:
+            proc.recv()
+
+    timeline = Timeline.of(simulate(program, machine=LogPMachine(2, L=16, o=1, G=4, step=1e-6)))
+    assert timeline.words_sent.tolist() == [0, 1000]
+    assert "send 8000b to 0" in map(str, Goal.of(timeline).lists[1])
+
+
 def test_a_run_without_ranks_has_a_timeline_too() -> None:
     traced = logp.run(lambda proc: proc.p, trace=True)
     assert traced.result == 1

@@ -17,6 +17,9 @@ from rich.console import Console, RenderableType
 from rich.progress import track
 
 import pybsp
+from pybsp.errors import UsageError
+from pybsp.files import replacing, require_different
+from pybsp.ledger import require_place
 
 from .ranks import EMULATORS, EmulatedNetwork
 from .tables import table
@@ -78,9 +81,14 @@ class Study(argparse.ArgumentParser):
     def begin(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
         """Read the options, and end here, before anything is measured, where a file cannot be written or drawn."""
         self.options = self.parse_args(arguments)
-        for option, path in ((self._keep, self.options.keep), ("--plot", self.options.plot)):
-            if path is not None and not Path(path).resolve().parent.is_dir():
-                self.error(f"{option}: expected a file that can be written, got {path}: there is no such folder")
+        outputs = [(self._keep, self.options.keep), ("--plot", self.options.plot)]
+        try:
+            for option, path in outputs:
+                if path is not None:
+                    require_place(path, option)
+            require_different(outputs)
+        except UsageError as error:
+            self.error(str(error))
         if self.options.plot:
             if Path(self.options.plot).suffix not in KINDS:
                 self.error(f"--plot: expected a file that ends in one of {', '.join(KINDS)}, got {self.options.plot}")
@@ -126,7 +134,8 @@ class Study(argparse.ArgumentParser):
         results = self.results if results is None else results
         if self.options.keep:
             content = {**about(), "arguments": sys.argv[1:], **results} if isinstance(results, dict) else results
-            Path(self.options.keep).write_text(json.dumps(_plain(content), indent=1) + "\n")
+            with replacing(self.options.keep) as file:
+                file.write(json.dumps(_plain(content), indent=1) + "\n")
         if self.options.plot and draw is not None:
             pyplot = importlib.import_module("matplotlib.pyplot")
             figure = draw(pyplot)
