@@ -742,11 +742,12 @@ def test_raises_on_passes_what_it_expects(ranks: pybsp.Ranks) -> None:
         (1, HotError, None, AssertionError, "expected HotError on processor 1, got it on processor 2"),
         (2, HotError, "cold", AssertionError, "expected a text that matches 'cold', got 'too hot'"),
         (2, (ValueError, KeyError), None, HotError, "too hot"),
-        (-1, HotError, None, pybsp.UsageError, "argument pid"),
+        (-1, HotError, None, pybsp.UsageError, "argument pid: .*got -1"),
+        ("2", HotError, None, pybsp.UsageError, "argument pid: .*got '2'"),
     ],
 )
 def test_raises_on_fails_where_it_is_otherwise(
-    pid: int, expected: Any, match: str | None, error: type[Exception], text: str
+    pid: Any, expected: Any, match: str | None, error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text), pybsp.raises_on(pid, expected, match):
         pybsp.simulate(hot, 2, p=3)
