@@ -259,26 +259,33 @@ class _Virtual(_Runner):
 
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
-        from .failures import failure_of, outcome
-        from .job import Ended
+        from .failures import note_place
         from .simulation import simulate
         from .testing import on_processor
 
-        ended: dict[int, Ended] = {}
+        errors: list[BaseException | None] = [None] * self.p
 
         def main(bsp: BSP) -> None:
             try:
                 on_processor(bsp, test, args, kwargs)
             except BaseException as error:
-                ended[bsp.pid] = Ended(None, error, failure_of(error, 0, "").primary, outcome(error).expected)
+                errors[bsp.pid] = error
                 raise
 
         try:
             simulate(main, p=self.p, **self.options)
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:
-            known = [one for one in ended.values() if one.expected or one.own]
-            if not known or not all(one.expected for one in known):
-                raise error.with_traceback(error.__traceback__) from error.__cause__
+            endings = [None if one is None else _ending_of(one) for one in errors]
+            pid = _counting(endings)
+            if pid is None and any(endings):
+                return
+            counts = None if pid is None else errors[pid]
+            if counts is not None and _ending_of(counts).kind != _ending_of(error).kind:
+                note_place(counts, f"(on virtual processor {pid} of {self.p})")
+                error = counts
+            raise error.with_traceback(error.__traceback__) from error.__cause__
 
 
 class _OnRanks(_Runner):
@@ -333,25 +340,18 @@ class _UnderMPI(_Runner):
 
     def _run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
-        from .failures import failure_of, outcome
         from .launch import run
-        from .testing import of_all, on_processor, verdict
+        from .testing import of_all, on_processor
 
         try:
             run(on_processor, test, args, kwargs, timeout=self.limit, **self.options)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            # All fail here, each with its error: what it is for the test, all find alike.
-            failure = failure_of(error, 0, "")
-            ends = verdict(error)
-            known = run(of_all, (failure.primary, outcome(error).expected, ends.args if ends else None))
-            own = [one for one in known if one[0] or one[1]]
-            if own and all(expected for _, expected, _ in own):
-                return
-            if own and all(ending for _, _, ending in own):
-                _end(*own[0][2])
+            return
+        except KeyboardInterrupt:
             raise
+        except BaseException as error:
+            failed = error
+        # All fail here, each with its error: what it is for the test, all find alike.
+        _settle(failed, run(of_all, _ending_of(failed)), "failed")
 
     def _agree(self, value: Any) -> Any:
         """Processor 0's value; raises SyncError where the processors are in different tests."""
@@ -416,25 +416,100 @@ def _way(item: pytest.Function, p: int, given: Mapping[str, Any]) -> _Runner:
     return kind(item, p, options, float(limit))
 
 
+class _Ending(NamedTuple):
+    """How a test has failed, or was ended, on a processor.
+
+    own: of itself, not since another did.
+    expected: `raises_on` expects that.
+    kind: what it is for the test. Of those of all processors the least counts.
+    summary: of the exception.
+    ends: what pytest.skip or xfail said, and which of them.
+    """
+
+    own: bool
+    expected: bool
+    kind: int
+    summary: str
+    ends: tuple[str, str] | None = None
+
+
+FAILS, ENDS = range(2)  # kinds
+# What ends a test that has not failed, by the class of what it raises.
+VERDICTS: dict[str, Any] = {"Skipped": pytest.skip, "XFailed": pytest.xfail}
+
+
+def _ending_of(error: BaseException) -> _Ending:
+    """What an exception that leaves a test is for it."""
+    from .failures import failure_of, outcome
+    from .testing import PytestOutcome, verdict
+
+    ends = error if isinstance(error, PytestOutcome) else verdict(error)
+    failure = failure_of(error, 0, "")
+    known = failure.primary, outcome(error).expected
+    if ends is not None and ends.args[0] in VERDICTS:
+        return _Ending(*known, ENDS, failure.summary, ends.args)
+    return _Ending(*known, FAILS, failure.summary)
+
+
+def _counting(endings: Sequence[_Ending | None]) -> int | None:
+    """The processor whose ending is that of the test: a failure comes before what pytest.skip said on another.
+
+    Args:
+        endings: of all processors; None of one that ended well.
+
+    Returns:
+        None: the test expects how it has ended, wherever it failed of itself.
+    """
+    failed = [(pid, one) for pid, one in enumerate(endings) if one is not None]
+    known = [(pid, one) for pid, one in failed if one.own or one.expected] or failed
+    unexpected = [(one.kind, pid) for pid, one in known if not one.expected]
+    return min(unexpected)[1] if unexpected else None
+
+
 def _judge(ended: Sequence[Ended]) -> None:
-    """Raise what a test fails with: the first own failure that it does not expect."""
+    """Raise what a test fails with, of what has left it on all ranks."""
     __tracebackhide__ = True
     from .testing import PytestOutcome
 
-    known = [one for one in ended if one.own or one.expected] or [one for one in ended if one.error is not None]
-    for one in known:
-        if not one.expected:
-            assert one.error is not None
-            if isinstance(one.error, PytestOutcome):
-                _end(*one.error.args)
-            raise one.error
+    endings = [
+        None if one.error is None else _ending_of(one.error)._replace(own=one.own, expected=one.expected)
+        for one in ended
+    ]
+    pid = _counting(endings)
+    if pid is None:
+        return
+    error = ended[pid].error
+    assert error is not None
+    if isinstance(error, PytestOutcome):
+        _end(*error.args)
+    raise error
+
+
+def _settle(error: BaseException, endings: Sequence[_Ending | None], how: str) -> None:
+    """Raise on this rank what the test fails with: its own error, if that is of the kind that counts.
+
+    Args:
+        error: with which it has ended here.
+        endings: of all ranks, by pid.
+        how: it has ended there, in words.
+    """
+    __tracebackhide__ = True
+    pid = _counting(endings)
+    if pid is None:
+        return
+    counts = endings[pid]
+    assert counts is not None
+    if _ending_of(error).kind == counts.kind:
+        raise error
+    if counts.ends is not None:
+        _end(*counts.ends)
+    pytest.fail(f"processor {pid} {how}: {counts.summary}", pytrace=False)
 
 
 def _end(kind: str, text: str) -> NoReturn:
     """End a test as pytest.skip, xfail or fail did on its processors."""
     __tracebackhide__ = True
-    verdicts: dict[str, Any] = {"Skipped": pytest.skip, "XFailed": pytest.xfail}
-    verdicts.get(kind, pytest.fail)(text)
+    VERDICTS.get(kind, pytest.fail)(text)
     raise AssertionError
 
 

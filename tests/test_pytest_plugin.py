@@ -101,6 +101,20 @@ def test_xfails(bsp):
         pytest.xfail("known")
     bsp.sync()
 
+@pytest.mark.bsp(p=2)
+@pytest.mark.parametrize("end", [pytest.skip, pytest.xfail], ids=["skip", "xfail"])
+@pytest.mark.parametrize("pid", [0, 1])
+def test_one_fails(bsp, end, pid):
+    if bsp.pid == pid:
+        end("on one alone")
+    assert False, "own"
+
+@pytest.mark.bsp(p=2)
+def test_one_calls_fail(bsp):
+    if bsp.pid == 0:
+        pytest.skip("on one alone")
+    pytest.fail("own")
+
 seen = []
 
 @pytest.mark.bsp(p=2)
@@ -137,6 +151,11 @@ OUTCOMES = {
     "test_processors_differ[p2]": "FAILED",
     "test_skips[p2]": "SKIPPED",
     "test_xfails[p2]": "XFAIL",
+    "test_one_fails[p2-0-skip]": "FAILED",
+    "test_one_fails[p2-0-xfail]": "FAILED",
+    "test_one_fails[p2-1-skip]": "FAILED",
+    "test_one_fails[p2-1-xfail]": "FAILED",
+    "test_one_calls_fail[p2]": "FAILED",
     "test_draws_alike[p2]": "PASSED",
     "test_finds_the_least[p2]": "FAILED",
     "test_draws_inside[p2]": "FAILED",
