@@ -277,12 +277,12 @@ class _Virtual(_Runner):
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            endings = [None if one is None else _ending_of(one) for one in errors]
+            endings = [None if one is None else _ending_of(self.item, one) for one in errors]
             pid = _counting(endings)
             if pid is None and any(endings):
                 return
             counts = None if pid is None else errors[pid]
-            if counts is not None and _ending_of(counts).kind != _ending_of(error).kind:
+            if counts is not None and _ending_of(self.item, counts).kind != _ending_of(self.item, error).kind:
                 note_place(counts, f"(on virtual processor {pid} of {self.p})")
                 error = counts
             raise error.with_traceback(error.__traceback__) from error.__cause__
@@ -314,7 +314,7 @@ class _OnRanks(_Runner):
         options = {**self.options, "timeout": None}
         with _by_value(self.item):
             ended, _ = self._ranks().attempt(main, args, {}, options, self.limit, self.item.name)
-        _judge(ended)
+        _judge(self.item, ended)
 
     def ready(self, test: Callable[..., Any]) -> None:
         from .testing import knows
@@ -351,7 +351,7 @@ class _UnderMPI(_Runner):
         except BaseException as error:
             failed = error
         # All fail here, each with its error: what it is for the test, all find alike.
-        _settle(failed, run(of_all, _ending_of(failed)), "failed")
+        _settle(self.item, failed, run(of_all, _ending_of(self.item, failed)), "failed")
 
     def _agree(self, value: Any) -> Any:
         """Processor 0's value; raises SyncError where the processors are in different tests."""
@@ -423,7 +423,7 @@ class _Ending(NamedTuple):
     expected: `raises_on` expects that.
     kind: what it is for the test. Of those of all processors the least counts.
     summary: of the exception.
-    ends: what pytest.skip or xfail said, and which of them.
+    ends: what pytest.skip or xfail said, and which of them; the mark xfail says so too.
     """
 
     own: bool
@@ -433,12 +433,12 @@ class _Ending(NamedTuple):
     ends: tuple[str, str] | None = None
 
 
-FAILS, ENDS = range(2)  # kinds
+FAILS, XFAILS, ENDS = range(3)  # kinds
 # What ends a test that has not failed, by the class of what it raises.
 VERDICTS: dict[str, Any] = {"Skipped": pytest.skip, "XFailed": pytest.xfail}
 
 
-def _ending_of(error: BaseException) -> _Ending:
+def _ending_of(item: pytest.Item, error: BaseException) -> _Ending:
     """What an exception that leaves a test is for it."""
     from .failures import failure_of, outcome
     from .testing import PytestOutcome, verdict
@@ -448,7 +448,27 @@ def _ending_of(error: BaseException) -> _Ending:
     known = failure.primary, outcome(error).expected
     if ends is not None and ends.args[0] in VERDICTS:
         return _Ending(*known, ENDS, failure.summary, ends.args)
+    reason = _xfails(item, error)
+    if reason is not None:
+        return _Ending(*known, XFAILS, failure.summary, ("XFailed", reason))
     return _Ending(*known, FAILS, failure.summary)
+
+
+def _xfails(item: pytest.Item, error: BaseException) -> str | None:
+    """The reason of the test's mark xfail, where that is for this exception; None: it is not, or there is none."""
+    from _pytest.skipping import evaluate_xfail_marks
+
+    if item.config.getoption("runxfail"):
+        return None
+    try:
+        mark = evaluate_xfail_marks(item)
+    except pytest.fail.Exception:  # a wrong condition, with which the setup has failed
+        return None
+    if mark is None:
+        return None
+    if mark.raises is None or isinstance(mark.raises, (type, tuple)):
+        return mark.reason if mark.raises is None or isinstance(error, mark.raises) else None
+    return mark.reason if mark.raises.matches(error) else None
 
 
 def _counting(endings: Sequence[_Ending | None]) -> int | None:
@@ -466,13 +486,13 @@ def _counting(endings: Sequence[_Ending | None]) -> int | None:
     return min(unexpected)[1] if unexpected else None
 
 
-def _judge(ended: Sequence[Ended]) -> None:
+def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:
     """Raise what a test fails with, of what has left it on all ranks."""
     __tracebackhide__ = True
     from .testing import PytestOutcome
 
     endings = [
-        None if one.error is None else _ending_of(one.error)._replace(own=one.own, expected=one.expected)
+        None if one.error is None else _ending_of(item, one.error)._replace(own=one.own, expected=one.expected)
         for one in ended
     ]
     pid = _counting(endings)
@@ -485,7 +505,7 @@ def _judge(ended: Sequence[Ended]) -> None:
     raise error
 
 
-def _settle(error: BaseException, endings: Sequence[_Ending | None], how: str) -> None:
+def _settle(item: pytest.Item, error: BaseException, endings: Sequence[_Ending | None], how: str) -> None:
     """Raise on this rank what the test fails with: its own error, if that is of the kind that counts.
 
     Args:
@@ -499,7 +519,7 @@ def _settle(error: BaseException, endings: Sequence[_Ending | None], how: str) -
         return
     counts = endings[pid]
     assert counts is not None
-    if _ending_of(error).kind == counts.kind:
+    if _ending_of(item, error).kind == counts.kind:
         raise error
     if counts.ends is not None:
         _end(*counts.ends)

@@ -115,6 +115,30 @@ def test_one_calls_fail(bsp):
         pytest.skip("on one alone")
     pytest.fail("own")
 
+@pytest.mark.bsp(p=2)
+@pytest.mark.parametrize("pid", [0, 1])
+@pytest.mark.xfail(raises=HotError, strict=True)
+def test_fails_as_marked(bsp, pid):
+    bsp.sync()
+    if bsp.pid == pid:
+        raise HotError("too hot")
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.parametrize("pid", [0, 1])
+@pytest.mark.xfail(raises=HotError)
+def test_fails_otherwise_too(bsp, pid):
+    if bsp.pid == pid:
+        raise HotError("too hot")
+    raise TypeError("own")
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.xfail(raises=pybsp.ProcessorError)
+def test_fails_otherwise_alone(bsp):
+    if bsp.pid == 1:
+        raise HotError("too hot")
+    bsp.sync()
+
 seen = []
 
 @pytest.mark.bsp(p=2)
@@ -156,6 +180,11 @@ OUTCOMES = {
     "test_one_fails[p2-1-skip]": "FAILED",
     "test_one_fails[p2-1-xfail]": "FAILED",
     "test_one_calls_fail[p2]": "FAILED",
+    "test_fails_as_marked[p2-0]": "XFAIL",
+    "test_fails_as_marked[p2-1]": "XFAIL",
+    "test_fails_otherwise_too[p2-0]": "FAILED",
+    "test_fails_otherwise_too[p2-1]": "FAILED",
+    "test_fails_otherwise_alone[p2]": "FAILED",
     "test_draws_alike[p2]": "PASSED",
     "test_finds_the_least[p2]": "FAILED",
     "test_draws_inside[p2]": "FAILED",
