@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -210,6 +210,51 @@ def _marks(config: pytest.Config, p: int) -> list[pytest.MarkDecorator]:
 # -- how they run ------------------------------------------------------------------------------------------------------
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Under mpiexec all ranks find alike whether a test can begin, where a fixture fails on one alone too."""
+    if not _of_job(item):
+        return (yield)
+    failed: BaseException | None = None
+    try:
+        yield
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        raise
+    except BaseException as error:
+        failed = error
+    _begin(item, failed)
+    return None
+
+
+def _of_job(item: pytest.Item) -> bool:
+    """Whether a test runs on the ranks of this job, each of which runs pytest."""
+    size = _job()
+    if size == 1 or item.get_closest_marker("bsp") is None or not isinstance(item, pytest.Function):
+        return False
+    return hasattr(item, "callspec") and item.callspec.params.get("bsp") == size
+
+
+def _begin(item: pytest.Item, failed: BaseException | None) -> None:
+    """Raise what a test ends with that cannot begin on all ranks; a session whose ranks have parted ends with it.
+
+    Args:
+        failed: with which its setup has failed here.
+    """
+    from .errors import ProcessorError, SyncError
+
+    ending = None if failed is None else _ending_of(item, failed)._replace(expected=False)
+    try:
+        endings = _of_ranks(item, ending)
+    except (SyncError, ProcessorError) as error:
+        # One has ended its session, as -x does, or has other tests: those that follow would not be the same either.
+        item.session.shouldfail = f"the ranks do not run the same tests: {error}"
+        if failed is None:
+            raise
+        raise failed from None
+    if any(endings):
+        _settle(item, failed, endings, ": setup failed")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     processors = pyfuncitem.funcargs.get("bsp")
@@ -335,11 +380,6 @@ class _UnderMPI(_Runner):
 
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
-        self._agree(self.item.nodeid)
-        self._run(test, args, kwargs)
-
-    def _run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        __tracebackhide__ = True
         from .launch import run
         from .testing import of_all, on_processor
 
@@ -351,19 +391,7 @@ class _UnderMPI(_Runner):
         except BaseException as error:
             failed = error
         # All fail here, each with its error: what it is for the test, all find alike.
-        _settle(self.item, failed, run(of_all, _ending_of(self.item, failed)), "failed")
-
-    def _agree(self, value: Any) -> Any:
-        """Processor 0's value; raises SyncError where the processors are in different tests."""
-        from .errors import SyncError
-        from .launch import run
-        from .testing import of_all
-
-        found = run(of_all, (self.item.nodeid, value))
-        names = [name for name, _ in found]
-        if len(set(names)) > 1:
-            raise SyncError(f"the processors did not run the same test: {names}")
-        return found[0][1]
+        _settle(self.item, failed, run(of_all, _ending_of(self.item, failed)), " failed")
 
     def explore(self, test: Any, arguments: Mapping[str, Any]) -> None:
         """Processor 0 draws, and the others follow it through the examples."""
@@ -381,14 +409,14 @@ class _UnderMPI(_Runner):
             ended = repr(error)
             raise
         finally:
-            self._agree((False, ended))
+            _of_ranks(self.item, (False, ended))
 
     def _lead(self, arguments: Mapping[str, Any]) -> Callable[..., None]:
         def example(inner: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
             __tracebackhide__ = True
             _require_drawn(self.item, kwargs)
-            self._agree((True, {name: value for name, value in kwargs.items() if name not in arguments}))
-            self._run(inner, args, kwargs)
+            _of_ranks(self.item, (True, {name: value for name, value in kwargs.items() if name not in arguments}))
+            self.run(inner, args, kwargs)
 
         return example
 
@@ -397,15 +425,30 @@ class _UnderMPI(_Runner):
         inner = test.hypothesis.inner_test
         own = getattr(test, "__self__", None)
         last: BaseException | None = None
-        while (answer := self._agree(None))[0]:
+        while (answer := _of_ranks(self.item, None)[0])[0]:
             try:
-                self._run(inner, () if own is None else (own,), {**arguments, **answer[1]})
-            except Exception as error:  # noqa: PERF203 - processor 0 says whether another example follows
+                self.run(inner, () if own is None else (own,), {**arguments, **answer[1]})
+            except KeyboardInterrupt:  # noqa: PERF203 - processor 0 says whether another example follows
+                raise
+            except BaseException as error:
                 last = error
         if answer[1] is not None:
             if last is not None:
                 raise last
             pytest.fail(f"on processor 0: {answer[1]}", pytrace=False)
+
+
+def _of_ranks(item: pytest.Item, value: Any) -> list[Any]:
+    """The values of all ranks of this job; raises SyncError where they are in different tests."""
+    from .errors import SyncError
+    from .launch import run
+    from .testing import of_all
+
+    found = run(of_all, (item.nodeid, value))
+    names = [name for name, _ in found]
+    if len(set(names)) > 1:
+        raise SyncError(f"the processors did not run the same test: {names}")
+    return [value for _, value in found]
 
 
 def _way(item: pytest.Function, p: int, given: Mapping[str, Any]) -> _Runner:
@@ -505,13 +548,13 @@ def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:
     raise error
 
 
-def _settle(item: pytest.Item, error: BaseException, endings: Sequence[_Ending | None], how: str) -> None:
+def _settle(item: pytest.Item, error: BaseException | None, endings: Sequence[_Ending | None], how: str) -> None:
     """Raise on this rank what the test fails with: its own error, if that is of the kind that counts.
 
     Args:
-        error: with which it has ended here.
+        error: with which it has ended here; None: with none.
         endings: of all ranks, by pid.
-        how: it has ended there, in words.
+        how: it has ended where it failed, in words.
     """
     __tracebackhide__ = True
     pid = _counting(endings)
@@ -519,11 +562,11 @@ def _settle(item: pytest.Item, error: BaseException, endings: Sequence[_Ending |
         return
     counts = endings[pid]
     assert counts is not None
-    if _ending_of(item, error).kind == counts.kind:
+    if error is not None and _ending_of(item, error).kind == counts.kind:
         raise error
     if counts.ends is not None:
         _end(*counts.ends)
-    pytest.fail(f"processor {pid} {how}: {counts.summary}", pytrace=False)
+    pytest.fail(f"processor {pid}{how}: {counts.summary}", pytrace=False)
 
 
 def _end(kind: str, text: str) -> NoReturn:

@@ -210,6 +210,20 @@ def differing(found: dict[str, str]) -> dict[str, tuple[str, str | None]]:
     return {name: (outcome, found.get(name)) for name, outcome in wanted.items() if found.get(name) != outcome}
 
 
+def on_each_rank(tests: Path, *options: str) -> list[Ended]:
+    """How a session under mpiexec ends on each of two ranks, which fails; what its tests print stays with pytest."""
+    log, program = tests.parent / "log", tests.parent / "rank.py"
+    program.write_text(
+        "import os, sys, pytest\n"
+        f"out = os.open({str(log)!r} + os.environ.get('PMI_RANK', os.environ.get('OMPI_COMM_WORLD_RANK')), 577, 438)\n"
+        "os.dup2(out, 1)\n"
+        "sys.exit(pytest.main(sys.argv[1:]))\n"
+    )
+    ended = run([*mpiexec(2), sys.executable, str(program), *PYTEST[3:], *options, str(tests)])
+    assert ended.code != 0, ended
+    return [Ended(ended.code, Path(f"{log}{rank}").read_text(), ended.err) for rank in (0, 1)]
+
+
 @pytest.mark.fast("ranks")
 @pytest.mark.parametrize("command", [PYTEST, ON_RANKS], ids=["virtual", "ranks"])
 def test_tests_end_alike_on_virtual_processors_and_on_ranks(command: list[str], tests: Path) -> None:
@@ -231,21 +245,117 @@ def test_tests_end_alike_on_virtual_processors_and_on_ranks(command: list[str], 
 @pytest.mark.whole
 def test_tests_end_alike_under_mpiexec(tests: Path) -> None:
     """Each rank runs pytest, beside pytest-mpi; tests for another p are skipped."""
-    log = tests.parent / "log"
-    program = tests.parent / "rank.py"
-    program.write_text(
-        "import os, sys, pytest\n"
-        f"out = os.open({str(log)!r} + os.environ.get('PMI_RANK', os.environ.get('OMPI_COMM_WORLD_RANK')), 577, 438)\n"
-        "os.dup2(out, 1)\n"
-        "sys.exit(pytest.main(sys.argv[1:]))\n"
-    )
-    ended = run([*mpiexec(2), sys.executable, str(program), *PYTEST[3:], str(tests)])
-    assert ended.code != 0
-    for rank in (0, 1):
-        text = Path(f"{log}{rank}").read_text()
-        different = differing(outcomes(Ended(1, text, "")))
+    ended = on_each_rank(tests)
+    for one in ended:
+        text = one.out
+        different = differing(outcomes(one))
         assert different == {"test_passes[p1]": ("PASSED", None)}, text
         assert "for 1 processors, and this job has 2 ranks" in text
+
+
+ON_ONE_RANK = """
+import os, pytest
+from hypothesis import given, settings, strategies as st
+
+R = int(os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
+
+@pytest.fixture(scope="module")
+def fails():
+    if R == 1:
+        raise OSError("no file here")
+
+@pytest.fixture
+def fails_at_the_end():
+    yield
+    if R == 1:
+        raise OSError("no file there")
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.parametrize("k", [1, 2])
+def test_with_fixture(bsp, k, fails):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.xfail(raises=OSError)
+def test_xfails_with_fixture(bsp, fails):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.skipif(R == 1, reason="not on this rank")
+def test_skips(bsp):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.skipif(R == 0, reason="not on this rank")
+def test_skips_beside_a_failure(bsp, fails):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.xfail
+@settings(deadline=None)
+@given(st.integers())
+def test_ends_in_an_example(bsp, x):
+    if bsp.pid == 1:
+        pytest.skip("on one alone")
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_passes(bsp):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_ends_badly(bsp, fails_at_the_end):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_comes_last(bsp):
+    bsp.sync()
+"""
+
+
+def test_a_setup_that_fails_on_one_rank_fails_on_all_and_the_next_test_runs(tmp_path: Path) -> None:
+    path = tmp_path / "test_bsp.py"
+    path.write_text(ON_ONE_RANK)
+    for rank, ended in enumerate(on_each_rank(path)):
+        expected = {
+            "test_with_fixture[p2-1]": "ERROR",
+            "test_with_fixture[p2-2]": "ERROR",
+            "test_skips_beside_a_failure[p2]": "ERROR",
+            "test_passes[p2]": "PASSED",
+            "test_ends_badly[p2]": "ERROR" if rank else "PASSED",
+            "test_comes_last[p2]": "PASSED",
+        }
+        assert outcomes(ended) == expected, ended.out
+        assert ended.out.count("OSError: no file here") >= 2, ended.out
+        assert ("processor 1: setup failed: OSError: no file here" in ended.out) == (rank == 0), ended.out
+        assert "2 skipped, 1 xfailed" in ended.out
+        assert "not on this rank" in ended.out
+
+
+@pytest.mark.whole
+def test_ranks_that_do_not_run_the_same_tests_end_their_session(tmp_path: Path) -> None:
+    """One has counted a failure of its own and stops (-x), or has no such test: nothing hangs, and all say so."""
+    path = tmp_path / "test_bsp.py"
+    path.write_text(ON_ONE_RANK)
+    for rank, ended in enumerate(on_each_rank(path, "-x", "-k", "passes or badly or last")):
+        assert outcomes(ended)["test_passes[p2]"] == "PASSED", ended.out
+        assert ("test_comes_last[p2]" in outcomes(ended)) == (rank == 0), ended.out
+        assert ("processor 1 left the job" in ended.out) == (rank == 0), ended.out
+    path.write_text(f"{ON_ONE_RANK}\nif R == 1:\n    del test_passes\n")
+    for ended in on_each_rank(path, "-k", "passes or last"):
+        assert "the ranks do not run the same tests" in ended.out, ended.out
+        assert "passed" not in ended.out, ended.out
+
+
+@pytest.mark.whole
+def test_a_module_that_one_rank_cannot_import_ends_the_session(tmp_path: Path) -> None:
+    path = tmp_path / "test_bsp.py"
+    path.write_text(
+        ON_ONE_RANK.replace("@pytest.fixture", "if R == 1:\n    raise OSError('no file here')\n\n@pytest.fixture", 1)
+    )
+    ended = on_each_rank(path)
+    assert "1 error during collection" in ended[1].out, ended
+    assert "processor 1 ended without a run" in ended[0].err, ended
 
 
 TROUBLE = """
