@@ -10,11 +10,13 @@ third each rank runs pytest, with fixtures of its own. Where hypothesis draws ex
 
 from __future__ import annotations
 
+import faulthandler
 import inspect
 import os
+import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 OPTIONS = ("router", "machine", "checked")  # of a mark, that are those of a run
 
 REPORTING = 0.3  # seconds that late ranks get to print where they are, before the job ends
+FOREVER = 1e6  # seconds: a limit that nobody reaches
+MOMENT = 5.0  # seconds after which a test ends a job that has outlasted its limit, and that of who waits for it
 
 _started = pytest.StashKey[dict[int, "Ranks"]]()
 _ending = pytest.StashKey["_LastWords"]()
@@ -72,21 +76,39 @@ class _LastWords:
 
         self._capture = config.pluginmanager.getplugin("capturemanager")
         with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
-            self._stderr = os.dup(2)
+            self.stderr = os.dup(2)
         self._process, self._over, self._leave = os.getpid(), False, os._exit
-        signals.stderr = self._stderr
+        signals.stderr = self.stderr
         last_words.append(self.say)
         os._exit = self._exit
 
     def _exit(self, status: int) -> NoReturn:
         if os.getpid() == self._process:  # not where a test has forked
             with suppress(Exception):
-                self.say(f" by os._exit({status})")
+                self.say(f" by os._exit({status})", exits=True)
         self._leave(status)
         raise AssertionError
 
-    def say(self, how: str = "") -> None:
-        """Say it, once."""
+    def end_late(self, limit: float) -> None:
+        """In a thread: end the job, since a test has outlasted its limit; one rank of a host says so."""
+        from .process import speaks
+        from .transport.launcher import abort_job
+
+        if not self._over and speaks("of a limit"):
+            self.say(f", which took longer than {limit:g} s, its limit")
+            faulthandler.dump_traceback(self.stderr)
+        else:  # the one that speaks has this one print where it is
+            self._over = True
+            time.sleep(2 * REPORTING)
+        abort_job()
+
+    def say(self, how: str = "", exits: bool = False) -> None:
+        """Say it, once.
+
+        Args:
+            how: the job ends.
+            exits: whether this process does so without a word of others.
+        """
         from . import signals
         from .process import launched
         from .watch import running
@@ -102,7 +124,7 @@ class _LastWords:
         captured = "".join(f"{text.rstrip()}\n" for text in (out, err) if text.strip())
         self._write(f"\npybsp: rank {launched()[1]} ends the job in {test}{how}\n{captured}")
         number = signals.configured_signal()
-        late = running[-1].late() if running and not how else []
+        late = running[-1].late() if running and not exits else []
         if number is None or not late:
             return
         for process in late:
@@ -114,7 +136,7 @@ class _LastWords:
         left = text.encode(errors="replace")
         with suppress(OSError):
             while left:
-                left = left[os.write(self._stderr, left) :]
+                left = left[os.write(self.stderr, left) :]
 
     def close(self) -> None:
         """The session ends."""
@@ -124,7 +146,7 @@ class _LastWords:
         self._over, signals.stderr = True, None
         last_words.remove(self.say)
         os._exit = self._leave
-        os.close(self._stderr)
+        os.close(self.stderr)
 
 
 # -- which tests -------------------------------------------------------------------------------------------------------
@@ -383,15 +405,17 @@ class _UnderMPI(_Runner):
         from .launch import run
         from .testing import of_all, on_processor
 
-        try:
-            run(on_processor, test, args, kwargs, timeout=self.limit, **self.options)
-            return
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            failed = error
-        # All fail here, each with its error: what it is for the test, all find alike.
-        _settle(self.item, failed, run(of_all, _ending_of(self.item, failed)), " failed")
+        with _limited(self.item.config, self.limit):
+            try:
+                run(on_processor, test, args, kwargs, timeout=self.limit, **self.options)
+                return
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                failed = error
+            # All fail here, each with its error: what it is for the test, all find alike.
+            endings = run(of_all, _ending_of(self.item, failed))
+        _settle(self.item, failed, endings, " failed")
 
     def explore(self, test: Any, arguments: Mapping[str, Any]) -> None:
         """Processor 0 draws, and the others follow it through the examples."""
@@ -574,6 +598,33 @@ def _end(kind: str, text: str) -> NoReturn:
     __tracebackhide__ = True
     VERDICTS.get(kind, pytest.fail)(text)
     raise AssertionError
+
+
+@contextmanager
+def _limited(config: pytest.Config, limit: float) -> Iterator[None]:
+    """In this block a rank under mpiexec ends the job where it is late, whatever it does.
+
+    Who waits for a rank that is late says more, and ends the job within the grace period: it comes first.
+    """
+    from .world import grace_or_default
+
+    words, after = config.stash[_ending], limit + grace_or_default() + MOMENT
+    if not 0 < limit < FOREVER:
+        yield
+        return
+    timer = threading.Timer(after, words.end_late, (limit,))
+    timer.daemon = True
+    timer.start()
+    # Code that does not let other threads run is ended without the help of Python, unless pytest uses that itself.
+    lasting = not (config.pluginmanager.hasplugin("faulthandler") and float(config.getini("faulthandler_timeout") or 0))
+    if lasting:
+        faulthandler.dump_traceback_later(after + MOMENT, exit=True, file=words.stderr)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if lasting:
+            faulthandler.cancel_dump_traceback_later()
 
 
 class _replaced:  # noqa: N801 - used as a function is

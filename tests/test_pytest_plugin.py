@@ -401,6 +401,7 @@ def test_another_job_follows_a_test_that_has_ended_or_outlasted_one(tmp_path: Pa
     assert not re.search(r"^\S*\.py:\d+: ", ended.out, re.MULTILINE), "a failure shows pybsp's own source"
 
 
+ENDS = r"pybsp: rank \d ends the job in \S*test_ending.py::test_x\[p2\] \(call\)"
 ENDINGS = {  # of a session under mpiexec: what a test does, and what is said of it
     "hangs": (
         "print('captured before')\n    if bsp.pid: time.sleep(100)\n    bsp.sync()",
@@ -411,6 +412,11 @@ ENDINGS = {  # of a session under mpiexec: what a test does, and what is said of
             r'most recent call first\):\n  File "\S*test_ending.py", line \d+ in test_x',  # of the rank that is late
         ],
     ),
+    "all hang": (
+        "print('captured before')\n    if bsp.pid: time.sleep(100)\n    while True: pass",
+        [rf"{ENDS}, which took longer than 1 s, its limit", r"^captured before$"],
+    ),
+    "many supersteps": ("while True:\n        bsp.sync()", [rf"{ENDS}, which took longer than 4 s, its limit"]),
     "exits": (
         "print('captured before')\n    if bsp.pid: os._exit(3)\n    bsp.sync()",
         [
@@ -426,11 +432,23 @@ ENDINGS = {  # of a session under mpiexec: what a test does, and what is said of
 def test_a_test_that_ends_a_session_under_mpiexec_is_named(how: str, tmp_path: Path) -> None:
     body, expected = ENDINGS[how]
     path = tmp_path / "test_ending.py"
-    path.write_text(f"import os, time, pytest\n@pytest.mark.bsp(p=2, timeout=1)\ndef test_x(bsp):\n    {body}\n")
+    limit = 4 if how == "many supersteps" else 1  # each of which is to end within it
+    path.write_text(f"import os, time, pytest\n@pytest.mark.bsp(p=2, timeout={limit})\ndef test_x(bsp):\n    {body}\n")
     ended = run([*mpiexec(2), *PYTEST, str(path)], 120, PYBSP_GRACE="1")
     assert ended.code != 0, ended
     for pattern in expected:
         assert len(re.findall(pattern, ended.err, re.MULTILINE)) == 1, (pattern, ended)
+    assert how == "exits" or re.search(r'File "\S*test_ending.py", line \d+ in test_x', ended.err), ended
+
+
+@pytest.mark.whole
+def test_a_test_that_lets_no_thread_run_ends_a_session_under_mpiexec(tmp_path: Path) -> None:
+    path = tmp_path / "test_ending.py"
+    body = "ctypes.PyDLL(None).sleep(100)"
+    path.write_text(f"import ctypes, pytest\n@pytest.mark.bsp(p=2, timeout=1)\ndef test_x(bsp):\n    {body}\n")
+    ended = run([*mpiexec(2), *PYTEST, str(path)], 80, PYBSP_GRACE="0.1")
+    assert ended.code != 0, ended
+    assert re.search(r'File "\S*test_ending.py", line 4 in test_x', ended.err), ended
 
 
 @pytest.mark.whole
