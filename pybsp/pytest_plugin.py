@@ -609,7 +609,7 @@ def _limited(config: pytest.Config, limit: float) -> Iterator[None]:
     from .world import grace_or_default
 
     words, after = config.stash[_ending], limit + grace_or_default() + MOMENT
-    if not 0 < limit < FOREVER:
+    if limit <= 0 or after > FOREVER:
         yield
         return
     timer = threading.Timer(after, words.end_late, (limit,))

@@ -75,7 +75,7 @@ def start_ranks(
         Exception: what main raised, on the lowest processor that failed of itself; the cause has its traceback there.
         ProcessorError: a processor ended, or its exception cannot be sent.
         SyncError: the processors did not do the same.
-        UsageError: wrong arguments; called by a rank, or inside of a run.
+        UsageError: wrong arguments, as hosts outside of Slurm's allocation; called by a rank, or inside of a run.
         LauncherError: no ranks could be started.
 
     Examples:
@@ -252,7 +252,9 @@ def _hosts(hosts: str | Sequence[str] | None) -> str:
     names = hosts.split(",") if isinstance(hosts, str) else list(hosts or ())
     if (hosts is not None and not names) or not all(isinstance(one, str) and one.strip() for one in names):
         raise UsageError(f"pybsp.ranks: argument hosts: expected names of hosts, as 'a,b' or ['a', 'b'], got {hosts!r}")
-    return ",".join(one.strip() for one in names)
+    found = ",".join(one.strip() for one in names)
+    slurm.require_nodes("pybsp.ranks: argument hosts", found)
+    return found
 
 
 def _of_all(error: BaseException, ended: Sequence[Ended]) -> BaseException:
