@@ -272,7 +272,7 @@ def _begin(item: pytest.Item, failed: BaseException | None) -> None:
         item.session.shouldfail = f"the ranks do not run the same tests: {error}"
         if failed is None:
             raise
-        raise failed from None
+        endings = [ending]
     if any(endings):
         _settle(item, failed, endings, ": setup failed")
 
@@ -609,7 +609,7 @@ def _limited(config: pytest.Config, limit: float) -> Iterator[None]:
     from .world import grace_or_default
 
     words, after = config.stash[_ending], limit + grace_or_default() + MOMENT
-    if limit <= 0 or after > FOREVER:
+    if not 0 < limit <= after < FOREVER:
         yield
         return
     timer = threading.Timer(after, words.end_late, (limit,))
