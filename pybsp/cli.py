@@ -229,6 +229,7 @@ def _run(options: argparse.Namespace) -> int:
         if name not in environment and os.environ.get(name):
             require_place(os.environ[name], f"environment variable {name}")
     settings.progress()
+    slurm.require_nodes(f"--hosts {options.hosts}", options.hosts or "")
     refuse_shadow(options.program)
     if options.progress:
         environment[settings.PROGRESS] = "terminal" if sys.stderr.isatty() else "lines"

@@ -10,11 +10,13 @@ third each rank runs pytest, with fixtures of its own. Where hypothesis draws ex
 
 from __future__ import annotations
 
+import faulthandler
 import inspect
 import os
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 OPTIONS = ("router", "machine", "checked")  # of a mark, that are those of a run
 
 REPORTING = 0.3  # seconds that late ranks get to print where they are, before the job ends
+FOREVER = 1e6  # seconds: a limit that nobody reaches
+MOMENT = 5.0  # seconds after which a test ends a job that has outlasted its limit, and that of who waits for it
 
 _started = pytest.StashKey[dict[int, "Ranks"]]()
 _ending = pytest.StashKey["_LastWords"]()
@@ -72,21 +76,39 @@ class _LastWords:
 
         self._capture = config.pluginmanager.getplugin("capturemanager")
         with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
-            self._stderr = os.dup(2)
+            self.stderr = os.dup(2)
         self._process, self._over, self._leave = os.getpid(), False, os._exit
-        signals.stderr = self._stderr
+        signals.stderr = self.stderr
         last_words.append(self.say)
         os._exit = self._exit
 
     def _exit(self, status: int) -> NoReturn:
         if os.getpid() == self._process:  # not where a test has forked
             with suppress(Exception):
-                self.say(f" by os._exit({status})")
+                self.say(f" by os._exit({status})", exits=True)
         self._leave(status)
         raise AssertionError
 
-    def say(self, how: str = "") -> None:
-        """Say it, once."""
+    def end_late(self, limit: float) -> None:
+        """In a thread: end the job, since a test has outlasted its limit; one rank of a host says so."""
+        from .process import speaks
+        from .transport.launcher import abort_job
+
+        if not self._over and speaks("of a limit"):
+            self.say(f", which took longer than {limit:g} s, its limit")
+            faulthandler.dump_traceback(self.stderr)
+        else:  # the one that speaks has this one print where it is
+            self._over = True
+            time.sleep(2 * REPORTING)
+        abort_job()
+
+    def say(self, how: str = "", exits: bool = False) -> None:
+        """Say it, once.
+
+        Args:
+            how: the job ends.
+            exits: whether this process does so without a word of others.
+        """
         from . import signals
         from .process import launched
         from .watch import running
@@ -102,7 +124,7 @@ class _LastWords:
         captured = "".join(f"{text.rstrip()}\n" for text in (out, err) if text.strip())
         self._write(f"\npybsp: rank {launched()[1]} ends the job in {test}{how}\n{captured}")
         number = signals.configured_signal()
-        late = running[-1].late() if running and not how else []
+        late = running[-1].late() if running and not exits else []
         if number is None or not late:
             return
         for process in late:
@@ -114,7 +136,7 @@ class _LastWords:
         left = text.encode(errors="replace")
         with suppress(OSError):
             while left:
-                left = left[os.write(self._stderr, left) :]
+                left = left[os.write(self.stderr, left) :]
 
     def close(self) -> None:
         """The session ends."""
@@ -124,7 +146,7 @@ class _LastWords:
         self._over, signals.stderr = True, None
         last_words.remove(self.say)
         os._exit = self._leave
-        os.close(self._stderr)
+        os.close(self.stderr)
 
 
 # -- which tests -------------------------------------------------------------------------------------------------------
@@ -210,6 +232,51 @@ def _marks(config: pytest.Config, p: int) -> list[pytest.MarkDecorator]:
 # -- how they run ------------------------------------------------------------------------------------------------------
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Under mpiexec all ranks find alike whether a test can begin, where a fixture fails on one alone too."""
+    if not _of_job(item):
+        return (yield)
+    failed: BaseException | None = None
+    try:
+        yield
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        raise
+    except BaseException as error:
+        failed = error
+    _begin(item, failed)
+    return None
+
+
+def _of_job(item: pytest.Item) -> bool:
+    """Whether a test runs on the ranks of this job, each of which runs pytest."""
+    size = _job()
+    if size == 1 or item.get_closest_marker("bsp") is None or not isinstance(item, pytest.Function):
+        return False
+    return hasattr(item, "callspec") and item.callspec.params.get("bsp") == size
+
+
+def _begin(item: pytest.Item, failed: BaseException | None) -> None:
+    """Raise what a test ends with that cannot begin on all ranks; a session whose ranks have parted ends with it.
+
+    Args:
+        failed: with which its setup has failed here.
+    """
+    from .errors import ProcessorError, SyncError
+
+    ending = None if failed is None else _ending_of(item, failed)._replace(expected=False)
+    try:
+        endings = _of_ranks(item, ending)
+    except (SyncError, ProcessorError) as error:
+        # One has ended its session, as -x does, or has other tests: those that follow would not be the same either.
+        item.session.shouldfail = f"the ranks do not run the same tests: {error}"
+        if failed is None:
+            raise
+        endings = [ending]
+    if any(endings):
+        _settle(item, failed, endings, ": setup failed")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     processors = pyfuncitem.funcargs.get("bsp")
@@ -259,26 +326,33 @@ class _Virtual(_Runner):
 
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
-        from .failures import failure_of, outcome
-        from .job import Ended
+        from .failures import note_place
         from .simulation import simulate
         from .testing import on_processor
 
-        ended: dict[int, Ended] = {}
+        errors: list[BaseException | None] = [None] * self.p
 
         def main(bsp: BSP) -> None:
             try:
                 on_processor(bsp, test, args, kwargs)
             except BaseException as error:
-                ended[bsp.pid] = Ended(None, error, failure_of(error, 0, "").primary, outcome(error).expected)
+                errors[bsp.pid] = error
                 raise
 
         try:
             simulate(main, p=self.p, **self.options)
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:
-            known = [one for one in ended.values() if one.expected or one.own]
-            if not known or not all(one.expected for one in known):
-                raise error.with_traceback(error.__traceback__) from error.__cause__
+            endings = [None if one is None else _ending_of(self.item, one) for one in errors]
+            pid = _counting(endings)
+            if pid is None and any(endings):
+                return
+            counts = None if pid is None else errors[pid]
+            if counts is not None and _ending_of(self.item, counts).kind != _ending_of(self.item, error).kind:
+                note_place(counts, f"(on virtual processor {pid} of {self.p})")
+                error = counts
+            raise error.with_traceback(error.__traceback__) from error.__cause__
 
 
 class _OnRanks(_Runner):
@@ -307,7 +381,7 @@ class _OnRanks(_Runner):
         options = {**self.options, "timeout": None}
         with _by_value(self.item):
             ended, _ = self._ranks().attempt(main, args, {}, options, self.limit, self.item.name)
-        _judge(ended)
+        _judge(self.item, ended)
 
     def ready(self, test: Callable[..., Any]) -> None:
         from .testing import knows
@@ -328,42 +402,20 @@ class _UnderMPI(_Runner):
 
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
-        self._agree(self.item.nodeid)
-        self._run(test, args, kwargs)
-
-    def _run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        __tracebackhide__ = True
-        from .failures import failure_of, outcome
         from .launch import run
-        from .testing import of_all, on_processor, verdict
+        from .testing import of_all, on_processor
 
-        try:
-            run(on_processor, test, args, kwargs, timeout=self.limit, **self.options)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            # All fail here, each with its error: what it is for the test, all find alike.
-            failure = failure_of(error, 0, "")
-            ends = verdict(error)
-            known = run(of_all, (failure.primary, outcome(error).expected, ends.args if ends else None))
-            own = [one for one in known if one[0] or one[1]]
-            if own and all(expected for _, expected, _ in own):
+        with _limited(self.item.config, self.limit):
+            try:
+                run(on_processor, test, args, kwargs, timeout=self.limit, **self.options)
                 return
-            if own and all(ending for _, _, ending in own):
-                _end(*own[0][2])
-            raise
-
-    def _agree(self, value: Any) -> Any:
-        """Processor 0's value; raises SyncError where the processors are in different tests."""
-        from .errors import SyncError
-        from .launch import run
-        from .testing import of_all
-
-        found = run(of_all, (self.item.nodeid, value))
-        names = [name for name, _ in found]
-        if len(set(names)) > 1:
-            raise SyncError(f"the processors did not run the same test: {names}")
-        return found[0][1]
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                failed = error
+            # All fail here, each with its error: what it is for the test, all find alike.
+            endings = run(of_all, _ending_of(self.item, failed))
+        _settle(self.item, failed, endings, " failed")
 
     def explore(self, test: Any, arguments: Mapping[str, Any]) -> None:
         """Processor 0 draws, and the others follow it through the examples."""
@@ -381,14 +433,14 @@ class _UnderMPI(_Runner):
             ended = repr(error)
             raise
         finally:
-            self._agree((False, ended))
+            _of_ranks(self.item, (False, ended))
 
     def _lead(self, arguments: Mapping[str, Any]) -> Callable[..., None]:
         def example(inner: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
             __tracebackhide__ = True
             _require_drawn(self.item, kwargs)
-            self._agree((True, {name: value for name, value in kwargs.items() if name not in arguments}))
-            self._run(inner, args, kwargs)
+            _of_ranks(self.item, (True, {name: value for name, value in kwargs.items() if name not in arguments}))
+            self.run(inner, args, kwargs)
 
         return example
 
@@ -397,15 +449,30 @@ class _UnderMPI(_Runner):
         inner = test.hypothesis.inner_test
         own = getattr(test, "__self__", None)
         last: BaseException | None = None
-        while (answer := self._agree(None))[0]:
+        while (answer := _of_ranks(self.item, None)[0])[0]:
             try:
-                self._run(inner, () if own is None else (own,), {**arguments, **answer[1]})
-            except Exception as error:  # noqa: PERF203 - processor 0 says whether another example follows
+                self.run(inner, () if own is None else (own,), {**arguments, **answer[1]})
+            except KeyboardInterrupt:  # noqa: PERF203 - processor 0 says whether another example follows
+                raise
+            except BaseException as error:
                 last = error
         if answer[1] is not None:
             if last is not None:
                 raise last
             pytest.fail(f"on processor 0: {answer[1]}", pytrace=False)
+
+
+def _of_ranks(item: pytest.Item, value: Any) -> list[Any]:
+    """The values of all ranks of this job; raises SyncError where they are in different tests."""
+    from .errors import SyncError
+    from .launch import run
+    from .testing import of_all
+
+    found = run(of_all, (item.nodeid, value))
+    names = [name for name, _ in found]
+    if len(set(names)) > 1:
+        raise SyncError(f"the processors did not run the same test: {names}")
+    return [value for _, value in found]
 
 
 def _way(item: pytest.Function, p: int, given: Mapping[str, Any]) -> _Runner:
@@ -416,26 +483,148 @@ def _way(item: pytest.Function, p: int, given: Mapping[str, Any]) -> _Runner:
     return kind(item, p, options, float(limit))
 
 
-def _judge(ended: Sequence[Ended]) -> None:
-    """Raise what a test fails with: the first own failure that it does not expect."""
+class _Ending(NamedTuple):
+    """How a test has failed, or was ended, on a processor.
+
+    own: of itself, not since another did.
+    expected: `raises_on` expects that.
+    kind: what it is for the test. Of those of all processors the least counts.
+    summary: of the exception.
+    ends: what pytest.skip or xfail said, and which of them; the mark xfail says so too.
+    """
+
+    own: bool
+    expected: bool
+    kind: int
+    summary: str
+    ends: tuple[str, str] | None = None
+
+
+FAILS, XFAILS, ENDS = range(3)  # kinds
+# What ends a test that has not failed, by the class of what it raises.
+VERDICTS: dict[str, Any] = {"Skipped": pytest.skip, "XFailed": pytest.xfail}
+
+
+def _ending_of(item: pytest.Item, error: BaseException) -> _Ending:
+    """What an exception that leaves a test is for it."""
+    from .failures import failure_of, outcome
+    from .testing import PytestOutcome, verdict
+
+    ends = error if isinstance(error, PytestOutcome) else verdict(error)
+    failure = failure_of(error, 0, "")
+    known = failure.primary, outcome(error).expected
+    if ends is not None and ends.args[0] in VERDICTS:
+        return _Ending(*known, ENDS, failure.summary, ends.args)
+    reason = _xfails(item, error)
+    if reason is not None:
+        return _Ending(*known, XFAILS, failure.summary, ("XFailed", reason))
+    return _Ending(*known, FAILS, failure.summary)
+
+
+def _xfails(item: pytest.Item, error: BaseException) -> str | None:
+    """The reason of the test's mark xfail, where that is for this exception; None: it is not, or there is none."""
+    from _pytest.skipping import evaluate_xfail_marks
+
+    if item.config.getoption("runxfail"):
+        return None
+    try:
+        mark = evaluate_xfail_marks(item)
+    except pytest.fail.Exception:  # a wrong condition, with which the setup has failed
+        return None
+    if mark is None:
+        return None
+    if mark.raises is None or isinstance(mark.raises, (type, tuple)):
+        return mark.reason if mark.raises is None or isinstance(error, mark.raises) else None
+    return mark.reason if mark.raises.matches(error) else None
+
+
+def _counting(endings: Sequence[_Ending | None]) -> int | None:
+    """The processor whose ending is that of the test: a failure comes before what pytest.skip said on another.
+
+    Args:
+        endings: of all processors; None of one that ended well.
+
+    Returns:
+        None: the test expects how it has ended, wherever it failed of itself.
+    """
+    failed = [(pid, one) for pid, one in enumerate(endings) if one is not None]
+    known = [(pid, one) for pid, one in failed if one.own or one.expected] or failed
+    unexpected = [(one.kind, pid) for pid, one in known if not one.expected]
+    return min(unexpected)[1] if unexpected else None
+
+
+def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:
+    """Raise what a test fails with, of what has left it on all ranks."""
     __tracebackhide__ = True
     from .testing import PytestOutcome
 
-    known = [one for one in ended if one.own or one.expected] or [one for one in ended if one.error is not None]
-    for one in known:
-        if not one.expected:
-            assert one.error is not None
-            if isinstance(one.error, PytestOutcome):
-                _end(*one.error.args)
-            raise one.error
+    endings = [
+        None if one.error is None else _ending_of(item, one.error)._replace(own=one.own, expected=one.expected)
+        for one in ended
+    ]
+    pid = _counting(endings)
+    if pid is None:
+        return
+    error = ended[pid].error
+    assert error is not None
+    if isinstance(error, PytestOutcome):
+        _end(*error.args)
+    raise error
+
+
+def _settle(item: pytest.Item, error: BaseException | None, endings: Sequence[_Ending | None], how: str) -> None:
+    """Raise on this rank what the test fails with: its own error, if that is of the kind that counts.
+
+    Args:
+        error: with which it has ended here; None: with none.
+        endings: of all ranks, by pid.
+        how: it has ended where it failed, in words.
+    """
+    __tracebackhide__ = True
+    pid = _counting(endings)
+    if pid is None:
+        return
+    counts = endings[pid]
+    assert counts is not None
+    if error is not None and _ending_of(item, error).kind == counts.kind:
+        raise error
+    if counts.ends is not None:
+        _end(*counts.ends)
+    pytest.fail(f"processor {pid}{how}: {counts.summary}", pytrace=False)
 
 
 def _end(kind: str, text: str) -> NoReturn:
     """End a test as pytest.skip, xfail or fail did on its processors."""
     __tracebackhide__ = True
-    verdicts: dict[str, Any] = {"Skipped": pytest.skip, "XFailed": pytest.xfail}
-    verdicts.get(kind, pytest.fail)(text)
+    VERDICTS.get(kind, pytest.fail)(text)
     raise AssertionError
+
+
+@contextmanager
+def _limited(config: pytest.Config, limit: float) -> Iterator[None]:
+    """In this block a rank under mpiexec ends the job where it is late, whatever it does.
+
+    Who waits for a rank that is late says more, and ends the job within the grace period: it comes first.
+    """
+    from .world import grace_or_default
+
+    words, after = config.stash[_ending], limit + grace_or_default() + MOMENT
+    if not 0 < limit <= after < FOREVER:
+        yield
+        return
+    timer = threading.Timer(after, words.end_late, (limit,))
+    timer.daemon = True
+    timer.start()
+    # Code that does not let other threads run is ended without the help of Python, unless pytest uses that itself.
+    lasting = not (config.pluginmanager.hasplugin("faulthandler") and float(config.getini("faulthandler_timeout") or 0))
+    if lasting:
+        faulthandler.dump_traceback_later(after + MOMENT, exit=True, file=words.stderr)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if lasting:
+            faulthandler.cancel_dump_traceback_later()
 
 
 class _replaced:  # noqa: N801 - used as a function is

@@ -13,8 +13,11 @@ import subprocess
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from .errors import UsageError
+
 LAUNCHER_INSIDE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE")  # a launcher's that srun has started: Hydra's, Open MPI's
-_LIMIT = 20.0  # seconds for what srun is asked
+_LIMIT = 20.0  # seconds for what Slurm's commands are asked
+_NAMED = 16  # hosts of an allocation that are named one by one
 _LAST_STEP = 4294967280  # of steps that srun makes; those of batch scripts and interactive shells come after it
 
 
@@ -70,6 +73,37 @@ def allocated(variables: Mapping[str, str] = os.environ) -> int:
     # Without --ntasks Slurm says how many there may be on each node.
     found = re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get("SLURM_TASKS_PER_NODE", ""))
     return sum(int(count) * int(times or 1) for count, times in found)
+
+
+def nodes(variables: Mapping[str, str] = os.environ) -> list[str]:
+    """The hosts of the allocation that this process is in; empty outside of one, and where Slurm does not say."""
+    listed = variables.get("SLURM_JOB_NODELIST", "")
+    if not variables.get("SLURM_JOB_ID") or "[" not in listed:
+        return listed.split(",") if listed and variables.get("SLURM_JOB_ID") else []
+    command = ["scontrol", "show", "hostnames", listed]
+    try:
+        requested = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return requested.stdout.split()
+
+
+def require_nodes(argument: str, hosts: str, variables: Mapping[str, str] = os.environ) -> None:
+    """Raise UsageError for a host outside of the allocation: srun starts nothing there, and launchers wait for it.
+
+    Args:
+        argument: that names the hosts.
+        hosts: "a,b:2".
+    """
+    there = nodes(variables) if hosts else []
+    for host in hosts.split(",") if there else ():
+        name = host.partition(":")[0].strip()
+        if name not in there:
+            named = ", ".join(there) if len(there) <= _NAMED else variables["SLURM_JOB_NODELIST"]
+            raise UsageError(
+                f"{argument}: expected hosts of this Slurm allocation, which are {named}, got {name!r}; "
+                "without it ranks run on all of them"
+            )
 
 
 def kinds() -> list[str]:

@@ -80,8 +80,8 @@ def start_ranks(
         Exception: what main raised, on the lowest processor that failed of itself; the cause has its traceback there.
         ProcessorError: a processor ended, or its exception cannot be sent, or its result cannot be unpickled here.
         SyncError: the processors did not do the same.
-        UsageError: wrong arguments, as those that cannot be pickled here, or unpickled on the ranks; called by a rank,
-            or inside of a run.
+        UsageError: wrong arguments, as those that cannot be pickled here, or unpickled on the ranks, and hosts outside
+            of Slurm's allocation; called by a rank, or inside of a run.
         LauncherError: no ranks could be started.
 
     Examples:
@@ -325,7 +325,9 @@ def _hosts(operation: str, hosts: str | Sequence[str] | None) -> str:
     names = hosts.split(",") if isinstance(hosts, str) else list(hosts or ())
     if (hosts is not None and not names) or not all(isinstance(one, str) and one.strip() for one in names):
         raise UsageError(f"{operation}: argument hosts: expected names of hosts, as 'a,b' or ['a', 'b'], got {hosts!r}")
-    return ",".join(one.strip() for one in names)
+    found = ",".join(one.strip() for one in names)
+    slurm.require_nodes(f"{operation}: argument hosts", found)
+    return found
 
 
 def _of_all(error: BaseException, ended: Sequence[Ended]) -> BaseException:

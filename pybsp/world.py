@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, NoReturn
 
-from . import agreement, leftovers, process, settings, slurm
+from . import agreement, leftovers, process, settings, signals, slurm
 from .agreement import settle
 from .errors import BSPError, LauncherError, SyncError, UsageError, where
 from .failures import Failure, culprit, failure_of, note_place, outcome, speaker
@@ -462,7 +462,7 @@ def _guard(verdict: Callable[[], str | None]) -> Iterator[None]:
             while not select.select([reads], [], [], WATCH)[0]:  # else it is done, or dead
                 text = verdict()
                 if text is not None:
-                    os.write(2, text.encode())
+                    os.write(2 if signals.stderr is None else signals.stderr, text.encode())
                     time.sleep(DRAIN)
                     os.kill(os.getppid(), signal.SIGKILL)
                     time.sleep(DRAIN)  # nobody else gets to speak before the launcher has ended the job

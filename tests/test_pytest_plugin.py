@@ -101,6 +101,44 @@ def test_xfails(bsp):
         pytest.xfail("known")
     bsp.sync()
 
+@pytest.mark.bsp(p=2)
+@pytest.mark.parametrize("end", [pytest.skip, pytest.xfail], ids=["skip", "xfail"])
+@pytest.mark.parametrize("pid", [0, 1])
+def test_one_fails(bsp, end, pid):
+    if bsp.pid == pid:
+        end("on one alone")
+    assert False, "own"
+
+@pytest.mark.bsp(p=2)
+def test_one_calls_fail(bsp):
+    if bsp.pid == 0:
+        pytest.skip("on one alone")
+    pytest.fail("own")
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.parametrize("pid", [0, 1])
+@pytest.mark.xfail(raises=HotError, strict=True)
+def test_fails_as_marked(bsp, pid):
+    bsp.sync()
+    if bsp.pid == pid:
+        raise HotError("too hot")
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.parametrize("pid", [0, 1])
+@pytest.mark.xfail(raises=HotError)
+def test_fails_otherwise_too(bsp, pid):
+    if bsp.pid == pid:
+        raise HotError("too hot")
+    raise TypeError("own")
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.xfail(raises=pybsp.ProcessorError)
+def test_fails_otherwise_alone(bsp):
+    if bsp.pid == 1:
+        raise HotError("too hot")
+    bsp.sync()
+
 seen = []
 
 @pytest.mark.bsp(p=2)
@@ -137,6 +175,16 @@ OUTCOMES = {
     "test_processors_differ[p2]": "FAILED",
     "test_skips[p2]": "SKIPPED",
     "test_xfails[p2]": "XFAIL",
+    "test_one_fails[p2-0-skip]": "FAILED",
+    "test_one_fails[p2-0-xfail]": "FAILED",
+    "test_one_fails[p2-1-skip]": "FAILED",
+    "test_one_fails[p2-1-xfail]": "FAILED",
+    "test_one_calls_fail[p2]": "FAILED",
+    "test_fails_as_marked[p2-0]": "XFAIL",
+    "test_fails_as_marked[p2-1]": "XFAIL",
+    "test_fails_otherwise_too[p2-0]": "FAILED",
+    "test_fails_otherwise_too[p2-1]": "FAILED",
+    "test_fails_otherwise_alone[p2]": "FAILED",
     "test_draws_alike[p2]": "PASSED",
     "test_finds_the_least[p2]": "FAILED",
     "test_draws_inside[p2]": "FAILED",
@@ -162,6 +210,20 @@ def differing(found: dict[str, str]) -> dict[str, tuple[str, str | None]]:
     return {name: (outcome, found.get(name)) for name, outcome in wanted.items() if found.get(name) != outcome}
 
 
+def on_each_rank(tests: Path, *options: str) -> list[Ended]:
+    """How a session under mpiexec ends on each of two ranks, which fails; what its tests print stays with pytest."""
+    log, program = tests.parent / "log", tests.parent / "rank.py"
+    program.write_text(
+        "import os, sys, pytest\n"
+        f"out = os.open({str(log)!r} + os.environ.get('PMI_RANK', os.environ.get('OMPI_COMM_WORLD_RANK')), 577, 438)\n"
+        "os.dup2(out, 1)\n"
+        "sys.exit(pytest.main(sys.argv[1:]))\n"
+    )
+    ended = run([*mpiexec(2), sys.executable, str(program), *PYTEST[3:], *options, str(tests)])
+    assert ended.code != 0, ended
+    return [Ended(ended.code, Path(f"{log}{rank}").read_text(), ended.err) for rank in (0, 1)]
+
+
 @pytest.mark.fast("ranks")
 @pytest.mark.parametrize("command", [PYTEST, ON_RANKS], ids=["virtual", "ranks"])
 def test_tests_end_alike_on_virtual_processors_and_on_ranks(command: list[str], tests: Path) -> None:
@@ -183,21 +245,117 @@ def test_tests_end_alike_on_virtual_processors_and_on_ranks(command: list[str], 
 @pytest.mark.whole
 def test_tests_end_alike_under_mpiexec(tests: Path) -> None:
     """Each rank runs pytest, beside pytest-mpi; tests for another p are skipped."""
-    log = tests.parent / "log"
-    program = tests.parent / "rank.py"
-    program.write_text(
-        "import os, sys, pytest\n"
-        f"out = os.open({str(log)!r} + os.environ.get('PMI_RANK', os.environ.get('OMPI_COMM_WORLD_RANK')), 577, 438)\n"
-        "os.dup2(out, 1)\n"
-        "sys.exit(pytest.main(sys.argv[1:]))\n"
-    )
-    ended = run([*mpiexec(2), sys.executable, str(program), *PYTEST[3:], str(tests)])
-    assert ended.code != 0
-    for rank in (0, 1):
-        text = Path(f"{log}{rank}").read_text()
-        different = differing(outcomes(Ended(1, text, "")))
+    ended = on_each_rank(tests)
+    for one in ended:
+        text = one.out
+        different = differing(outcomes(one))
         assert different == {"test_passes[p1]": ("PASSED", None)}, text
         assert "for 1 processors, and this job has 2 ranks" in text
+
+
+ON_ONE_RANK = """
+import os, pytest
+from hypothesis import given, settings, strategies as st
+
+R = int(os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
+
+@pytest.fixture(scope="module")
+def fails():
+    if R == 1:
+        raise OSError("no file here")
+
+@pytest.fixture
+def fails_at_the_end():
+    yield
+    if R == 1:
+        raise OSError("no file there")
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.parametrize("k", [1, 2])
+def test_with_fixture(bsp, k, fails):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.xfail(raises=OSError)
+def test_xfails_with_fixture(bsp, fails):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.skipif(R == 1, reason="not on this rank")
+def test_skips(bsp):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.skipif(R == 0, reason="not on this rank")
+def test_skips_beside_a_failure(bsp, fails):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.xfail
+@settings(deadline=None)
+@given(st.integers())
+def test_ends_in_an_example(bsp, x):
+    if bsp.pid == 1:
+        pytest.skip("on one alone")
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_passes(bsp):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_ends_badly(bsp, fails_at_the_end):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_comes_last(bsp):
+    bsp.sync()
+"""
+
+
+def test_a_setup_that_fails_on_one_rank_fails_on_all_and_the_next_test_runs(tmp_path: Path) -> None:
+    path = tmp_path / "test_bsp.py"
+    path.write_text(ON_ONE_RANK)
+    for rank, ended in enumerate(on_each_rank(path)):
+        expected = {
+            "test_with_fixture[p2-1]": "ERROR",
+            "test_with_fixture[p2-2]": "ERROR",
+            "test_skips_beside_a_failure[p2]": "ERROR",
+            "test_passes[p2]": "PASSED",
+            "test_ends_badly[p2]": "ERROR" if rank else "PASSED",
+            "test_comes_last[p2]": "PASSED",
+        }
+        assert outcomes(ended) == expected, ended.out
+        assert ended.out.count("OSError: no file here") >= 2, ended.out
+        assert ("processor 1: setup failed: OSError: no file here" in ended.out) == (rank == 0), ended.out
+        assert "2 skipped, 1 xfailed" in ended.out
+        assert "not on this rank" in ended.out
+
+
+@pytest.mark.whole
+def test_ranks_that_do_not_run_the_same_tests_end_their_session(tmp_path: Path) -> None:
+    """One has counted a failure of its own and stops (-x), or has no such test: nothing hangs, and all say so."""
+    path = tmp_path / "test_bsp.py"
+    path.write_text(ON_ONE_RANK)
+    for rank, ended in enumerate(on_each_rank(path, "-x", "-k", "passes or badly or last")):
+        assert outcomes(ended)["test_passes[p2]"] == "PASSED", ended.out
+        assert ("test_comes_last[p2]" in outcomes(ended)) == (rank == 0), ended.out
+        assert ("processor 1 left the job" in ended.out) == (rank == 0), ended.out
+    path.write_text(f"{ON_ONE_RANK}\nif R == 1:\n    del test_passes\n")
+    for ended in on_each_rank(path, "-k", "passes or last"):
+        assert "the ranks do not run the same tests" in ended.out, ended.out
+        assert "passed" not in ended.out, ended.out
+
+
+@pytest.mark.whole
+def test_a_module_that_one_rank_cannot_import_ends_the_session(tmp_path: Path) -> None:
+    path = tmp_path / "test_bsp.py"
+    path.write_text(
+        ON_ONE_RANK.replace("@pytest.fixture", "if R == 1:\n    raise OSError('no file here')\n\n@pytest.fixture", 1)
+    )
+    ended = on_each_rank(path)
+    assert "1 error during collection" in ended[1].out, ended
+    assert "processor 1 ended without a run" in ended[0].err, ended
 
 
 TROUBLE = """
@@ -243,6 +401,7 @@ def test_another_job_follows_a_test_that_has_ended_or_outlasted_one(tmp_path: Pa
     assert not re.search(r"^\S*\.py:\d+: ", ended.out, re.MULTILINE), "a failure shows pybsp's own source"
 
 
+ENDS = r"pybsp: rank \d ends the job in \S*test_ending.py::test_x\[p2\] \(call\)"
 ENDINGS = {  # of a session under mpiexec: what a test does, and what is said of it
     "hangs": (
         "print('captured before')\n    if bsp.pid: time.sleep(100)\n    bsp.sync()",
@@ -253,6 +412,11 @@ ENDINGS = {  # of a session under mpiexec: what a test does, and what is said of
             r'most recent call first\):\n  File "\S*test_ending.py", line \d+ in test_x',  # of the rank that is late
         ],
     ),
+    "all hang": (
+        "print('captured before')\n    if bsp.pid: time.sleep(100)\n    while True: pass",
+        [rf"{ENDS}, which took longer than 1 s, its limit", r"^captured before$"],
+    ),
+    "many supersteps": ("while True:\n        bsp.sync()", [rf"{ENDS}, which took longer than 4 s, its limit"]),
     "exits": (
         "print('captured before')\n    if bsp.pid: os._exit(3)\n    bsp.sync()",
         [
@@ -268,11 +432,23 @@ ENDINGS = {  # of a session under mpiexec: what a test does, and what is said of
 def test_a_test_that_ends_a_session_under_mpiexec_is_named(how: str, tmp_path: Path) -> None:
     body, expected = ENDINGS[how]
     path = tmp_path / "test_ending.py"
-    path.write_text(f"import os, time, pytest\n@pytest.mark.bsp(p=2, timeout=1)\ndef test_x(bsp):\n    {body}\n")
+    limit = 4 if how == "many supersteps" else 1  # each of which is to end within it
+    path.write_text(f"import os, time, pytest\n@pytest.mark.bsp(p=2, timeout={limit})\ndef test_x(bsp):\n    {body}\n")
     ended = run([*mpiexec(2), *PYTEST, str(path)], 120, PYBSP_GRACE="1")
     assert ended.code != 0, ended
     for pattern in expected:
         assert len(re.findall(pattern, ended.err, re.MULTILINE)) == 1, (pattern, ended)
+    assert how == "exits" or re.search(r'File "\S*test_ending.py", line \d+ in test_x', ended.err), ended
+
+
+@pytest.mark.whole
+def test_a_test_that_lets_no_thread_run_ends_a_session_under_mpiexec(tmp_path: Path) -> None:
+    path = tmp_path / "test_ending.py"
+    body = "ctypes.PyDLL(None).sleep(100)"
+    path.write_text(f"import ctypes, pytest\n@pytest.mark.bsp(p=2, timeout=1)\ndef test_x(bsp):\n    {body}\n")
+    ended = run([*mpiexec(2), *PYTEST, str(path)], 80, PYBSP_GRACE="0.1")
+    assert ended.code != 0, ended
+    assert re.search(r'File "\S*test_ending.py", line 4 in test_x', ended.err), ended
 
 
 @pytest.mark.whole

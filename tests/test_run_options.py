@@ -73,6 +73,27 @@ def test_of_several_tasks_of_a_step_none_starts_ranks(monkeypatch: pytest.Monkey
         pybsp.start_ranks(lambda bsp: None, n=2)
 
 
+def test_hosts_outside_of_an_allocation_are_refused(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text('#!/bin/sh\n[ "$*" = "show hostnames n[1-2],m3" ] && printf "n1\\nn2\\nm3\\n"\n')
+    scontrol.chmod(0o755)
+    with monkeypatch.context() as inside:
+        inside.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        inside.setenv("SLURM_JOB_ID", "7")
+        inside.setenv("SLURM_JOB_NODELIST", "n[1-2],m3")
+        slurm.require_nodes("hosts", "m3:4,n2")
+        assert cli.main(["run", "-n", "2", "--hosts", "n1,n9:2", "--explain", str(program(""))]) == 2
+        expected = "expected hosts of this Slurm allocation, which are n1, n2, m3, got 'n9'"
+        assert capsys.readouterr().err.startswith(f"pybsp run: --hosts n1,n9:2: {expected}; ")
+        with pytest.raises(UsageError, match=rf"argument hosts: {expected}"):
+            pybsp.start_ranks(lambda bsp: None, n=2, hosts=["n9"])
+    slurm.require_nodes("hosts", "n9", {})
+    slurm.require_nodes("hosts", "n9", {"SLURM_JOB_ID": "7"})
+    assert slurm.nodes({"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1,n4"}) == ["n1", "n4"]
+
+
 @pytest.mark.parametrize("there", [["pmi2", "pmix"], ["none"]], ids=["broken", "missing"])
 def test_where_srun_does_not_work_the_librarys_own_launcher_starts_ranks(
     there: list[str], program: Program, monkeypatch: pytest.MonkeyPatch

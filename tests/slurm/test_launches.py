@@ -357,6 +357,14 @@ def test_ranks_run_where_hosts_says(slurm: Cluster, family: str) -> None:
     assert [ended.out.count(host) for host in ("n1", "n2")] == [2, 2], ended
 
 
+def test_hosts_outside_of_the_allocation_are_refused(slurm: Cluster) -> None:
+    place, _ = fitting()
+    for command, status in (("-m pybsp run -n 2 --hosts n1,n9 greeting.py", 2), ("started.py 2 n1,n9", 1)):
+        ended = slurm.run(f"salloc -Q -N2 -n4 {place} {command}")
+        assert (ended.code, ended.out) == (status, ""), ended
+        assert "expected hosts of this Slurm allocation, which are n1, n2, got 'n9'" in ended.err, ended
+
+
 def test_an_allocation_alone_is_no_step(slurm: Cluster) -> None:
     place, _ = fitting()
     ended = slurm.run(f"salloc -Q -N2 -n4 {place} greeting.py")

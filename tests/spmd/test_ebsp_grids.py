@@ -138,6 +138,13 @@ def test_stencil_averages_the_four_neighbours_unless_told_otherwise(spmd: Spmd) 
     assert np.array_equal(found, whole_stencil(matrix, 5, average, None))
 
 
+def test_a_number_around_a_stencil_may_be_of_any_dtype_that_has_room_for_it(spmd: Spmd) -> None:
+    matrix = np.arange(63, dtype=np.uint8).reshape(7, 9)
+    results = spmd(stencil_of, matrix, 1, {"f": mixed, "boundary": 200})
+    found = assembled([result for _, result in results], results[0][0], matrix.shape)
+    assert np.array_equal(found, whole_stencil(matrix, 1, mixed, 200))
+
+
 @pytest.mark.parametrize("network", ["linear_array", "mesh"])
 def test_stencil_takes_the_grid_of_the_machine_that_is_given(spmd: Spmd, network: str) -> None:
     machine = getattr(pybsp.EBSPMachine, network)(spmd.p)
