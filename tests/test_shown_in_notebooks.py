@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import collectives
+from pybsp import collectives, pictures
 
 MACHINE = pybsp.BSPMachine(p=4, g=1e-8, l=1e-5, r=1e9)
 TAGS = {"p", "b", "div", "h3", "table", "tr", "th", "td", "svg", "style", "path", "text", "rect", "title", "span", "i"}
@@ -50,6 +50,20 @@ def program(bsp: pybsp.BSP) -> None:
         with bsp.superstep(label):
             bsp.work(1e4)
             bsp.send(0, np.zeros(25))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_table_has_the_dearest_labels_and_says_how_many_more_there_are(more: int) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for number in range(pictures.ROWS + more):
+            with bsp.superstep(f"label {number}"):
+                bsp.work(number + 1)
+
+    shown = Shown(pybsp.simulate(main, p=1, machine=pybsp.BSPMachine(1, 0.0, 0.0, 1.0)).ledger)
+    assert len(shown.rows) == 2 + pictures.ROWS
+    assert {row[0] for row in shown.rows} >= {f"label {number}" for number in range(more, pictures.ROWS + more)}
+    assert ("1 more labels are in the total" in shown.text) == (more == 1)
+    assert ("more labels" in shown.text) == (more == 1)
 
 
 @pytest.mark.parametrize("of", [lambda s: s, lambda s: s.ledger], ids=["simulation", "ledger"])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from pybsp import process, threads
+from pybsp import doctor, process, report, threads
 
 from .launching import Program, ended_well, mpiexec, python, run
 
@@ -66,7 +66,7 @@ def test_threads_that_wait_for_work_have_ended_in_the_block() -> None:
     program = """if True:
         import os
         import numpy as np
-        from pybsp import process, threads
+        from pybsp import doctor, process, report, threads
 
         def there():
             return len(os.listdir("/proc/self/task"))
@@ -102,7 +102,7 @@ def test_ranks_have_their_share_in_a_run_which_the_ledger_says(program: Program,
         """
         import os, sys
         import numpy as np, pybsp
-        from pybsp import process, threads
+        from pybsp import doctor, process, report, threads
 
         process.cores, process.allowed_cores = lambda: 2, lambda: 2
         started_by = sys.argv[1]
@@ -126,3 +126,21 @@ def test_ranks_have_their_share_in_a_run_which_the_ledger_says(program: Program,
     printed = ended_well(run([sys.executable, "-m", "pybsp", "report", str(ledger)]))
     assert ": 4 ranks on 2 cores, 1 thread a rank, load average " in printed
     assert "more ranks than cores: they wait for their turns" in printed
+
+
+@pytest.mark.parametrize(
+    ("ranks", "of_each", "waits"), [(2, 1, ""), (2, 2, "more threads than cores"), (3, 1, "more ranks than cores")]
+)
+def test_a_report_says_who_waits_for_a_core(ranks: int, of_each: int, waits: str) -> None:
+    run = {"hosts": ["here"] * ranks, "cores": [2] * ranks, "threads": [of_each] * ranks, "load": [0.5] * ranks}
+    (line,) = report.placed(run)
+    assert line.startswith(f"here: {ranks} ranks on 2 cores, {of_each} thread")
+    assert ("wait for their turns" in line) == bool(waits)
+    assert waits in line
+
+
+def test_the_doctor_says_what_the_user_has_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor._threads(2).text == "nothing set: a run gives each of 2 ranks its share of the cores"
+    assert doctor._threads(1).text == "as many as cores"
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert doctor._threads(2) == ("BLAS threads", "OMP_NUM_THREADS=3", "")
