@@ -21,8 +21,7 @@ from .checkpoints.notice import NoticeFile, new_file
 from .checkpoints.record import RecordReader
 from .configured import TYPES, Choice, configured
 from .errors import BSPError, LauncherError, UsageError
-from .files import require_different
-from .ledger import require_place
+from .files import require_outputs, require_place
 from .machine import BSPMachine, LogPMachine
 from .mpiexec import default_count, whence_count
 from .routing.choice import named
@@ -120,8 +119,7 @@ def _report(options: argparse.Namespace) -> int:
     if options.machine is not None and not traces:
         raise UsageError("--machine: expected a file of LogP runs, which `pybsp run --trace` writes of LogP programs")
     if options.html is not None:
-        require_place(options.html, "--html")
-        require_different(
+        require_outputs(
             [("--html", options.html)],
             [*((f"the ledger {path}", path) for path in options.ledger), ("--machine", options.machine)],
         )
@@ -206,16 +204,14 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
         found["PYBSP_MACHINE"] = str(Path(options.machine).resolve())
     if options.checked:
         found["PYBSP_CHECKED"] = "1"
-    if options.ledger is not None:
-        require_place(options.ledger, "--ledger")
-        found[settings.LEDGER] = str(Path(options.ledger).resolve())
-    if options.trace is not None:
-        require_place(options.trace, "--trace")
-        found[settings.TRACE] = str(Path(options.trace).resolve())
-    require_different(
+    require_outputs(
         [("--ledger", options.ledger), ("--trace", options.trace)],
         [("--machine", options.machine), ("the program", options.program)],
     )
+    if options.ledger is not None:
+        found[settings.LEDGER] = str(Path(options.ledger).resolve())
+    if options.trace is not None:
+        found[settings.TRACE] = str(Path(options.trace).resolve())
     return found
 
 

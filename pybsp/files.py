@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
@@ -42,6 +42,26 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         raise
 
 
+def require_place(path: str, name: str) -> None:
+    """Refuse a file that cannot be written, before the work that it is to be about.
+
+    Args:
+        path: of the file.
+        name: what it was given as, for the error.
+
+    Raises:
+        UsageError: there is no folder for it that can be written, or it is a folder itself.
+    """
+    file = Path(path)
+    if file.exists() and not file.is_file():
+        good = not file.is_dir() and os.access(file, os.W_OK)  # a device, a pipe
+    else:
+        folder = file.resolve().parent
+        good = folder.is_dir() and os.access(folder, os.W_OK)
+    if not good:
+        raise UsageError(f"{name}: expected a file that can be written, got {path or repr(path)}")
+
+
 def require_different(outputs: Iterable[tuple[str, str | None]], inputs: Iterable[tuple[str, str | None]] = ()) -> None:
     """Refuse a file to be written that is another one to be written, or one to be read, before anything is written.
 
@@ -65,3 +85,11 @@ def require_different(outputs: Iterable[tuple[str, str | None]], inputs: Iterabl
                 f"{name}: expected another file than that of {other}, which writing would destroy, got {path}; give "
                 "it a name of its own"
             )
+
+
+def require_outputs(outputs: Sequence[tuple[str, str | None]], inputs: Iterable[tuple[str, str | None]] = ()) -> None:
+    """`require_place` of what is to be written, which may be an empty name, and `require_different` of all."""
+    for name, path in outputs:
+        if path is not None:
+            require_place(path, name)
+    require_different(outputs, inputs)

@@ -20,9 +20,9 @@ from .checkpoints.record import Recorder
 from .checkpoints.saver import Saver
 from .combining import exchange_ledger
 from .errors import UsageError
-from .files import require_different
+from .files import require_outputs
 from .keywords import check_keywords, takes, timeout_of
-from .ledger import Ledger, LedgerFile, mpi_library, require_place
+from .ledger import Ledger, LedgerFile, mpi_library
 from .machine import BSPMachine, machine_in_force
 from .machine_cache import Place
 from .managed import managed
@@ -300,14 +300,11 @@ class _BSPSession(Session[BSP]):
         return self._superstep.whereabouts, self._superstep.heard, self.timeout
 
     def ready(self) -> None:
-        for name in (settings.LEDGER, settings.TRACE):
-            path = settings.text(name)
-            if path and self.world and self.transport.pid == 0:
-                require_place(path, name)  # before the work that it is to be about
-        if self.world and self.transport.pid == 0:
-            names = settings.LEDGER, settings.TRACE, settings.MACHINE
-            *outputs, machine = ((name, settings.text(name)) for name in names)
-            require_different(outputs, [machine])
+        if self.world and self.transport.pid == 0:  # before the work that they are to be about
+            *outputs, machine = (
+                (name, settings.text(name) or None) for name in (settings.LEDGER, settings.TRACE, settings.MACHINE)
+            )
+            require_outputs(outputs, [machine])
         if self._checkpointing is not None:
             assert self._saver is not None
             checkpoints.prepare(self._saver, self._checkpointing, self.transport.pid)

@@ -1232,26 +1232,6 @@ def acknowledge() -> None:
             Path(receipt).touch()
 
 
-def require_place(path: str, name: str) -> None:
-    """Refuse a ledger file that cannot be written, before the work that it is to be about.
-
-    Args:
-        path: of the file.
-        name: what it was given as, for the error.
-
-    Raises:
-        UsageError: there is no folder for it that can be written, or it is a folder itself.
-    """
-    file = Path(path)
-    if file.exists() and not file.is_file():
-        good = not file.is_dir() and os.access(file, os.W_OK)  # a device, a pipe
-    else:
-        folder = file.resolve().parent
-        good = folder.is_dir() and os.access(folder, os.W_OK)
-    if not good:
-        raise UsageError(f"{name}: expected a file that can be written, got {path or repr(path)}")
-
-
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a ledger file.
 

@@ -30,8 +30,8 @@ from .decoding import harmless
 from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
-from .files import replacing, require_different
-from .ledger import PartTotals, Record, read, require_place
+from .files import replacing, require_outputs
+from .ledger import PartTotals, Record, read
 from .machine import BSPMachine, resized
 from .managed import managed
 from .page import framed
@@ -178,8 +178,7 @@ def _predict(options: argparse.Namespace) -> int:
         why = "expected a file" if Path(options.target).exists() else "there is no such file"
         raise UsageError(f"{options.target}: {why}")
     if options.html is not None:
-        require_place(options.html, "--html")
-        require_different([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
+        require_outputs([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
     of_ledger = options.target.endswith(".json")
     remarks = list(_left_out(machine, path, factors, of_ledger))
     if of_ledger:

@@ -77,15 +77,10 @@ def allocated(variables: Mapping[str, str] = os.environ) -> int:
 
 def nodes(variables: Mapping[str, str] = os.environ) -> list[str]:
     """The hosts of the allocation that this process is in; empty outside of one, and where Slurm does not say."""
-    listed = variables.get("SLURM_JOB_NODELIST", "")
-    if not variables.get("SLURM_JOB_ID") or "[" not in listed:
-        return listed.split(",") if listed and variables.get("SLURM_JOB_ID") else []
-    command = ["scontrol", "show", "hostnames", listed]
-    try:
-        requested = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return requested.stdout.split()
+    listed = variables.get("SLURM_JOB_NODELIST", "") if variables.get("SLURM_JOB_ID") else ""
+    if "[" in listed:
+        return _answer("scontrol", "show", "hostnames", listed)[0].split()
+    return listed.split(",") if listed else []
 
 
 def require_nodes(argument: str, hosts: str, variables: Mapping[str, str] = os.environ) -> None:
@@ -110,11 +105,16 @@ def kinds() -> list[str]:
     """What `srun --mpi=list` names; empty where there is no srun."""
     if shutil.which("srun") is None:
         return []
+    return re.findall(r"^(?:srun:)?\s+(\w+)\s*$", "".join(_answer("srun", "--mpi=list")), re.MULTILINE)
+
+
+def _answer(*command: str) -> tuple[str, str]:
+    """What a command of Slurm's prints, on both outputs; nothing where there is none, or it takes too long."""
     try:
-        requested = subprocess.run(["srun", "--mpi=list"], capture_output=True, text=True, check=False, timeout=_LIMIT)
+        requested = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT)
     except (OSError, subprocess.TimeoutExpired):
-        return []
-    return re.findall(r"^(?:srun:)?\s+(\w+)\s*$", requested.stdout + requested.stderr, re.MULTILINE)
+        return "", ""
+    return requested.stdout, requested.stderr
 
 
 def works(kind: str) -> bool:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import math
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pybsp
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
-from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, Study, library, on_ranks
+from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, Study, library, on_ranks, read_figures
 from pybsp.errors import BSPError, UsageError
 from pybsp.transport.launcher import under_launcher
 
@@ -344,10 +342,4 @@ def joined(contents: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _read(path: str) -> dict[str, Any]:
     """A file that --json wrote."""
-    try:
-        content: dict[str, Any] = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--show: expected a file that --json wrote, got {path} ({error})") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise UsageError(f"--show: expected a file that --json wrote, got {path}")
-    return content
+    return read_figures(path, "--show", lambda content: content.get("format") == FORMAT)

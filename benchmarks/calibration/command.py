@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 from pybsp import process
 from pybsp.errors import BSPError, UsageError
 from pybsp.failures import quiet
-from pybsp.files import require_different
-from pybsp.ledger import require_place
+from pybsp.files import require_different, require_place
 
 if TYPE_CHECKING:
     from .harness import LaunchSpec

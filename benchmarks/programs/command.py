@@ -11,7 +11,6 @@ time of the exchanges of ours, where the machine in force has been measured (`py
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -24,7 +23,7 @@ import numpy as np
 
 import pybsp
 from pybsp.benchmarks.against_mpi.summary import ratio, spread
-from pybsp.benchmarks.studies.frame import Study, in_turns, on_ranks, table
+from pybsp.benchmarks.studies.frame import Study, in_turns, on_ranks, read_figures, table
 from pybsp.errors import UsageError
 
 PROGRAMS = ("inner product", "sieve", "k-means", "FFT", "sort", "CG", "LU", "search", "components", "matrix product")
@@ -100,13 +99,12 @@ def programs_of(file: str) -> list[dict[str, Any]]:
     Raises:
         UsageError: it cannot be read, or is none.
     """
-    try:
-        content = json.loads(Path(file).read_text())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--page: expected a file that --json wrote, got {file} ({error})") from None
-    rows = content.get("programs") if isinstance(content, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and set(row) >= KEYS for row in rows):
-        raise UsageError(f"--page: expected a file that --json wrote, got {file}")
+
+    def fits(content: dict[str, Any]) -> bool:
+        rows = content.get("programs")
+        return isinstance(rows, list) and all(isinstance(row, dict) and set(row) >= KEYS for row in rows)
+
+    rows: list[dict[str, Any]] = read_figures(file, "--page", fits)["programs"]
     return rows
 
 

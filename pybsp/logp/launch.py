@@ -19,8 +19,8 @@ from .. import chrome, settings, simulation
 from ..clocks import Clock
 from ..errors import ProcessorError, UsageError
 from ..failures import Failure, failure_of, learned, processor_error, speaker
-from ..files import require_different
-from ..ledger import acknowledge, require_place, versions
+from ..files import require_outputs
+from ..ledger import acknowledge, versions
 from ..machine import LogPMachine
 from ..session import Session
 from ..transport import END, FAIL, KIND, LOGP, Arrival
@@ -232,8 +232,8 @@ class _LogPSession(Session[RankProcessor]):
         self._detection = Detection(self.processor)
         path = self._file()
         if path and self.transport.pid == 0:
-            require_place(path, settings.TRACE)  # before the work that it is to be about
-            require_different([(settings.TRACE, path)], [(settings.MACHINE, settings.text(settings.MACHINE))])
+            # Before the work that it is to be about.
+            require_outputs([(settings.TRACE, path)], [(settings.MACHINE, settings.text(settings.MACHINE))])
         if isinstance(self.processor, TracedProcessor):
             self.processor.begins()
 

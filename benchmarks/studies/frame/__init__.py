@@ -13,6 +13,7 @@ from .ranks import library as library
 from .ranks import on_ranks as on_ranks
 from .ranks import run_program as run_program
 from .study import Study as Study
+from .study import read_figures as read_figures
 from .tables import bounded as bounded
 from .tables import cells as cells
 from .tables import heads as heads

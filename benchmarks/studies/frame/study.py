@@ -18,8 +18,7 @@ from rich.progress import track
 
 import pybsp
 from pybsp.errors import UsageError
-from pybsp.files import replacing, require_different
-from pybsp.ledger import require_place
+from pybsp.files import replacing, require_outputs
 
 from .ranks import EMULATORS, EmulatedNetwork
 from .tables import table
@@ -83,10 +82,7 @@ class Study(argparse.ArgumentParser):
         self.options = self.parse_args(arguments)
         outputs = [(self._keep, self.options.keep), ("--plot", self.options.plot)]
         try:
-            for option, path in outputs:
-                if path is not None:
-                    require_place(path, option)
-            require_different(outputs)
+            require_outputs(outputs)
         except UsageError as error:
             self.error(str(error))
         if self.options.plot:
@@ -143,6 +139,25 @@ class Study(argparse.ArgumentParser):
                 axis.grid(alpha=0.3)
             figure.savefig(self.options.plot, dpi=130)
             pyplot.close(figure)
+
+
+def read_figures(path: str, option: str, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The object in a file that a command's --json wrote.
+
+    Args:
+        option: with which it is given, for errors.
+        fits: whether an object is one of that command's.
+
+    Raises:
+        UsageError: it cannot be read, or is none.
+    """
+    try:
+        content = json.loads(Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{option}: expected a file that --json wrote, got {path} ({error})") from None
+    if not isinstance(content, dict) or not fits(content):
+        raise UsageError(f"{option}: expected a file that --json wrote, got {path}")
+    return content
 
 
 def about() -> dict[str, Any]:
