@@ -280,6 +280,10 @@ def test_a_job_saves_before_its_end_and_goes_on_when_it_is_queued_again(slurm: C
         f"sbatch -Q saving.sh; {until.format('grep -qs under s.txt')}; scancel --batch -s TERM -n saving; "
         + until.format("squeue -h -n saving -o %T | grep -q PENDING")
         + "; "
+        # Slurm has a job wait before it starts again, since nodes refuse one that starts in the second in which they
+        # were told that it has ended ("Job credential revoked"): they are idle, and that second is over.
+        + until.format("[ $(sinfo -h -o %T) = idle ]")
+        + "; sleep 1.1; "
         # Again and again: the time at which it may start is set once more when it has been queued.
         + until.format(
             "{ scontrol update JobId=$(squeue -h -n saving -o %i) StartTime=now 2> err.txt; grep -qs ended s.txt; }"
