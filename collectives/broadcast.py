@@ -33,9 +33,10 @@ from .primitive import (
     processor,
     sources,
 )
+from .record_layouts import Array
 from .riding import MOST, spread_again
 from .riding import spread as spread_riding
-from .small import Array, spread
+from .small_spreads import spread
 
 ALGORITHMS = ("trees", "2d", "groups")
 

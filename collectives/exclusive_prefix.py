@@ -24,6 +24,7 @@ from .primitive import (
     Call,
     Operator,
     alone,
+    applied,
     check_operator,
     checked_out,
     descriptor,
@@ -38,7 +39,7 @@ from .primitive import (
     remember,
     taken,
 )
-from .small import NUMBERS, applied
+from .record_layouts import NUMBERS
 
 
 @lru_cache(maxsize=64)

@@ -19,6 +19,7 @@ from .primitive import (
     Call,
     Fold,
     Operator,
+    applied,
     in_turn,
     item_words,
     own_result,
@@ -27,7 +28,6 @@ from .primitive import (
     unpacked,
 )
 from .shown_values import LONG, ShownValues
-from .small import applied
 
 Words = NDArray[np.int64]
 
@@ -56,7 +56,7 @@ def at_once(
 ) -> Any:
     """`run` of a plain call where all processors meet on one board: in a third of the time.
 
-    What is short is shown, as in small.py; a processor that has more sends it.
+    What is short is shown, as in small_climbs.py; a processor that has more sends it.
 
     Args:
         agreed: the arguments that are equal on all processors.

@@ -39,8 +39,9 @@ from .primitive import (
     primitive,
     taken,
 )
+from .record_layouts import Array
 from .riding import starts
-from .small import Array, PreparedClimb, climbs
+from .small_climbs import PreparedClimb, climbs
 
 ALGORITHMS = ("trees", "2d")
 

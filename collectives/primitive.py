@@ -89,7 +89,7 @@ def primitive(
     """Make a primitive of a function that rides, with its cost and its plan as attributes.
 
     Args:
-        small: the shorter way of plain calls with small values (small.py), with the same arguments; or `NOT_SMALL`.
+        small: the shorter way of plain calls with small values (small_*.py), with the same arguments; or `NOT_SMALL`.
         riding: that of started ones, and of plain ones elsewhere (riding.py); or None.
     """
 
@@ -488,6 +488,18 @@ def placed(name: str, result: Any, out: Any) -> Any:
         )
     out[...] = result
     return out
+
+
+def applied(name: str, pid: int, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """What a function of the user's makes of two things.
+
+    Raises:
+        UsageError: the function raised.
+    """
+    try:
+        return function(a, b)
+    except Exception as error:
+        raise UsageError(f"{name}: argument op: raised {type(error).__name__}: {error} (on processor {pid})") from error
 
 
 def in_turn(parts: Parts, op: Operator) -> Any:

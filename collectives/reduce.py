@@ -40,8 +40,9 @@ from .primitive import (
     processor,
     taken,
 )
+from .record_layouts import Array
 from .riding import start
-from .small import Array, PreparedClimb, climb
+from .small_climbs import PreparedClimb, climb
 
 ALGORITHMS = ("trees", "blocks")
 

@@ -24,6 +24,7 @@ from .primitive import (
     Fold,
     Operator,
     Order,
+    applied,
     check_operator,
     checked_order,
     checked_out,
@@ -41,7 +42,7 @@ from .primitive import (
     remember,
     sources,
 )
-from .small import ARRAY, HEAD, applied
+from .record_layouts import ARRAY, HEAD
 
 
 def plan(p: int, n: int, counts: ArrayLike | None = None) -> Plan:

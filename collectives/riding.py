@@ -1,7 +1,7 @@
 """Small values that ride: numbers and short arrays, as notes (pybsp/notes.py).
 
-As in small.py, what depends on the arguments alone is worked out once and kept with the processor, and results and the
-ledger's rows are those of the function that rides with messages.
+As in small_climbs.py, what depends on the arguments alone is worked out once and kept with the processor, and results
+and the ledger's rows are those of the function that rides with messages.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .primitive import (
     Operator,
     Order,
     alone,
+    applied,
     checked_out,
     in_turn,
     is_number,
@@ -27,7 +28,8 @@ from .primitive import (
     placed,
     remember,
 )
-from .small import NUMBERS, QUICK, Array, Prepare, PreparedClimb, applied, keeps_form
+from .record_layouts import NUMBERS, Array
+from .small_climbs import QUICK, Prepare, PreparedClimb, keeps_form
 
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
 
@@ -69,7 +71,7 @@ def start(
     """Start a primitive that climbs trees; None where its value is not small.
 
     Args:
-        prepare: see `small.climb`.
+        prepare: see `small_climbs.climb`.
         root: who alone has a result; -1: all have one.
         out: where the result goes, if this processor has one.
     """

@@ -20,8 +20,7 @@ from .exclusive_prefix import plan as plan_of_prefix
 from .exclusive_prefix import run as run_prefix
 from .one_superstep import at_once, is_at_once, word_counts
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, Operator, check_operator, elementwise, is_number, item_words, primitive
-from .small import applied
+from .primitive import NOT_SMALL, Call, Operator, applied, check_operator, elementwise, is_number, item_words, primitive
 
 NAME = "segmented_prefix"
 SHORT = 32  # segments up to this length are summed side by side

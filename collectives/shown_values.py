@@ -1,7 +1,7 @@
 """What primitives of one superstep show each other (one_superstep.py): a value in a record, described as it lies there.
 
 A record holds one value for all; or, where each destination gets its own, a table that says where its value lies. The
-values have the layouts of small.py.
+values have the layouts of record_layouts.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..shown import Shown
-from .small import (
+from .record_layouts import (
     ALIGN,
     AXES,
     BYTES,

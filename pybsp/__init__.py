@@ -15,8 +15,8 @@ What is where:
     parts.py        split
     groups.py       numberings of some processors, and grids; group_*.py: what is called on them
     agreement.py    do all processors do the same; failures.py: what is known of an exception
-    account.py      what one processor notes of its supersteps; combining.py: of all of them
-    ledger.py       what each superstep cost; report.py prints it
+    account.py      what one processor notes of its supersteps, in its log.py; combining.py: of all of them
+    ledger.py       what each superstep cost, as records.py; ledger_file.py: kept; report.py prints it
     machine.py      parameters and predictions; cost.py: what an algorithm costs, before it runs
     launch.py       run, attach: programs on MPI ranks; session.py: their life cycle, and that of LogP runs
     checkpoints/    what a program saves, and goes on from
@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from .launch import attach as attach
     from .launch import run as run
     from .ledger import Ledger as Ledger
-    from .ledger import Record as Record
     from .machine import BSPMachine as BSPMachine
     from .machine import EBSPMachine as EBSPMachine
     from .machine import LogPMachine as LogPMachine
@@ -89,6 +88,7 @@ if TYPE_CHECKING:
     from .patterns import Pattern as Pattern
     from .queues import Queue as Queue
     from .queues import QueuePattern as QueuePattern
+    from .records import Record as Record
     from .rides import Ride as Ride
     from .simulation import Simulation as Simulation
     from .simulation import simulate as simulate
@@ -129,11 +129,12 @@ if not TYPE_CHECKING:
             ".global_arrays": ("GlobalArray",),
             ".groups": ("Grid", "Group"),
             ".launch": ("attach", "run"),
-            ".ledger": ("Ledger", "Record"),
+            ".ledger": ("Ledger",),
             ".machine": ("BSPMachine", "EBSPMachine", "LogPMachine"),
             ".mail": ("Inbox", "Message"),
             ".patterns": ("Pattern",),
             ".queues": ("Queue", "QueuePattern"),
+            ".records": ("Record",),
             ".rides": ("Ride",),
             ".simulation": ("Simulation", "simulate"),
             ".started": ("Execution", "Ranks", "ranks", "start_ranks"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import describe
-from .ledger import Log
+from .log import Log
 from .machine import BSPMachine, EBSPMachine, charged
 from .transport import Charge, Transport
 

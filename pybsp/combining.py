@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .account import clock
 from .agreement import once
-from .ledger import COLUMNS, combine, ridden, shares
+from .log import COLUMNS, combine, ridden, shares
 from .transport import LEDGER, REPLIES, Parcel, Section
 
 if TYPE_CHECKING:

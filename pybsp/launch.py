@@ -22,7 +22,8 @@ from .combining import exchange_ledger
 from .errors import UsageError
 from .files import require_outputs
 from .keywords import check_keywords, takes, timeout_of
-from .ledger import Ledger, LedgerFile, mpi_library
+from .ledger import Ledger
+from .ledger_file import LedgerFile
 from .machine import BSPMachine, machine_in_force
 from .machine_cache import Place
 from .managed import managed
@@ -33,6 +34,7 @@ from .session import Circumstances, Session
 from .superstep import SuperstepEngine
 from .transport import BEGIN
 from .transport.medium import MPITransport
+from .versions import mpi_library
 from .world import agreed, mark, report_failure, speaker_of, usable_mpi
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from typing import Any
 from .drawing import table
 from .errors import UsageError
 from .files import replacing
-from .ledger import Record, Supersteps, read
+from .ledger_file import read
 from .pictures import ROWS, BinnedSupersteps, costs, headline, note, safe, shown_label, traced
+from .records import Record, Supersteps
 from .report import notes, predicting, title
 
 # With these a page has at most 5 MB, whatever the labels are made of.
@@ -68,7 +69,7 @@ def put(text: str, place: str) -> int:
 
 
 def page(names: Sequence[str], ledgers: Sequence[list[dict[str, Any]]]) -> str:
-    """The page of these ledgers, which have names: the runs of each, as `ledger.read` gives them."""
+    """The page of these ledgers, which have names: the runs of each, as `ledger_file.read` gives them."""
     parts: list[str] = []
     for runs in ledgers:
         for run in runs:

@@ -14,22 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .account import clock
-from .ledger import (
-    COLUMNS,
-    ITEMS,
-    MEASURED,
-    MESSAGES,
-    SECONDS,
-    WAYS,
-    WORDS,
-    WORDS_IN,
-    WORDS_OUT,
-    WORK,
-    PartTotals,
-    combine,
-    predicted_exchange,
-)
+from .ledger import predicted_exchange
+from .log import COLUMNS, ITEMS, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
 from .machine import BSPMachine, EBSPMachine, resized
+from .records import PartTotals
 from .transport import LEDGER, REPLIES, Parcel, Section
 
 if TYPE_CHECKING:

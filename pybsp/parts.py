@@ -12,7 +12,7 @@ from .account import clock
 from .agreement import parts
 from .errors import UsageError
 from .failures import killed
-from .ledger import SECONDS
+from .log import SECONDS
 from .part_totals import Rows, Stay, Stays
 from .superstep import SuperstepEngine
 from .transport import SPLIT

@@ -16,7 +16,7 @@ from .decoding import harmless
 from .drawing import COLOURS, Axis, bars, lanes, lines, points, shades, table
 
 if TYPE_CHECKING:
-    from .ledger import Record, Supersteps
+    from .records import Record, Supersteps
 
 ROWS = 60  # labels of a table
 LONGEST = 120  # characters of a label that are shown, and of a colour's name

@@ -31,11 +31,12 @@ from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
 from .files import replacing, require_outputs
-from .ledger import PartTotals, Record, read
+from .ledger_file import read
 from .machine import BSPMachine, resized
 from .managed import managed
 from .page import framed
 from .pictures import note, safe, shown_label
+from .records import PartTotals, Record
 from .ways import firsts
 
 SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it

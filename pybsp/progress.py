@@ -13,7 +13,7 @@ from typing import TextIO
 
 from .account import Account
 from .decoding import harmless
-from .ledger import Counts
+from .log import Counts
 
 # What PYBSP_PROGRESS says: whether stderr ends on a terminal, where the line is written over.
 TERMINAL, LINES = "terminal", "lines"

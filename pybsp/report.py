@@ -11,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from .decoding import harmless
-from .ledger import CIRCUMSTANCES, Record, Supersteps, read
+from .ledger import CIRCUMSTANCES
+from .ledger_file import read
 from .pictures import BARS, columns, headline
+from .records import Record, Supersteps
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}

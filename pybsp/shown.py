@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .account import COUNTS, NOTHING, Counted, clock
 from .failures import note_label
-from .ledger import COLUMNS, Log, pack_row
+from .log import COLUMNS, Log, pack_row
 from .mail import Message, unpack
 from .rides import Letter, Ride, Stream, Supersteps, signature
 from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel, new_tuple
@@ -38,7 +38,8 @@ letter_source = itemgetter(0)
 
 
 Counts = tuple[float, float, float, float, float, float]  # the end of a row of the ledger, from words_out on
-# A superstep of a climb (collectives/small.py): who hears this processor, who it hears from, these and itself, counts.
+# A superstep of a climb (collectives/small_climbs.py): who hears this processor, who it hears from, these and itself,
+# counts.
 Turn = tuple[list[int], list[int], list[int], Counts]
 Read = Callable[[int, int], tuple[Any, int]]  # of a processor's record, where it begins
 
@@ -52,7 +53,8 @@ class Shown:
         places: where a record begins there, in bytes, by the parity of an exchange's number.
         most: bytes of a record.
         others: all but this processor.
-        idle: the scheme of a call (collectives/small.py) for which this processor needs nobody, and keeps in step.
+        idle: the scheme of a call (collectives/small_climbs.py) for which this processor needs nobody, and keeps in
+            step.
     """
 
     on_group = False  # group_shown.py

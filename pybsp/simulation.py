@@ -21,7 +21,9 @@ from .failures import exited_alone, failure_of, killed, note_place, outcome
 from .files import require_place
 from .keywords import check_keywords, timeout_of
 from .lazy import ready
-from .ledger import Ledger, LedgerFile, Log, combine, ridden
+from .ledger import Ledger
+from .ledger_file import LedgerFile
+from .log import Log, combine, ridden
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .on_network import Steps, steps_of
 from .part_totals import largest, sums

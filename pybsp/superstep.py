@@ -30,7 +30,7 @@ from .failures import failure_of, label_of, note_label
 from .gate import Gate
 from .global_arrays import GlobalArray
 from .layouts import Layout
-from .ledger import COLUMNS, Log
+from .log import COLUMNS, Log
 from .mail import SHORT, Inbox, Mail, arrays_of
 from .participant import Participant, Saving
 from .patterns import Patterns

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .ledger import LABEL, MEASURED, MESSAGES_OUT, SECONDS, WORDS_IN, WORDS_OUT, Log
+from .log import LABEL, MEASURED, MESSAGES_OUT, SECONDS, WORDS_IN, WORDS_OUT, Log
 from .transport import LEDGER, READS, REPLIES, Parcel, Parcels, Section
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class Trace:
         return float((self.computing + self.waiting + self.exchange).sum(axis=1).max(initial=0.0))
 
     def summary(self) -> dict[str, Any]:
-        """What a ledger file holds of it, as plain data of a bounded size, which `ledger.read` checks.
+        """What a ledger file holds of it, as plain data of a bounded size, which `ledger_file.read` checks.
 
         p: processors.
         lane: how many of them go together in each lane.

@@ -33,8 +33,8 @@ from pybsp.checkpoints.part import checksum, read, write
 from pybsp.checkpoints.plain import StateDecoder, StateEncoder
 from pybsp.checkpoints.saver import ENDED
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
-from pybsp.ledger import append_run
-from pybsp.ledger import read as read_ledger
+from pybsp.ledger_file import append_run
+from pybsp.ledger_file import read as read_ledger
 from pybsp.transport import Arrival
 
 from .launching import Program, ended_well, finish, mpiexec, python, run, start

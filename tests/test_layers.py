@@ -37,7 +37,7 @@ class Layer(NamedTuple):
 LAYERS = {
     "ground": Layer(
         "_version by_value clocks compiled convert decoding drawing errors failures files finalizer layouts lazy "
-        "leftovers managed mpiexec notebook places process settings shipping slurm supervise ways",
+        "leftovers managed mpiexec notebook places process settings shipping slurm supervise versions ways",
         "",
     ),
     "machines": Layer("cost machine machine_shown", "ground"),
@@ -46,8 +46,8 @@ LAYERS = {
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
         "accesses account arrays bsp checkpoints chrome combining gate global_arrays group_notes group_rides "
-        "group_shown groups indices labels ledger notes part_totals participant parts patterns pictures queues "
-        "registrations rides shown superstep trace",
+        "group_shown groups indices labels ledger ledger_file log notes part_totals participant parts patterns "
+        "pictures queues records registrations rides shown superstep trace",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
@@ -78,7 +78,7 @@ TYPES_ONLY = {
     *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
     *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals", "trace")),
     ("notes", "rides"),
-    ("pictures", "ledger"),
+    ("pictures", "records"),
     ("account", "part_totals"),
     ("arrays", "patterns"),
 }

@@ -19,7 +19,9 @@ import pybsp
 from pybsp import BSPMachine, Cost, EBSPMachine, UsageError
 from pybsp.collectives import broadcast, prefix
 from pybsp.cost import Superstep
-from pybsp.ledger import Ledger, Log, append_run, combine
+from pybsp.ledger import Ledger
+from pybsp.ledger_file import append_run, read
+from pybsp.log import Log, combine
 from pybsp.machine import for_p, machine_in_force
 from pybsp.report import report
 from pybsp.ways import BY_MAIL, BY_QUEUE, BY_RECORD, named
@@ -625,7 +627,7 @@ def test_a_ledger_says_in_which_ways_data_went_and_reads_files_that_do_not(tmp_p
     for record in run["supersteps"]:
         del record["ways"]
     append_run(tmp_path / "ledger.json", run, first=True)
-    (found,) = pybsp.ledger.read(tmp_path / "ledger.json")["runs"]
+    (found,) = read(tmp_path / "ledger.json")["runs"]
     assert found["supersteps"].total.ways == 0
 
 

@@ -19,8 +19,9 @@ from pybsp import page
 from pybsp.cli import main as command
 from pybsp.collectives import allreduce, prefix
 from pybsp.errors import UsageError
-from pybsp.ledger import Supersteps, append_run, read
+from pybsp.ledger_file import append_run, read
 from pybsp.machine import BSPMachine
+from pybsp.records import Supersteps
 from pybsp.report import notes
 from pybsp.trace import BINS, KINDS, LANES
 

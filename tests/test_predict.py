@@ -13,9 +13,12 @@ import pytest
 
 import pybsp
 from pybsp.cli import main as command
-from pybsp.ledger import Ledger, Log, Record, Supersteps, append_run, combine, read
+from pybsp.ledger import Ledger
+from pybsp.ledger_file import append_run, read
+from pybsp.log import Log, combine
 from pybsp.machine import BSPMachine
 from pybsp.predict import Prediction, _runs, in_order, predicted
+from pybsp.records import Record, Supersteps
 from pybsp.ways import BY_MAIL, BY_QUEUE, BY_RECORD, named
 
 from .launching import ended_well, run

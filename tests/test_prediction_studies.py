@@ -11,7 +11,7 @@ import pybsp
 from pybsp import BSPMachine
 from pybsp.benchmarks.studies import first_uses, predictions, predictions_on_cluster
 from pybsp.benchmarks.studies.frame import EmulatedNetwork
-from pybsp.ledger import append_run
+from pybsp.ledger_file import append_run
 
 ROOT = Path(__file__).parent.parent
 SQUARES = """

@@ -12,7 +12,7 @@ import pytest
 
 import pybsp
 from pybsp import progress, settings
-from pybsp.ledger import Log
+from pybsp.log import Log
 from pybsp.progress import LINES, TERMINAL, Progress
 
 from .launching import Program, ended_well, python, run

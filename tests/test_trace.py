@@ -17,7 +17,8 @@ from pybsp import chrome, collectives
 from pybsp import trace as traces
 from pybsp.account import Account
 from pybsp.cli import main as command
-from pybsp.ledger import Log, read
+from pybsp.ledger_file import read
+from pybsp.log import Log
 from pybsp.machine import BSPMachine
 from pybsp.superstep import SuperstepEngine
 from pybsp.transport.router import Direct

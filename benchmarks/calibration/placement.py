@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pybsp.decoding import MisfitError, anything, each, fields, flag, number, one_of, optional, table, text, whole
-from pybsp.ledger import versions
+from pybsp.versions import versions
 
 if TYPE_CHECKING:
     from mpi4py import MPI

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 import pybsp
 from pybsp import collectives
 from pybsp.errors import UsageError
-from pybsp.ledger import MEASURED, SECONDS
+from pybsp.log import MEASURED, SECONDS
 
 from . import patterns
 from .patterns import WORD

@@ -20,10 +20,11 @@ from ..clocks import Clock
 from ..errors import ProcessorError, UsageError
 from ..failures import Failure, failure_of, learned, processor_error, speaker
 from ..files import require_outputs
-from ..ledger import acknowledge, versions
+from ..ledger_file import acknowledge
 from ..machine import LogPMachine
 from ..session import Session
 from ..transport import END, FAIL, KIND, LOGP, Arrival
+from ..versions import versions
 from ..world import mark, report_failure, usable_mpi
 from .arguments import CAPACITIES
 from .ranks import RankProcessor

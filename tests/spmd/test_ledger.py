@@ -16,7 +16,7 @@ import pytest
 
 import pybsp
 from pybsp import collectives
-from pybsp.ledger import shares
+from pybsp.log import shares
 from pybsp.ways import named
 from tests.conftest import Spmd
 

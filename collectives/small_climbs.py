@@ -1,4 +1,5 @@
-"""Values, where all processors meet on one board: each shows its own, and reads those that its plan names.
+"""Small values that climb trees, where all processors meet on one board: each shows its own, and reads those that its
+plan names.
 
 Arrays that have no room there are sent.
 
@@ -10,21 +11,16 @@ function that rides, bit for bit, and so are the ledger's rows.
 from __future__ import annotations
 
 import operator
-import pickle
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from struct import Struct
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
 from ..group_shown import GroupShown
-from ..rides import OF_SUPERSTEP, Supersteps
-from ..shown import NOT_SHOWN, Counts, Shown, Turn
-from .dissemination import whole
+from ..rides import OF_SUPERSTEP
+from ..shown import Shown, Turn
 from .plan import Step
 from .primitive import (
     NOT_SMALL,
@@ -33,33 +29,16 @@ from .primitive import (
     Operator,
     Order,
     alone,
+    applied,
     checked_out,
     elementwise,
     in_turn,
     is_number,
     of_python,
-    own_argument,
     own_result,
-    packed,
     placed,
 )
-
-# A record: the signature of the call, what it is, and the data.
-HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
-# What it is; how many bytes a pickle, a description or bytes have is in the higher bits.
-NOTHING, FLOAT, FLOAT64, INT, INT64, ARRAY, PICKLE, DESCRIBED, BYTES = range(9)
-KIND_BITS, KIND_MASK = 4, 15
-NUMBERS = frozenset({float, int, np.float64, np.int64})  # most of those that `is_number` knows
-ALIGN = 16  # bytes, of an array in a record
-# What describes an array, by the number of its axes: dtype, that number, shape. No pickle, which takes as long as all
-# else: a program's arrays may grow or shrink with each call.
-FORMS = [Struct(f"=7sB{axes}q{8 * (axes + 1) % 16}x") for axes in range(9)]
-AXES = 7  # the byte in which that number is
-DESCRIPTION = {form.size: Struct(f"=qq{form.size}s") for form in FORMS}  # a head, and what describes an array
-SHAPES = 1024  # that are remembered
-_INT_END = 1 << 63
-
-Array = NDArray[Any]
+from .record_layouts import ARRAY, FLOAT, FLOAT64, FLOATS, HEAD, INT, INT_END, INTS, NOTHING, NUMBERS, Array, read, show
 
 
 def larger(a: float, b: float) -> float:
@@ -169,7 +148,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
                         total = quick(a, b)
                         if total - total == 0.0:
                             value = float64(total)
-                    elif type(a) is type(b) is int and -_INT_END <= (total := quick(a, b)) < _INT_END:
+                    elif type(a) is type(b) is int and -INT_END <= (total := quick(a, b)) < INT_END:
                         value = int64(total)
                 if value is None:
                     value = applied(name, pid, op, a, b)
@@ -272,59 +251,6 @@ first = operator.itemgetter(0)
 def not_shown(source: int, at: int) -> NoReturn:
     """What reads the records of processors that show none."""
     raise AssertionError(f"processor {source} shows what the others send")
-
-
-def applied(name: str, pid: int, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """What a function of the user's makes of two things.
-
-    Raises:
-        UsageError: the function raised.
-    """
-    try:
-        return function(a, b)
-    except Exception as error:
-        raise UsageError(f"{name}: argument op: raised {type(error).__name__}: {error} (on processor {pid})") from error
-
-
-def show(shown: Shown, at: int, mine: int, value: Any, name: str) -> None:
-    """Write a number's record.
-
-    Raises:
-        UsageError: an int of more bytes than a record has.
-    """
-    kind = type(value)
-    if kind is float:
-        FLOATS.pack_into(shown.mine, at, mine, FLOAT, value)
-    elif kind is np.float64:
-        FLOATS.pack_into(shown.mine, at, mine, FLOAT64, value)
-    elif kind is int and -_INT_END <= value < _INT_END:
-        INTS.pack_into(shown.mine, at, mine, INT, value)
-    elif kind is np.int64:
-        INTS.pack_into(shown.mine, at, mine, INT64, int(value))
-    else:
-        text = pickle.dumps(value, 5)
-        if len(text) > shown.most - HEAD.size:
-            raise UsageError(
-                f"{name}: argument value: expected a number of at most {shown.most - HEAD.size} bytes, got one of "
-                f"{len(text)}"
-            )
-        HEAD.pack_into(shown.mine, at, mine, PICKLE | len(text) << KIND_BITS)
-        shown.mine[at + HEAD.size : at + HEAD.size + len(text)] = text
-
-
-def read(part: memoryview, at: int) -> Any:
-    """A number, or what was pickled, in a processor's record."""
-    _, code, number = FLOATS.unpack_from(part, at)
-    if code == FLOAT:
-        return number
-    if code == FLOAT64:
-        return np.float64(number)
-    if code == INT:
-        return INTS.unpack_from(part, at)[2]
-    if code == INT64:
-        return np.int64(INTS.unpack_from(part, at)[2])
-    begin = at + HEAD.size
-    return pickle.loads(part[begin : begin + (code >> KIND_BITS)])
 
 
 Prepare = Callable[[BSP, Any, Operator, Order, int | None, int], PreparedClimb | None]  # None: it is not to climb
@@ -452,209 +378,3 @@ def to_the_end(shown: Shown, name: str, climb: Climb) -> Climb:
             end(name)  # an op that raises keeps nobody waiting
 
     return whole
-
-
-Flat = Callable[[int, bool], bool]  # whether so many words go to all in one superstep, of an array or pickle or not
-
-
-def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], flat: Flat) -> Climb:
-    """A broadcast of what fits into a record, on the root: everything but its value; it may be `NOT_SMALL`."""
-    base, label = shown.signature(name, agreed), shown.label(name)
-    most, out = shown.most - HEAD.size, float(bsp.p - 1)
-    pack, places, mine, parity, begin, sync = (
-        FLOATS.pack_into,
-        shown.places,
-        shown.mine,
-        shown.parity,
-        shown.begin,
-        shown.sync,
-    )
-    traced, others = shown.traced, shown.others
-    of_number = (out, 0.0, out, 0.0, 0.0, 0.0) if flat(1, False) else None
-    # Of arrays by dtype and shape: their description, places by parity from the second time on, and counts; None: not
-    # in one superstep.
-    arrays: dict[Any, Any] = {}
-
-    def spread(value: Any, _: Array | None = None) -> Any:
-        kind = type(value)
-        if kind is np.ndarray:
-            return of_array(value)
-        if kind is not float and not is_number(value):
-            return of_object(value)
-        if of_number is None or (sign := begin(name, agreed, base)) < 0:
-            return NOT_SMALL
-        if traced:
-            shown.trace(name, others, 1)
-        at = places[parity()]
-        if kind is float:
-            pack(mine, at, sign, FLOAT, value)
-        else:
-            show(shown, at, sign, value, name)
-        sync(name, label, sign, at, of_number)
-        return value
-
-    def of_array(value: Array) -> Any:
-        key = value.dtype, value.shape
-        found = arrays.get(key, NOT_SMALL)
-        known = found is not NOT_SMALL
-        if not known:
-            if len(arrays) >= SHAPES:
-                arrays.clear()
-            found = arrays[key] = described(value)
-        if found is None or (sign := begin(name, agreed, base)) < 0:
-            return NOT_SMALL
-        if traced:
-            shown.trace(name, others, (value.nbytes + 7) >> 3)
-        description, records, counts = found
-        which = parity()
-        at, size = places[which], len(description)
-        DESCRIPTION[size].pack_into(mine, at, sign, DESCRIBED | size << KIND_BITS, description)
-        if records is not None:
-            records[which][...] = value
-        else:
-            behind = HEAD.size + size
-            np.ndarray(value.shape, value.dtype, mine, at + behind)[...] = value
-            if known:
-                records = [np.ndarray(value.shape, value.dtype, mine, place + behind) for place in places]
-                arrays[key] = description, records, counts
-        sync(name, label, sign, at, counts)
-        return value if value.flags.writeable else value.copy()
-
-    def described(value: Array) -> tuple[bytes, None, Counts] | None:
-        size, axes = value.nbytes, value.ndim
-        if value.dtype.kind not in "biufc" or not size or axes >= len(FORMS):
-            return None
-        words, text = (size + 7) >> 3, FORMS[axes].pack(value.dtype.str.encode(), axes, *value.shape)
-        if len(text) + size > most or not flat(words, True):
-            return None
-        return text, None, (words * out, 0.0, out, 0.0, 0.0, 0.0)
-
-    def of_object(value: Any) -> Any:
-        text = packed(value, name)
-        words = (len(text) + 7) >> 3
-        if len(text) > most or not flat(words, True) or (sign := begin(name, agreed, base)) < 0:
-            return NOT_SMALL
-        if traced:
-            shown.trace(name, others, words)
-        at = places[parity()]
-        HEAD.pack_into(mine, at, sign, PICKLE | len(text) << KIND_BITS)
-        mine[at + HEAD.size : at + HEAD.size + len(text)] = text
-        sync(name, label, sign, at, (words * out, 0.0, out, 0.0, 0.0, 0.0))
-        return value
-
-    return spread
-
-
-def spread_alone(shown: Shown, name: str, agreed: dict[str, str]) -> Climb:
-    """The same in a group of one."""
-    base, label = shown.signature(name, agreed), shown.label(name)
-
-    def spread(value: Any, __: Array | None = None) -> Any:
-        for _, _, _, counts in shown.idle:
-            sign = shown.begin(name, agreed, base)
-            if sign < 0:
-                return NOT_SMALL
-            if shown.traced:
-                shown.trace(name, [], 0)
-            at = shown.places[shown.parity()]
-            HEAD.pack_into(shown.mine, at, sign, NOTHING)
-            shown.sync(name, label, sign, at, counts)
-        return own_argument(value)
-
-    return spread
-
-
-def spread_from(
-    root: int, shown: Shown, name: str, agreed: dict[str, str], steps: Callable[[], Supersteps[Any]]
-) -> Climb:
-    """The same on another processor; `steps` makes the function that rides, where the root's value does."""
-    base, label = shown.signature(name, agreed), shown.label(name)
-    pack, places, mine, parity, begin, hear = (
-        HEAD.pack_into,
-        shown.places,
-        shown.mine,
-        shown.parity,
-        shown.begin,
-        shown.hear,
-    )
-    part, unpack, of_number, p = shown.parts[root], FLOATS.unpack_from, (0.0, 1.0, 0.0, 1.0, 0.0, 0.0), len(shown.parts)
-    traced = shown.traced
-    # What lies behind a description, by its place, from the second time on.
-    descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
-
-    def spread(_: Any, out: Array | None = None) -> Any:
-        sign = begin(name, agreed, base)
-        if sign < 0:
-            return NOT_SMALL
-        if traced:
-            shown.trace(name, [], 0)
-        at = places[parity()]
-        pack(mine, at, sign, NOTHING)
-        found = hear(name, label, sign, at, heard)
-        if found is not NOT_SHOWN:
-            return found
-        array = shown.heard_whole(label, sign, root, came_whole)
-        if array is None:
-            return shown.heard(name, steps)
-        return array.copy() if out is None else placed(name, array, out)  # it ends with the next sync
-
-    def came_whole(payload: Array, note: Any) -> Array | None:
-        array: Array | None = whole(payload, note, p)
-        return array
-
-    def heard(at: int) -> tuple[Any, Counts]:
-        _, code, number = unpack(part, at)
-        if code == FLOAT:
-            return number, of_number
-        size = code >> KIND_BITS
-        if code & KIND_MASK == DESCRIBED:
-            begin = at + HEAD.size
-            key = at, bytes(part[begin : begin + size])
-            found = descriptions.get(key)
-            if found is None:
-                known = key in descriptions
-                if len(descriptions) >= SHAPES:
-                    descriptions.clear()
-                kind, _, *shape = FORMS[key[1][AXES]].unpack_from(key[1])
-                record: Array = np.ndarray(shape, kind.rstrip(b"\0").decode(), part, begin + size)
-                words = float((record.nbytes + 7) >> 3)
-                found = record, (0.0, words, 0.0, 1.0, 0.0, 0.0)
-                descriptions[key] = found if known else None
-            return found[0].copy(), found[1]  # the record is written over
-        value = read(part, at)
-        words = 1.0 if is_number(value) else float((size + 7) >> 3)
-        return value, (0.0, words, 0.0, 1.0, 0.0, 0.0)
-
-    return spread
-
-
-def spread(
-    bsp: BSP,
-    name: str,
-    value: Any,
-    root: int,
-    agreed: dict[str, Any],
-    flat: Flat,
-    steps: Callable[[], Supersteps[Any]],
-    out: Array | None = None,
-) -> Any:
-    """The result of a broadcast, the first one of this name and root; or `NOT_SMALL`.
-
-    Args:
-        agreed: the arguments that are equal on all processors.
-        flat: see `Flat`.
-        steps: makes the function that rides, on another processor than the root.
-        out: where the result may go.
-    """
-    shown = bsp.shown
-    if shown is None or type(root) is not int or not 0 <= root < bsp.p:
-        return NOT_SMALL
-    agreed = {key: str(one) for key, one in agreed.items()}
-    if bsp.p == 1:
-        found = to_the_end(shown, name, spread_alone(shown, name, agreed))
-    elif bsp.pid == root:
-        found = to_the_end(shown, name, spread_from_here(bsp, shown, name, agreed, flat))
-    else:
-        found = spread_from(root, shown, name, agreed, steps)
-    bsp.prepared[name, root] = found
-    return found(value, out)

@@ -1,0 +1,71 @@
+"""Records on the one board where all processors meet: the layouts of small values, and who writes and reads them."""
+
+from __future__ import annotations
+
+import pickle
+from struct import Struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from ..shown import Shown
+
+# A record: the signature of the call, what it is, and the data.
+HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
+# What it is; how many bytes a pickle, a description or bytes have is in the higher bits.
+NOTHING, FLOAT, FLOAT64, INT, INT64, ARRAY, PICKLE, DESCRIBED, BYTES = range(9)
+KIND_BITS, KIND_MASK = 4, 15
+NUMBERS = frozenset({float, int, np.float64, np.int64})  # most of those that `is_number` knows
+ALIGN = 16  # bytes, of an array in a record
+# What describes an array, by the number of its axes: dtype, that number, shape. No pickle, which takes as long as all
+# else: a program's arrays may grow or shrink with each call.
+FORMS = [Struct(f"=7sB{axes}q{8 * (axes + 1) % 16}x") for axes in range(9)]
+AXES = 7  # the byte in which that number is
+DESCRIPTION = {form.size: Struct(f"=qq{form.size}s") for form in FORMS}  # a head, and what describes an array
+SHAPES = 1024  # that are remembered
+INT_END = 1 << 63
+
+Array = NDArray[Any]
+
+
+def show(shown: Shown, at: int, mine: int, value: Any, name: str) -> None:
+    """Write a number's record.
+
+    Raises:
+        UsageError: an int of more bytes than a record has.
+    """
+    kind = type(value)
+    if kind is float:
+        FLOATS.pack_into(shown.mine, at, mine, FLOAT, value)
+    elif kind is np.float64:
+        FLOATS.pack_into(shown.mine, at, mine, FLOAT64, value)
+    elif kind is int and -INT_END <= value < INT_END:
+        INTS.pack_into(shown.mine, at, mine, INT, value)
+    elif kind is np.int64:
+        INTS.pack_into(shown.mine, at, mine, INT64, int(value))
+    else:
+        text = pickle.dumps(value, 5)
+        if len(text) > shown.most - HEAD.size:
+            raise UsageError(
+                f"{name}: argument value: expected a number of at most {shown.most - HEAD.size} bytes, got one of "
+                f"{len(text)}"
+            )
+        HEAD.pack_into(shown.mine, at, mine, PICKLE | len(text) << KIND_BITS)
+        shown.mine[at + HEAD.size : at + HEAD.size + len(text)] = text
+
+
+def read(part: memoryview, at: int) -> Any:
+    """A number, or what was pickled, in a processor's record."""
+    _, code, number = FLOATS.unpack_from(part, at)
+    if code == FLOAT:
+        return number
+    if code == FLOAT64:
+        return np.float64(number)
+    if code == INT:
+        return INTS.unpack_from(part, at)[2]
+    if code == INT64:
+        return np.int64(INTS.unpack_from(part, at)[2])
+    begin = at + HEAD.size
+    return pickle.loads(part[begin : begin + (code >> KIND_BITS)])

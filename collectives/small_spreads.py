@@ -1,0 +1,240 @@
+"""Small values that go from one processor to all, where all meet on one board: the root shows its own, all read it.
+
+As in small_climbs.py, what depends on the arguments alone is worked out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..bsp import BSP
+from ..rides import Supersteps
+from ..shown import NOT_SHOWN, Counts, Shown
+from .dissemination import whole
+from .primitive import NOT_SMALL, is_number, own_argument, packed, placed
+from .record_layouts import (
+    AXES,
+    DESCRIBED,
+    DESCRIPTION,
+    FLOAT,
+    FLOATS,
+    FORMS,
+    HEAD,
+    KIND_BITS,
+    KIND_MASK,
+    NOTHING,
+    PICKLE,
+    SHAPES,
+    Array,
+    read,
+    show,
+)
+from .small_climbs import Climb, to_the_end
+
+Flat = Callable[[int, bool], bool]  # whether so many words go to all in one superstep, of an array or pickle or not
+
+
+def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], flat: Flat) -> Climb:
+    """A broadcast of what fits into a record, on the root: everything but its value; it may be `NOT_SMALL`."""
+    base, label = shown.signature(name, agreed), shown.label(name)
+    most, out = shown.most - HEAD.size, float(bsp.p - 1)
+    pack, places, mine, parity, begin, sync = (
+        FLOATS.pack_into,
+        shown.places,
+        shown.mine,
+        shown.parity,
+        shown.begin,
+        shown.sync,
+    )
+    traced, others = shown.traced, shown.others
+    of_number = (out, 0.0, out, 0.0, 0.0, 0.0) if flat(1, False) else None
+    # Of arrays by dtype and shape: their description, places by parity from the second time on, and counts; None: not
+    # in one superstep.
+    arrays: dict[Any, Any] = {}
+
+    def spread(value: Any, _: Array | None = None) -> Any:
+        kind = type(value)
+        if kind is np.ndarray:
+            return of_array(value)
+        if kind is not float and not is_number(value):
+            return of_object(value)
+        if of_number is None or (sign := begin(name, agreed, base)) < 0:
+            return NOT_SMALL
+        if traced:
+            shown.trace(name, others, 1)
+        at = places[parity()]
+        if kind is float:
+            pack(mine, at, sign, FLOAT, value)
+        else:
+            show(shown, at, sign, value, name)
+        sync(name, label, sign, at, of_number)
+        return value
+
+    def of_array(value: Array) -> Any:
+        key = value.dtype, value.shape
+        found = arrays.get(key, NOT_SMALL)
+        known = found is not NOT_SMALL
+        if not known:
+            if len(arrays) >= SHAPES:
+                arrays.clear()
+            found = arrays[key] = described(value)
+        if found is None or (sign := begin(name, agreed, base)) < 0:
+            return NOT_SMALL
+        if traced:
+            shown.trace(name, others, (value.nbytes + 7) >> 3)
+        description, records, counts = found
+        which = parity()
+        at, size = places[which], len(description)
+        DESCRIPTION[size].pack_into(mine, at, sign, DESCRIBED | size << KIND_BITS, description)
+        if records is not None:
+            records[which][...] = value
+        else:
+            behind = HEAD.size + size
+            np.ndarray(value.shape, value.dtype, mine, at + behind)[...] = value
+            if known:
+                records = [np.ndarray(value.shape, value.dtype, mine, place + behind) for place in places]
+                arrays[key] = description, records, counts
+        sync(name, label, sign, at, counts)
+        return value if value.flags.writeable else value.copy()
+
+    def described(value: Array) -> tuple[bytes, None, Counts] | None:
+        size, axes = value.nbytes, value.ndim
+        if value.dtype.kind not in "biufc" or not size or axes >= len(FORMS):
+            return None
+        words, text = (size + 7) >> 3, FORMS[axes].pack(value.dtype.str.encode(), axes, *value.shape)
+        if len(text) + size > most or not flat(words, True):
+            return None
+        return text, None, (words * out, 0.0, out, 0.0, 0.0, 0.0)
+
+    def of_object(value: Any) -> Any:
+        text = packed(value, name)
+        words = (len(text) + 7) >> 3
+        if len(text) > most or not flat(words, True) or (sign := begin(name, agreed, base)) < 0:
+            return NOT_SMALL
+        if traced:
+            shown.trace(name, others, words)
+        at = places[parity()]
+        HEAD.pack_into(mine, at, sign, PICKLE | len(text) << KIND_BITS)
+        mine[at + HEAD.size : at + HEAD.size + len(text)] = text
+        sync(name, label, sign, at, (words * out, 0.0, out, 0.0, 0.0, 0.0))
+        return value
+
+    return spread
+
+
+def spread_alone(shown: Shown, name: str, agreed: dict[str, str]) -> Climb:
+    """The same in a group of one."""
+    base, label = shown.signature(name, agreed), shown.label(name)
+
+    def spread(value: Any, __: Array | None = None) -> Any:
+        for _, _, _, counts in shown.idle:
+            sign = shown.begin(name, agreed, base)
+            if sign < 0:
+                return NOT_SMALL
+            if shown.traced:
+                shown.trace(name, [], 0)
+            at = shown.places[shown.parity()]
+            HEAD.pack_into(shown.mine, at, sign, NOTHING)
+            shown.sync(name, label, sign, at, counts)
+        return own_argument(value)
+
+    return spread
+
+
+def spread_from(
+    root: int, shown: Shown, name: str, agreed: dict[str, str], steps: Callable[[], Supersteps[Any]]
+) -> Climb:
+    """The same on another processor; `steps` makes the function that rides, where the root's value does."""
+    base, label = shown.signature(name, agreed), shown.label(name)
+    pack, places, mine, parity, begin, hear = (
+        HEAD.pack_into,
+        shown.places,
+        shown.mine,
+        shown.parity,
+        shown.begin,
+        shown.hear,
+    )
+    part, unpack, of_number, p = shown.parts[root], FLOATS.unpack_from, (0.0, 1.0, 0.0, 1.0, 0.0, 0.0), len(shown.parts)
+    traced = shown.traced
+    # What lies behind a description, by its place, from the second time on.
+    descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
+
+    def spread(_: Any, out: Array | None = None) -> Any:
+        sign = begin(name, agreed, base)
+        if sign < 0:
+            return NOT_SMALL
+        if traced:
+            shown.trace(name, [], 0)
+        at = places[parity()]
+        pack(mine, at, sign, NOTHING)
+        found = hear(name, label, sign, at, heard)
+        if found is not NOT_SHOWN:
+            return found
+        array = shown.heard_whole(label, sign, root, came_whole)
+        if array is None:
+            return shown.heard(name, steps)
+        return array.copy() if out is None else placed(name, array, out)  # it ends with the next sync
+
+    def came_whole(payload: Array, note: Any) -> Array | None:
+        array: Array | None = whole(payload, note, p)
+        return array
+
+    def heard(at: int) -> tuple[Any, Counts]:
+        _, code, number = unpack(part, at)
+        if code == FLOAT:
+            return number, of_number
+        size = code >> KIND_BITS
+        if code & KIND_MASK == DESCRIBED:
+            begin = at + HEAD.size
+            key = at, bytes(part[begin : begin + size])
+            found = descriptions.get(key)
+            if found is None:
+                known = key in descriptions
+                if len(descriptions) >= SHAPES:
+                    descriptions.clear()
+                kind, _, *shape = FORMS[key[1][AXES]].unpack_from(key[1])
+                record: Array = np.ndarray(shape, kind.rstrip(b"\0").decode(), part, begin + size)
+                words = float((record.nbytes + 7) >> 3)
+                found = record, (0.0, words, 0.0, 1.0, 0.0, 0.0)
+                descriptions[key] = found if known else None
+            return found[0].copy(), found[1]  # the record is written over
+        value = read(part, at)
+        words = 1.0 if is_number(value) else float((size + 7) >> 3)
+        return value, (0.0, words, 0.0, 1.0, 0.0, 0.0)
+
+    return spread
+
+
+def spread(
+    bsp: BSP,
+    name: str,
+    value: Any,
+    root: int,
+    agreed: dict[str, Any],
+    flat: Flat,
+    steps: Callable[[], Supersteps[Any]],
+    out: Array | None = None,
+) -> Any:
+    """The result of a broadcast, the first one of this name and root; or `NOT_SMALL`.
+
+    Args:
+        agreed: the arguments that are equal on all processors.
+        flat: see `Flat`.
+        steps: makes the function that rides, on another processor than the root.
+        out: where the result may go.
+    """
+    shown = bsp.shown
+    if shown is None or type(root) is not int or not 0 <= root < bsp.p:
+        return NOT_SMALL
+    agreed = {key: str(one) for key, one in agreed.items()}
+    if bsp.p == 1:
+        found = to_the_end(shown, name, spread_alone(shown, name, agreed))
+    elif bsp.pid == root:
+        found = to_the_end(shown, name, spread_from_here(bsp, shown, name, agreed, flat))
+    else:
+        found = spread_from(root, shown, name, agreed, steps)
+    bsp.prepared[name, root] = found
+    return found(value, out)

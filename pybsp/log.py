@@ -1,0 +1,362 @@
+"""The log: what one processor counts of its own supersteps, a row of 88 bytes each; how those of all are combined."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .machine import NO_KINDS
+from .ways import firsts
+
+# The columns of a processor's rows.
+LABEL, WORK, SECONDS, MEASURED, WORDS_OUT, WORDS_IN, MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN, WAYS = range(11)
+COLUMNS = 11
+# Of combined rows these are others.
+MESSAGES, ITEMS, WORDS, MEAN = MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN
+
+pack_row = struct.Struct(f"={COLUMNS}d").pack_into  # of a log
+_GATHERED = 1 << 16  # rows that a processor is sent to combine at a time: 5 MiB
+_COMBINING = 64  # processors that combine, at most: of very many, each would have a few rows
+
+
+class Counts:
+    """What one processor counts of its own supersteps, from some superstep on.
+
+    first: that superstep.
+    most: supersteps that the program expects from there on; None: it has not said.
+    supersteps, h, messages, work: the sums so far; h and messages of the larger of out and in.
+    """
+
+    def __init__(self, log: Log, most: float | None = None) -> None:
+        self._log, self.first, self.most = log, len(log), most
+        self.begin()
+        self.supersteps = self.h = self.messages = 0
+        self.work = 0.0
+
+    def begin(self) -> None:
+        """Count the supersteps that end from now on."""
+        self._next = len(self._log)
+
+    def update(self) -> None:
+        """Count the supersteps that have ended meanwhile."""
+        rows = self._log.table(self._next)
+        self._next += len(rows)
+        self.supersteps += len(rows)
+        self.h += int(np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN]).sum())
+        self.messages += int(np.maximum(rows[:, MESSAGES_OUT], rows[:, MESSAGES_IN]).sum())
+        self.work += float(rows[:, WORK].sum())
+
+
+Kinds = dict[int, dict[str, float]]  # flop by kind of work, by row
+Rode = tuple[int, dict[str, int], str]  # what `Log.rode` was given, and in which row
+INDICES = ""  # in the place of a name there: bytes of indices, which count no words
+
+
+class Log:
+    """What one processor notes of its supersteps, and, once the ledger was asked for, what all did in them.
+
+    Attributes:
+        numbers: the open chunk: flat rows of `COLUMNS` numbers (LABEL, WORK, ...), of which those up to `end` are
+            filled; zeros beyond. Counts are exact up to 2^53.
+        labels: this processor's labels, numbered as they came.
+        combined: supersteps, from the first on, whose rows are no longer this processor's: those of all processors
+            have taken their place, in the form of `combine`, and never change again.
+        names: the labels in the combined rows, by number.
+        checkpoints: the fields of a `Checkpoint`, of each.
+        riding: of the combined rows, by their number, words that rode in them, by the name of what did.
+        kinds: of the combined rows, by their number, flop by kind of work, of each the maximum over processors.
+        firsts: numbers of the combined rows that use a way which none before has used.
+    """
+
+    ROWS = 1024  # of a chunk
+    CHUNK = ROWS * COLUMNS  # numbers of one
+
+    def __init__(self) -> None:
+        self._full: list[memoryview[float]] = []
+        self._open()
+        self.labels: dict[str, int] = {"": 0}
+        self.combined = 0
+        self.names: list[str] = []
+        self._counting: list[Counts] = []
+        self.checkpoints: list[tuple[int, int, float]] = []
+        self.riding: dict[int, dict[str, int]] = {}
+        self._rode: list[Rode] = []  # of this processor, not yet in `riding`
+        self._away: dict[int, float] = {}  # by row, seconds that are still to be taken off its computing
+        self._kinds: dict[int, dict[str, float]] = {}  # of this processor, not yet in `kinds`
+        self.kinds: dict[int, dict[str, float]] = {}
+        self.firsts: set[int] = set()
+        self._used = 0  # ways, in the combined rows
+
+    def _open(self) -> None:
+        self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
+        self.end = 0
+        self.memory = self.numbers.obj
+
+    def note(
+        self,
+        label: float,
+        work: float,
+        seconds: float,
+        measured: float,
+        words_out: int,
+        words_in: int,
+        messages_out: int,
+        messages_in: int,
+        items_out: int,
+        items_in: int,
+        ways: int,
+    ) -> None:
+        """A superstep."""
+        at = self.end
+        pack_row(
+            self.memory,
+            8 * at,
+            label,
+            work,
+            seconds,
+            measured,
+            words_out,
+            words_in,
+            messages_out,
+            messages_in,
+            items_out,
+            items_in,
+            ways,
+        )
+        self.end = at = at + COLUMNS
+        if at == self.CHUNK:
+            self.turn()
+
+    def note_kind(self, kind: str, flops: float) -> None:
+        """So much of the work of the superstep that goes on is of that kind."""
+        of_row = self._kinds.setdefault(len(self), {})
+        of_row[kind] = of_row.get(kind, 0.0) + flops
+
+    @property
+    def kinds_now(self) -> Mapping[str, float]:
+        """Flop by kind, of the superstep that goes on."""
+        return self._kinds.get(len(self), NO_KINDS)
+
+    def take_kinds(self) -> Mapping[str, float]:
+        """Flop by kind, of the superstep that goes on: they are no longer noted."""
+        return self._kinds.pop(len(self), NO_KINDS)
+
+    def fresh_kinds(self, last: int) -> Kinds:
+        """Flop by kind, in the rows before `last` that are not combined yet; asked for once."""
+        return {row: self._kinds.pop(row) for row in [*self._kinds] if row < last}
+
+    def note_away(self, seconds: float) -> None:
+        """So long was this processor in exchanges of parts, in the superstep that goes on: that is no computing."""
+        if seconds > 0:
+            self._away[len(self)] = self._away.get(len(self), 0.0) + seconds
+
+    def take_away(self) -> float:
+        """Seconds that the superstep that goes on has been in exchanges of parts: they are no longer noted."""
+        return self._away.pop(len(self), 0.0)
+
+    def _take_off(self) -> None:
+        """The seconds away are no longer in the rows of supersteps that have ended."""
+        for row in [row for row in self._away if row < len(self)]:
+            number, at = divmod(row, self.ROWS)
+            chunk = self._full[number] if number < len(self._full) else self.numbers
+            at = at * COLUMNS + SECONDS
+            chunk[at] = max(chunk[at] - self._away.pop(row), 0.0)
+
+    def turn(self) -> None:
+        """The open chunk is full: begin another."""
+        self._full.append(self.numbers)
+        self._open()
+
+    def __len__(self) -> int:
+        return len(self._full) * self.ROWS + self.end // COLUMNS
+
+    @contextmanager
+    def counting(self, most: float | None = None) -> Iterator[Counts]:
+        """What this processor counts in the block, up to its last `update`, whether or not the ledger is asked for.
+
+        Args:
+            most: supersteps that are expected in it.
+        """
+        counts = Counts(self, most)
+        self._counting.append(counts)
+        try:
+            yield counts
+        finally:
+            self._counting.remove(counts)
+
+    @property
+    def expecting(self) -> Counts | None:
+        """The outermost block of those that the program is in whose number of supersteps it has said."""
+        return next((counts for counts in self._counting if counts.most is not None), None)
+
+    def pieces(self, first: int, last: int) -> Iterator[NDArray[np.float64]]:
+        """The rows from `first` to before `last` where they are, chunk by chunk: arrays of shape (some, COLUMNS)."""
+        if self._away:
+            self._take_off()
+        while first < last:
+            number, row = divmod(first, self.ROWS)
+            chunk = self._full[number] if number < len(self._full) else self.numbers
+            piece = np.asarray(chunk).reshape(self.ROWS, COLUMNS)[row : row + last - first]
+            yield piece
+            first += len(piece)
+
+    def table(self, first: int, last: int | None = None) -> NDArray[np.float64]:
+        """The rows from `first` to before `last` (None: to the end), shape (supersteps, COLUMNS): a copy."""
+        pieces = list(self.pieces(first, len(self) if last is None else last))
+        return np.concatenate(pieces) if pieces else np.empty((0, COLUMNS))
+
+    def as_saved(self) -> dict[str, Any]:
+        """All of it as plain data, from which `resume` goes on."""
+        return {
+            "rows": self.table(0),
+            "labels": list(self.labels),
+            "combined": self.combined,
+            "names": list(self.names),
+            "checkpoints": list(self.checkpoints),
+            "riding": self.riding,
+            "rode": self._rode,
+            "away": self._away.get(len(self), 0.0),
+            "kinds": (self._kinds, self.kinds),
+        }
+
+    def resume(self, saved: Mapping[str, Any]) -> None:
+        """Be what was saved; what was noted here until now goes."""
+        self._full.clear()
+        self._open()
+        for row in saved["rows"].tolist():
+            self.note(*row)
+        self.labels.clear()
+        self.labels.update((label, number) for number, label in enumerate(saved["labels"]))
+        self.combined, self.names, self.checkpoints = saved["combined"], saved["names"], saved["checkpoints"]
+        self._used, self.firsts = 0, set()
+        self._note_firsts(self.table(0, self.combined), 0)
+        self.riding, self._rode = saved["riding"], saved["rode"]
+        self._away.clear()
+        self.note_away(saved.get("away", 0.0))
+        self._kinds, self.kinds = saved.get("kinds", ({}, {}))
+        for counts in self._counting:
+            counts.begin()
+
+    def note_checkpoint(self, superstep: int, size: int, seconds: float) -> None:
+        """A checkpoint of so many bytes, for which the processors waited so long."""
+        self.checkpoints.append((superstep, size, seconds))
+
+    def fresh_labels(self, last: int) -> list[str]:
+        """The labels, not yet among `names`, of the rows before `last` that are not combined yet."""
+        most = max((int(piece[:, LABEL].max()) for piece in self.pieces(self.combined, last)), default=-1)
+        return list(islice(self.labels, len(self.names), most + 1))
+
+    def rode(self, words: dict[str, int], own: str = "") -> None:
+        """In the superstep that has just ended so many words rode, by the name of what did.
+
+        Args:
+            own: what the superstep is of: where nothing else rode on any processor, nothing is said of it.
+        """
+        self._rode.append((len(self) - 1, words, own))
+
+    def note_indices(self, size: int) -> None:
+        """With the superstep that goes on indices of patterns go to others, of so many bytes."""
+        self._rode.append((len(self), {INDICES: size}, ""))
+
+    def fresh_rides(self, last: int) -> list[Rode]:
+        """What rode in the rows before `last` that are not combined yet: number and words; asked for once."""
+        fresh = [one for one in self._rode if one[0] < last]
+        self._rode = self._rode[len(fresh) :]
+        return fresh
+
+    def put_kinds(self, of_all: Iterable[Kinds]) -> None:
+        """Flop by kind in some rows, of each processor."""
+        for of_one in of_all:
+            for row, kinds in of_one.items():
+                most = self.kinds.setdefault(row, {})
+                for kind, flops in kinds.items():
+                    most[kind] = max(most.get(kind, 0.0), flops)
+
+    def put_rides(self, words: Mapping[int, dict[str, int]]) -> None:
+        """What rode in some rows, on all processors: see `ridden`."""
+        self.riding.update(words)
+
+    def update_counts(self) -> None:
+        """What is being counted is counted so far: rows may be combined from now on."""
+        for counts in self._counting:
+            counts.update()
+
+    def _note_firsts(self, rows: NDArray[np.float64], first: int) -> None:
+        """These combined rows are those from `first` on."""
+        ways = rows[:, WAYS].astype(np.int64)
+        self.firsts.update((first + np.flatnonzero(firsts(ways, self._used))).tolist())
+        self._used |= int(np.bitwise_or.reduce(ways, initial=0))
+
+    def put(self, combined: Iterable[NDArray[np.float64]]) -> None:
+        """Take the combined rows of the next supersteps, in order, in place of this processor's own."""
+        for rows in combined:
+            self._note_firsts(rows, self.combined)
+            at = 0
+            for piece in self.pieces(self.combined, self.combined + len(rows)):
+                piece[:] = rows[at : at + len(piece)]
+                at += len(piece)
+            self.combined += len(rows)
+
+
+def ridden(of_all: Iterable[Rode]) -> dict[int, dict[str, int]]:
+    """What rode in some rows on all processors, by the number of the row: words by the name of what did."""
+    found: dict[int, dict[str, int]] = {}
+    alone: dict[int, str] = {}
+    for row, words, own in of_all:
+        total = found.setdefault(row, {})
+        for name, count in words.items():
+            total[name] = total.get(name, 0) + count
+        if own:
+            alone[row] = own
+    for row, own in alone.items():
+        if found[row].keys() <= {own}:
+            del found[row]
+    return found
+
+
+def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """What all processors did in some supersteps, from the rows of each: those of processor 0 come first.
+
+    Args:
+        tables: of each processor, shape (supersteps, COLUMNS).
+
+    Returns:
+        shape (supersteps, COLUMNS): processor 0's label; the maxima of work, seconds, measured, words out and words in,
+        and of MESSAGES and ITEMS of queues (each of out and in); the WORDS of all; the MEAN of seconds; the WAYS that
+        any used.
+    """
+    rest = iter(tables)
+    most = np.array(next(rest))
+    labels, words, seconds = (most[:, column].copy() for column in (LABEL, WORDS_OUT, SECONDS))
+    ways = most[:, WAYS].astype(np.int64)
+    p = 1
+    for p, other in enumerate(rest, 2):  # noqa: B007 - of how many the mean is
+        np.maximum(most, other, out=most)
+        words += other[:, WORDS_OUT]
+        seconds += other[:, SECONDS]
+        ways |= other[:, WAYS].astype(np.int64)
+    most[:, LABEL], most[:, WAYS] = labels, ways
+    messages = np.maximum(most[:, MESSAGES_OUT], most[:, MESSAGES_IN])
+    items = np.maximum(most[:, ITEMS_OUT], most[:, ITEMS_IN])
+    most[:, MESSAGES], most[:, ITEMS], most[:, WORDS] = messages, items, words
+    # Rounding may not make the mean the larger.
+    most[:, MEAN] = np.minimum(seconds / p, most[:, SECONDS])
+    return most
+
+
+def shares(first: int, last: int, p: int) -> list[tuple[int, int]]:
+    """Which processors combine which of the supersteps from `first` to before `last` in one round.
+
+    Returns:
+        of processors 0, 1, ... the first superstep and the one after the last; as many as fit a round, in which nobody
+        is sent more than 5 MiB to combine, and about as much of what was combined.
+    """
+    share = max(1, _GATHERED // p)
+    last = min(last, first + min(p, _COMBINING) * share)
+    return [(begin, min(begin + share, last)) for begin in range(first, last, share)]
