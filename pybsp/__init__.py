@@ -17,7 +17,8 @@ What is where:
     agreement.py    do all processors do the same; failures.py: what is known of an exception
     account.py      what one processor notes of its supersteps, in its log.py; combining.py: of all of them
     ledger.py       what each superstep cost, as records.py; ledger_file.py: kept; report.py prints it
-    machine.py      parameters and predictions; cost.py: what an algorithm costs, before it runs
+    machine.py      parameters and predictions; machine_parts.py: their files
+    cost.py         what an algorithm costs, before it runs
     launch.py       run, attach: programs on MPI ranks; session.py: their life cycle, and that of LogP runs
     checkpoints/    what a program saves, and goes on from
     keywords.py     what of their keywords is pybsp's

@@ -13,7 +13,6 @@ Units are SI: seconds, words of 8 bytes, flop/s.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 import sys
@@ -35,31 +34,23 @@ from .decoding import (
     each,
     fields,
     flag,
-    harmless,
     number,
     one_of,
     optional,
-    read_json,
-    shown,
     table,
     text,
-    versioned,
     whole,
 )
 from .errors import UsageError
-from .files import replacing
+from .machine_parts import MachinePart, is_finite, read_parts, write_part
 from .ways import BY_RECORD, SENDING, WAYS, named
 
-FORMAT = "pybsp-machine"
-VERSION = 1
-PARTS = ("bsp", "ebsp", "logp", "placement", "calibration")  # that a machine file may have
 PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send
 LATE = ("empty", "sending")  # of `BSPMachine.late`
 FIRST = 0.4  # share of it, at least, in a superstep that uses a way first, but for a record: 0.2 to 0.7 in the examples
 NO_KINDS: Mapping[str, float] = types.MappingProxyType({})
-Saved = TypeVar("Saved", bound="_Saved")
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
 
@@ -69,102 +60,6 @@ def charged(machine: BSPMachine | EBSPMachine, work: float, kinds: Mapping[str, 
     rates = dict(machine.rates) if kinds and isinstance(machine, BSPMachine) else {}
     rest = max(work - sum(kinds.values()), 0.0)
     return rest / machine.r + sum(flops / rates.get(kind, machine.r) for kind, flops in kinds.items())
-
-
-class _Saved:
-    """A part of a machine file."""
-
-    _PART = ""  # its name there
-    _REQUIRED: Mapping[str, Decoder] = {}  # fields that it must hold, and of which form
-    _OPTIONAL: Mapping[str, Decoder] = {}  # and those that it may
-    p: int
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the machine into a machine file (JSON); what else the file holds is kept."""
-        _write_part(Path(path), self._PART, self.as_part())
-
-    def as_part(self) -> dict[str, Any]:
-        """What a machine file holds of it."""
-        part: dict[str, Any] = {}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if field.name in self._REQUIRED or (
-                field.name in self._OPTIONAL and (field.name == "o_msg" or value != field.default)
-            ):
-                part[field.name] = value
-        return part
-
-    def _repr_html_(self) -> str:
-        from .machine_shown import of_machine  # a notebook alone needs it
-
-        elapsed = getattr(self, "elapsed", None)
-        seconds = None if elapsed is None else lambda h: float(elapsed(0.0, h, 2, h * self.p))
-        return of_machine(type(self).__name__, self.as_part(), seconds)
-
-    @classmethod
-    def load(cls: type[Saved], path: str | os.PathLike[str]) -> Saved:
-        """Read this part of a machine file.
-
-        Raises:
-            UsageError: not a machine file, a version that this pybsp does not know, or no such part.
-        """
-        return cls._of(path, cls._part(path))
-
-    @classmethod
-    def _of(cls: type[Saved], path: str | os.PathLike[str], parameters: dict[str, Any]) -> Saved:
-        """The machine of these parameters; what they cannot be together is the file's error."""
-        try:
-            return cls(**parameters)
-        except UsageError as error:
-            raise UsageError(f"machine file {path}: {cls._PART}: {error}") from None
-
-    @classmethod
-    def is_in(cls, path: str | os.PathLike[str]) -> bool:
-        """Whether a machine file has this part."""
-        return cls._PART in read_parts(Path(path))
-
-    @classmethod
-    def _part(cls, path: str | os.PathLike[str]) -> dict[str, Any]:
-        """This part of a machine file, with the fields that it must and may have."""
-        if not isinstance(path, (str, os.PathLike)):
-            raise UsageError(f"{cls.__name__}.load: argument path: expected that of a machine file, got {path!r:.80}")
-        content = read_parts(Path(path))
-        part = content.get(cls._PART)
-        if not isinstance(part, dict):
-            raise UsageError(
-                f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(map(harmless, content))}"
-            )
-        if not set(cls._REQUIRED) <= set(part) <= {*cls._REQUIRED, *cls._OPTIONAL}:
-            raise UsageError(
-                f"{cls.__name__}.load: the part '{cls._PART}' of {path} must hold {sorted(cls._REQUIRED)} and may hold "
-                f"{sorted(cls._OPTIONAL)}, got {sorted(map(harmless, part))}"
-            )
-        form = fields({cls._PART: fields(cls._REQUIRED, cls._OPTIONAL)})
-        found: dict[str, Any] = decode({cls._PART: part}, f"machine file {path}", form)[cls._PART]
-        return found
-
-    def _check(self, signs: dict[str, bool]) -> None:
-        """Refuse parameters that are no finite numbers, negative, or 0 where they must not be."""
-        name = type(self).__name__
-        for parameter, positive in signs.items():
-            value = getattr(self, parameter)
-            if not isinstance(value, (int, float)) or isinstance(value, bool):
-                raise UsageError(f"{name}: {parameter} must be a number, got {value!r}")
-            if positive and not (_is_finite(value) and value > 0):
-                raise UsageError(f"{name}: {parameter} must be finite and above 0 (flop/s), got {shown(value)}")
-            if not (_is_finite(value) and value >= 0):
-                raise UsageError(f"{name}: {parameter} must be finite and at least 0 (seconds), got {shown(value)}")
-        if type(self.p) is not int or self.p < 1:
-            raise UsageError(f"{name}: p must be a whole number of at least 1, got {self.p!r}")
-
-    def _check_errors(self) -> None:
-        """Refuse relative errors that are no numbers of at least 0."""
-        for parameter in ("error_median", "error_p95"):
-            value = getattr(self, parameter)
-            if value is not None and not (_is_finite(value) and value >= 0):
-                raise UsageError(
-                    f"{type(self).__name__}: {parameter} must be a relative error of at least 0 or None, got {value!r}"
-                )
 
 
 # What a file may have beside g and l, of whole supersteps and of exchanges alone.
@@ -183,7 +78,7 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
 
 
 @dataclass(frozen=True)
-class BSPMachine(_Saved):
+class BSPMachine(MachinePart):
     """A BSP machine of p processors.
 
     Args:
@@ -266,7 +161,7 @@ class BSPMachine(_Saved):
         self._check_segments()
         self._check_ways()
         rates = dict(self.rates)
-        if not all(is_kind(kind) and _is_finite(rate) and rate > 0 for kind, rate in rates.items()):
+        if not all(is_kind(kind) and is_finite(rate) and rate > 0 for kind, rate in rates.items()):
             raise UsageError(
                 f"BSPMachine: rates must be finite flop/s above 0 by kind of work, a text, got {self.rates!r}"
             )
@@ -309,7 +204,7 @@ class BSPMachine(_Saved):
     def _check_segments(self) -> None:
         rows = self.segments
         good = isinstance(rows, (tuple, list)) and all(
-            isinstance(row, (tuple, list)) and len(row) == 4 and all(_is_finite(x) and x >= 0 for x in row)
+            isinstance(row, (tuple, list)) and len(row) == 4 and all(is_finite(x) and x >= 0 for x in row)
             for row in rows
         )
         starts = [row[0] for row in rows] if good else []
@@ -324,7 +219,7 @@ class BSPMachine(_Saved):
         """Refuse what no way, or no time after computing, can cost; as pairs it can be hashed."""
         for name, known in (("o_way", (*WAYS, FURTHER)), ("late", (*LATE, *WAYS))):
             given = dict(getattr(self, name))
-            if not given.keys() <= set(known) or not all(_is_finite(x) and x >= 0 for x in given.values()):
+            if not given.keys() <= set(known) or not all(is_finite(x) and x >= 0 for x in given.values()):
                 raise UsageError(
                     f"BSPMachine: {name} must be finite seconds of at least 0 by name, of {', '.join(known)}, got "
                     f"{getattr(self, name)!r}"
@@ -332,7 +227,7 @@ class BSPMachine(_Saved):
             object.__setattr__(self, name, tuple(given.items()))
         rows = tuple((*row, row[-1], row[-1]) if len(row) == 2 else tuple(row) for row in self.after)
         ends = (math.inf, 1.0, 1.0, 1.0)
-        if not all(len(row) == 4 and all(_is_finite(x) and x > 0 for x in row) for row in rows) or any(
+        if not all(len(row) == 4 and all(is_finite(x) and x > 0 for x in row) for row in rows) or any(
             a >= b or any(low > high for low, high in zip(less, more, strict=True))
             for (a, *less), (b, *more) in pairwise((*rows, ends))
         ):
@@ -536,7 +431,7 @@ class BSPMachine(_Saved):
 
 
 @dataclass(frozen=True)
-class EBSPMachine(_Saved):
+class EBSPMachine(MachinePart):
     """An E-BSP machine of p processors: it charges unbalanced communication, and distance, for what they are.
 
     A superstep is an (M, k1, k2)-relation: M words in all, at most k1 from a processor, at most k2 to one. Its locality
@@ -692,7 +587,7 @@ class EBSPMachine(_Saved):
 
 
 @dataclass(frozen=True)
-class LogPMachine(_Saved):
+class LogPMachine(MachinePart):
     """A LogP machine of p processors.
 
     Args:
@@ -746,9 +641,9 @@ class LogPMachine(_Saved):
                 unit = "" if name == "p" else " of steps"
                 raise UsageError(f"LogPMachine: {name} must be a whole number{unit}, at least {least}, got {value!r}")
             object.__setattr__(self, name, int(value))
-        if not _is_finite(self.step) or self.step <= 0:
+        if not is_finite(self.step) or self.step <= 0:
             raise UsageError(f"LogPMachine: step must be finite and above 0 (seconds), got {self.step!r}")
-        if self.G_word is not None and not (_is_finite(self.G_word) and self.G_word >= 0):
+        if self.G_word is not None and not (is_finite(self.G_word) and self.G_word >= 0):
             raise UsageError(f"LogPMachine: G_word must be finite and at least 0 (seconds), got {self.G_word!r}")
 
     @property
@@ -860,7 +755,7 @@ class LogPMachine(_Saved):
             part["calibrated"] = False
         if self.intervals:
             part["intervals"] = {name: list(ends) for name, ends in self.intervals.items()}
-        _write_part(Path(path), self._PART, part)
+        write_part(Path(path), self._PART, part)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LogPMachine:
@@ -908,12 +803,6 @@ def is_kind(text: Any) -> bool:
     return isinstance(text, str) and text != "" and text.isprintable()
 
 
-def _is_finite(value: Any) -> bool:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return False
-    return -sys.float_info.max <= value <= sys.float_info.max  # also of whole numbers that no float can be
-
-
 def _first(row: tuple[float, float, float, float]) -> float:
     return row[0]
 
@@ -945,41 +834,6 @@ def _round_step(seconds: list[float]) -> float:
     most = max(min(seconds) / 25, 1e-300)
     power = 10.0 ** math.floor(math.log10(most))
     return next(digit * power for digit in (5, 2, 1) if digit * power <= most * (1 + 1e-9))
-
-
-def _write_part(file: Path, name: str, part: dict[str, Any]) -> None:
-    """Set a part of a machine file; what else it holds is kept."""
-    content = read_parts(file) if file.exists() else {"format": FORMAT, "version": VERSION}
-    content[name] = part
-    replace_file(file, content)
-
-
-def replace_file(file: Path, content: dict[str, Any]) -> None:
-    """Write JSON to a file that is there whole at any time, as it was or as it will be.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    try:
-        with replacing(file) as beside:
-            json.dump(content, beside, indent=2, allow_nan=False)
-            beside.write("\n")
-    except OSError as error:
-        raise UsageError(f"machine file {file}: cannot be written ({error.strerror})") from error
-
-
-def read_parts(file: Path) -> dict[str, Any]:
-    """The content of a machine file, whose parts are as they were read.
-
-    Raises:
-        UsageError: it cannot be read, or is none; a version or a part that this pybsp does not know.
-    """
-    origin, way_out = f"machine file {file}", "calibrate again, or use the pybsp that wrote it"
-    content = versioned(read_json(file, "machine file"), origin, FORMAT, VERSION, way_out)
-    unknown = sorted(map(harmless, set(content) - {"format", "version", *PARTS}))
-    if unknown:
-        raise UsageError(f"{origin}: it holds {unknown}, which this pybsp does not know; known are {', '.join(PARTS)}")
-    return content
 
 
 def machine_in_force(

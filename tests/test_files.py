@@ -28,7 +28,7 @@ from pybsp.benchmarks.calibration.analysis import analyse
 from pybsp.cli import main as command
 from pybsp.files import replacing, require_different
 from pybsp.ledger_file import append_run, read, record_run
-from pybsp.machine import replace_file
+from pybsp.machine_parts import replace_file
 from pybsp.records import of_file
 from pybsp.report import report
 

@@ -40,7 +40,7 @@ LAYERS = {
         "leftovers managed mpiexec notebook places process settings shipping slurm supervise versions ways",
         "",
     ),
-    "machines": Layer("cost machine machine_shown", "ground"),
+    "machines": Layer("cost machine machine_parts machine_shown", "ground"),
     "transport": Layer("transport", "ground machines"),
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),

@@ -18,8 +18,8 @@ from pybsp.benchmarks.calibration.harness import LaunchSpec, finish, ignore_sett
 from pybsp.benchmarks.calibration.results import Errors
 from pybsp.benchmarks.calibration.samples import read
 from pybsp.cli import main as command
-from pybsp.machine import replace_file
 from pybsp.machine_cache import Place, find
+from pybsp.machine_parts import replace_file
 
 from .launching import LIMIT, Program, ended_well, mpiexec, python, run, start
 from .launching import finish as ended

@@ -20,7 +20,8 @@ from typing import Any
 
 from pybsp.decoding import decode, fields, figure, of
 from pybsp.errors import UsageError
-from pybsp.machine import FORMAT, VERSION, BSPMachine, EBSPMachine, read_parts, replace_file
+from pybsp.machine import BSPMachine, EBSPMachine
+from pybsp.machine_parts import FORMAT, VERSION, read_parts, replace_file
 
 from .estimates import Estimate
 from .fits.ways import with_late, with_ways

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from pybsp import BSPMachine, LogPMachine
 from pybsp.errors import UsageError
-from pybsp.machine import FORMAT, VERSION, EBSPMachine
+from pybsp.machine import EBSPMachine
+from pybsp.machine_parts import FORMAT, VERSION
 
 
 @pytest.mark.parametrize(("L", "G", "capacity"), [(8, 2, 4), (9, 2, 5), (5, 5, 1), (2, 2, 1), (6, 5, 2), (1, 3, 1)])
