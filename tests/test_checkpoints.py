@@ -1224,16 +1224,18 @@ def test_runs_are_numbered_alike_after_one_processor_was_interrupted_as_it_began
 
 def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
     header = record.RecordHeader(["program.py"], "/", 1, 2, False, MACHINE)
-    recorder = record.Recorder(tmp_path, header)
-    recorder.brought(0, Arrival((0, 0), ("a", "note"), [], {}))
-    assert recorder._file is not None
-    recorder._file.close()
-    path = tmp_path / "1.record"
+    folder = tmp_path / "run-0" / "record"
+    for _ in "made", "there":
+        recorder = record.Recorder(folder, header)
+        recorder.brought(0, Arrival((0, 0), ("a", "note"), [], {}))
+        assert recorder._file is not None
+        recorder._file.close()
+    path = folder / "1.record"
     whole = path.read_bytes()
 
     def read(content: bytes) -> list[Any]:
         path.write_bytes(content)
-        found = record.RecordReader(tmp_path, 1)
+        found = record.RecordReader(folder, 1)
         return [found.header, found.arrival(lambda: "superstep 0").notes]
 
     assert read(whole) == [header, ("a", "note")]

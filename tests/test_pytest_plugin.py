@@ -464,6 +464,9 @@ def test_works_with(options: list[str], tests: Path) -> None:
 
 WRONG = {
     "@pytest.mark.bsp(p=0)\ndef test_x(bsp): pass": "argument p: expected numbers of processors, from 1, got 0",
+    "@pytest.mark.bsp(p=[])\ndef test_x(bsp): pass": "argument p: expected numbers of processors, from 1, got []",
+    "@pytest.mark.bsp([2, True])\ndef test_x(bsp): pass": "expected numbers of processors, from 1, got [2, True]",
+    "@pytest.mark.bsp(2, p=3)\ndef test_x(bsp): pass": "expected bsp(p, timeout, ",
     "@pytest.mark.bsp(p=2)\ndef test_x(): pass": "expected a test with an argument bsp",
     "@pytest.mark.bsp(processors=2)\ndef test_x(bsp): pass": "expected bsp(p, timeout, ",
     "@pytest.mark.bsp(p=2)\nasync def test_x(bsp): assert False": "expected a function, got an async one",
@@ -471,7 +474,6 @@ WRONG = {
 }
 
 
-@pytest.mark.whole
 def test_wrong_marks_are_errors(tmp_path: Path) -> None:
     for number, text in enumerate(WRONG):
         (tmp_path / f"test_{number}.py").write_text(f"import pytest\n{text}\n")

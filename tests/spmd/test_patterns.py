@@ -148,6 +148,27 @@ def test_a_get_of_a_pattern_has_no_place_among_the_puts(spmd: Spmd) -> None:
     assert spmd(main)[0] == 2
 
 
+def test_what_a_pattern_brings_is_poisoned_in_checked_mode_but_where_the_program_has_it(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x, into = bsp.array(3), np.zeros(3)
+        x.local[:] = bsp.pid
+        bsp.sync()
+        pattern = x.pattern((bsp.pid + 1) % bsp.p, [0, 1, 2])
+        bsp.sync()
+        kept = pattern.get()
+        bsp.sync()
+        values = kept.value
+        pattern.get(into=into)
+        bsp.sync()
+        bsp.sync()
+        return np.isnan(values).tolist(), into.tolist()
+
+    for pid, (poisoned, into) in enumerate(spmd(main)):
+        assert into == [(pid + 1) % spmd.p] * 3
+        if spmd.checked:
+            assert poisoned == [True] * 3
+
+
 def test_what_is_got_into_part_of_an_array_is_there_before_puts_too(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array((3, 3), np.int64)
