@@ -13,13 +13,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import pybsp
-from pybsp import settings, signals, watch
+from pybsp import process, settings, signals, watch
 from pybsp.errors import SyncError, UsageError
+from pybsp.transport.medium import MPITransport
 from pybsp.transport.patience import AGAIN, ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
 from pybsp.transport.waiting import LOOK, Waiter
@@ -464,6 +466,27 @@ def test_who_waits_longer_than_the_grace_period_ends_the_job_where_others_have_e
     assert lost == []
     one.overdue(100, 120 + AGAIN)
     assert lost == [[2]]
+
+
+@pytest.mark.parametrize(
+    ("first", "text"),
+    [
+        (True, "pybsp: the process of processor 2, 5 has ended, and the launcher ends no others; ending the job"),
+        (False, ""),
+    ],
+)
+def test_each_that_finds_processes_gone_ends_the_job_and_the_first_says_so(
+    monkeypatch: pytest.MonkeyPatch, first: bool, text: str
+) -> None:
+    ended: list[str] = []
+    waited: list[float] = []
+    monkeypatch.setattr(process, "speaks", lambda: first)
+    monkeypatch.setattr(time, "sleep", waited.append)
+    there: Any = SimpleNamespace(abort=ended.append)
+    MPITransport._lost(there, [2, 5])
+    assert [said.startswith(text) for said in ended] == [True]
+    assert bool(ended[0]) == first
+    assert waited == ([] if first else [SLACK])  # until the first has said it
 
 
 ENDED = """
