@@ -23,8 +23,9 @@ _PARENT_DEATH_SIGNAL, _CHILD_SUBREAPER = 1, 36  # of prctl, on Linux
 def supervise(command: Sequence[str], translate: Callable[[int], int] = int) -> int:
     """Run a command to its end; Linux only.
 
-    Signals that are sent to this process go on to the command, which is killed if this process is. When the command has
-    failed, what it has started is waited for as well, but no longer than STRAGGLERS seconds: daemons may stay.
+    Signals that are sent to this process go on to the command, which is told to end (SIGTERM) if this process is
+    killed. When the command has failed, what it has started is waited for as well, but no longer than STRAGGLERS
+    seconds: daemons may stay.
 
     Args:
         command: program and arguments.
@@ -40,7 +41,8 @@ def supervise(command: Sequence[str], translate: Callable[[int], int] = int) -> 
     libc.prctl(_CHILD_SUBREAPER, 1)  # orphans below this process become its children
 
     def die_with_parent() -> None:
-        libc.prctl(_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
+        # Killed outright, prterun and srun would leave ranks behind that compute.
+        libc.prctl(_PARENT_DEATH_SIGNAL, int(signal.SIGTERM))
 
     job = subprocess.Popen(command, preexec_fn=die_with_parent)
 

@@ -142,8 +142,8 @@ def _all_may_come(operation: str, line: str) -> None:
 def _abandonment(missing: list[int], operation: str, line: str) -> str:
     gone = "a processor of this host" if missing[0] < 0 else agreement.pids(missing)
     return (
-        f"the processors did not do the same: {gone} ended without a run; processor {launched()[1]} called "
-        f"{operation}, at {line}"
+        f"the processors did not do the same: {gone} ended without a run, or was killed before; processor "
+        f"{launched()[1]} called {operation}, at {line}"
     )
 
 

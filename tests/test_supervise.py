@@ -112,16 +112,31 @@ def test_on_a_terminal_keys_and_signals_reach_the_command_once(number: int | Non
     assert b"times 1\r\n" in text
 
 
-def test_the_command_is_killed_with_its_supervisor() -> None:
-    job = start(supervised("import os, signal; print(os.getpid(), flush=True); signal.pause()"))
+STARTS = """
+import signal, subprocess, sys
+program = "import time; print('started', flush=True); time.sleep(600)"
+started = subprocess.Popen([sys.executable, "-c", program])
+
+def end(number, frame):
+    started.kill()
+    started.wait()
+    print("ended what it had started", flush=True)
+    sys.exit(1)
+
+signal.signal(signal.SIGTERM, end)
+while True:
+    signal.pause()
+"""
+
+
+def test_the_command_is_told_to_end_when_its_supervisor_is_killed() -> None:
+    """And ends what it has started, as launchers do that are told; one that is killed outright cannot."""
+    job = start(supervised(STARTS))
     assert job.stdout is not None
-    pid = int(job.stdout.readline())
-    file = os.pidfd_open(pid)
-    try:
-        job.kill()
-        finish(job, LIMIT)  # what it writes to ends when the command has ended
-    finally:
-        os.close(file)
+    assert job.stdout.readline() == "started\n"
+    job.kill()
+    # What it writes to ends when the command, and what it has started, have ended.
+    assert finish(job, LIMIT).out == "ended what it had started\n"
 
 
 LEAVES = """

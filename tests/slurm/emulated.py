@@ -23,6 +23,9 @@ CHECKOUT = Path(__file__).parents[2]
 SCRIPT = Path(os.environ.get("PYBSP_SLURM") or CHECKOUT.parent / "shared" / "slurm" / "slurm")
 LIMIT = 120.0  # seconds, for one command
 NODES, CORES = 2, 4
+# In some of a hundred jobs on loaded hosts a rank of Open MPI 5 takes another's first message while it is in MPI_Init
+# itself, and has no world yet (open-mpi/ompi, issue 12495): so do programs without pybsp.
+CRASH = ("Segmentation fault", "mca_pml_ob1_recv_frag_callback_match", "(ompi_mpi_init+")
 
 # Debian's plug-in for PMIx looks for libpmix.so where its package has libpmix.so.2 alone. Nothing is written unless the
 # file system is another than the caller's.
@@ -92,8 +95,9 @@ class Cluster:
         return Ended(int(status.read_text()), out.read_text(), err.read_text())
 
     def run(self, command: str) -> Ended:
-        """Start a shell command and wait for it."""
-        return self.finish(self.start(command))
+        """Start a shell command and wait for it; again where Open MPI has crashed in its own MPI_Init."""
+        ended = self.finish(self.start(command))
+        return self.finish(self.start(command)) if all(name in ended.err for name in CRASH) else ended
 
     def printed(self, number: int, text: str) -> None:
         """Wait until a command has printed a text."""
