@@ -169,7 +169,14 @@ def main(bsp):
     bench.pilot()
     kept, dropped = bench.affordable(design.all_points(bsp.p, "quick"))
     begin = bsp.time()
-    found = [s for visit in range(3) for point in design.order(kept, 0, 0, visit) for s in bench.measure(point, visit)]
+    # Before most exchanges "after" something it computes for long: once is enough.
+    visits = [
+        (visit, point)
+        for visit in range(3)
+        for point in design.order(kept, 0, 0, visit)
+        if visit == 0 or point.experiment != "after"
+    ]
+    found = [sample for visit, point in visits for sample in bench.measure(point, visit)]
     mine = json.dumps(found)
     bsp.send(0, mine)
     bsp.sync()
