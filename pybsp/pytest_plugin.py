@@ -15,10 +15,12 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from unittest import TestCase
 
 import pytest
 
@@ -37,17 +39,40 @@ _started = pytest.StashKey[dict[int, "Ranks"]]()
 _ending = pytest.StashKey["_LastWords"]()
 
 
+def _seconds(given: Any) -> float:
+    """A limit.
+
+    Raises:
+        ValueError: it is none.
+    """
+    with suppress(TypeError, ValueError):
+        if not isinstance(given, bool) and float(given) > 0:
+            return float(given)
+    raise ValueError(f"expected seconds, above 0, got {given!r}")
+
+
+def _argument(text: str) -> float:
+    try:
+        return _seconds(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pybsp", "BSP programs")
     group.addoption("--bsp-ranks", action="store_true", help="run tests marked bsp on MPI ranks, which are started")
     group.addoption(
-        "--bsp-timeout", type=float, help="seconds that such a test may take (default: bsp_timeout, else 60)"
+        "--bsp-timeout", type=_argument, help="seconds that such a test may take (default: bsp_timeout, else 60)"
     )
     parser.addini("bsp_timeout", "seconds that a test marked bsp may take on ranks", default="60")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_started] = {}
+    try:
+        _seconds(config.getini("bsp_timeout"))
+    except ValueError as error:
+        raise pytest.UsageError(f"bsp_timeout: {error}") from None
     config.addinivalue_line(
         "markers",
         "bsp(p, timeout=60, router='direct', machine=None, checked=None): the test is a BSP program, for p processors "
@@ -184,17 +209,29 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             f"{name}: mark bsp: expected bsp(p, timeout, {', '.join(OPTIONS)}), got {mark}"
         )
     given = mark.args[0] if mark.args else mark.kwargs["p"]
-    numbers = [given] if isinstance(given, int) else list(given)
+    numbers = list(given) if isinstance(given, Iterable) else [given]
     if not numbers or not all(type(p) is int and p >= 1 for p in numbers):
         raise pytest.Collector.CollectError(
             f"{name}: mark bsp: argument p: expected numbers of processors, from 1, got {given!r}"
         )
+    if "timeout" in mark.kwargs:
+        try:
+            _seconds(mark.kwargs["timeout"])
+        except ValueError as error:
+            raise pytest.Collector.CollectError(f"{name}: mark bsp: argument timeout: {error}") from None
     cases = [pytest.param(p, id=f"p{p}", marks=_marks(metafunc.config, p)) for p in numbers]
     metafunc.parametrize("bsp", cases, indirect=True, scope="function")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where MPI cannot speak with srun, say so once, and not for each test."""
+    """Refuse the mark on what has no fixtures; where MPI cannot speak with srun, say so once, and not for each test."""
+    for item in items:
+        case = getattr(item, "cls", None)
+        if isinstance(case, type) and issubclass(case, TestCase) and item.get_closest_marker("bsp"):
+            raise pytest.UsageError(
+                f"{item.nodeid}: mark bsp: expected a function, or a method of a plain class, got one of a "
+                "unittest.TestCase, which has no fixtures"
+            )
     from . import slurm
 
     step = slurm.step()
@@ -477,7 +514,9 @@ def _of_ranks(item: pytest.Item, value: Any) -> list[Any]:
 
 def _way(item: pytest.Function, p: int, given: Mapping[str, Any]) -> _Runner:
     config = item.config
-    limit = given.get("timeout", config.getoption("--bsp-timeout")) or float(config.getini("bsp_timeout"))
+    limit = given.get("timeout", config.getoption("--bsp-timeout"))
+    if limit is None:
+        limit = _seconds(config.getini("bsp_timeout"))
     options = {name: given[name] for name in OPTIONS if name in given}
     kind = _UnderMPI if _job() > 1 else _OnRanks if config.getoption("--bsp-ranks") else _Virtual
     return kind(item, p, options, float(limit))

@@ -31,12 +31,12 @@ class Recorded:
     def exchange(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:
-        return self._record.arrival(self.where)
+        return self._record.arrival(kind, self.where)
 
     route = exchange
 
     def post(self, kind: int, note: object, parcels: Parcels) -> Callable[..., Arrival]:
-        return lambda charge=FREE, grace=None: self._record.arrival(self.where)
+        return lambda charge=FREE, grace=None: self._record.arrival(kind, self.where)
 
     def swap(
         self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None

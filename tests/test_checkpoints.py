@@ -1236,7 +1236,7 @@ def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
     def read(content: bytes) -> list[Any]:
         path.write_bytes(content)
         found = record.RecordReader(folder, 1)
-        return [found.header, found.arrival(lambda: "superstep 0").notes]
+        return [found.header, found.arrival(0, lambda: "superstep 0").notes]
 
     assert read(whole) == [header, ("a", "note")]
     for place in range(len(whole)):
@@ -1283,6 +1283,9 @@ def test_one_processor_of_a_recorded_job_runs_alone(tmp_path: Path, program: Pro
     replayed = run([*pybsp_, "replay", f"{folder}-2", "--pid", "1"])
     assert "ValueError: of processor 1" in replayed.err
     assert run([*pybsp_, "replay", folder, "--pid", "0"]).code == 2
+    path.write_text(path.read_text().replace("    bsp.sync()\n", "    bsp.split(0).__enter__()\n"))
+    changed = run([*pybsp_, "replay", f"{folder}-2", "--pid", "1"])
+    assert re.search(r"CheckpointError: \S+/1.record: in superstep \d+ .*the program does something else", changed.err)
     (part,) = Path(folder).glob("run-0/record/1.part")
     assert part.stat().st_mode & 0o777 == 0o600, "as the part itself"
     beyond = run([*pybsp_, "run", "-n", "2", "--checkpoint", f"{folder}-3", "--record", "7", str(path), "5"])

@@ -21,6 +21,7 @@ import pytest
 from pybsp.benchmarks.emulation import hosts, launch
 from pybsp.benchmarks.emulation.link import Change, Link, parse_change, parse_rate, parse_time
 from pybsp.benchmarks.emulation.switch import BURST, LAUNCHER, Lines, Switch
+from pybsp.cli import main as command
 from pybsp.errors import LauncherError, UsageError
 
 from .clusters import emulate_lacks
@@ -267,6 +268,14 @@ def test_a_command_is_needed() -> None:
     ended = run([*COMMAND, "-n", "2"])
     assert ended.code == 2
     assert "pybsp emulate: expected a command after --, as in -- python program.py, got none" in ended.err
+
+
+@pytest.mark.parametrize("given", [["--hop", "1ms"], ["--topology", "line"]])
+def test_a_hop_without_a_topology_and_the_reverse_are_refused(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["emulate", *given, "--", "true"]) == 2
+    assert "expected --hop beside --topology line or mesh, got --hop " in capsys.readouterr().err
 
 
 @pytest.mark.whole

@@ -466,6 +466,9 @@ WRONG = {
     "@pytest.mark.bsp(p=0)\ndef test_x(bsp): pass": "argument p: expected numbers of processors, from 1, got 0",
     "@pytest.mark.bsp(p=[])\ndef test_x(bsp): pass": "argument p: expected numbers of processors, from 1, got []",
     "@pytest.mark.bsp([2, True])\ndef test_x(bsp): pass": "expected numbers of processors, from 1, got [2, True]",
+    "@pytest.mark.bsp(p=None)\ndef test_x(bsp): pass": "expected numbers of processors, from 1, got None",
+    "@pytest.mark.bsp(p=2, timeout='x')\ndef test_x(bsp): pass": "argument timeout: expected seconds, above 0, got 'x'",
+    "@pytest.mark.bsp(p=2, timeout=-1)\ndef test_x(bsp): pass": "argument timeout: expected seconds, above 0, got -1",
     "@pytest.mark.bsp(2, p=3)\ndef test_x(bsp): pass": "expected bsp(p, timeout, ",
     "@pytest.mark.bsp(p=2)\ndef test_x(): pass": "expected a test with an argument bsp",
     "@pytest.mark.bsp(processors=2)\ndef test_x(bsp): pass": "expected bsp(p, timeout, ",
@@ -480,6 +483,28 @@ def test_wrong_marks_are_errors(tmp_path: Path) -> None:
     ended = run([*PYTEST, "--continue-on-collection-errors", str(tmp_path)])
     assert f"{len(WRONG)} errors" in ended.out, ended.out
     assert [said for said in WRONG.values() if said not in ended.out] == [], ended.out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--bsp-timeout", "nan"], "--bsp-timeout: expected seconds, above 0, got 'nan'"),
+        (["-o", "bsp_timeout=abc"], "bsp_timeout: expected seconds, above 0, got 'abc'"),
+    ],
+)
+def test_a_limit_that_is_none_is_an_error_before_any_test(tmp_path: Path, options: list[str], said: str) -> None:
+    (tmp_path / "test_one.py").write_text("def test_x(): pass\n")
+    ended = run([*PYTEST, *options, str(tmp_path)])
+    assert ended.code == 4, ended
+    assert said in ended.err, ended
+
+
+def test_the_mark_on_a_unittest_is_an_error(tmp_path: Path) -> None:
+    text = "import pytest, unittest\nclass T(unittest.TestCase):\n  @pytest.mark.bsp(p=2)\n  def test_u(self): pass\n"
+    (tmp_path / "test_one.py").write_text(text)
+    ended = run([*PYTEST, str(tmp_path)])
+    assert ended.code == 4, ended
+    assert "T::test_u: mark bsp: expected a function, or a method of a plain class" in ended.err, ended
 
 
 @pytest.mark.whole

@@ -53,6 +53,11 @@ def _emulate(options: argparse.Namespace) -> int:
     command = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not command:
         raise UsageError("expected a command after --, as in -- python program.py, got none")
+    if (options.hop > 0) != (options.topology != "flat"):
+        given = f"--hop {options.hop:g} s and --topology {options.topology}"
+        raise UsageError(
+            f"expected --hop beside --topology line or mesh, got {given}: one says nothing without the other"
+        )
     link = Link(options.latency, options.rate, options.hop, options.topology)
     try:
         status, lateness = emulate(command, options.hosts, options.ranks_per_host, link, options.change)

@@ -23,6 +23,7 @@ from ..transport import FREE, KIND, SAVE, Arrival, Charge, Parcels, Section, Tra
 from ..transport.router import Router
 from .part import SavedPart, Written, copy, read
 
+_OF_EXCHANGE = 5  # what is recorded of one: kinds, notes, parcels, joined, and the kind of this processor's own
 _FRAME, _CHECK = struct.Struct("<QI"), struct.Struct("<I")  # bytes, CRC; CRC of these two
 
 
@@ -80,7 +81,7 @@ class Recorder:
             parcels = [
                 (source, {stream: tuple(one) for stream, one in parcel.items()}) for source, parcel in arrival[2]
             ]
-            self._write((arrival.kinds, arrival.notes, parcels, dict(arrival.joined)))
+            self._write((arrival.kinds, arrival.notes, parcels, dict(arrival.joined), kind & KIND))
 
     def restored(self, part: SavedPart | None) -> None:
         """`bsp.restore` has read this part."""
@@ -128,15 +129,15 @@ class RecordReader:
             file = self.path.open("rb")
         except OSError as error:
             raise CheckpointError(
-                f"pybsp replay: {self.path}: {error.strerror or error}; record a job with pybsp run --record {pid}"
+                f"{self.path}: {error.strerror or error}; record a job with pybsp run --record {pid}"
             ) from None
         about = os.fstat(file.fileno())
         if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise CheckpointError(f"pybsp replay: {self.path}: expected a file of this user's own: it holds pickles")
+            raise CheckpointError(f"{self.path}: expected a file of this user's own: it holds pickles")
         self._read = self._all(file, self.path)
         header = next(self._read, None)
         if not isinstance(header, RecordHeader):
-            raise CheckpointError(f"pybsp replay: {self.path}: expected a record, got a file without its beginning")
+            raise CheckpointError(f"{self.path}: expected a record, got a file without its beginning")
         self.header = header
 
     @staticmethod
@@ -154,12 +155,21 @@ class RecordReader:
                     raise _damaged(path)
                 yield pickle.loads(content)
 
-    def arrival(self, where: Callable[[], str]) -> Arrival:
-        """What the next exchange brought; `where` says which one it is."""
+    def arrival(self, kind: int, where: Callable[[], str]) -> Arrival:
+        """What the next exchange brought, which is of this kind; `where` says which one it is.
+
+        Raises:
+            CheckpointError: there was none, or one of another kind.
+        """
         found = next(self._read, None)
         if found is None:
-            raise CheckpointError(f"pybsp replay: the record ends in {where()}: the job had got no further")
-        kinds, notes, parcels, joined = found
+            raise CheckpointError(f"the record ends in {where()}: the job had got no further")
+        if not isinstance(found, tuple) or len(found) != _OF_EXCHANGE or found[-1] != kind & KIND:
+            raise CheckpointError(
+                f"{self.path}: in {where()} the program does something else than it did when it was recorded: it has "
+                "changed since, or its arguments, its surroundings or pybsp have; record the job again"
+            )
+        kinds, notes, parcels, joined, _ = found
         return Arrival(
             kinds,
             notes,
@@ -171,11 +181,9 @@ class RecordReader:
         """The part that `bsp.restore` read."""
         found = next(self._read, None)
         if not isinstance(found, Restored):
-            raise CheckpointError(
-                f"pybsp replay: {self.path}: bsp.restore was not called there, or the job had got no further"
-            )
+            raise CheckpointError(f"{self.path}: bsp.restore was not called there, or the job had got no further")
         return None if found.part is None else read(self.path.with_suffix(".part"), found.part)
 
 
 def _damaged(path: Path) -> CheckpointError:
-    return CheckpointError(f"pybsp replay: {path}: it is damaged (it does not have its checksum); record the job again")
+    return CheckpointError(f"{path}: it is damaged (it does not have its checksum); record the job again")
